@@ -35,7 +35,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from benchmarks.h200.counters import parse
 from benchmarks.wavefront_cases import Case, all_cases
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.sched import FragmentType, KernelOp, MapOp, ThreadAccess
+from mugraph.dialects.sched import KernelOp, MapOp, ThreadAccess, TileType
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import shape_of
@@ -186,7 +186,7 @@ def without_repeated_loads(access: ThreadAccess) -> ThreadAccess:
         return access
     vectors = partition.values_per_thread(shape_of(operation.destination.type)) // partition.vector
     batch = 2 if partition.vector >= 8 else 4
-    if isinstance(operation.destination.type, FragmentType):
+    if isinstance(operation.destination.type, TileType):
         batch = vectors  # nothing is written between them
     loads_a_batch = batch * (access.instructions // vectors)
     offsets = access.offsets.copy()

@@ -127,7 +127,7 @@ def through_shared(
 def product(name: str, about: str, lhs: Tensor, rhs: Tensor, warps: tuple[int, int]) -> Case:
     """A matrix product of two shared operands, each copied in by vectors that fit it."""
     m, n = lhs.shape[0], rhs.shape[1]
-    fragment = f"!sched.fragment<{m}x{n}xf32, #cute.tiled_mma<{MMA}, ({warps[0]},{warps[1]},1)>>"
+    fragment = f"!sched.tile<{m}x{n}xf32, #cute.tiled_mma<{MMA}, ({warps[0]},{warps[1]},1)>>"
     out = rows(m, n, "f32")
     threads = 32 * warps[0] * warps[1]
     sources = [Tensor(t.shape, t.dtype, t.layout.rpartition(" o ")[2]) for t in (lhs, rhs)]
@@ -149,7 +149,7 @@ def product(name: str, about: str, lhs: Tensor, rhs: Tensor, warps: tuple[int, i
         f"%a = sched.alloc : {lhs.shared}",
         f"%b = sched.alloc : {rhs.shared}",
         f"%c = sched.alloc : {out.shared}",
-        f"%acc = sched.fragment : {fragment}",
+        f"%acc = sched.empty : {fragment}",
     ]
     return synthetic(name, about, threads, sources, out, values, body)
 

@@ -51,7 +51,7 @@ def make_cluster(kernel: sched.KernelOp, size: int) -> None:
         op
         for op in kernel.walk()
         if isinstance(op, sched.BulkCopyOp)
-        and isinstance(op.tile.owner, sched.TileOp)
+        and isinstance(op.tile.owner, sched.LocalTileOp)
         and op.is_load
         and op.tile.owner.map_[axis] < 0
     ]

@@ -22,7 +22,7 @@ from mugraph.dialects.sched import (
     CommitOp,
     ConsumeOp,
     CopyOp,
-    FragmentOp,
+    EmptyOp,
     OrderArriveOp,
     OrderBarrierOp,
     OrderWaitOp,
@@ -31,6 +31,7 @@ from mugraph.dialects.sched import (
     WaitOp,
     WarpgroupMmaOp,
     WarpgroupWaitOp,
+    YieldOp,
     ping_pong_roles,
 )
 from mugraph.dialects.sched.channel import channel_of
@@ -136,7 +137,7 @@ def follow(program: Program) -> Run:
                 for iteration in range(iterations):
                     era = Era(number, phase, iteration)
                     for index, step in enumerate(segment.steps):
-                        if isinstance(step.operation, FragmentOp | OrderBarrierOp):
+                        if isinstance(step.operation, EmptyOp | OrderBarrierOp | YieldOp):
                             continue
                         moment = Moment(era, index, strand.index)
                         if not _happens(step, iteration, iterations):

@@ -173,7 +173,7 @@ def _print_persistent(
     )
     ping_pong = role.ping_pong_index is not None
     inner = replace(printer, before="before", round="round" if ping_pong else None)
-    for tile in (op for op in kernel.body.block.ops if isinstance(op, sched.TileOp)):
+    for tile in (op for op in kernel.body.block.ops if isinstance(op, sched.LocalTileOp)):
         if any(sched.enclosing_role(use.operation) is role for use in tile.result.uses):
             inner.print(tile)
     for step in steps[first:last]:
@@ -283,7 +283,7 @@ def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> lis
     """Where each box starts in the tensor: an expression a dimension, the contiguous one first."""
     owner = op.tile.owner
     starts: dict[int, str] = {}
-    if isinstance(owner, sched.TileOp):
+    if isinstance(owner, sched.LocalTileOp):
         grid = sched.enclosing_kernel(op).grid_dim
         factors = block_coordinate_factors(shape_of(owner.source.type), owner.map_, grid)
         for dim in tile.tensor.order:

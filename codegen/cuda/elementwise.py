@@ -31,11 +31,9 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
     writer = printer.writer
     dims, counts = ragged_arguments(op.ragged, domain, partition, printer.iteration or "0")
     destination = printer.pointer(op.destination)
-    in_registers = isinstance(op.destination.type, sched.FragmentType)
+    in_registers = isinstance(op.destination.type, sched.TileType)
     writer.open(f"{{  {printer.describe(op)}")
-    if isinstance(op.source.type, sched.FragmentType) or (
-        in_registers and not epilogue.accumulates
-    ):
+    if isinstance(op.source.type, sched.TileType) or (in_registers and not epilogue.accumulates):
         source = held_operand(op.source, op, "Source", printer)
         masked = (
             f"tb::masked<{fp32_bits(op.constant)}, {partition.threads}, {partition.vector}{dims}>("
@@ -60,7 +58,7 @@ def _(op: sched.FillOp, printer: KernelPrinter) -> None:
     value = op.value.value.data
     name = printer.names.of(op.destination)
     writer = printer.writer
-    if isinstance(op.destination.type, sched.FragmentType):
+    if isinstance(op.destination.type, sched.TileType):
         is_plain = op.destination.type.arrangement is None
         if is_plain and (value != 0.0 or op.destination.type.rows is not None):
             writer.line(f"tb::fill_values({name}, {fp32_literal(value)});  {printer.describe(op)}")
@@ -91,7 +89,7 @@ def _source_layouts(
 
 @print_operation.register
 def _(op: sched.MapOp, printer: KernelPrinter) -> None:
-    held = [isinstance(value.type, sched.FragmentType) for value in op.operands]
+    held = [isinstance(value.type, sched.TileType) for value in op.operands]
     if sched.is_of_product(op.destination):
         print_map_of_fragments(op, printer)
         return
@@ -106,7 +104,7 @@ def _(op: sched.MapOp, printer: KernelPrinter) -> None:
     layouts = _source_layouts(printer, op.sources, domain, partition.order)
     pointers = ", ".join(printer.pointer(source) for source in op.sources)
     destination = printer.pointer(op.destination)
-    in_registers = isinstance(op.destination.type, sched.FragmentType)
+    in_registers = isinstance(op.destination.type, sched.TileType)
     writer.open(f"{{  {printer.describe(op)}")
     for name, layout in zip(names, layouts, strict=True):
         writer.line(f"using {name} = {layout};")
@@ -165,7 +163,7 @@ def print_map(
     domain = shape_of(op.destination.type)
     accumulates = epilogue_of(op).accumulates
     writer = printer.writer
-    if isinstance(op.destination.type, sched.FragmentType):
+    if isinstance(op.destination.type, sched.TileType):
         method = "accumulate" if accumulates else "assign"
     else:
         writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
@@ -182,7 +180,7 @@ def held_operand(
     """An operand of ``tb::Map``, in memory, in registers, or rows in registers."""
     partition = partition_of(op, printer)
     domain = shape_of(op.destination.type)
-    if not isinstance(source.type, sched.FragmentType):
+    if not isinstance(source.type, sched.TileType):
         printer.writer.line(f"using {name} = {printer.layout(source, domain, partition.order)};")
         return (
             f"tb::in_memory<{partition.threads}, {partition.vector}, {name}>("

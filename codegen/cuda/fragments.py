@@ -48,7 +48,7 @@ def atom_class(mma: TiledMmaAttr) -> str:
     return mma.atom if is_of_warpgroups(mma_atom(mma.atom)) else f"atoms::{mma.atom}"
 
 
-def fragment_class(type_: sched.FragmentType) -> str:
+def fragment_class(type_: sched.TileType) -> str:
     """The class of the runtime that knows which thread holds which value of a fragment."""
     shape = type_.get_shape()
     mma = type_.tiled_mma
@@ -91,20 +91,20 @@ def held_layout(
     value: SSAValue, domain: Sequence[int], partition: LinearPartition, printer: KernelPrinter
 ) -> str:
     """The layout over a domain of a buffer, or of what threads hold of it in registers."""
-    if isinstance(value.type, sched.FragmentType):
+    if isinstance(value.type, sched.TileType):
         return domain_layout(domain, partition.order)
     return printer.layout(value, domain, partition.order)
 
 
-def fragment_type_of(value: SSAValue) -> sched.FragmentType:
+def fragment_type_of(value: SSAValue) -> sched.TileType:
     """The type of a fragment."""
-    if not isinstance(value.type, sched.FragmentType):
+    if not isinstance(value.type, sched.TileType):
         raise CodegenError(f"the CUDA target expected a fragment, got {value.type}")
     return value.type
 
 
 @print_operation.register
-def _(op: sched.FragmentOp, printer: KernelPrinter) -> None:
+def _(op: sched.EmptyOp, printer: KernelPrinter) -> None:
     name, type_ = printer.names.of(op.result), stored_type(op.result)
     # Pairs of 16 bits are moved as words.
     aligned = "alignas(4) " if element_bytes_of(op.result.type) < 4 else ""

@@ -18,7 +18,7 @@ def print_kernel(
         raise CodegenError(
             f"{op_label(kernel)} has no shared-memory plan; run --plan-stensor-memory first"
         )
-    names = Names()
+    names = Names(sched.registers_of)
     parameters: list[str] = []
     for argument in kernel.body.block.args:
         constness = " const" if argument.index < kernel.input_count else ""
@@ -44,7 +44,7 @@ def print_kernel(
         writer.line(f"if (thread == 0) {{ {prefetched} }}")
     for op in kernel.body.block.ops:
         # The tiles of a persistent block move.
-        if kernel.persistent_blocks is None or not isinstance(op, sched.TileOp):
+        if kernel.persistent_blocks is None or not isinstance(op, sched.LocalTileOp):
             printer.print(op)
     writer.close()
     writer.line()

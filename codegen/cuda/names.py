@@ -6,6 +6,7 @@ Nothing of the input reaches C++ as it is: names keep letters, digits and single
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from xdsl.ir import SSAValue
 
@@ -47,7 +48,9 @@ def sanitize(name: str) -> str:
 class Names:
     """Hands out identifiers, each once, and remembers those of values."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Callable[[SSAValue], SSAValue] = lambda value: value) -> None:
+        """Values of one ``root`` share an identifier."""
+        self._root = root
         self._used: set[str] = set()
         self._of_value: dict[SSAValue, str] = {}
 
@@ -67,6 +70,7 @@ class Names:
 
     def of(self, value: SSAValue) -> str:
         """The identifier of a value."""
+        value = self._root(value)
         if value not in self._of_value:
             self._of_value[value] = self.fresh(value.name_hint or "v")
         return self._of_value[value]

@@ -55,6 +55,11 @@ def _(op: sched.EpilogueOp, printer: KernelPrinter) -> None:
 
 
 @print_operation.register
+def _(op: sched.YieldOp, printer: KernelPrinter) -> None:
+    pass  # the tiles stay in their registers
+
+
+@print_operation.register
 def _(op: sched.ForloopOp, printer: KernelPrinter) -> None:
     writer = printer.writer
     writer.line()

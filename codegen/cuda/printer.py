@@ -78,7 +78,7 @@ class KernelPrinter:
             elements = owner.stage_bytes() // element_bytes_of(value.type)
             stage = stage_of(self.counted(iteration or "0", owner.stage_count), owner.stage_count)
             return offset_by(name, stage, elements)
-        if isinstance(owner, sched.TileOp) and owner.iteration_stride():
+        if isinstance(owner, sched.LocalTileOp) and owner.iteration_stride():
             return offset_by(
                 name, wide_index(iteration or "0", owner.source), owner.iteration_stride()
             )

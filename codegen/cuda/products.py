@@ -64,10 +64,8 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
 
 def is_large_beside(fragment: SSAValue) -> bool:
     """Whether a product has registers of its own, and so many that addresses should not be kept."""
-    owner = fragment.owner
-    beside = isinstance(owner, sched.FragmentOp) and not isinstance(
-        owner.parent_op(), sched.KernelOp
-    )
+    owner = sched.registers_of(fragment).owner
+    beside = isinstance(owner, sched.EmptyOp) and not isinstance(owner.parent_op(), sched.KernelOp)
     return beside and fragment_type_of(fragment).values_per_thread() >= UNROLLED_VALUES
 
 
@@ -127,7 +125,7 @@ def _(op: sched.SumPartsOp, printer: KernelPrinter) -> None:
     epilogue = epilogue_of(op)
     writer = printer.writer
     destination = printer.pointer(op.destination)
-    in_registers = isinstance(op.destination.type, sched.FragmentType)
+    in_registers = isinstance(op.destination.type, sched.TileType)
     part = op.layout_of_part()
     plain = base_layout(part)
     writer.open(f"{{  {printer.describe(op)}")

@@ -39,7 +39,7 @@ def print_row_reduction(op: sched.ReduceOp, rows: LinearRows, printer: KernelPri
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
     source = printer.pointer(op.source)
-    if not isinstance(op.source.type, sched.FragmentType):
+    if not isinstance(op.source.type, sched.TileType):
         layout = reduction_source(op, op.source, rows.result_shape(), rows.partition.order)
         writer.line(f"using Source = {layout};")
         method += "_from<Source>"

@@ -46,7 +46,7 @@ def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
 
 
 @print_operation.register
-def _(op: sched.TileOp, printer: KernelPrinter) -> None:
+def _(op: sched.LocalTileOp, printer: KernelPrinter) -> None:
     if all(isinstance(use.operation, sched.BulkCopyOp) for use in op.result.uses):
         return  # tensor maps say where such tiles are
     elements = physical_elements(resolved_layout_of(op.result))
@@ -106,7 +106,7 @@ def scope_of(op: Operation, iteration: str, ahead: int) -> str:
 def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
     partition = partition_of(op, printer)
     shape = shape_of(op.source.type)
-    held = [isinstance(value.type, sched.FragmentType) for value in op.operands]
+    held = [isinstance(value.type, sched.TileType) for value in op.operands]
     iteration = printer.iteration
     if op.fixed_iteration is not None:
         iteration = str(op.fixed_iteration)

@@ -132,7 +132,7 @@ def print_warpgroup_atoms(kernels: Iterable[sched.KernelOp], writer: Writer) -> 
     for kernel in kernels:
         for op in kernel.body.walk():
             for type_ in (value.type for value in (*op.operands, *op.results)):
-                mma = type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
+                mma = type_.tiled_mma if isinstance(type_, sched.TileType) else None
                 if mma is not None and is_of_warpgroups(mma_atom(mma.atom)):
                     atoms[mma.atom] = mma_atom(mma.atom)
     products = [
@@ -165,7 +165,7 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     iteration = iteration_of(op, printer)
     lhs, rhs = (
         printer.names.of(value)
-        if isinstance(value.type, sched.FragmentType)
+        if isinstance(value.type, sched.TileType)
         else printer.pointer(value, iteration)
         for value in (op.lhs, op.rhs)
     )
@@ -202,7 +202,7 @@ def computed_meanwhile(wait: sched.WarpgroupWaitOp) -> list[SSAValue]:
         if isinstance(op, sched.WarpgroupWaitOp | sched.WarpgroupMmaOp):
             break
         if sched.computes_on_product(op) and isinstance(op, HasBufferEffects):
-            written |= dict.fromkeys(op.buffers_written())
+            written |= dict.fromkeys(map(sched.registers_of, op.buffers_written()))
     return [value for value in reversed(written) if fragment_type_of(value).element_type == f32]
 
 

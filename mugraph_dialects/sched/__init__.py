@@ -1,8 +1,8 @@
 """The linear-schedule dialect: what a block does, in order, on buffers it owns.
 
-SSA values are buffers in device, shared or tensor memory and fragments in registers; operators
-write into buffers given to them.  Nothing is implicit: stages, copies, waits and barriers are
-operators, and types say where every element lives.
+Buffers in device, shared or tensor memory are places that operators read and write; tiles in
+registers are values.  Nothing is implicit: stages, copies, waits and barriers are operators, and
+types say where every element lives.
 """
 
 from xdsl.ir import Dialect
@@ -67,27 +67,34 @@ from mugraph.dialects.sched.role import (
 )
 from mugraph.dialects.sched.structure import (
     AllocOp,
+    EmptyOp,
     EpilogueOp,
     ForloopOp,
-    FragmentOp,
     KernelOp,
     LaunchOp,
+    LocalTileOp,
     PhaseOp,
     PrologueOp,
-    TileOp,
     computing_block,
     enclosing_kernel,
     enclosing_loop,
 )
 from mugraph.dialects.sched.sum_parts import SumPartsOp
+from mugraph.dialects.sched.tile_values import (
+    CarriesTiles,
+    WritesTiles,
+    YieldOp,
+    is_tile,
+    registers_of,
+)
 from mugraph.dialects.sched.transfer import BarrierOp, CommitOp, CopyOp, WaitOp
 from mugraph.dialects.sched.types import (
-    FragmentType,
     GlobalType,
     LinearPartitionAttr,
     SharedType,
     SliceAttr,
     TensorMemoryType,
+    TileType,
 )
 from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp, WarpgroupWaitOp
 
@@ -100,8 +107,9 @@ Sched = Dialect(
         ForloopOp,
         EpilogueOp,
         AllocOp,
-        FragmentOp,
-        TileOp,
+        EmptyOp,
+        YieldOp,
+        LocalTileOp,
         CopyOp,
         CommitOp,
         WaitOp,
@@ -140,7 +148,7 @@ Sched = Dialect(
         GlobalType,
         SharedType,
         TensorMemoryType,
-        FragmentType,
+        TileType,
         ChannelType,
         OrderBarrierType,
         LinearPartitionAttr,
@@ -158,6 +166,7 @@ __all__ = [
     "BarrierOp",
     "BulkCopyOp",
     "BulkWaitOp",
+    "CarriesTiles",
     "ChannelOp",
     "ChannelStepOp",
     "ChannelType",
@@ -168,11 +177,10 @@ __all__ = [
     "ConsumeOp",
     "CopyOp",
     "CustomOp",
+    "EmptyOp",
     "EpilogueOp",
     "FillOp",
     "ForloopOp",
-    "FragmentOp",
-    "FragmentType",
     "GlobalType",
     "GridLaunchOp",
     "GridWaitOp",
@@ -183,6 +191,7 @@ __all__ = [
     "LaunchOp",
     "LinearPartitionAttr",
     "LoadOp",
+    "LocalTileOp",
     "MapOp",
     "MaskOp",
     "MmaOp",
@@ -210,10 +219,12 @@ __all__ = [
     "SumPartsOp",
     "TensorMemoryType",
     "ThreadAccess",
-    "TileOp",
+    "TileType",
     "WaitOp",
     "WarpgroupMmaOp",
     "WarpgroupWaitOp",
+    "WritesTiles",
+    "YieldOp",
     "computes_on_product",
     "computing_block",
     "enclosing_kernel",
@@ -221,7 +232,9 @@ __all__ = [
     "enclosing_role",
     "enclosing_threads",
     "is_of_product",
+    "is_tile",
     "ping_pong_roles",
+    "registers_of",
     "roles_of",
     "start_bytes",
 ]

@@ -31,7 +31,7 @@ from mugraph.dialects.sched.mappings import (
     vector_stream,
 )
 from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.structure import AllocOp, TileOp, enclosing_loop
+from mugraph.dialects.sched.structure import AllocOp, LocalTileOp, enclosing_loop
 from mugraph.dialects.sched.types import GlobalType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -166,7 +166,7 @@ class ThreadAccess:
 
     @property
     def value(self) -> SSAValue:
-        """The buffer: a ``sched.alloc``, a ``sched.tile`` or an argument of the kernel."""
+        """The buffer: a ``sched.alloc``, a ``sched.local_tile`` or an argument of the kernel."""
         return self.operation.operands[self.operand]
 
     @property
@@ -232,7 +232,7 @@ def start_bytes(value: SSAValue, iteration: int, block: Sequence[int] = (0, 0, 0
     Raises ``AccessError`` where the buffer has no offset yet.
     """
     owner = value.owner
-    if isinstance(owner, TileOp):
+    if isinstance(owner, LocalTileOp):
         moved = iteration * owner.iteration_stride()
         for index, stride in zip(block, owner.block_strides(), strict=True):
             moved += index * stride

@@ -54,7 +54,7 @@ from mugraph.dialects.sched.kernel import KernelOp, enclosing_kernel
 from mugraph.dialects.sched.mappings import part_of_mode, side_by_side, vector_stream
 from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
 from mugraph.dialects.sched.role import RoleOp, enclosing_role, enclosing_threads, roles_of
-from mugraph.dialects.sched.structure import AllocOp, TileOp
+from mugraph.dialects.sched.structure import AllocOp, LocalTileOp
 from mugraph.dialects.sched.types import GlobalType, SharedType, crosses_device_memory
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -157,13 +157,13 @@ class BulkCopyOp(
     def moves(self) -> bool:
         """Whether each iteration of the loop has a tile of its own."""
         owner = self.tile.owner
-        return isinstance(owner, TileOp) and owner.loop_dim >= 0
+        return isinstance(owner, LocalTileOp) and owner.loop_dim >= 0
 
     @property
     def tensor(self) -> SSAValue:
         """The kernel's argument of which the tile is a part."""
         owner = self.tile.owner
-        return owner.source if isinstance(owner, TileOp) else self.tile
+        return owner.source if isinstance(owner, LocalTileOp) else self.tile
 
     @property
     def start(self) -> tuple[int, ...]:
@@ -229,7 +229,7 @@ class BulkCopyOp(
         if element_type_of(self.source.type) != element_type_of(self.destination.type):
             raise VerifyException(f"{op_label(self)}: a bulk copy cannot convert elements")
         owner = self.tile.owner
-        if isinstance(owner, TileOp) and any(bound is not None for bound in owner.bounds()):
+        if isinstance(owner, LocalTileOp) and any(bound is not None for bound in owner.bounds()):
             raise VerifyException(
                 f"{op_label(self)}: some tiles of {value_label(owner.source)} are ragged; a bulk "
                 "copy moves whole ones"
@@ -285,7 +285,7 @@ class BulkCopyOp(
                 f"which do not divide the {total} blocks of the grid; some would have no tile left"
             )
         owner = self.tile.owner
-        strides = owner.block_strides() if isinstance(owner, TileOp) else (0, 0, 0)
+        strides = owner.block_strides() if isinstance(owner, LocalTileOp) else (0, 0, 0)
         for axis in kernel.axes_in_clusters():
             if strides[axis]:
                 raise VerifyException(

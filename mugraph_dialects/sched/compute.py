@@ -17,13 +17,13 @@ from mugraph.dialects.sched.reduction import (
     ReduceOp,
 )
 from mugraph.dialects.sched.store import StoreOp
-from mugraph.dialects.sched.types import FragmentType
+from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.tb.operators import epilogue_of
 
 
 def is_of_product(value: SSAValue) -> bool:
     """Whether a value is the fragment of a product, or a slice of one."""
-    return isinstance(value.type, FragmentType) and value.type.arrangement is not None
+    return isinstance(value.type, TileType) and value.type.arrangement is not None
 
 
 def computes_on_product(op: Operation) -> bool:

@@ -47,7 +47,7 @@ from mugraph.dialects.sched.row_mappings import (
     warps_stream,
 )
 from mugraph.dialects.sched.structure import AllocOp
-from mugraph.dialects.sched.types import FragmentType, SharedType
+from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.tb.reduction import Groups
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -203,7 +203,7 @@ def mma_accesses(
     block, stage = enclosing_threads(op), stage_reference(op)
     for operand, uses_ldmatrix in enumerate(ldmatrix):
         value, matrix = op.operands[operand], matrices_read[operand]
-        if isinstance(value.type, FragmentType):
+        if isinstance(value.type, TileType):
             continue
         if atom.is_scalar:
             scalar = ScalarOperand(operand == 0, warps_m, warps_n, matrix)
@@ -242,7 +242,7 @@ def store_accesses(op: Operation, start: Sequence[int], *, accumulates: bool) ->
     ``start`` is where the part begins.
     """
     fragment = op.operands[0].type
-    if not isinstance(fragment, FragmentType):
+    if not isinstance(fragment, TileType):
         raise VerifyException(f"{op_label(op)}: its source is not a fragment")
     shape = fragment.get_shape()
     if fragment.partition is not None:

@@ -13,12 +13,12 @@ from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import held_alike
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.sched.structure import verify_partition
-from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType, SliceAttr
+from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType, SliceAttr, TileType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
-Destination = SharedType | FragmentType
-Source = SharedType | FragmentType
+Destination = SharedType | TileType
+Source = SharedType | TileType
 
 
 def accumulated(op: IRDLOperation, destination: SSAValue) -> Sequence[SSAValue]:
@@ -71,14 +71,14 @@ def verify_distribution(op: IRDLOperation, partition: Attribute, destination: SS
     """
     if isinstance(partition, LinearPartitionAttr):
         verify_partition(op, partition.data, destination)
-    elif not all(isinstance(value.type, FragmentType) for value in op.operands):
+    elif not all(isinstance(value.type, TileType) for value in op.operands):
         raise VerifyException(
             f"{op_label(op)} is dealt out as {partition}, by which only fragments can be reached"
         )
     shape = shape_of(destination.type)
     for value in op.operands:
         type_ = value.type
-        if not isinstance(type_, FragmentType):
+        if not isinstance(type_, TileType):
             continue
         sliced = None if type_.slice is None else type_.slice.dim.data
         own = [one for dim, one in enumerate(type_.get_shape()) if dim != sliced]
@@ -101,7 +101,7 @@ def distribution_of(
     """
     shape = shape_of(destination.type)
     types = [value.type for value in (destination, *operands)]
-    fragments = [type_ for type_ in types if isinstance(type_, FragmentType)]
+    fragments = [type_ for type_ in types if isinstance(type_, TileType)]
     whole = [type_ for type_ in fragments if type_.get_shape() == shape]
     found = next((type_ for type_ in whole if type_.slice is None), None)
     if found is None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -36,11 +35,12 @@ from mugraph.dialects.sched.distribution import (
     verify_arity,
     verify_distribution,
 )
+from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import (
     DealtBy,
-    FragmentType,
     LinearPartitionAttr,
     SharedType,
+    TileType,
 )
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb.operators import epilogue_of
@@ -48,7 +48,7 @@ from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 
 @irdl_op_definition
-class FillOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
+class FillOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     """Sets every element of a buffer or fragment to a constant, padding included."""
 
     name = "sched.fill"
@@ -56,12 +56,17 @@ class FillOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
     destination = operand_def(Destination)
     value = prop_def(FloatAttr[Float32Type])
     assembly_format = (
-        "$destination `with` custom<Fp32Number>($value) attr-dict `:` type($destination)"
+        "$destination `with` custom<Fp32Number>($value) attr-dict `:` type($destination) "
+        "custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (Fp32Number,)
+    custom_directives = (Fp32Number, TiedTiles)
 
     def __init__(self, destination: SSAValue, value: float) -> None:
-        super().__init__(operands=[destination], properties={"value": FloatAttr(value, f32)})
+        super().__init__(
+            operands=[destination],
+            result_types=[tile_types(destination)],
+            properties={"value": FloatAttr(value, f32)},
+        )
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """Nothing."""
@@ -77,7 +82,7 @@ class FillOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
 
 
 @irdl_op_definition
-class MapOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class MapOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Applies a scalar function element by element; an operand's extent of 1 is broadcast.
 
     ``sched.map div %a, %b to %d by <128, vector 8, order [1, 0]> : ...``
@@ -98,9 +103,9 @@ class MapOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     assembly_format = (
         "custom<NamedFunction>($function) $sources `to` $destination "
         "custom<ThenEpilogue>($epilogue) custom<DealtBy>($partition) attr-dict "
-        "`:` type($sources) `to` type($destination)"
+        "`:` type($sources) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (NamedFunction, ThenEpilogue, DealtBy)
+    custom_directives = (NamedFunction, ThenEpilogue, DealtBy, TiedTiles)
 
     def __init__(
         self,
@@ -114,6 +119,7 @@ class MapOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
         is_said = distribution_of(sources, destination, None) is not None
         super().__init__(
             operands=[sources, destination],
+            result_types=[tile_types(destination)],
             properties={
                 "function": ScalarFunctionAttr(function),
                 "epilogue": epilogue_attribute(epilogue),
@@ -142,7 +148,7 @@ class MapOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
         return (
             self.function.data.name == "identity"
             and epilogue_of(self).accumulates
-            and all(isinstance(value.type, FragmentType) for value in self.operands)
+            and all(isinstance(value.type, TileType) for value in self.operands)
             and shape_of(self.sources[0].type) == shape_of(self.destination.type)
         )
 

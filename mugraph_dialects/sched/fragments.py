@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -40,7 +39,8 @@ from mugraph.dialects.sched.accesses import (
 from mugraph.dialects.sched.compute_accesses import mma_accesses
 from mugraph.dialects.sched.mappings import fragment_stream, matrix_layout
 from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.types import FragmentType, SharedType
+from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
+from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
@@ -53,13 +53,13 @@ from mugraph.dialects.tensor_types import (
 )
 
 
-def _fragment(value: SSAValue) -> FragmentType:
-    assert isinstance(value.type, FragmentType)  # the operand's definition says so
+def _fragment(value: SSAValue) -> TileType:
+    assert isinstance(value.type, TileType)  # the operand's definition says so
     return value.type
 
 
 @irdl_op_definition
-class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Loads what threads hold of a buffer in shared memory, as the fragment's layout says.
 
     - The left matrix that ``sched.mma`` multiplies: ``ldmatrix true`` as there, else element by
@@ -71,15 +71,15 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     name = "sched.load"
 
     source = operand_def(SharedType)
-    destination = operand_def(FragmentType)
+    destination = operand_def(TileType)
     epilogue = opt_prop_def(EpilogueAttr)
     ldmatrix = opt_prop_def(BoolAttr)
 
     assembly_format = (
         "$source `to` $destination custom<ThenEpilogue>($epilogue) (`ldmatrix` $ldmatrix^)? "
-        "attr-dict `:` type($source) `to` type($destination)"
+        "attr-dict `:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (ThenEpilogue,)
+    custom_directives = (ThenEpilogue, TiedTiles)
 
     def __init__(
         self,
@@ -91,6 +91,7 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     ) -> None:
         super().__init__(
             operands=[source, destination],
+            result_types=[tile_types(destination)],
             properties={
                 "epilogue": epilogue_attribute(epilogue),
                 "ldmatrix": None if ldmatrix is None else BoolAttr.from_bool(ldmatrix),

@@ -42,6 +42,7 @@ from mugraph.dialects.programming_model import (
     WARPGROUP,
 )
 from mugraph.dialects.sched.grid import GridWaitOp
+from mugraph.dialects.sched.tile_values import verify_tiles
 from mugraph.dialects.sched.types import GlobalType, SharedType
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -240,6 +241,7 @@ class KernelOp(HasLaunchExtents):
         self._verify_persistence()
         if self.smem_bytes is not None and self.smem_bytes < 0:
             raise VerifyException(f"{op_label(self)}: smem {self.smem_bytes} is negative")
+        verify_tiles(self)
 
     def _verify_persistence(self) -> None:
         blocks = self.persistent_blocks

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, f32
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
@@ -22,13 +22,14 @@ from mugraph.dialects.sched.distribution import accumulated, verify_distribution
 from mugraph.dialects.sched.mappings import vector_coordinates
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import enclosing_kernel
-from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
+from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
+from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 
 @irdl_op_definition
-class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Copies a tile, with a constant in place of the elements that do not exist.
 
     ``sched.mask %x to %y with 0.0 outside [#tb.ragged<...>] then [accum] by <...> : ...``
@@ -37,8 +38,8 @@ class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     name = "sched.mask"
 
-    source = operand_def(SharedType | FragmentType)
-    destination = operand_def(SharedType | FragmentType)
+    source = operand_def(SharedType | TileType)
+    destination = operand_def(SharedType | TileType)
     value = prop_def(FloatAttr[Float32Type])
     outside = prop_def(ArrayAttr[RaggedAttr])
     epilogue = opt_prop_def(EpilogueAttr)
@@ -47,9 +48,9 @@ class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     assembly_format = (
         "$source `to` $destination `with` $value `outside` $outside "
         "custom<ThenEpilogue>($epilogue) `by` $partition attr-dict "
-        "`:` type($source) `to` type($destination)"
+        "`:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (ThenEpilogue,)
+    custom_directives = (ThenEpilogue, TiedTiles)
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     ) -> None:
         super().__init__(
             operands=[source, destination],
+            result_types=[tile_types(destination)],
             properties={
                 "value": FloatAttr(value, f32),
                 "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]),

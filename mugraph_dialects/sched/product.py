@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute import Layout
@@ -29,7 +30,8 @@ from mugraph.dialects.sched.matrix_part import (
     start_of,
     verify_part,
 )
-from mugraph.dialects.sched.types import FragmentType, SharedType
+from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
+from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.shapes import ShapeError, matmul_shape
 from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
@@ -43,7 +45,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Adds the product of two matrices to an accumulator fragment.
 
     The right one is in shared memory, the left one too or in a fragment of the same arrangement,
@@ -62,9 +64,11 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
 
     name = "sched.mma"
 
-    lhs = operand_def(SharedType | FragmentType)
+    TIED: ClassVar[Sequence[str]] = ("accumulator",)
+
+    lhs = operand_def(SharedType | TileType)
     rhs = operand_def(SharedType)
-    accumulator = operand_def(FragmentType)
+    accumulator = operand_def(TileType)
     at = opt_prop_def(DenseArrayBase.constr(i64))
     ldmatrix_lhs = prop_def(BoolAttr)
     ldmatrix_rhs = prop_def(BoolAttr)
@@ -72,8 +76,9 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     assembly_format = (
         "$lhs `,` $rhs (`at` $at^)? `to` $accumulator "
         "`ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` attr-dict "
-        "`:` type($lhs) `,` type($rhs) `to` type($accumulator)"
+        "`:` type($lhs) `,` type($rhs) `to` type($accumulator) custom<TiedTiles>(type($tiles))"
     )
+    custom_directives = (TiedTiles,)
 
     def __init__(
         self,
@@ -85,6 +90,7 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     ) -> None:
         super().__init__(
             operands=[lhs, rhs, accumulator],
+            result_types=[tile_types(accumulator)],
             properties={
                 "at": start_attribute(at),
                 "ldmatrix_lhs": BoolAttr.from_bool(ldmatrix[0]),
@@ -106,19 +112,19 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     def parts(self) -> int:
         """How many partial sums the accumulator is: the warps along k."""
         accumulator = self.accumulator.type
-        return accumulator.parts if isinstance(accumulator, FragmentType) else 1
+        return accumulator.parts if isinstance(accumulator, TileType) else 1
 
     @property
     def multiplies_in_tf32(self) -> bool:
         """Whether the instruction rounds its operands to TF32."""
         accumulator = self.accumulator.type
-        mma = accumulator.tiled_mma if isinstance(accumulator, FragmentType) else None
+        mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
         return mma is not None and mma_atom(mma.atom).a_type == "tf32"
 
     @property
     def lhs_in_registers(self) -> bool:
         """Whether the left matrix is a fragment."""
-        return isinstance(self.lhs.type, FragmentType)
+        return isinstance(self.lhs.type, TileType)
 
     def matrices(self) -> tuple[AnyLayout, AnyLayout]:
         """What is read: (rows of the accumulator, k) and (columns of the accumulator, k).
@@ -150,17 +156,17 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
         accumulator = self.accumulator.type
         held = shape_of(accumulator)
         self._verify_extents(held[1:] if self.parts > 1 else held, expected)
-        if not isinstance(accumulator, FragmentType) or accumulator.tiled_mma is None:
+        if not isinstance(accumulator, TileType) or accumulator.tiled_mma is None:
             raise VerifyException(
                 f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma"
             )
         self._verify_instruction(accumulator, accumulator.tiled_mma)
         self._verify_lhs(accumulator)
 
-    def _verify_lhs(self, accumulator: FragmentType) -> None:
+    def _verify_lhs(self, accumulator: TileType) -> None:
         """A left matrix in registers is operand A as it is."""
         lhs, mma = self.lhs.type, accumulator.tiled_mma
-        if not isinstance(lhs, FragmentType) or mma is None:
+        if not isinstance(lhs, TileType) or mma is None:
             return
         atom = mma_atom(mma.atom)
         depth = lhs.get_shape()[-1]
@@ -186,7 +192,7 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
             )
         verify_part(self, held, self.start, product, "the product")
 
-    def _verify_instruction(self, accumulator: FragmentType, mma: TiledMmaAttr) -> None:
+    def _verify_instruction(self, accumulator: TileType, mma: TiledMmaAttr) -> None:
         """The operands are of one type, which the instruction multiplies."""
         verify_same_type(self, [self.lhs, self.rhs], "sched.map identity")
         element = element_type_name(element_type_of(self.lhs.type))
@@ -218,5 +224,5 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The reads of both operands, in the order of k."""
         accumulator = self.accumulator.type
-        mma = accumulator.tiled_mma if isinstance(accumulator, FragmentType) else None
+        mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
         return mma_accesses(self, mma, self.matrices(), self.ldmatrix)

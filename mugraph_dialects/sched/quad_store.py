@@ -22,7 +22,7 @@ from mugraph.dialects.sched.mappings import (
     linear_offsets,
     matrix_layout,
 )
-from mugraph.dialects.sched.types import FragmentType
+from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
@@ -38,7 +38,7 @@ QUAD = 4
 """Lanes that hold the columns of a block."""
 
 
-def quad_store_problem(fragment: FragmentType, tile: SSAValue) -> str | None:
+def quad_store_problem(fragment: TileType, tile: SSAValue) -> str | None:
     """Why a fragment cannot be written so; ``None`` where it can."""
     mma = fragment.tiled_mma
     if mma is None or mma.thr_layout[2] != 1:

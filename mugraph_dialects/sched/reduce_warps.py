@@ -14,7 +14,7 @@ from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.accesses import AccessError, HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import warp_accesses
 from mugraph.dialects.sched.reduction import Combiner, CombinerAttr
-from mugraph.dialects.sched.types import FragmentType, SharedType, SliceAttr
+from mugraph.dialects.sched.types import SharedType, SliceAttr, TileType
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 
@@ -30,7 +30,7 @@ class ReduceWarpsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
 
     name = "sched.reduce_warps"
 
-    source = operand_def(FragmentType)
+    source = operand_def(TileType)
     destination = operand_def(SharedType)
     combiner = opt_prop_def(CombinerAttr)
     along = opt_prop_def(IntegerAttr.constr(type=i64))
@@ -84,7 +84,7 @@ class ReduceWarpsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
     def verify_(self) -> None:
         """Checks the fragment, its rows, and the room for the parts of each row."""
         source = self.source.type
-        assert isinstance(source, FragmentType)
+        assert isinstance(source, TileType)
         if source.layout != self.partition.parent or (
             source.get_shape() != self.partition.get_shape()
         ):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -35,10 +35,11 @@ from mugraph.dialects.sched.distribution import (
     is_held_alike,
 )
 from mugraph.dialects.sched.structure import verify_partition
+from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import (
     DealtBy,
-    FragmentType,
     LinearPartitionAttr,
+    TileType,
 )
 from mugraph.dialects.tb.layouts import reduction_accesses
 from mugraph.dialects.tb.operators import epilogue_of
@@ -80,7 +81,7 @@ def combiner_attribute(combiner: Combiner) -> CombinerAttr | None:
 
 
 @irdl_op_definition
-class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Sums groups of elements along one dimension, or takes their largest (``combine max``).
 
     Result j of n is that of elements j, j + n ... (``strided``) or of the j-th run of extent / n
@@ -104,6 +105,8 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
 
     name = "sched.reduce"
 
+    TIED: ClassVar[Sequence[str]] = ("destination", "difference")
+
     source = operand_def(Source)
     destination = operand_def(Destination)
     difference = opt_operand_def(Destination)
@@ -118,9 +121,10 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         "$source `to` $destination (`difference` $difference^)? custom<ThenEpilogue>($epilogue) "
         "(`combine` $combiner^)? `dim` $dim $grouping (`lanes` $lanes^)? "
         "custom<DealtBy>($partition) attr-dict "
-        "`:` type($source) `to` type($destination) (`,` type($difference)^)?"
+        "`:` type($source) `to` type($destination) (`,` type($difference)^)? "
+        "custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (ThenEpilogue, DealtBy)
+    custom_directives = (ThenEpilogue, DealtBy, TiedTiles)
 
     def __init__(
         self,
@@ -138,6 +142,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         """``lanes`` and ``partition`` are those of results in memory."""
         super().__init__(
             operands=[source, destination, difference],
+            result_types=[tile_types(destination, difference)],
             properties={
                 "combiner": combiner_attribute(combiner),
                 "dim": IntegerAttr(dim, i64),
@@ -163,7 +168,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         """Whether each lane that shares a row keeps its own part of it."""
         type_ = self.destination.type
         return (
-            isinstance(type_, FragmentType)
+            isinstance(type_, TileType)
             and type_.arrangement is not None
             and type_.get_shape()[-1] != 1
         )
@@ -174,7 +179,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         if self.lanes is not None:
             return self.lanes.value.data
         type_ = self.destination.type
-        if not isinstance(self.source.type, FragmentType) or not isinstance(type_, FragmentType):
+        if not isinstance(self.source.type, TileType) or not isinstance(type_, TileType):
             return 1
         return type_.thread_values().holders
 
@@ -207,7 +212,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
                 f"{op_label(self)}: {dims(source)} does not reduce to {dims(result)} along "
                 f"dimension {dim}"
             )
-        if isinstance(self.destination.type, FragmentType):
+        if isinstance(self.destination.type, TileType):
             self._verify_registers(self.destination.type)
             return
         if self.partition is None or self.lanes is None:
@@ -216,7 +221,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
                 "<threads, vector, order>'"
             )
         verify_partition(self, self.partition.data, self.destination)
-        if any(isinstance(value.type, FragmentType) for value in self.operands):
+        if any(isinstance(value.type, TileType) for value in self.operands):
             raise VerifyException(
                 f"{op_label(self)}: a fragment is reduced to a slice of it, or by "
                 "'sched.reduce_warps'; results in memory are those of a buffer"
@@ -242,7 +247,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
                 "the destination"
             )
 
-    def _verify_registers(self, result: FragmentType) -> None:
+    def _verify_registers(self, result: TileType) -> None:
         """Checks a reduction whose results are a slice of a fragment."""
         held = result.slice
         if held is None or held.dim.data != self.reduced_dim:
@@ -257,7 +262,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
             )
         other = self.difference
         if other is not None and (
-            not isinstance(other.type, FragmentType) or not is_held_alike(other.type.layout, held)
+            not isinstance(other.type, TileType) or not is_held_alike(other.type.layout, held)
         ):
             raise VerifyException(
                 f"{op_label(self)}: {value_label(other)} must be a fragment that is held as "
@@ -266,7 +271,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         if self.grouping.data is not Grouping.CONTIGUOUS:
             raise VerifyException(f"{op_label(self)}: a row of a fragment is contiguous")
         source = self.source.type
-        if not isinstance(source, FragmentType):
+        if not isinstance(source, TileType):
             if result.rows is None:
                 raise VerifyException(
                     f"{op_label(self)}: what threads read from memory is reduced to rows of a "
@@ -288,7 +293,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
             )
         self._verify_lanes(source, result)
 
-    def _verify_lanes(self, source: FragmentType, result: FragmentType) -> None:
+    def _verify_lanes(self, source: TileType, result: TileType) -> None:
         """Checks that what shares a row is a warp at most, and has all of it."""
         rows, mma = result.rows, source.tiled_mma
         if rows is not None and (not rows.combines or rows.lanes > WARP):
@@ -306,12 +311,12 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     def rows(self) -> LinearRows | None:
         """The rows of a linear fragment that the results are, if they are."""
         type_ = self.destination.type
-        return type_.rows if isinstance(type_, FragmentType) else None
+        return type_.rows if isinstance(type_, TileType) else None
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Lanes walk along the reduced dimension, groups of lanes along the results."""
         if self.partition is None:
-            if isinstance(self.source.type, FragmentType):
+            if isinstance(self.source.type, TileType):
                 return []
             return [SharedAccess(self.source, self.reduced_dim, self.groups().count)]
         accesses = reduction_accesses(
@@ -328,7 +333,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The lanes' reads of the source, then lane 0's access to the sum and the difference."""
         if self.partition is None:
-            if self.rows is None or isinstance(self.source.type, FragmentType):
+            if self.rows is None or isinstance(self.source.type, TileType):
                 return []
             return row_accesses(self, self.groups(), self.reduced_dim, self.rows)
         return reduce_accesses(

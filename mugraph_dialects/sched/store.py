@@ -30,7 +30,7 @@ from mugraph.dialects.sched.matrix_part import (
 )
 from mugraph.dialects.sched.quad_store import quad_store_problem, quad_store_stream
 from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.types import FragmentType, GlobalType, SharedType
+from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import AnyLayout, dims, op_label, resolved_layout_of, shape_of
@@ -49,7 +49,7 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
 
     name = "sched.store"
 
-    source = operand_def(FragmentType)
+    source = operand_def(TileType)
     destination = operand_def(SharedType | GlobalType)
     at = opt_prop_def(DenseArrayBase.constr(i64))
     epilogue = opt_prop_def(EpilogueAttr)
@@ -83,7 +83,7 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
         ``None`` for other fragments.
         """
         source = self.source.type
-        if not isinstance(source, FragmentType) or source.arrangement is None:
+        if not isinstance(source, TileType) or source.arrangement is None:
             return None
         return part_of_matrix(self.destination, self.start, source.get_shape())
 
@@ -92,7 +92,7 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
         """Whether quads of lanes write rows of device memory, 16 bytes a lane."""
         source, tile = self.source.type, self.destination
         return (
-            isinstance(source, FragmentType)
+            isinstance(source, TileType)
             and isinstance(tile.type, GlobalType)
             and quad_store_problem(source, tile) is None
         )
@@ -110,7 +110,7 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
         fragment = self.source.type
         if isinstance(self.destination.type, GlobalType) and (
             epilogue_of(self).accumulates
-            or not isinstance(fragment, FragmentType)
+            or not isinstance(fragment, TileType)
             or fragment.arrangement is None
         ):
             raise VerifyException(
@@ -126,7 +126,7 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
                 )
             return
         verify_part(self, part, self.start, whole, "the destination")
-        if isinstance(source.type, FragmentType) and source.type.tiled_mma is None:
+        if isinstance(source.type, TileType) and source.type.tiled_mma is None:
             raise VerifyException(
                 f"{op_label(self)}: only the fragment of a product can be a part of a buffer"
             )
@@ -136,17 +136,17 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
         if isinstance(self.destination.type, GlobalType):
             return []
         source = self.source.type
-        if isinstance(source, FragmentType) and source.partition is not None:
+        if isinstance(source, TileType) and source.partition is not None:
             inner = source.partition.inner
             return [SharedAccess(self.destination, inner, source.partition.vector)]
-        if isinstance(source, FragmentType) and source.slice is not None:
+        if isinstance(source, TileType) and source.slice is not None:
             return [SharedAccess(self.destination, source.slice.dim.data, 1)]
         return [matrix_access(self.destination)]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The writes of the threads that hold the fragment."""
         source = self.source.type
-        if self.by_quads and isinstance(source, FragmentType):
+        if self.by_quads and isinstance(source, TileType):
             matrix = matrix_layout(resolved_layout_of(self.destination), source.get_shape())
             threads = enclosing_threads(self)
             stream = quad_store_stream(source.thread_values(), matrix, block=threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -21,6 +21,7 @@ from xdsl.irdl import (
     region_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import (
     NoTerminator,
@@ -39,11 +40,17 @@ from mugraph.dialects.sched.kernel import (
     with_regions,
 )
 from mugraph.dialects.sched.role import RoleOp, roles_of, verify_partition
+from mugraph.dialects.sched.tile_values import (
+    CarriedTiles,
+    CarriesTiles,
+    tile_types,
+    yielded_types,
+)
 from mugraph.dialects.sched.types import (
-    FragmentType,
     GlobalType,
     SharedType,
     TensorMemoryType,
+    TileType,
 )
 from mugraph.dialects.tensor_types import (
     dims,
@@ -61,16 +68,17 @@ def enclosing_loop(op: Operation) -> ForloopOp | None:
     return enclosing(op, ForloopOp)
 
 
-class PhaseOp(IRDLOperation):
-    """A part of the kernel: its operators run in order."""
+class PhaseOp(CarriesTiles):
+    """A part of the kernel: its operators run in order, and leave behind the tiles they yield."""
 
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
-    assembly_format = "$body attr-dict"
+    assembly_format = "$body (`->` type($tiles)^)? attr-dict"
 
     def __init__(self, body: Region | Block) -> None:
-        super().__init__(regions=[Region(body) if isinstance(body, Block) else body])
+        region = Region(body) if isinstance(body, Block) else body
+        super().__init__(result_types=[yielded_types(region.block)], regions=[region])
 
 
 @irdl_op_definition
@@ -88,8 +96,11 @@ class EpilogueOp(PhaseOp):
 
 
 @irdl_op_definition
-class ForloopOp(IRDLOperation):
+class ForloopOp(CarriesTiles):
     """Runs its body for iterations 0 to ``range`` - 1.
+
+    ``carrying %a``: the body's first argument is the tile %a in the first iteration, and in the
+    others what the one before it yields; what the last one yields is the result.
 
     ``peeled``: the first iteration has code of its own, so that what does nothing in it leaves no
     branch to the others.
@@ -97,18 +108,41 @@ class ForloopOp(IRDLOperation):
 
     name = "sched.forloop"
 
+    IS_LOOP: ClassVar[bool] = True
+
     range = prop_def(IntegerAttr.constr(type=i64))
     peeled = opt_prop_def(UnitAttr)
+    carried = var_operand_def(TileType)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
-    assembly_format = "$range (`peeled` $peeled^)? $body attr-dict"
+    assembly_format = (
+        "$range (`peeled` $peeled^)? (`carrying` $carried^ `:` type($carried))? $body attr-dict "
+        "custom<CarriedTiles>(type($tiles))"
+    )
+    custom_directives = (CarriedTiles,)
 
-    def __init__(self, range_: int, body: Region | Block) -> None:
+    def __init__(
+        self,
+        range_: int,
+        body: Region | Block,
+        carried: Sequence[SSAValue] = (),
+        *,
+        peeled: bool = False,
+    ) -> None:
         super().__init__(
-            properties={"range": IntegerAttr(range_, i64)},
+            operands=[carried],
+            result_types=[tile_types(*carried)],
+            properties={
+                "range": IntegerAttr(range_, i64),
+                "peeled": UnitAttr() if peeled else None,
+            },
             regions=[Region(body) if isinstance(body, Block) else body],
         )
+
+    def initial_tiles(self) -> Sequence[SSAValue]:
+        """The tiles that the first iteration begins with."""
+        return self.carried
 
     @property
     def is_peeled(self) -> bool:
@@ -257,12 +291,12 @@ class AllocOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FragmentOp(IRDLOperation):
-    """Registers of the threads: one array a thread."""
+class EmptyOp(IRDLOperation):
+    """A tile in registers of its own that holds nothing yet: a destination to write over."""
 
-    name = "sched.fragment"
+    name = "sched.empty"
 
-    result = result_def(FragmentType)
+    result = result_def(TileType)
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, result_type: Attribute) -> None:
@@ -278,7 +312,7 @@ class FragmentOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TileOp(IRDLOperation):
+class LocalTileOp(IRDLOperation):
     """The tile of a device tensor that this block touches, a view.
 
     With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
@@ -286,7 +320,7 @@ class TileOp(IRDLOperation):
     tiles do not exist; copies say that they leave those out.
     """
 
-    name = "sched.tile"
+    name = "sched.local_tile"
 
     source = operand_def(GlobalType)
     map = prop_def(DenseArrayBase.constr(i64))
@@ -373,14 +407,14 @@ class TileOp(IRDLOperation):
 
 __all__ = [
     "AllocOp",
+    "EmptyOp",
     "EpilogueOp",
     "ForloopOp",
-    "FragmentOp",
     "KernelOp",
     "LaunchOp",
+    "LocalTileOp",
     "PhaseOp",
     "PrologueOp",
-    "TileOp",
     "computing_block",
     "enclosing_kernel",
     "enclosing_loop",

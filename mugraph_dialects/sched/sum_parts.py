@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
@@ -31,7 +31,8 @@ from mugraph.dialects.sched.mappings import (
 )
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import verify_partition
-from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
+from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
+from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -46,7 +47,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class SumPartsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class SumPartsOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Adds the parts of a buffer along its first dimension, in order, then applies an epilogue.
 
     ``sched.sum_parts %parts to %sum by <256, vector 4, order [1, 0]> : 8x16x64 to 16x64``: element
@@ -56,15 +57,15 @@ class SumPartsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferE
     name = "sched.sum_parts"
 
     source = operand_def(SharedType)
-    destination = operand_def(SharedType | FragmentType)
+    destination = operand_def(SharedType | TileType)
     epilogue = opt_prop_def(EpilogueAttr)
     partition = prop_def(LinearPartitionAttr)
 
     assembly_format = (
         "$source `to` $destination custom<ThenEpilogue>($epilogue) `by` $partition attr-dict "
-        "`:` type($source) `to` type($destination)"
+        "`:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (ThenEpilogue,)
+    custom_directives = (ThenEpilogue, TiedTiles)
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class SumPartsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferE
     ) -> None:
         super().__init__(
             operands=[source, destination],
+            result_types=[tile_types(destination)],
             properties={
                 "epilogue": epilogue_attribute(epilogue),
                 "partition": LinearPartitionAttr(partition),
@@ -118,7 +120,7 @@ class SumPartsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferE
             )
         verify_partition(self, self.partition.data, self.destination)
         fragment = self.destination.type
-        if isinstance(fragment, FragmentType) and fragment.layout != self.partition:
+        if isinstance(fragment, TileType) and fragment.layout != self.partition:
             raise VerifyException(
                 f"{op_label(self)} is dealt out as {self.partition} but its fragment as "
                 f"{fragment.layout}; they must agree"

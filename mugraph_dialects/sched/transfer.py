@@ -30,18 +30,19 @@ from mugraph.dialects.sched.accesses import (
 )
 from mugraph.dialects.sched.structure import (
     AllocOp,
+    LocalTileOp,
     PrologueOp,
-    TileOp,
     enclosing_kernel,
     enclosing_loop,
     verify_fixed_iteration,
     verify_partition,
 )
+from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import (
-    FragmentType,
     GlobalType,
     LinearPartitionAttr,
     SharedType,
+    TileType,
     crosses_device_memory,
 )
 from mugraph.dialects.tensor_types import (
@@ -54,7 +55,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Copies a tile between device memory and shared memory, or registers.
 
     ``by`` says which thread moves what.  ``async`` uses ``cp.async``: the data may be read only
@@ -69,8 +70,8 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     name = "sched.copy"
 
-    source = operand_def(GlobalType | SharedType | FragmentType)
-    destination = operand_def(GlobalType | SharedType | FragmentType)
+    source = operand_def(GlobalType | SharedType | TileType)
+    destination = operand_def(GlobalType | SharedType | TileType)
     partition = prop_def(LinearPartitionAttr)
     asynchronous = opt_prop_def(UnitAttr)
     ahead = opt_prop_def(IntegerAttr.constr(type=i64))
@@ -80,8 +81,9 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     assembly_format = (
         "(`async` $asynchronous^)? $source `to` $destination `by` $partition "
         "(`ahead` $ahead^)? (`iteration` $iteration^)? (`within` $within^)? attr-dict "
-        "`:` type($source) `to` type($destination)"
+        "`:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
+    custom_directives = (TiedTiles,)
 
     def __init__(
         self,
@@ -96,6 +98,7 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     ) -> None:
         super().__init__(
             operands=[source, destination],
+            result_types=[tile_types(destination)],
             properties={
                 "partition": LinearPartitionAttr(partition),
                 "asynchronous": UnitAttr() if asynchronous else None,
@@ -136,7 +139,7 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     def _tile_bounds(self) -> Bounds:
         for value in (self.source, self.destination):
-            if isinstance(value.owner, TileOp):
+            if isinstance(value.owner, LocalTileOp):
                 return value.owner.bounds()
         return ()
 
@@ -168,7 +171,7 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 "operands are in the same space"
             )
         for value in self.operands:
-            if isinstance(value.type, FragmentType) and value.type.layout != self.partition:
+            if isinstance(value.type, TileType) and value.type.layout != self.partition:
                 raise VerifyException(
                     f"{op_label(self)} is dealt out as {self.partition} but its fragment as "
                     f"{value.type.layout}; they must agree"
@@ -178,7 +181,7 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         sizes = [
             element_bytes_of(value.type)
             for value in self.operands
-            if not isinstance(value.type, FragmentType)
+            if not isinstance(value.type, TileType)
         ]
         width = self.partition.data.vector * sizes[-1]
         if width > VECTOR_BYTES:
@@ -245,7 +248,7 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         return [
             access(self, operand, kind, stage, partition, domain, existing)
             for operand, kind, existing in sides
-            if not isinstance(self.operands[operand].type, FragmentType)
+            if not isinstance(self.operands[operand].type, TileType)
         ]
 
 

@@ -272,7 +272,7 @@ class TensorMemoryType(AddressedType):
 
 
 @irdl_attr_definition
-class FragmentType(BufferType):
+class TileType(BufferType):
     """Values in registers; the third parameter says which thread holds which.
 
     - ``#cute.tiled_mma<...>``: the accumulator of a tensor-core product.  With P warps along k it
@@ -284,7 +284,7 @@ class FragmentType(BufferType):
     All of them answer with one layout from (thread, value) to elements, :meth:`thread_values`.
     """
 
-    name = "sched.fragment"
+    name = "sched.tile"
 
     @property
     def partition(self) -> LinearPartition | None:

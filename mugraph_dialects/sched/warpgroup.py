@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -49,7 +49,13 @@ from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.role import enclosing_role, enclosing_threads
 from mugraph.dialects.sched.structure import AllocOp, enclosing_loop, loop_iterations
-from mugraph.dialects.sched.types import FragmentType, SharedType
+from mugraph.dialects.sched.tile_values import (
+    TiedTiles,
+    WritesTiles,
+    registers_of,
+    tile_types,
+)
+from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.sched.warpgroup_mappings import warpgroup_operand_stream
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -72,6 +78,7 @@ def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
 
 @irdl_op_definition
 class WarpgroupMmaOp(
+    WritesTiles,
     RunsAtIteration,
     HasSharedAccesses,
     RestrictsSharedLayouts,
@@ -107,17 +114,20 @@ class WarpgroupMmaOp(
 
     name = "sched.warpgroup_mma"
 
-    lhs = operand_def(SharedType | FragmentType)
+    TIED: ClassVar[Sequence[str]] = ("accumulators",)
+
+    lhs = operand_def(SharedType | TileType)
     rhs = operand_def(SharedType)
-    accumulators = var_operand_def(FragmentType)
+    accumulators = var_operand_def(TileType)
     asynchronous = opt_prop_def(UnitAttr, prop_name="async")
     fresh = opt_prop_def(UnitAttr)
 
     assembly_format = (
         "(`async` $async^)? (`fresh` $fresh^)? $lhs `,` $rhs `to` $accumulators "
         "(`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict "
-        "`:` type($lhs) `,` type($rhs) `to` type($accumulators)"
+        "`:` type($lhs) `,` type($rhs) `to` type($accumulators) custom<TiedTiles>(type($tiles))"
     )
+    custom_directives = (TiedTiles,)
 
     def __init__(
         self,
@@ -130,6 +140,7 @@ class WarpgroupMmaOp(
     ) -> None:
         super().__init__(
             operands=[lhs, rhs, accumulators],
+            result_types=[tile_types(*accumulators)],
             properties={
                 "async": UnitAttr() if asynchronous else None,
                 **iteration_properties(ahead, iteration),
@@ -164,7 +175,7 @@ class WarpgroupMmaOp(
     def tiled_mma(self) -> TiledMmaAttr:
         """The instruction and the groups; raises ``VerifyException`` for other fragments."""
         accumulator = self.accumulator.type
-        mma = accumulator.tiled_mma if isinstance(accumulator, FragmentType) else None
+        mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
         if mma is None or not is_of_warpgroups(mma_atom(mma.atom)):
             raise VerifyException(
                 f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma of "
@@ -175,7 +186,7 @@ class WarpgroupMmaOp(
     @property
     def lhs_in_registers(self) -> bool:
         """Whether the left matrix is a fragment."""
-        return isinstance(self.lhs.type, FragmentType)
+        return isinstance(self.lhs.type, TileType)
 
     @property
     def in_memory(self) -> dict[int, SSAValue]:
@@ -310,7 +321,7 @@ class WarpgroupMmaOp(
                 f"{'RS' if self.lhs_in_registers else 'SS'}"
             )
         held = self.lhs.type
-        if not isinstance(held, FragmentType):
+        if not isinstance(held, TileType):
             return
         groups = mma.thr_layout
         arranged = held.tiled_mma
@@ -400,20 +411,32 @@ class Product:
 
 
 @irdl_op_definition
-class WarpgroupWaitOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
+class WarpgroupWaitOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     """Waits until at most ``pending`` of the newest asynchronous products are unfinished.
 
-    Up to it the other products before it may still read their operands.
+    Up to it the other products before it may still read their operands.  ``for %sum`` are the tiles
+    to which no unfinished product adds behind it; what uses them takes what the wait returns.
     """
 
     name = "sched.warpgroup_wait"
 
+    TIED: ClassVar[Sequence[str]] = ("sums",)
+
     pending = prop_def(IntegerAttr.constr(type=i64))
+    sums = var_operand_def(TileType)
 
-    assembly_format = "`pending` $pending attr-dict"
+    assembly_format = (
+        "`pending` $pending (`for` $sums^ `:` type($sums))? attr-dict "
+        "custom<TiedTiles>(type($tiles))"
+    )
+    custom_directives = (TiedTiles,)
 
-    def __init__(self, pending: int) -> None:
-        super().__init__(properties={"pending": IntegerAttr(pending, i64)})
+    def __init__(self, pending: int, sums: Sequence[SSAValue] = ()) -> None:
+        super().__init__(
+            operands=[sums],
+            result_types=[tile_types(*sums)],
+            properties={"pending": IntegerAttr(pending, i64)},
+        )
 
     @property
     def pending_products(self) -> int:
@@ -429,7 +452,14 @@ class WarpgroupWaitOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
 
     def finished(self) -> list[Product]:
         """The products that it waits for and no wait before it did, once the loop is warm."""
-        return finished_products(self)
+        return waited_products(self)[0]
+
+    def complete_sums(self) -> list[SSAValue]:
+        """The sums of those products to which no product adds that is unfinished behind it."""
+        finished, unfinished = waited_products(self)
+        growing = {registers_of(value) for op in unfinished for value in op.accumulators}
+        sums = (value for product in finished for value in product.op.accumulators)
+        return [value for value in dict.fromkeys(sums) if registers_of(value) not in growing]
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The operands and accumulators of the products that it waits for."""
@@ -459,12 +489,16 @@ class WarpgroupWaitOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
         return product.op.stage
 
 
-def finished_products(wait: WarpgroupWaitOp) -> list[Product]:
-    """What a wait waits for: the role is played through, its loop twice more than products last."""
+def waited_products(wait: WarpgroupWaitOp) -> tuple[list[Product], list[WarpgroupMmaOp]]:
+    """What a wait waits for, and what is unfinished behind it.
+
+    The role is played through, its loop twice more than products last.
+    """
     steps = [step for phase in _phases(wait) for step in phase]
     rounds = 2 + sum(isinstance(step, WarpgroupWaitOp) and step.pending_products for step in steps)
     unfinished: deque[tuple[WarpgroupMmaOp, int]] = deque()
     finished: list[Product] = []
+    left: list[WarpgroupMmaOp] = []
     for phase in _phases(wait):
         in_loop = any(enclosing_loop(step) is not None for step in phase)
         for iteration in range(rounds if in_loop else 1):
@@ -477,11 +511,12 @@ def finished_products(wait: WarpgroupWaitOp) -> list[Product]:
                     done.append(unfinished.popleft())
                 if step is wait:
                     here = iteration if in_loop else rounds - 1
+                    left = [op for op, _ in unfinished]
                     finished = [
                         Product(op, here - at if enclosing_loop(op) is not None else 0)
                         for op, at in done
                     ]
-    return finished
+    return finished, left
 
 
 def _phases(op: Operation) -> list[list[WarpgroupMmaOp | WarpgroupWaitOp]]:
@@ -499,4 +534,4 @@ def _phases(op: Operation) -> list[list[WarpgroupMmaOp | WarpgroupWaitOp]]:
     ]
 
 
-__all__ = ["Product", "WarpgroupMmaOp", "WarpgroupWaitOp", "finished_products"]
+__all__ = ["Product", "WarpgroupMmaOp", "WarpgroupWaitOp", "waited_products"]

@@ -18,8 +18,8 @@ from mugraph.dialects.sched import (
     BulkCopyOp,
     HasThreadAccesses,
     KernelOp,
+    LocalTileOp,
     ThreadAccess,
-    TileOp,
     enclosing_loop,
     enclosing_role,
     start_bytes,
@@ -281,7 +281,7 @@ def start_residues(access: ThreadAccess, kernel: KernelOp) -> Counter[int]:
 def _residues(access: ThreadAccess, iterations: range, blocks: Sequence[range]) -> Counter[int]:
     """Where tiles start within a sector in some iterations of some blocks, once each."""
     value = access.value
-    strides = block_strides(value.owner) if isinstance(value.owner, TileOp) else (0, 0, 0)
+    strides = block_strides(value.owner) if isinstance(value.owner, LocalTileOp) else (0, 0, 0)
     start = start_bytes(value, iterations.start, [span.start for span in blocks])
     step = start_bytes(value, 1) - start_bytes(value, 0)
     moves = (stride * access.element_bytes for stride in strides)
@@ -289,11 +289,11 @@ def _residues(access: ThreadAccess, iterations: range, blocks: Sequence[range]) 
     return sector_residues(((len(span), move) for span, move in steps), start)
 
 
-def block_strides(tile: TileOp) -> tuple[int, ...]:
+def block_strides(tile: LocalTileOp) -> tuple[int, ...]:
     """How far a tile, of a tile perhaps, moves with each block index, in elements."""
     strides = tile.block_strides()
     owner = tile.source.owner
-    if isinstance(owner, TileOp):
+    if isinstance(owner, LocalTileOp):
         return tuple(a + b for a, b in zip(strides, block_strides(owner), strict=True))
     return strides
 

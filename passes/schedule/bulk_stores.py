@@ -52,6 +52,7 @@ from mugraph.passes.schedule.plan_stensor_memory import (
     registers_wanted,
     with_channels,
 )
+from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 MIN_VECTORS = 8
@@ -105,7 +106,7 @@ def writes_behind_loop(
         if isinstance(phase, sched.EpilogueOp):
             for op in phase.body.block.ops:
                 if isinstance(op, sched.CopyOp | sched.StoreOp) and isinstance(
-                    op.destination.owner, sched.TileOp
+                    op.destination.owner, sched.LocalTileOp
                 ):
                     yield op
 
@@ -118,7 +119,7 @@ def layouts_of_result(
     Raises :class:`BulkCopyError` where they cannot, which says why.
     """
     tile = op.destination.owner
-    assert isinstance(tile, sched.TileOp)
+    assert isinstance(tile, sched.LocalTileOp)
     tensor = tile.source
     aligned = alignments[enclosing_kernel(op).body.block.args.index(tensor)]
     require_whole_tiles(tile.bounds(), aligned)
@@ -134,7 +135,7 @@ def layouts_of_result(
 
 def _layouts_of_tile(tile: SSAValue, extents: Sequence[int]) -> tuple[AnyLayout, ...]:
     """The layouts from which bulk copies can write a tile, or a part of it of these extents."""
-    assert isinstance(tile.owner, sched.TileOp)
+    assert isinstance(tile.owner, sched.LocalTileOp)
     tensor = tile.owner.source
     strides = strides_of(resolved_layout_of(tensor))
     size = element_bytes_of(tensor.type)
@@ -145,7 +146,7 @@ def obstacles(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[str
     """Of each result that threads still write, a sentence that names it and says why."""
     for op in writes_behind_loop(kernel):
         tile = op.destination.owner
-        assert isinstance(tile, sched.TileOp)
+        assert isinstance(tile, sched.LocalTileOp)
         reason = "shared memory has no room for it, or for as many blocks as before"
         try:
             if isinstance(op, sched.StoreOp) and not op.by_quads:
@@ -374,7 +375,8 @@ class BulkStoresPass(ModulePass):
             if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
                 mine = [launch for launch in launches if launch.resolve() is kernel]
                 alignments = alignments_of(kernel, mine)
-                store_in_bulk(kernel, alignments, target)
+                with tiles_by_registers(kernel):
+                    store_in_bulk(kernel, alignments, target)
                 if kernel.decided.stores == "tma":
                     for why in obstacles(kernel, alignments):
                         refuse(kernel, "stores", self.name, why, "leave stores free")

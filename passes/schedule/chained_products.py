@@ -104,13 +104,13 @@ def _late_operators(
             since_first = before_second = True
         if op is second:
             before_second = False
-        if op in (first, second) or isinstance(op, sched.FragmentOp):
+        if op in (first, second) or isinstance(op, sched.EmptyOp):
             continue
         reads, writes = _effects(op)
         touches = second.accumulator in reads | writes or second.lhs in reads | writes
         if not touches and not (reads & written or writes & (read | written)):
             continue
-        on_fragments = all(isinstance(value.type, sched.FragmentType) for value in op.operands)
+        on_fragments = all(isinstance(value.type, sched.TileType) for value in op.operands)
         if not on_fragments or not since_first or (touches and not before_second):
             return None
         late.append(op)
@@ -129,7 +129,7 @@ def delay_product(found: ChainedLoop) -> None:
     body, ring, second = found.loop.body.block, found.ring.result, found.second
     consume = next(op for op in body.ops if isinstance(op, sched.ConsumeOp) and op.channel is ring)
     held = second.lhs.owner
-    if isinstance(held, sched.FragmentOp) and held.parent_block() is body:
+    if isinstance(held, sched.EmptyOp) and held.parent_block() is body:
         held.detach()
         top = found.role.body.block.first_op
         assert top is not None
@@ -175,7 +175,7 @@ def _not_needed(found: ChainedLoop) -> list[Operation]:
     rings = {ring.result for ring in map(_ring_of, found.first.operands) if ring is not None}
 
     def is_needed(op: Operation) -> bool:
-        if isinstance(op, sched.FragmentOp):
+        if isinstance(op, sched.EmptyOp):
             return op.result in operands
         if isinstance(op, sched.ChannelStepOp):
             return op.channel in rings

@@ -16,7 +16,7 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.types import FragmentType
+from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 
@@ -24,9 +24,9 @@ from mugraph.dialects.tensor_types import element_type_of, shape_of
 class Halves:
     """The accumulator of a product of warp groups, its users, and the type of each half."""
 
-    fragment: sched.FragmentOp
+    fragment: sched.EmptyOp
     users: tuple[sched.FillOp | sched.WarpgroupMmaOp, ...]
-    type_: FragmentType
+    type_: TileType
 
 
 def find_halves(store: sched.StoreOp) -> Halves | None:
@@ -36,8 +36,8 @@ def find_halves(store: sched.StoreOp) -> Halves | None:
     written out once.
     """
     fragment = store.source.owner
-    mma = store.source.type.tiled_mma if isinstance(store.source.type, FragmentType) else None
-    if not isinstance(fragment, sched.FragmentOp) or mma is None:
+    mma = store.source.type.tiled_mma if isinstance(store.source.type, TileType) else None
+    if not isinstance(fragment, sched.EmptyOp) or mma is None:
         return None
     users: list[sched.FillOp | sched.WarpgroupMmaOp] = []
     for use in fragment.result.uses:
@@ -61,7 +61,7 @@ def find_halves(store: sched.StoreOp) -> Halves | None:
         return None
     element = element_type_of(fragment.result.type)
     layout = TiledMmaAttr(half, mma.thr_layout)
-    return Halves(fragment, tuple(users), FragmentType.of((*rows, columns // 2), element, layout))
+    return Halves(fragment, tuple(users), TileType.of((*rows, columns // 2), element, layout))
 
 
 def halve(found: Halves) -> tuple[SSAValue, SSAValue]:
@@ -69,7 +69,7 @@ def halve(found: Halves) -> tuple[SSAValue, SSAValue]:
 
     What writes the whole out is left to the caller.
     """
-    parts = [sched.FragmentOp(found.type_) for _ in range(2)]
+    parts = [sched.EmptyOp(found.type_) for _ in range(2)]
     for name, part in zip(("left", "right"), parts, strict=True):
         part.result.name_hint = name
     Rewriter.insert_op(parts, InsertPoint.before(found.fragment))

@@ -62,7 +62,7 @@ def _pair(first: sched.WarpgroupMmaOp, second: sched.WarpgroupMmaOp) -> Pair | N
         return None
     if len(first.accumulators) > 1 or len(second.accumulators) > 1:
         return None
-    if first.accumulator is second.accumulator:
+    if second.accumulator in first.results:
         return None
     if first.accumulator.type != second.accumulator.type:
         return None
@@ -152,9 +152,8 @@ def merge(pair: Pair) -> None:
     product = sched.WarpgroupMmaOp(
         pair.first.lhs, both.result, pair.first.accumulator, pair.second.accumulator
     )
-    Rewriter.insert_op(product, InsertPoint.before(pair.first))
-    for op in (pair.first, pair.second):
-        Rewriter.erase_op(op)
+    Rewriter.replace_op(pair.first, product, [product.results[0]])
+    Rewriter.replace_op(pair.second, [], [product.results[1]])
     for buffer, column in ((one, 0), (other, shape[-1])):
         for use in tuple(buffer.result.uses):
             if isinstance(use.operation, sched.BulkCopyOp):

@@ -26,6 +26,7 @@ from mugraph.passes.schedule.bulk_stores import (
     store_in_bulk,
 )
 from mugraph.passes.schedule.lower_rings import is_lowered
+from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -75,7 +76,8 @@ def results_leave_in_bulk(
     """
     trial = kernel.clone()
     trial.persistent = IntegerAttr(blocks, i64)
-    store_in_bulk(trial, alignments, target)
+    with tiles_by_registers(trial):
+        store_in_bulk(trial, alignments, target)
     return not any(
         isinstance(op.operands[1].type, sched.GlobalType)
         for op in trial.walk()

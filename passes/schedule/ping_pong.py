@@ -21,6 +21,7 @@ from mugraph.dialects.sched.kernel import WARP, WARPGROUP, unplanned_kernels
 from mugraph.dialects.sched.order_barrier import shared_buffers_of
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
+from mugraph.dialects.sched.tile_values import end_of
 from mugraph.passes.memory.lifetimes import channel_buffers
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.bulk_stores import resident_blocks
@@ -97,7 +98,7 @@ def _order_steps(found: Alternating, order: SSAValue) -> None:
     awaits = sched.OrderWaitOp(order)
     before = found.loop.prev_op
     if isinstance(before, sched.PrologueOp):
-        before.body.block.add_op(awaits)
+        Rewriter.insert_op(awaits, end_of(before.body.block))
     else:
         Rewriter.insert_op(sched.PrologueOp(Block([awaits])), InsertPoint.before(found.loop))
     first = found.epilogue.body.block.first_op

@@ -30,6 +30,7 @@ from mugraph.passes.schedule.analysis.registers import (
 from mugraph.passes.schedule.chained_products import delay_product, find_chained_loops
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.set_register_budgets import LOADING_REGISTERS
+from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -166,11 +167,12 @@ class PipelineProductsPass(ModulePass):
         target = target_named(self.arch)
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp) and not is_lowered(kernel):
-                for found in tuple(find_pipelined_loops(kernel)):
-                    pipeline_products(found)
-                if suffices_late(kernel, target):
-                    delay_products(kernel)
-                write_fresh(kernel)
+                with tiles_by_registers(kernel):
+                    for found in tuple(find_pipelined_loops(kernel)):
+                        pipeline_products(found)
+                    if suffices_late(kernel, target):
+                        delay_products(kernel)
+                    write_fresh(kernel)
 
 
 __all__ = ["PipelineProductsPass", "PipelinedLoop", "find_pipelined_loops", "pipeline_products"]

@@ -38,7 +38,7 @@ def constant_inputs(module: ModuleOp, kernel: KernelOp) -> list[int]:
 def argument_behind(value: SSAValue) -> BlockArgument | None:
     """The argument of the kernel that a tensor in device memory is, or is a tile of."""
     owner = value.owner
-    source = owner.source if isinstance(owner, sched.TileOp) else value
+    source = owner.source if isinstance(owner, sched.LocalTileOp) else value
     return source if isinstance(source, BlockArgument) else None
 
 
@@ -50,7 +50,7 @@ def must_wait(op: Operation, constant: Sequence[int]) -> bool:
     inner = [step for region in op.regions for block in region.blocks for step in block.ops]
     if inner:
         return any(must_wait(step, constant) for step in inner)
-    if isinstance(op, sched.TileOp):
+    if isinstance(op, sched.LocalTileOp):
         return False
     touched = [value for value in op.operands if isinstance(value.type, GlobalType)]
     if not touched:

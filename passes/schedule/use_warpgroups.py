@@ -45,6 +45,7 @@ from mugraph.passes.schedule.lower_threadblock.warpgroups import (
     warpgroup_atom,
 )
 from mugraph.passes.schedule.plan_swizzle import possible_layouts
+from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -66,7 +67,7 @@ class Chain:
         for op in self.role.body.walk():
             for value in op.results:
                 type_ = value.type
-                if isinstance(type_, sched.FragmentType) and type_.arrangement == self.arrangement:
+                if isinstance(type_, sched.TileType) and type_.arrangement == self.arrangement:
                     yield value
 
 
@@ -88,7 +89,7 @@ def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
 
 def _arrangement(op: sched.MmaOp) -> TiledMmaAttr | None:
     type_ = op.accumulator.type
-    return type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
+    return type_.tiled_mma if isinstance(type_, sched.TileType) else None
 
 
 def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> MmaAtom | None:
@@ -215,7 +216,7 @@ def use_warpgroups(chain: Chain) -> None:
                 assert layout is not None  # found by the analysis
                 Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
     for op in chain.products:
-        Rewriter.replace_op(op, sched.WarpgroupMmaOp(op.lhs, op.rhs, op.accumulator), [])
+        Rewriter.replace_op(op, sched.WarpgroupMmaOp(op.lhs, op.rhs, op.accumulator))
 
 
 def load_once(op: sched.MmaOp, arrangement: TiledMmaAttr) -> None:
@@ -224,24 +225,24 @@ def load_once(op: sched.MmaOp, arrangement: TiledMmaAttr) -> None:
     assert loop is not None
     prologue = prologue_of(loop)
     assert prologue is not None  # asked by the analysis
-    type_ = sched.FragmentType.of(shape_of(op.lhs.type), element_type_of(op.lhs.type), arrangement)
-    held = sched.FragmentOp(type_)
+    type_ = sched.TileType.of(shape_of(op.lhs.type), element_type_of(op.lhs.type), arrangement)
+    held = sched.EmptyOp(type_)
     held.result.name_hint = op.lhs.name_hint
     Rewriter.insert_op(held, InsertPoint.before(prologue))
     prologue.body.block.add_op(sched.LoadOp(op.lhs, held.result, ldmatrix=op.ldmatrix[0]))
     op.operands[0] = held.result
 
 
-def retyped(value: SSAValue, arrangement: TiledMmaAttr) -> sched.FragmentType:
+def retyped(value: SSAValue, arrangement: TiledMmaAttr) -> sched.TileType:
     """The type of a fragment that is held as another one is, or the rows and columns of that."""
     type_ = value.type
-    assert isinstance(type_, sched.FragmentType)
+    assert isinstance(type_, sched.TileType)
     layout = arrangement
     if type_.sliced_axis != -1:
         layout = dividing(arrangement, type_.get_shape()[-1])
     if type_.slice is not None:
         layout = sched.SliceAttr.of(layout, type_.slice.dim.data)
-    return sched.FragmentType.of(type_.get_shape(), type_.element_type, layout)
+    return sched.TileType.of(type_.get_shape(), type_.element_type, layout)
 
 
 def dividing(arrangement: TiledMmaAttr, columns: int) -> TiledMmaAttr:
@@ -278,9 +279,10 @@ class UseWarpgroupsPass(ModulePass):
         target = target_named(self.arch)
         for kernel in unplanned_kernels(op):
             if target.multiplies_in_warpgroups:
-                for chain in list(find_chains(kernel)):
-                    if is_faster(chain, target):
-                        use_warpgroups(chain)
+                with tiles_by_registers(kernel):
+                    for chain in list(find_chains(kernel)):
+                        if is_faster(chain, target):
+                            use_warpgroups(chain)
 
 
 __all__ = ["Chain", "UseWarpgroupsPass", "find_chains", "is_faster", "use_warpgroups"]

@@ -25,6 +25,7 @@ from mugraph.runtime.interpreter.address_plans import (
 from mugraph.runtime.interpreter.address_products import reduce_product
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes, halved
+from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
 from mugraph.runtime.interpreter.memory import BoolArray, SharedBuffer, element_dtype
@@ -38,30 +39,24 @@ class ComputeFunctions(InterpreterFunctions):
     def __init__(self, functions: AddressFunctions) -> None:
         self.functions = functions
 
-    @impl(sched.FillOp)
-    def run_fill(
-        self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.FillOp)
+    def run_fill(self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues) -> None:
         """The constant in every register, or in all stages of the buffer."""
         (destination,) = args
         if not isinstance(destination, SharedBuffer):
             destination[:, :, self.functions.frame.threads] = op.value.value.data
-            return ()
+            return
         plan = self.functions.plans.of(op, ComputePlan.build).destination
         assert plan is not None
         shape = (self.functions.frame.memory.blocks, *plan.of(self.functions.frame.threads).shape)
         self.functions.write(plan, destination, np.full(shape, op.value.value.data, COMPUTE))
-        return ()
 
-    @impl(sched.MapOp)
-    def run_map(
-        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.MapOp)
+    def run_map(self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues) -> None:
         """The scalar function of each element."""
         plan = self.functions.plans.of(op, ElementwisePlan.build)
         value = apply_function(op.function.data, *self._sources(plan, args[:-1]))
         self._finish_elements(op, plan.destination, plan.active, args[-1], value)
-        return ()
 
     def _sources(self, plan: ElementwisePlan, args: PythonValues) -> list[Array]:
         """What an element-wise operator reads, from memory or from registers."""
@@ -72,10 +67,8 @@ class ComputeFunctions(InterpreterFunctions):
             for source, arg in zip(plan.sources, args, strict=True)
         ]
 
-    @impl(sched.MaskOp)
-    def run_mask(
-        self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.MaskOp)
+    def run_mask(self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues) -> None:
         """The source, with the constant where elements do not exist."""
         plan = self.functions.plans.of(op, ElementwisePlan.build)
         (value,) = self._sources(plan, args[:1])
@@ -89,7 +82,6 @@ class ComputeFunctions(InterpreterFunctions):
             outside = ~within.reshape(-1, counts.shape[1])[:, self.functions.frame.threads]
             value[index, outside] = op.constant
         self._finish_elements(op, plan.destination, plan.active, args[1], value)
-        return ()
 
     def _finish_elements(
         self,
@@ -140,17 +132,15 @@ class ComputeFunctions(InterpreterFunctions):
         )
         return ()
 
-    @impl(sched.ReduceOp)
-    def run_reduce(
-        self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.ReduceOp)
+    def run_reduce(self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues) -> None:
         """Sums of groups or their largest elements, in the order of the header library."""
         if sched.is_of_product(op.destination):
             reduce_product(self.functions, op, args)
-            return ()
+            return
         if op.rows is not None:
             self._reduce_rows(op, op.rows, args)
-            return ()
+            return
         plan = self.functions.plans.of(op, ReducePlan.build)
         values = self.functions.load(plan.source, args[0])
         active = plan.source.of(self.functions.frame.threads).active
@@ -166,17 +156,16 @@ class ComputeFunctions(InterpreterFunctions):
         epilogue = epilogue_of(op)
         if op.combination is sched.Combiner.SUM:
             self.functions.finish(plan.destination, args[1], value, epilogue)
-            return ()
+            return
         value = apply_chain(epilogue.functions, value)
         if not epilogue.accumulates:
             self.functions.write(plan.destination, args[1], value)
-            return ()
+            return
         earlier = self.functions.load(plan.destination, args[1])
         self.functions.write(plan.destination, args[1], np.maximum(earlier, value))
         if plan.difference is not None:
             change = fall(earlier, self.functions.load(plan.destination, args[1]))
             self.functions.write(plan.difference, args[2], change)
-        return ()
 
     def _of_threads(
         self, op: sched.ReduceOp | sched.ReduceWarpsOp, rows: LinearRows, registers: Array
@@ -199,7 +188,7 @@ class ComputeFunctions(InterpreterFunctions):
         """Rows of a fragment: by shuffles, or every thread of what it reads from memory."""
         threads = self.functions.frame.threads
         combine, identity = COMBINERS[op.combination]
-        if isinstance(op.source.type, sched.FragmentType):
+        if isinstance(op.source.type, sched.TileType):
             totals = combine_lanes(
                 self._of_threads(op, rows, args[0]), op.lane_count, op.combination
             )
@@ -245,10 +234,10 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.finish(plan.destination, args[1], values, epilogue_of(op))
         return ()
 
-    @impl(sched.SumPartsOp)
+    @impl_writing(sched.SumPartsOp)
     def run_sum_parts(
         self, interpreter: Interpreter, op: sched.SumPartsOp, args: PythonValues
-    ) -> PythonValues:
+    ) -> None:
         """The parts added one by one."""
         plan = self.functions.plans.of(op, ComputePlan.of_parts)
         first, *others = (self.functions.load(part, args[0]) for part in plan.sources)
@@ -257,4 +246,3 @@ class ComputeFunctions(InterpreterFunctions):
         shape = shape_of(op.destination.type)
         active = existing(op.partition.thread_values(shape), sched.enclosing_threads(op))
         self._finish_elements(op, plan.destination, active, args[1], first)
-        return ()

@@ -43,7 +43,7 @@ from mugraph.runtime.interpreter.block_lists import block_lists, require_cluster
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.memory import DeviceTensor, DeviceTile, SharedMemory
-from mugraph.runtime.interpreter.roles import Step, steps_of
+from mugraph.runtime.interpreter.roles import Step, is_declaration, steps_of
 from mugraph.runtime.interpreter.warpgroup_level import WarpgroupFunctions
 
 MEMORY_BYTES = 2**25
@@ -84,7 +84,7 @@ def stretches_of(operators: Iterable[Operation]) -> Iterator[list[Step]]:
         if isinstance(step.op, sched.BarrierOp):
             yield stretch
             stretch = []
-        elif not step.op.results:
+        elif not is_declaration(step.op):
             stretch.append(step)
     yield stretch
 
@@ -124,9 +124,10 @@ def _run_blocks(
 ) -> None:
     frame = functions.functions.frame
     for op in kernel.body.walk():
-        if op.results and not is_part_of_step(op):
+        if is_declaration(op) and not is_part_of_step(op):
             values = interpreter.run_op(op, interpreter.get_values(op.operands))
             interpreter.set_values(zip(op.results, values, strict=True))
+    _set_tiles(kernel, interpreter)
     orders = _orders(order, kernel.threads)
     for of_roles, group in itertools.groupby(
         kernel.body.block.ops, lambda op: isinstance(op, sched.RoleOp)
@@ -144,6 +145,18 @@ def _run_blocks(
                     frame.iteration = step.iteration
                     interpreter.run_op(step.op, interpreter.get_values(step.op.operands))
     functions.finish()
+
+
+def _set_tiles(kernel: sched.KernelOp, interpreter: Interpreter) -> None:
+    """Lets all values of a tile be the registers that it is in."""
+    tiles = [
+        value
+        for op in kernel.body.walk()
+        for value in (*op.results, *(arg for region in op.regions for arg in region.block.args))
+        if sched.is_tile(value)
+    ]
+    held = interpreter.get_values([sched.registers_of(value) for value in tiles])
+    interpreter.set_values(zip(tiles, held, strict=True))
 
 
 def run_kernel_by_address(

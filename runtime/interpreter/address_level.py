@@ -30,6 +30,7 @@ from mugraph.runtime.interpreter.address_plans import (
     Threads,
 )
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole, round_to_tf32
+from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain
 from mugraph.runtime.interpreter.memory import (
@@ -232,9 +233,9 @@ class AddressFunctions(InterpreterFunctions):
         buffer = SharedBuffer(frame.memory, op.byte_offset, op.stage_count, size, frame.iterations)
         return (buffer,)
 
-    @impl(sched.FragmentOp)
+    @impl(sched.EmptyOp)
     def run_fragment(
-        self, interpreter: Interpreter, op: sched.FragmentOp, args: PythonValues
+        self, interpreter: Interpreter, op: sched.EmptyOp, args: PythonValues
     ) -> PythonValues:
         """Registers of every thread, poison."""
         threads = sched.enclosing_kernel(op).threads
@@ -242,9 +243,9 @@ class AddressFunctions(InterpreterFunctions):
         dtype = register_dtype(element_dtype(op.result.type))
         return (np.full(shape, poison(dtype), dtype),)
 
-    @impl(sched.TileOp)
+    @impl(sched.LocalTileOp)
     def run_tile(
-        self, interpreter: Interpreter, op: sched.TileOp, args: PythonValues
+        self, interpreter: Interpreter, op: sched.LocalTileOp, args: PythonValues
     ) -> PythonValues:
         """The tiles of the blocks."""
         source: DeviceTile = args[0]
@@ -255,31 +256,28 @@ class AddressFunctions(InterpreterFunctions):
 
     # Transfers.
 
-    @impl(sched.CopyOp)
-    def run_copy(
-        self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.CopyOp)
+    def run_copy(self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues) -> None:
         """Moves the tile of the iteration that the copy means, or notes it as in flight."""
-        if any(isinstance(value.type, sched.FragmentType) for value in op.operands):
+        if any(isinstance(value.type, sched.TileType) for value in op.operands):
             self._copy_registers(op, args)
-            return ()
+            return
         plan = self.plans.of(op, CopyPlan.build)
         stage = plan.destination.access.stage
         if not stage.happens_at(self.frame.iteration, self.frame.iterations):
-            return ()
+            return
         source, destination = args
         values = self.read(plan.source, source)
         if op.is_async and self.frame.landing is Landing.LATEST:
             self._issue(plan.destination, destination, values)
         else:
             self.write(plan.destination, destination, values)
-        return ()
 
     def _copy_registers(self, op: sched.CopyOp, args: PythonValues) -> None:
         """Moves the tile of an iteration to registers, or registers to it."""
         values = op.partition.data.values_per_thread(shape_of(op.source.type))
         plan = self.plans.of(op, lambda op: ComputePlan.build(op, values))
-        if isinstance(op.destination.type, sched.FragmentType):
+        if isinstance(op.destination.type, sched.TileType):
             (source,) = plan.sources
             if source.access.stage.happens_at(self.frame.iteration, self.frame.iterations):
                 args[1][:, :, self.frame.threads] = self.load(source, args[0])

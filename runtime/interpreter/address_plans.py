@@ -209,7 +209,7 @@ class StorePlan:
         """The plan of a store."""
         access = accesses_of(op)[-1]
         source = op.source.type
-        if not op.by_quads or not isinstance(source, sched.FragmentType):
+        if not op.by_quads or not isinstance(source, sched.TileType):
             return cls(plan_elements(access), None)
         idle = access.offsets.shape[1] - source.thread_values().threads
         value, lane = (
@@ -282,7 +282,7 @@ def _distribution_of(op: sched.MapOp | sched.MaskOp) -> Distribution:
 
 def _held(value: SSAValue, whole: ThreadValues) -> HeldOperand:
     """A fragment as an operand: one that is held as the operator is dealt out, or rows of it."""
-    assert isinstance(value.type, sched.FragmentType)  # in memory, it would be read
+    assert isinstance(value.type, sched.TileType)  # in memory, it would be read
     return HeldOperand(value.type.thread_values().value_of(whole))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, register_impls
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
@@ -12,6 +12,7 @@ from mugraph.runtime.interpreter.address_level import AddressFunctions, multipli
 from mugraph.runtime.interpreter.address_plans import ComputePlan
 from mugraph.runtime.interpreter.arithmetic import Array, convert
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes
+from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.functions import apply_chain, fall
 from mugraph.runtime.interpreter.matmul_plans import (
     MatmulPlan,
@@ -45,10 +46,8 @@ class ProductFunctions(InterpreterFunctions):
             values[:, offsets < 0] = 0
         return values
 
-    @impl(sched.MmaOp)
-    def run_mma(
-        self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.MmaOp)
+    def run_mma(self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues) -> None:
         """Adds every warp's product to its accumulator.
 
         The sum over k of one operator is numpy's, not step by step of the instruction.
@@ -58,10 +57,10 @@ class ProductFunctions(InterpreterFunctions):
         if is_scalar_product(op):
             scalar = self.functions.plans.of(op, ScalarMatmulPlan.build)
             self._add_scalar_product(scalar, args)
-            return ()
+            return
         plan = self.functions.plans.of(op, MatmulPlan.build)
         if not plan.takes_part(threads):
-            return ()
+            return
         if op.lhs_in_registers:
             lhs = matrix_of(args[0][:, :, threads], plan, threads)
         else:
@@ -72,25 +71,21 @@ class ProductFunctions(InterpreterFunctions):
         values = fragment_of(np.broadcast_to(product, shape))
         sums = args[2][:, :, threads.start : threads.start + values.shape[2]]
         sums += values.astype(sums.dtype, copy=False)
-        return ()
 
-    @impl(sched.LoadOp)
-    def run_load(
-        self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.LoadOp)
+    def run_load(self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues) -> None:
         """What lanes load of a left matrix, as they hold accumulators; or of numbers."""
         if not op.loads_operand:
             self._load_numbers(op, args)
-            return ()
+            return
         threads = self.functions.frame.threads
         plan = self.functions.plans.of(op, MatmulPlan.of_load)
         if not plan.takes_part(threads):
-            return ()
+            return
         matrix = self._operand(plan, plan.lhs, args[0], in_tf32=False)
         shape = (matrix.shape[0], *plan.warps_along(threads), *matrix.shape[4:])
         values = fragment_of(np.broadcast_to(matrix, shape))
         args[1][:, :, threads.start : threads.start + values.shape[2]] = values
-        return ()
 
     def _load_numbers(self, op: sched.LoadOp, args: PythonValues) -> None:
         """The number of each column, to all threads with values of it."""
@@ -139,7 +134,7 @@ def reduce_product(functions: AddressFunctions, op: sched.ReduceOp, args: Python
             following = combine(following, source[:, value + 1])
         totals[:, slots[value]] = combine(totals[:, slots[value]], following)
     if not op.is_partial:
-        assert isinstance(op.destination.type, sched.FragmentType)
+        assert isinstance(op.destination.type, sched.TileType)
         lanes = op.destination.type.thread_values().holders
         totals = combine_lanes(totals, lanes, op.combination)
     epilogue = epilogue_of(op)

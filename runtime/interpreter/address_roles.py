@@ -18,7 +18,7 @@ from mugraph.dialects.programming_model import WARP
 from mugraph.runtime.interpreter.address_level import AddressFrame
 from mugraph.runtime.interpreter.address_plans import Threads
 from mugraph.runtime.interpreter.mbarriers import AddressChannel, Mbarrier
-from mugraph.runtime.interpreter.roles import Step, label_of, steps_of_role, stuck
+from mugraph.runtime.interpreter.roles import Step, is_declaration, label_of, steps_of_role, stuck
 
 Choose = Callable[[Sequence["Unit"]], "Unit"]
 """Which of the units that can go on runs next."""
@@ -160,7 +160,7 @@ class RoleMachine:
         if isinstance(op, sched.OrderStepOp):
             (order,) = self.interpreter.get_values(op.operands)
             return order.run(op, step.position, unit.warps)
-        if not op.results:
+        if not is_declaration(op):
             self.interpreter.run_op(op, self.interpreter.get_values(op.operands))
         return True
 

@@ -88,7 +88,7 @@ def require_clusters(kernel: sched.KernelOp) -> None:
         for copy in copies:
             owner = copy.tile.owner
             starts = blocks @ np.array(
-                owner.block_strides() if isinstance(owner, sched.TileOp) else (0, 0, 0)
+                owner.block_strides() if isinstance(owner, sched.LocalTileOp) else (0, 0, 0)
             )
             if (starts != starts[:, :1]).any():
                 raise ExecutionError(

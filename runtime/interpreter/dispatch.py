@@ -11,10 +11,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl
 from xdsl.ir import Operation
 
+from mugraph.dialects.sched import WritesTiles
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 Functions = TypeVar("Functions", bound=InterpreterFunctions)
+Writer = TypeVar("Writer", bound=WritesTiles)
 
 
 def implements(
@@ -31,6 +33,31 @@ def implements(
         return functions
 
     return add
+
+
+Method = Callable[[Functions, Interpreter, Writer, PythonValues], None]
+Implementation = Callable[[Functions, Interpreter, Writer, PythonValues], PythonValues]
+
+
+def impl_writing(
+    operator: type[Writer],
+) -> Callable[[Method[Functions, Writer]], Implementation[Functions, Writer]]:
+    """Makes a method that writes over what it is given the implementation of an operator.
+
+    The operator returns the tiles that the method has written over.
+    """
+
+    def decorate(method: Method[Functions, Writer]) -> Implementation[Functions, Writer]:
+        def run(
+            functions: Functions, interpreter: Interpreter, op: Writer, args: PythonValues
+        ) -> PythonValues:
+            method(functions, interpreter, op, args)
+            at = [op.operands.index(tile) for tile in op.destinations()]
+            return tuple(args[index] for index in at)
+
+        return impl(operator)(run)
+
+    return decorate
 
 
 Watcher = Callable[[Operation], None]

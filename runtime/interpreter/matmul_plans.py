@@ -87,7 +87,7 @@ class MatmulPlan:
     def of_load(cls, op: sched.LoadOp) -> MatmulPlan:
         """The plan of the load of a left matrix: that of a product without a right one."""
         destination = op.destination.type
-        mma = destination.tiled_mma if isinstance(destination, sched.FragmentType) else None
+        mma = destination.tiled_mma if isinstance(destination, sched.TileType) else None
         assert mma is not None  # verified
         warps_m, warps_n, warps_k = mma.thr_layout
         lhs = _plan_operand(op.matrix(), True, list(accesses_of(op)), mma)
@@ -148,7 +148,7 @@ def is_scalar_product(op: sched.MmaOp) -> bool:
 
 def _tiled_mma(op: sched.MmaOp) -> TiledMmaAttr:
     accumulator = op.accumulator.type
-    mma = accumulator.tiled_mma if isinstance(accumulator, sched.FragmentType) else None
+    mma = accumulator.tiled_mma if isinstance(accumulator, sched.TileType) else None
     if mma is None:
         raise ExecutionError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
     return mma
@@ -272,5 +272,5 @@ def row_slots_of_source(op: sched.ReduceOp) -> IntArray:
 
 
 def _thread_values(value: SSAValue) -> ThreadValues:
-    assert isinstance(value.type, sched.FragmentType)  # verified
+    assert isinstance(value.type, sched.TileType)  # verified
     return value.type.thread_values()

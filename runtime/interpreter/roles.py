@@ -27,6 +27,11 @@ class Step(NamedTuple):
     position: int = 0
 
 
+def is_declaration(op: Operation) -> bool:
+    """Whether an operator only says where something is, and does nothing when it is come to."""
+    return bool(op.results) and not isinstance(op, sched.WritesTiles | sched.CarriesTiles)
+
+
 RunStep = Callable[[Step], bool]
 """Runs a step; false where it must wait, and has done nothing."""
 
@@ -34,13 +39,14 @@ RunStep = Callable[[Step], bool]
 def steps_of(operators: Iterable[Operation], position: int = 0) -> Iterator[Step]:
     """The operators of a body in the order of execution, each with its iteration of the loop."""
     for op in operators:
-        if isinstance(op, sched.PhaseOp):
-            yield from (Step(inner, 0, position) for inner in op.body.block.ops)
-        elif isinstance(op, sched.ForloopOp):
-            for iteration in iterations_of(op, op.iterations):
-                yield from (Step(inner, iteration, position) for inner in op.body.block.ops)
-        else:
+        if not isinstance(op, sched.CarriesTiles):
             yield Step(op, 0, position)
+            continue
+        # Tiles stay in their registers, so that there is nothing to do for a yield.
+        body = [inner for inner in op.body_block.ops if not isinstance(inner, sched.YieldOp)]
+        count = op.iterations if isinstance(op, sched.ForloopOp) else 1
+        for iteration in iterations_of(op, count):
+            yield from (Step(inner, iteration, position) for inner in body)
 
 
 def steps_of_role(role: sched.RoleOp, length: int) -> Iterator[Step]:
@@ -180,6 +186,7 @@ __all__ = [
     "Channel",
     "OrderBarrier",
     "Step",
+    "is_declaration",
     "label_of",
     "run_side_by_side",
     "steps_of",

@@ -44,7 +44,7 @@ def _buffer_bytes(kernel: sched.KernelOp, arithmetic: Arithmetic, box: Sequence[
     axes = set(range(len(box)))
     total = 0
     for op in kernel.body.walk():
-        if isinstance(op, sched.AllocOp | sched.FragmentOp):
+        if isinstance(op, sched.AllocOp | sched.EmptyOp):
             stages = op.stage_count if isinstance(op, sched.AllocOp) else 1
             total += stages * broadcast_bytes(arithmetic, box, axes, shape_of(op.result.type))
     return total
@@ -55,7 +55,7 @@ def _bounds(kernel: sched.KernelOp) -> list[Bound]:
     return [
         bound
         for op in kernel.body.walk()
-        if isinstance(op, sched.TileOp)
+        if isinstance(op, sched.LocalTileOp)
         for bound in op.bounds()
         if bound is not None
     ]

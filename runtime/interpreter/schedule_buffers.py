@@ -8,7 +8,15 @@ from functools import partial
 from typing import cast
 
 import numpy as np
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    ReturnedValues,
+    impl,
+    impl_terminator,
+    register_impls,
+)
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
@@ -19,6 +27,7 @@ from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
+from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of
 from mugraph.runtime.interpreter.roles import Channel, OrderBarrier, Step, run_side_by_side
@@ -139,16 +148,16 @@ class ScheduleFunctions(InterpreterFunctions):
         """A buffer with nothing in it."""
         return (Buffer([None] * op.stage_count),)
 
-    @impl(sched.FragmentOp)
+    @impl(sched.EmptyOp)
     def run_fragment(
-        self, interpreter: Interpreter, op: sched.FragmentOp, args: PythonValues
+        self, interpreter: Interpreter, op: sched.EmptyOp, args: PythonValues
     ) -> PythonValues:
         """Registers with nothing in them."""
         return (Buffer([None]),)
 
-    @impl(sched.TileOp)
+    @impl(sched.LocalTileOp)
     def run_tile(
-        self, interpreter: Interpreter, op: sched.TileOp, args: PythonValues
+        self, interpreter: Interpreter, op: sched.LocalTileOp, args: PythonValues
     ) -> PythonValues:
         """A tile of a whole tensor."""
         source: DeviceTile = args[0]
@@ -164,6 +173,13 @@ class ScheduleFunctions(InterpreterFunctions):
         """The operators of the phase, in order."""
         return interpreter.run_ssacfg_region(op.body, (), op.name)
 
+    @impl_terminator(sched.YieldOp)
+    def run_yield(
+        self, interpreter: Interpreter, op: sched.YieldOp, args: PythonValues
+    ) -> tuple[ReturnedValues, PythonValues]:
+        """The tiles that the body leaves behind."""
+        return ReturnedValues(args), ()
+
     run_prologue = impl(sched.PrologueOp)(run_phase)
     run_epilogue = impl(sched.EpilogueOp)(run_phase)
 
@@ -174,22 +190,18 @@ class ScheduleFunctions(InterpreterFunctions):
         """The body, once an iteration."""
         for iteration in iterations_of(op, op.iterations):
             self.frame.iteration = iteration
-            interpreter.run_ssacfg_region(op.body, (), op.name)
+            args = interpreter.run_ssacfg_region(op.body, args, op.name)
         self.frame.iteration = 0
-        return ()
+        return args
 
-    @impl(sched.CopyOp)
-    def run_copy(
-        self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.CopyOp)
+    def run_copy(self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues) -> None:
         """Moves a tile at once, asynchronous or not."""
         iteration = self.frame.iteration + op.ahead_of
-        if op.ahead_of and iteration >= self.frame.iterations:
-            return ()
         if op.fixed_iteration is not None:
             iteration = op.fixed_iteration
-        self.copy(op, args, iteration, op.ragged())
-        return ()
+        if not op.ahead_of or iteration < self.frame.iterations:
+            self.copy(op, args, iteration, op.ragged())
 
     @impl(sched.BulkCopyOp)
     def run_bulk_copy(
@@ -297,7 +309,8 @@ class ScheduleFunctions(InterpreterFunctions):
         if isinstance(op, sched.OrderStepOp):
             (order,) = interpreter.get_values(op.operands)
             return order.run(op, step.position)
-        values = interpreter.run_op(op, interpreter.get_values(op.operands))
+        operands = [sched.registers_of(value) for value in op.operands]
+        values = interpreter.run_op(op, interpreter.get_values(operands))
         interpreter.set_values(zip(op.results, values, strict=True))
         return True
 

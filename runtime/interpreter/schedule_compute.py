@@ -12,6 +12,7 @@ from mugraph.dialects.rows import WARP
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.runtime.interpreter.blocks import GRID_AXES, constant_tile, padded
+from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import (
     apply_chain,
@@ -20,7 +21,11 @@ from mugraph.runtime.interpreter.functions import (
     part_of,
     sum_groups,
 )
-from mugraph.runtime.interpreter.schedule_buffers import DeviceTile, ScheduleFunctions, along
+from mugraph.runtime.interpreter.schedule_buffers import (
+    DeviceTile,
+    ScheduleFunctions,
+    along,
+)
 from mugraph.runtime.interpreter.texpr.tiles import run_step
 
 
@@ -31,32 +36,24 @@ class ComputeFunctions(InterpreterFunctions):
     def __init__(self, functions: ScheduleFunctions) -> None:
         self.functions = functions
 
-    @impl(sched.FillOp)
-    def run_fill(
-        self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.FillOp)
+    def run_fill(self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues) -> None:
         """One value everywhere."""
         shape = shape_of(op.destination.type)
         value = constant_tile(self.functions.frame.arithmetic, shape, op.value.value.data)
         self.functions.write(op.destination, args[0], value)
-        return ()
 
-    @impl(sched.MapOp)
-    def run_map(
-        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.MapOp)
+    def run_map(self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues) -> None:
         """The scalar function of each element."""
         value = apply_function(op.function.data, *self.functions.read_all(op.sources, args))
         whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
         if tuple(value.shape) != whole:
             value = value + np.zeros(whole)
         self.functions.write(op.destination, args[-1], value, epilogue_of(op))
-        return ()
 
-    @impl(sched.MaskOp)
-    def run_mask(
-        self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.MaskOp)
+    def run_mask(self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues) -> None:
         """The source, with the constant where elements do not exist."""
         source = self.functions.read(op.source, args[0])
         shape = list(source.shape)
@@ -66,12 +63,9 @@ class ComputeFunctions(InterpreterFunctions):
             kept = kept[along(GRID_AXES + entry.dim, slice(0, shape[GRID_AXES + entry.dim]))]
         value = padded(self.functions.frame.arithmetic, kept, source.shape[GRID_AXES:], op.constant)
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
-        return ()
 
-    @impl(sched.ReduceOp)
-    def run_reduce(
-        self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.ReduceOp)
+    def run_reduce(self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues) -> None:
         """Sums of groups along one dimension, or their largest elements."""
         dim = op.reduced_dim
         results = shape_of(op.destination.type)[dim]
@@ -82,7 +76,6 @@ class ComputeFunctions(InterpreterFunctions):
         combine = sum_groups if op.combination is sched.Combiner.SUM else max_groups
         value = combine(source, GRID_AXES + dim, op.groups(), results)
         self.functions.keep_reduced(op, args, value)
-        return ()
 
     @impl(sched.ReduceWarpsOp)
     def run_reduce_warps(
@@ -162,10 +155,10 @@ class ComputeFunctions(InterpreterFunctions):
         )
         return ()
 
-    @impl(sched.SumPartsOp)
+    @impl_writing(sched.SumPartsOp)
     def run_sum_parts(
         self, interpreter: Interpreter, op: sched.SumPartsOp, args: PythonValues
-    ) -> PythonValues:
+    ) -> None:
         """The parts added one by one."""
         parts = self.functions.read(op.source, args[0])
         every = (slice(None),) * GRID_AXES
@@ -173,12 +166,11 @@ class ComputeFunctions(InterpreterFunctions):
         for part in range(1, op.parts):
             value = value + parts[(*every, part)]
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
-        return ()
 
 
 def columns_of_lanes(op: sched.ReduceOp) -> Sequence[Sequence[int]]:
     """The columns of a product's fragment that each lane holds of a row."""
-    assert isinstance(op.source.type, sched.FragmentType)  # verified
+    assert isinstance(op.source.type, sched.TileType)  # verified
     *_, row, column = op.source.type.thread_values().coordinates()
     lanes = shape_of(op.destination.type)[-1]
     return [sorted(set(column[row[:, lane] == row[0, 0], lane].tolist())) for lane in range(lanes)]

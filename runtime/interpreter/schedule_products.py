@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, register_impls
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
@@ -15,6 +15,7 @@ from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES
+from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.functions import matmul
 from mugraph.runtime.interpreter.schedule_buffers import ScheduleFunctions
 
@@ -26,10 +27,8 @@ class ProductFunctions(InterpreterFunctions):
     def __init__(self, functions: ScheduleFunctions) -> None:
         self.functions = functions
 
-    @impl(sched.MmaOp)
-    def run_mma(
-        self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.MmaOp)
+    def run_mma(self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues) -> None:
         """Adds the product to the accumulator."""
         lhs, rhs, accumulator = args
         matrices = [self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs)]
@@ -43,12 +42,11 @@ class ProductFunctions(InterpreterFunctions):
         multiply = partial(self._products_of_parts, op) if op.parts > 1 else matmul
         product = multiply(*matrices)
         self.functions.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
-        return ()
 
     def _products_of_parts(self, op: sched.MmaOp, left: Array, right: Array) -> Array:
         """The products over the steps of k that each of the warps along k takes, side by side."""
         accumulator = op.accumulator.type
-        mma = accumulator.tiled_mma if isinstance(accumulator, sched.FragmentType) else None
+        mma = accumulator.tiled_mma if isinstance(accumulator, sched.TileType) else None
         assert mma is not None
         step = mma_atom(mma.atom).shape_mnk[2]
         taken = -(-left.shape[-1] // step)
@@ -61,15 +59,15 @@ class ProductFunctions(InterpreterFunctions):
             products[(*(slice(None),) * GRID_AXES, part)] = product
         return products
 
-    @impl(sched.WarpgroupMmaOp)
+    @impl_writing(sched.WarpgroupMmaOp)
     def run_warpgroup_mma(
         self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
-    ) -> PythonValues:
+    ) -> None:
         """Adds the product to the accumulators, side by side, or writes it to a fresh one."""
         lhs, rhs, *sums = args
         frame = self.functions.frame
         if not op.stage.happens_at(frame.iteration, frame.iterations):
-            return ()
+            return
         now, frame.iteration = frame.iteration, op.stage.iteration_at(frame.iteration)
         try:
             product = matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
@@ -83,22 +81,17 @@ class ProductFunctions(InterpreterFunctions):
                 beside = slice(number * columns, (number + 1) * columns)
                 part = product[(*(slice(None),) * (len(product.shape) - 1), beside)]
             self.functions.write(value, accumulator, part, epilogue)
-        return ()
 
-    @impl(sched.WarpgroupWaitOp)
+    @impl_writing(sched.WarpgroupWaitOp)
     def run_warpgroup_wait(
         self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
-    ) -> PythonValues:
+    ) -> None:
         """Nothing: at this level products are finished where they stand."""
-        return ()
 
-    @impl(sched.LoadOp)
-    def run_load(
-        self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
-    ) -> PythonValues:
+    @impl_writing(sched.LoadOp)
+    def run_load(self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues) -> None:
         """A matrix as it is, or numbers side by side."""
         value = self.functions.read(op.source, args[0])
         shape = shape_of(op.destination.type)
         value = value.reshape(*value.shape[:GRID_AXES], *shape)
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
-        return ()

@@ -16,7 +16,6 @@ from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
     PythonValues,
-    impl,
     register_impls,
 )
 from xdsl.ir import SSAValue
@@ -27,6 +26,7 @@ from mugraph.dialects.tensor_types import base_layout, shape_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import AccessPlan, accesses_of, plan_elements
 from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.dispatch import impl_writing
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class WarpgroupPlan:
 
 def coordinates_of(fragment: SSAValue) -> tuple[IntArray, IntArray]:
     """The row and the column of each value of each thread of a product, [values, threads]."""
-    assert isinstance(fragment.type, sched.FragmentType)  # verified
+    assert isinstance(fragment.type, sched.TileType)  # verified
     *_, row, column = fragment.type.thread_values().coordinates()
     return row, column
 
@@ -102,10 +102,10 @@ class WarpgroupFunctions(InterpreterFunctions):
         frame = self.functions.frame
         return self.products.setdefault(frame.first_thread + frame.threads.start, Products())
 
-    @impl(sched.WarpgroupMmaOp)
+    @impl_writing(sched.WarpgroupMmaOp)
     def run_warpgroup_mma(
         self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
-    ) -> PythonValues:
+    ) -> None:
         """Adds the product to the accumulator, or notes that it is to be done."""
         frame = self.functions.frame
         happens = op.stage.happens_at(frame.iteration, frame.iterations)
@@ -114,17 +114,15 @@ class WarpgroupFunctions(InterpreterFunctions):
             self._running.unfinished.append(product)
         else:
             self._finish(product)
-        return ()
 
-    @impl(sched.WarpgroupWaitOp)
+    @impl_writing(sched.WarpgroupWaitOp)
     def run_warpgroup_wait(
         self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
-    ) -> PythonValues:
+    ) -> None:
         """Finishes all but the newest products."""
         unfinished = self._running.unfinished
         while len(unfinished) > op.pending_products:
             self._finish(unfinished.popleft())
-        return ()
 
     def _finish(self, product: Unfinished) -> None:
         if not product.happens:

@@ -23,6 +23,7 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import places_of, workspace_size
 from mugraph.dialects.tensor_types import AnyLayout, op_label, resolved_layout_of, value_label
+from mugraph.passes.schedule.tile_values import name_registers, name_values
 
 Op = TypeVar("Op", bound=Operation)
 Edit = Callable[[Operation], None]
@@ -55,6 +56,7 @@ class Mutant:
 
 def mutants_of(module: ModuleOp) -> Iterator[Mutant]:
     """Every mutant of every kernel of a scheduled and planned module, which is left as it is."""
+    module = by_registers(module)
     for position, op in enumerate(module.walk()):
         kernel = op if isinstance(op, sched.KernelOp) else _kernel_of(op)
         if kernel is None and not isinstance(op, HasWorkspace):
@@ -62,13 +64,32 @@ def mutants_of(module: ModuleOp) -> Iterator[Mutant]:
         for kind, description, edit in _changes_of(op):
             copy = module.clone()
             edit(_operator_at(copy, position))
+            by_values(copy)
             name = None if kernel is None else kernel.sym_name.data
             yield Mutant(kind, description, name, copy)
 
 
+def by_registers(module: ModuleOp) -> ModuleOp:
+    """A copy whose operators name tiles by their registers, so that each can go or move alone."""
+    copy = module.clone()
+    for kernel in _kernels_of(copy):
+        name_registers(kernel)
+    return copy
+
+
+def by_values(module: ModuleOp) -> None:
+    """Gives the tiles of such a copy the values that they now have."""
+    for kernel in _kernels_of(module):
+        name_values(kernel)
+
+
+def _kernels_of(module: ModuleOp) -> list[sched.KernelOp]:
+    return [op for op in module.walk() if isinstance(op, sched.KernelOp)]
+
+
 def random_mutant(module: ModuleOp, random: Random, changes: int) -> Mutant:
     """A module in which so many steps of synchronisation, chosen at random, were changed."""
-    copy = module.clone()
+    copy = by_registers(module)
     descriptions: list[str] = []
     name = ""
     for _ in range(changes):
@@ -82,6 +103,7 @@ def random_mutant(module: ModuleOp, random: Random, changes: int) -> Mutant:
             kind, description, edit = random.choice(possible)
             edit(target)
             descriptions.append(f"{kind}: {description}")
+    by_values(copy)
     return Mutant("several", "; ".join(descriptions), name, copy)
 
 
@@ -143,7 +165,7 @@ def _changes_of(op: Operation) -> Iterator[Change]:
     elif isinstance(op, sched.ForloopOp):
         for bound in (op.iterations - 1, op.iterations + 1):
             yield "loop bound", f"{bound} iterations", _set_property("range", bound)
-    elif isinstance(op, sched.FillOp) and isinstance(op.destination.type, sched.FragmentType):
+    elif isinstance(op, sched.FillOp) and isinstance(op.destination.type, sched.TileType):
         yield from _fills_of_persistent_kernels(op)
     elif isinstance(op, sched.KernelOp):
         yield from _clusters(op)

@@ -10,9 +10,11 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
+from mugraph.dialects import sched
 from mugraph.dialects.cute.dialect import CuteDialect
 from mugraph.dialects.sched import Sched
 from mugraph.dialects.tb import Tb
+from mugraph.passes.schedule.tile_values import name_registers, name_values
 
 MMA = "SM80_16x8x16_F32F16F16F32_TN"
 
@@ -26,12 +28,12 @@ def device(shape: str, layout: str) -> str:
 
 
 def linear(shape: str, partition: str) -> str:
-    return f"!sched.fragment<{shape}, #sched.linear<{partition}>>"
+    return f"!sched.tile<{shape}, #sched.linear<{partition}>>"
 
 
 def tensor_core(shape: str, warps: str, atom: str = MMA) -> str:
     along = warps if warps.count(",") == 2 else f"{warps},1"
-    return f"!sched.fragment<{shape}, #cute.tiled_mma<{atom}, ({along})>>"
+    return f"!sched.tile<{shape}, #cute.tiled_mma<{atom}, ({along})>>"
 
 
 ATOMS = {
@@ -60,8 +62,8 @@ class Case:
         for name, type_ in types.items():
             if "shared" in type_:
                 places.append(f"%{name} = sched.alloc offset 0 : {type_}")
-            elif "fragment" in type_:
-                places.append(f"%{name} = sched.fragment : {type_}")
+            elif "tile" in type_:
+                places.append(f"%{name} = sched.empty : {type_}")
         text = self.text
         for name, type_ in types.items():
             text = text.replace("{" + name + "}", type_)
@@ -640,6 +642,11 @@ def context() -> Context:
 
 
 def parse(text: str) -> ModuleOp:
+    """A module whose kernels may name tiles by the registers that they are in."""
     module = Parser(context(), text).parse_module()
+    for op in module.walk():
+        if isinstance(op, sched.KernelOp):
+            name_registers(op)
+            name_values(op)
     module.verify()
     return module

@@ -18,7 +18,7 @@ SHARED = "!sched.shared<64x8xf16, (64,8):(8,1)>"
 DEVICE = "!sched.global<64x8xf16, (64,8):(8,1)>"
 TENSOR = "!sched.global<64x{columns}xf16, (64,{columns}):({columns},1)>"
 TILE = "!sched.global<64x8xf16, (64,8):({columns},1)>"
-FRAGMENT = "!sched.fragment<64x8xf32, #sched.linear<64, vector 4, order [1, 0]>>"
+FRAGMENT = "!sched.tile<64x8xf32, #sched.linear<64, vector 4, order [1, 0]>>"
 ROWS = "<64, vector 8, order [1, 0]>"
 HALVES = "<64, vector 4, order [1, 0]>"
 BYTES = 1024
@@ -58,7 +58,7 @@ def alloc(name: str, offset: int, stages: int = 1) -> str:
 
 
 FILL_FRAGMENT = f"sched.fill %f with 0.0 : {FRAGMENT}"
-MAKE_FRAGMENT = f"%f = sched.fragment : {FRAGMENT}"
+MAKE_FRAGMENT = f"%f = sched.empty : {FRAGMENT}"
 BARRIER = "sched.barrier"
 COMMIT = "sched.commit"
 
@@ -82,7 +82,7 @@ def kernel_text(
     lines = [
         f"sched.kernel @{name} inputs 2 grid [1, 1, 1] block [64, 1, 1] smem {smem} {{",
         f"^bb0(%x: {DEVICE}, %y: {tensor}, %o: {DEVICE}):",
-        f"%t = sched.tile %y map [-1, -1, -1] fordim 1 : {tensor} -> {tile_type(iterations)}",
+        f"%t = sched.local_tile %y map [-1, -1, -1] fordim 1 : {tensor} -> {tile_type(iterations)}",
         *allocs,
         *phase("sched.prologue", before),
         # The tile needs a loop; a group of no copies does nothing.

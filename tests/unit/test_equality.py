@@ -180,7 +180,7 @@ FRAGMENTS = (
         ("sched.global", ADDRESSED),
         ("sched.shared", ADDRESSED),
         ("sched.tmem", ADDRESSED),
-        ("sched.fragment", FRAGMENTS),
+        ("sched.tile", FRAGMENTS),
     ],
 )
 def test_types_of_the_schedule_that_are_written_differently_differ(

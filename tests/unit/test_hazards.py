@@ -241,7 +241,7 @@ def product(extra: str = "") -> str:
     """A product of 9 x 9 by 9 x 9: rows of 16, of which 7 are padding that nobody writes."""
     matrix = "!sched.shared<9x9xf16, (9,9):(16,1)>"
     tensor = "!sched.global<9x9xf16, (9,9):(16,1)>"
-    result = f"!sched.fragment<9x9xf32, #cute.tiled_mma<{MMA}, (1,2,1)>>"
+    result = f"!sched.tile<9x9xf32, #cute.tiled_mma<{MMA}, (1,2,1)>>"
     copies = "\n".join(
         f"sched.copy %x to %{name} by <64, vector 1, order [1, 0]> : {tensor} to {matrix}"
         for name in "ab"
@@ -251,13 +251,14 @@ sched.kernel @p inputs 1 grid [1, 1, 1] block [64, 1, 1] smem 1024 {{
 ^bb0(%x: {tensor}):
   %a = sched.alloc offset 0 : {matrix}
   %b = sched.alloc offset 384 : {matrix}
-  %c = sched.fragment : {result}
-  sched.prologue {{
+  %c = sched.empty : {result}
+  %c_1 = sched.prologue {{
     {copies}
     {extra}
-    sched.fill %c with 0.0 : {result}
-    sched.mma %a, %b to %c ldmatrix[true, true] : {matrix}, {matrix} to {result}
-  }}
+    %c_2 = sched.fill %c with 0.0 : {result}
+    %c_3 = sched.mma %a, %b to %c_2 ldmatrix[true, true] : {matrix}, {matrix} to {result}
+    sched.yield %c_3 : {result}
+  }} -> {result}
 }}"""
 
 
@@ -293,7 +294,7 @@ def test_a_loop_whose_iterations_are_all_alike() -> None:
     kernel = kernel_of(parse(text))
     assert find_hazards(kernel) == []
     assert list(uniform_loops(kernel)) == []
-    tile = next(op for op in kernel.body.block.ops if isinstance(op, sched.TileOp))
+    tile = next(op for op in kernel.body.block.ops if isinstance(op, sched.LocalTileOp))
     tile.detach()
     assert [op.iterations for op in uniform_loops(kernel)] == [4]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,7 +31,7 @@ ITERATIONS = 40
 def matmul_of(iterations: int) -> str:
     """As ``MATMUL``, with a longer loop."""
     return (
-        MATMUL.replace("forloop 4 {", f"forloop {iterations} {{")
+        MATMUL.replace("forloop 4 ", f"forloop {iterations} ")
         .replace("16x256", f"16x{64 * iterations}")
         .replace("(16,256):(256,1)", f"(16,{64 * iterations}):({64 * iterations},1)")
         .replace("(16,64):(256,1)", f"(16,64):({64 * iterations},1)")
@@ -52,9 +53,14 @@ def findings_of(text: str) -> list[Finding]:
 def edited(text: str, line: str, *new: str, which: int = 0) -> str:
     """A text with other lines in place of the ``which``-th that begins with ``line``."""
     lines = text.splitlines()
-    found = [at for at, each in enumerate(lines) if each.strip().startswith(line)]
+    begins = re.compile(rf"\s*(%\w+ = )?{re.escape(line)}")
+    found = [at for at, each in enumerate(lines) if begins.match(each)]
     at = found[which]
     whole = lines[at]
+    written = re.match(r"\s*(%\w+) = .* to (%\w+) ", whole)
+    if written and not any("SAME" in each for each in new):
+        # Without the operator the tile stays what it was.
+        lines = [each.replace(f"yield {written[1]}", f"yield {written[2]}") for each in lines]
     return "\n".join(lines[:at] + [each.replace("SAME", whole) for each in new] + lines[at + 1 :])
 
 

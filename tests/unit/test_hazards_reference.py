@@ -112,7 +112,7 @@ class Naive:
             owner = one.access.value.owner
             assert isinstance(owner, sched.AllocOp)
             moves = any(
-                isinstance(operand.owner, sched.TileOp) and operand.owner.loop_dim >= 0
+                isinstance(operand.owner, sched.LocalTileOp) and operand.owner.loop_dim >= 0
                 for operand in op.operands
             )
             for byte in one.threads:

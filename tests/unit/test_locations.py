@@ -154,7 +154,7 @@ def test_operators_of_a_schedule_have_the_lines_of_the_graph(arch: str) -> None:
         "forloop_accum rms": {"ar"},
         "tb.div": {"d"},
     }
-    buffers = [op for op in module.walk() if op.name in ("sched.alloc", "sched.fragment")]
+    buffers = [op for op in module.walk() if op.name in ("sched.alloc", "sched.empty")]
     named = {op.results[0].name_hint: op for op in buffers if op.name == "sched.alloc"}
     for part, names in expected.items():
         for name in names & named.keys():

@@ -276,7 +276,7 @@ def test_idle_warps_execute_nothing() -> None:
 TILES = """
 sched.kernel @tiles inputs 1 grid [3, 2, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<4x60xf16, (4,60):(60,1)>):
-  %t = sched.tile %x map [1, 0, -1] fordim 1 : !sched.global<4x60xf16, (4,60):(60,1)> -> !sched.global<2x10xf16, (2,10):(60,1)>
+  %t = sched.local_tile %x map [1, 0, -1] fordim 1 : !sched.global<4x60xf16, (4,60):(60,1)> -> !sched.global<2x10xf16, (2,10):(60,1)>
   %s = sched.alloc stages 2 : !sched.shared<2x10xf16, (2,10):(10,1)>
   sched.prologue {
     sched.copy async %t to %s by <32, vector 2, order [1, 0]> iteration 0 : !sched.global<2x10xf16, (2,10):(60,1)> to !sched.shared<2x10xf16, (2,10):(10,1)>

@@ -127,7 +127,7 @@ def test_products_in_pieces_are_whole(
     covered = np.zeros((rows, columns), int)
     for op in module.walk():
         if isinstance(op, sched.MmaOp):
-            assert op.at is not None and isinstance(op.accumulator.type, sched.FragmentType)
+            assert op.at is not None and isinstance(op.accumulator.type, sched.TileType)
             row, column = op.start
             height, width = op.accumulator.type.get_shape()
             covered[row : row + height, column : column + width] += 1

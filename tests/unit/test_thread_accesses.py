@@ -84,13 +84,13 @@ class Program:
         )
 
     def function(self, index: int, op: HasThreadAccesses) -> str:
-        writer, names = Writer(), Names()
+        writer, names = Writer(), Names(sched.registers_of)
         kernel = sched.enclosing_kernel(op)
         iteration = str(ITERATION) if sched.enclosing_loop(op) is not None else None
         printer = KernelPrinter(writer, names, kernel, iteration)
         writer.open(f"static void operation_{index}([[maybe_unused]] int thread) {{")
-        for value in dict.fromkeys(op.operands):
-            if isinstance(value.type, sched.FragmentType):
+        for value in dict.fromkeys(map(sched.registers_of, op.operands)):
+            if isinstance(value.type, sched.TileType):
                 assert isinstance(value.owner, Operation)
                 print_operation(value.owner, printer)
                 # Arithmetic on what the stack happens to hold may be slow; there is none on zeros.
@@ -191,24 +191,26 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, IntAr
 RAGGED = """
 sched.kernel @ragged inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<8x36xf16, (8,36):(40,1)>, %o: !sched.global<8x36xf16, (8,36):(40,1)>, %y: !sched.global<36x6xf16, (36,6):(6,1)>):
-  %xt = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<8x36xf16, (8,36):(40,1)> -> !sched.global<4x8xf16, (4,8):(40,1)>
-  %ot = sched.tile %o map [0, -1, -1] fordim 1 : !sched.global<8x36xf16, (8,36):(40,1)> -> !sched.global<4x8xf16, (4,8):(40,1)>
-  %yt = sched.tile %y map [-1, -1, -1] fordim 0 : !sched.global<36x6xf16, (36,6):(6,1)> -> !sched.global<8x6xf16, (8,6):(6,1)>
+  %xt = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<8x36xf16, (8,36):(40,1)> -> !sched.global<4x8xf16, (4,8):(40,1)>
+  %ot = sched.local_tile %o map [0, -1, -1] fordim 1 : !sched.global<8x36xf16, (8,36):(40,1)> -> !sched.global<4x8xf16, (4,8):(40,1)>
+  %yt = sched.local_tile %y map [-1, -1, -1] fordim 0 : !sched.global<36x6xf16, (36,6):(6,1)> -> !sched.global<8x6xf16, (8,6):(6,1)>
   %s = sched.alloc offset 0 : !sched.shared<4x8xf16, (4,8):(8,1)>
   %r = sched.alloc offset 1024 : !sched.shared<8x6xf16, (8,6):(8,1)>
-  %f = sched.fragment : !sched.fragment<8x6xf32, #sched.linear<32, vector 2, order [1, 0]>>
+  %f = sched.empty : !sched.tile<8x6xf32, #sched.linear<32, vector 2, order [1, 0]>>
   sched.prologue {
     sched.copy async %xt to %s by <32, vector 4, order [1, 0]> iteration 4 within [1] : !sched.global<4x8xf16, (4,8):(40,1)> to !sched.shared<4x8xf16, (4,8):(8,1)>
     sched.copy %xt to %s by <32, vector 4, order [1, 0]> iteration 4 within [1] : !sched.global<4x8xf16, (4,8):(40,1)> to !sched.shared<4x8xf16, (4,8):(8,1)>
     sched.copy %s to %ot by <32, vector 4, order [1, 0]> iteration 4 within [1] : !sched.shared<4x8xf16, (4,8):(8,1)> to !sched.global<4x8xf16, (4,8):(40,1)>
     sched.copy %yt to %r by <32, vector 1, order [0, 1]> iteration 4 within [0] : !sched.global<8x6xf16, (8,6):(6,1)> to !sched.shared<8x6xf16, (8,6):(8,1)>
   }
-  sched.forloop 5 {
+  %f_1 = sched.forloop 5 carrying %f : !sched.tile<8x6xf32, #sched.linear<32, vector 2, order [1, 0]>> {
+  ^bb0(%f_2: !sched.tile<8x6xf32, #sched.linear<32, vector 2, order [1, 0]>>):
     sched.copy async %xt to %s by <32, vector 4, order [1, 0]> within [1] : !sched.global<4x8xf16, (4,8):(40,1)> to !sched.shared<4x8xf16, (4,8):(8,1)>
     sched.copy %xt to %s by <32, vector 4, order [1, 0]> within [1] : !sched.global<4x8xf16, (4,8):(40,1)> to !sched.shared<4x8xf16, (4,8):(8,1)>
     sched.copy %s to %ot by <32, vector 4, order [1, 0]> within [1] : !sched.shared<4x8xf16, (4,8):(8,1)> to !sched.global<4x8xf16, (4,8):(40,1)>
-    sched.mask %r to %f with 0.0 outside [#tb.ragged<dim 0, extent 36, step 36, blocks [1, 1, 1], tile 8, loop>] then [accum] by <32, vector 2, order [1, 0]> : !sched.shared<8x6xf16, (8,6):(8,1)> to !sched.fragment<8x6xf32, #sched.linear<32, vector 2, order [1, 0]>>
+    %f_3 = sched.mask %r to %f_2 with 0.0 outside [#tb.ragged<dim 0, extent 36, step 36, blocks [1, 1, 1], tile 8, loop>] then [accum] by <32, vector 2, order [1, 0]> : !sched.shared<8x6xf16, (8,6):(8,1)> to !sched.tile<8x6xf32, #sched.linear<32, vector 2, order [1, 0]>>
     sched.mask %r to %r with 0.0 outside [#tb.ragged<dim 0, extent 36, step 36, blocks [1, 1, 1], tile 8, loop>] by <32, vector 2, order [1, 0]> : !sched.shared<8x6xf16, (8,6):(8,1)> to !sched.shared<8x6xf16, (8,6):(8,1)>
+    sched.yield %f_3 : !sched.tile<8x6xf32, #sched.linear<32, vector 2, order [1, 0]>>
   }
 }
 """  # noqa: E501
@@ -216,8 +218,8 @@ sched.kernel @ragged inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 PIPELINE = """
 sched.kernel @pipeline inputs 1 grid [4, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x128xf16, (16,128):(128,1)>, %o: !sched.global<16x128xf16, (16,128):(128,1)>):
-  %xt = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x128xf16, (16,128):(128,1)> -> !sched.global<4x32xf16, (4,32):(128,1)>
-  %ot = sched.tile %o map [0, -1, -1] fordim 1 : !sched.global<16x128xf16, (16,128):(128,1)> -> !sched.global<4x32xf16, (4,32):(128,1)>
+  %xt = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x128xf16, (16,128):(128,1)> -> !sched.global<4x32xf16, (4,32):(128,1)>
+  %ot = sched.local_tile %o map [0, -1, -1] fordim 1 : !sched.global<16x128xf16, (16,128):(128,1)> -> !sched.global<4x32xf16, (4,32):(128,1)>
   %s = sched.alloc stages 3 offset 256 : !sched.shared<4x32xf16, (4,32):(40,1)>
   %r = sched.alloc offset 2048 : !sched.shared<4x32xf16, (4,32):(32,1)>
   sched.prologue {

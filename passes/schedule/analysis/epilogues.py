@@ -57,7 +57,7 @@ def _cycles(op: Operation) -> float:
 
 def _values(value: SSAValue) -> int:
     """How many values of a fragment each thread holds."""
-    return value.type.values_per_thread() if isinstance(value.type, sched.FragmentType) else 0
+    return value.type.values_per_thread() if isinstance(value.type, sched.TileType) else 0
 
 
 __all__ = ["epilogue_time"]

@@ -16,14 +16,15 @@ from xdsl.ir import Block, Operation
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS, REGISTER_BYTES, REGISTER_STEP
 from mugraph.dialects.sched import (
-    FragmentOp,
+    EmptyOp,
     KernelOp,
     MapOp,
     MaskOp,
     MmaOp,
+    registers_of,
     roles_of,
 )
-from mugraph.dialects.sched.types import FragmentType
+from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import element_bytes_of
 
@@ -69,7 +70,7 @@ class Tiles:
         return self.values + self.operands
 
 
-def tiles_of(fragment: FragmentType) -> Tiles | None:
+def tiles_of(fragment: TileType) -> Tiles | None:
     """How each warp shares a product with this accumulator; ``None`` for other fragments."""
     mma = fragment.tiled_mma
     if mma is None:
@@ -96,7 +97,7 @@ def vector_registers(vector: int, source_bytes: Sequence[int]) -> int:
 
 def _working_set(op: Operation) -> int:
     """Registers that an operator holds besides fragments."""
-    if isinstance(op, MmaOp) and isinstance(op.accumulator.type, FragmentType):
+    if isinstance(op, MmaOp) and isinstance(op.accumulator.type, TileType):
         tiles = tiles_of(op.accumulator.type)
         if tiles is None:
             return 0
@@ -107,7 +108,7 @@ def _working_set(op: Operation) -> int:
         partition = op.linear if isinstance(op, MapOp) else op.partition.data
         if partition is None:
             return 0
-        in_memory = [source for source in sources if not isinstance(source.type, FragmentType)]
+        in_memory = [source for source in sources if not isinstance(source.type, TileType)]
         sizes = [element_bytes_of(source.type) for source in in_memory]
         return vector_registers(partition.vector, sizes)
     return 0
@@ -121,7 +122,7 @@ def _bodies(kernel: KernelOp) -> list[Block]:
 
 def _kept(body: Block) -> int:
     """Registers of the fragments that live through the loop."""
-    return sum(op.registers_per_thread() for op in body.ops if isinstance(op, FragmentOp))
+    return sum(op.registers_per_thread() for op in body.ops if isinstance(op, EmptyOp))
 
 
 def _passing(body: Block) -> list[tuple[int, int]]:
@@ -129,19 +130,15 @@ def _passing(body: Block) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for phase in body.ops:
         inner = [op for op in phase.walk() if op is not phase]
-        last = {value: op for op in inner for value in op.operands}
+        last = {registers_of(value): op for op in inner for value in op.operands}
         alive = 0
         for op in inner:
-            if isinstance(op, FragmentOp):
+            if isinstance(op, EmptyOp):
                 alive += op.registers_per_thread()
             found.append((alive, _working_set(op)))
-            for value in set(op.operands):
+            for value in set(map(registers_of, op.operands)):
                 owner = value.owner
-                if (
-                    isinstance(owner, FragmentOp)
-                    and owner.parent_op() is phase
-                    and last[value] is op
-                ):
+                if isinstance(owner, EmptyOp) and owner.parent_op() is phase and last[value] is op:
                     alive -= owner.registers_per_thread()
     return found
 

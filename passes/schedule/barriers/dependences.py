@@ -20,12 +20,13 @@ from mugraph.dialects.sched import (
     AccessKind,
     AllocOp,
     BarrierOp,
-    FragmentType,
     HasThreadAccesses,
     KernelOp,
     Proxy,
     ThreadAccess,
+    TileType,
     WaitOp,
+    registers_of,
 )
 from mugraph.dialects.sched.accesses import StageReference
 from mugraph.dialects.sched.kernel import whole_lines
@@ -141,9 +142,10 @@ def _touches(
         for op in group.operations:
             position += 1
             if isinstance(op, HasBufferEffects):
-                read, written = op.buffers_read(), op.buffers_written()
+                read = [registers_of(value) for value in op.buffers_read()]
+                written = [registers_of(value) for value in op.buffers_written()]
                 for value in dict.fromkeys((*read, *written)):
-                    if isinstance(value.type, FragmentType):
+                    if isinstance(value.type, TileType):
                         use = (index, value in read, value in written)
                         fragments.setdefault(value, []).append(use)
             if not isinstance(op, HasThreadAccesses):

@@ -109,7 +109,7 @@ def _end_of_product(operations: list[Operation], position: int) -> int:
     """Declarations with what follows them, and a product with what fills and stores it."""
     end = position
     declared: list[Operation] = []
-    while end < len(operations) and isinstance(operations[end], sched.FragmentOp):
+    while end < len(operations) and isinstance(operations[end], sched.EmptyOp):
         declared.append(operations[end])
         end += 1
     if end == len(operations):
@@ -120,7 +120,7 @@ def _end_of_product(operations: list[Operation], position: int) -> int:
         end < len(operations)
         and products
         and _goes_with_product(operations[end])
-        and any(value.owner in products for value in operations[end].operands)
+        and any(sched.registers_of(value).owner in products for value in operations[end].operands)
     ):
         end += 1
     return end

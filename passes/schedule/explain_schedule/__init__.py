@@ -19,11 +19,12 @@ from mugraph.dialects.sched import (
     BarrierOp,
     ChannelOp,
     ChannelStepOp,
-    FragmentOp,
+    EmptyOp,
     KernelOp,
     ReleaseOp,
     WaitOp,
     WarpgroupMmaOp,
+    YieldOp,
     computing_block,
     ping_pong_roles,
 )
@@ -67,8 +68,9 @@ def read_schedule(kernel: KernelOp) -> ScheduledKernel:
         phase = PHASES.get(type(part))
         if phase is None:
             continue
-        last = part.regions[0].block.last_op
-        for op in part.regions[0].block.ops:
+        steps = [op for op in part.regions[0].block.ops if not isinstance(op, YieldOp)]
+        last = steps[-1] if steps else None
+        for op in steps:
             if isinstance(op, BarrierOp) and phase is Phase.BEFORE and op is not last:
                 tasks.append(TaskOperations(_describe(op), phase, [op]))
                 regions.append(region)
@@ -76,7 +78,7 @@ def read_schedule(kernel: KernelOp) -> ScheduledKernel:
             elif isinstance(op, BarrierOp):
                 region += 1
                 counts[phase] += 1
-            elif not isinstance(op, FragmentOp | ChannelStepOp):
+            elif not isinstance(op, EmptyOp | ChannelStepOp):
                 starts = isinstance(op, WaitOp) and op is part.regions[0].block.first_op
                 latest = 0 if starts else None
                 tasks.append(TaskOperations(_describe(op), phase, [op], latest))

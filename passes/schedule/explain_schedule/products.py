@@ -12,11 +12,12 @@ from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.dialects.sched import (
     BulkCopyOp,
-    FragmentType,
     KernelOp,
     MmaOp,
+    TileType,
     WarpgroupMmaOp,
     enclosing_loop,
+    registers_of,
     roles_of,
 )
 from mugraph.dialects.sched.role import enclosing_threads
@@ -79,7 +80,7 @@ def product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
     *_, rows, columns = shape_of(op.accumulator.type)
     rings = [feed.channel for feed in feeds_of(kernel) if feed.moves]
     loop = enclosing_loop(op)
-    owner = op.accumulator.owner
+    owner = registers_of(op.accumulator).owner
     return SmallProduct(
         rows,
         columns,
@@ -100,7 +101,7 @@ def layout_by_warps(
 ) -> WarpLayout:
     """The arrangement of single warps: that of the product, or what it would have been."""
     held = op.accumulator.type
-    mma = held.tiled_mma if isinstance(held, FragmentType) else None
+    mma = held.tiled_mma if isinstance(held, TileType) else None
     if isinstance(op, MmaOp) and mma is not None:
         return WarpLayout(mma_atom(mma.atom), *mma.thr_layout)
     return choose_warp_layout(
@@ -126,7 +127,7 @@ def _obstacle(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> str | None:
         return found.reason
     for value in (op.lhs, op.rhs):
         writers = [use.operation for use in value.uses]
-        if isinstance(value.type, FragmentType) or not any(
+        if isinstance(value.type, TileType) or not any(
             isinstance(writer, BulkCopyOp) for writer in writers
         ):
             return f"{value_label(value)} does not come by a bulk copy"

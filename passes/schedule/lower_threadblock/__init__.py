@@ -48,6 +48,7 @@ from mugraph.passes.schedule.lower_threadblock.write_back import (
     find_write_backs,
     write_back_directly,
 )
+from mugraph.passes.schedule.tile_values import name_values
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["LowerThreadblockPass", "lower_threadblock"]
@@ -103,6 +104,7 @@ def lower_graph(
         rows = choose_raster(kernel.grid_dim, down, across, target.multiprocessors)
         if rows > 1:
             kernel.raster = IntegerAttr(rows, i64)
+    name_values(kernel)
     return kernel
 
 

@@ -92,7 +92,7 @@ def lower_kernel(
         symbol, len(graph.inputs), graph.grid_dim, threads, body, graph.forloop_range
     )
     for tile in builder.top:
-        if isinstance(tile, sched.TileOp):
+        if isinstance(tile, sched.LocalTileOp):
             inherit_location([use.operation for use in tile.result.uses], tile)
     kernel.location = graph.location
     place_channel_steps(kernel)
@@ -112,8 +112,8 @@ def with_producer(
     builder: KernelBuilder, phases: Sequence[Operation], feeds: Sequence[Feed]
 ) -> list[Operation]:
     """A kernel's body whose threads compute in these phases, with a role before them that loads."""
-    fragments = [op for op in builder.top if isinstance(op, sched.FragmentOp)]
-    shared = [op for op in builder.top if not isinstance(op, sched.FragmentOp)]
+    fragments = [op for op in builder.top if isinstance(op, sched.EmptyOp)]
+    shared = [op for op in builder.top if not isinstance(op, sched.EmptyOp)]
     consumers = sched.RoleOp(CONSUMERS, builder.threads // WARP, Block([*fragments, *phases]))
     return [
         *shared,

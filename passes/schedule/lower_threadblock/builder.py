@@ -117,7 +117,7 @@ class KernelBuilder:
 
     def fragment(self, type_: Attribute, hint: str | None) -> SSAValue:
         """New registers, set to zero before the loop by whoever accumulates in them."""
-        op = sched.FragmentOp(type_)
+        op = sched.EmptyOp(type_)
         op.result.name_hint = hint
         self.top.append(op)
         return op.result
@@ -151,14 +151,14 @@ class KernelBuilder:
 
     def mma_fragment_type(
         self, op: tb.MatmulOp, part: Sequence[int] | None = None
-    ) -> sched.FragmentType:
+    ) -> sched.TileType:
         """The accumulator fragment of a matrix product, or of a part with these extents.
 
         Where warps stand along k, their partial sums side by side.
         """
         layout = self.choices.warp_layouts[op]
         extents = part or shape_of(op.result.type)
-        return sched.FragmentType.of(
+        return sched.TileType.of(
             (layout.k, *extents) if layout.k > 1 else extents,
             sum_type(element_type_of(op.lhs.type)),
             layout.tiled_mma,
@@ -175,7 +175,7 @@ class KernelBuilder:
                 extents = min(height, rows - row), min(width, columns - column)
                 yield (*(0 for _ in leading), row, column), (*leading, *extents)
 
-    def register_accumulator(self, op: Operation, type_: sched.FragmentType) -> SSAValue:
+    def register_accumulator(self, op: Operation, type_: sched.TileType) -> SSAValue:
         """Registers for an operator's sum, zero before the loop, stored to its buffer after it."""
         result = op.results[0]
         total = self.fragment(type_, result.name_hint)
@@ -228,7 +228,7 @@ class KernelBuilder:
         type_ = sched.GlobalType.of(
             copy.tile, element_type_of(argument.type), LayoutAttr(Layout(copy.tile, copy.strides))
         )
-        op = sched.TileOp(argument, copy.map_, copy.fordim, type_)
+        op = sched.LocalTileOp(argument, copy.map_, copy.fordim, type_)
         op.result.name_hint = f"{argument.name_hint}_tile" if argument.name_hint else None
         self.top.append(op)
         return op.result

@@ -57,7 +57,7 @@ def elementwise_destination(
         partition = builder.partition(result, sources)
         layout = LinearPartitionAttr(partition)
         added_in = sum_type(element_type_of(result.type))
-        type_ = sched.FragmentType.of(shape_of(result.type), added_in, layout)
+        type_ = sched.TileType.of(shape_of(result.type), added_in, layout)
         destination = builder.register_accumulator(op, type_)
     elif epilogue.accumulates:
         destination = builder.shared_accumulator(op)
@@ -258,7 +258,7 @@ def write_product(
     extents: Sequence[int] | None = None,
 ) -> SSAValue:
     """A product, or the part of it that begins at ``start``, in registers of its own."""
-    product = sched.FragmentOp(builder.mma_fragment_type(op, extents))
+    product = sched.EmptyOp(builder.mma_fragment_type(op, extents))
     product.result.name_hint = op.result.name_hint
     builder.here.extend(
         [

@@ -49,7 +49,7 @@ def find_write_backs(
 def _quads_can_write(found: WriteBack) -> bool:
     fragment = found.store.source.type
     return (
-        isinstance(fragment, sched.FragmentType)
+        isinstance(fragment, sched.TileType)
         and quad_store_problem(fragment, found.copy.destination) is None
     )
 
@@ -58,7 +58,7 @@ def _can_be_direct(found: WriteBack) -> bool:
     store, copy = found.store, found.copy
     fragment, tile = store.source.type, copy.destination
     return (
-        isinstance(fragment, sched.FragmentType)
+        isinstance(fragment, sched.TileType)
         and isinstance(tile.type, sched.GlobalType)
         and store.parent_op() is copy.parent_op()
         and store.at is None

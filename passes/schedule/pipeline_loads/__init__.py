@@ -24,6 +24,7 @@ from mugraph.passes.schedule.pipeline_loads.rings import (
     why_not_staged,
 )
 from mugraph.passes.schedule.pipeline_loads.stages import asked_stages, choose_stages
+from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["PipelineLoadsPass", "pipeline_loads"]
@@ -31,10 +32,11 @@ __all__ = ["PipelineLoadsPass", "pipeline_loads"]
 
 def pipeline_loads(kernel: sched.KernelOp, target: Target) -> None:
     """Gives a kernel's loads the stages wanted that fit, and its phases their barriers."""
-    if producer_of(kernel) is not None:
-        pipeline_rings(kernel, target)
-    else:
-        pipeline_copies(kernel, target)
+    with tiles_by_registers(kernel):
+        if producer_of(kernel) is not None:
+            pipeline_rings(kernel, target)
+        else:
+            pipeline_copies(kernel, target)
 
 
 def pipeline_copies(kernel: sched.KernelOp, target: Target) -> None:

@@ -116,7 +116,7 @@ def stage_copies(found: ThreadCopies, stages: int) -> None:
 def _insert_after_loads(prologue: Block, operations: Sequence[Operation]) -> None:
     """Puts operators behind the copies that a prologue begins with."""
     first = prologue.first_op
-    while isinstance(first, sched.CopyOp | sched.FragmentOp):
+    while isinstance(first, sched.CopyOp | sched.EmptyOp):
         first = first.next_op
     if first is None:
         prologue.add_ops(operations)

@@ -144,7 +144,7 @@ def present_stages(kernel: sched.KernelOp) -> Stages:
         op.destination.owner.stage_count
         for op in kernel.body.walk()
         if isinstance(op, sched.CopyOp)
-        and isinstance(op.source.owner, sched.TileOp)
+        and isinstance(op.source.owner, sched.LocalTileOp)
         and op.source.owner.loop_dim >= 0
         and isinstance(op.destination.owner, sched.AllocOp)
     ]

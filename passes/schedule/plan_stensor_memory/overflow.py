@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mugraph.dialects.sched import AllocOp, CopyOp, KernelOp, TileOp
+from mugraph.dialects.sched import AllocOp, CopyOp, KernelOp, LocalTileOp
 from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 from mugraph.passes.memory.packing.allocate import Request
@@ -20,7 +20,7 @@ def moves_with_the_loop(buffer: AllocOp) -> bool:
     """Whether the buffer holds tiles that the for-loop cuts, so that more iterations shrink it."""
     return any(
         isinstance(copy := use.operation, CopyOp)
-        and isinstance(tile := copy.source.owner, TileOp)
+        and isinstance(tile := copy.source.owner, LocalTileOp)
         and tile.loop_dim >= 0
         for use in buffer.result.uses
     )

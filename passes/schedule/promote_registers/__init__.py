@@ -25,6 +25,7 @@ from mugraph.passes.schedule.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.schedule.promote_registers.stages import double_buffer
 from mugraph.passes.schedule.promote_registers.uses import uses_of
 from mugraph.passes.schedule.promote_registers.write_back import write_back
+from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["PromoteRegistersPass", "promote_registers"]
@@ -78,7 +79,7 @@ class PromoteRegistersPass(ModulePass):
     Warps are then side by side along m, so that a row lies in one; that is not done where a
     product would take more instructions in sequence, or a thread more registers than it can have.
 
-    Elsewhere a buffer becomes a ``sched.fragment`` where every operator that touches it can be
+    Elsewhere a buffer becomes a tile in registers where every operator that touches it can be
     dealt out so that each thread finds what it needs among its own values: element-wise operators,
     masks, copies to and from device memory, and reductions of rows, whose results all threads of
     the row get, by shuffles or, of rows that several warps share, through one number a warp in
@@ -106,9 +107,10 @@ class PromoteRegistersPass(ModulePass):
             # Once its memory is planned, a kernel's buffers stay what they are.
             if not isinstance(kernel, KernelOp) or kernel.smem_bytes is not None:
                 continue
-            invert_divisors(kernel)
-            hoist_invariant(kernel)
-            if promote_mma(kernel, target):
-                write_back(kernel)
-            promote_registers(kernel, target)
-            double_buffer(kernel)
+            with tiles_by_registers(kernel):
+                invert_divisors(kernel)
+                hoist_invariant(kernel)
+                if promote_mma(kernel, target):
+                    write_back(kernel)
+                promote_registers(kernel, target)
+                double_buffer(kernel)

@@ -37,7 +37,7 @@ COMPUTED_TYPES: frozenset[Attribute] = frozenset({*HALF_TYPES, f32, i32})
 
 def is_linear(value: SSAValue) -> bool:
     """Whether a value is a fragment that a linear partition deals out."""
-    return isinstance(value.type, sched.FragmentType) and value.type.partition is not None
+    return isinstance(value.type, sched.TileType) and value.type.partition is not None
 
 
 def is_candidate(value: SSAValue) -> bool:

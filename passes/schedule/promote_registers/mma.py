@@ -58,9 +58,9 @@ def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
 def _tiles(accumulator: SSAValue, arrangement: TiledMmaAttr | None) -> int:
     """Instruction tiles of a warp."""
     type_ = accumulator.type
-    assert isinstance(type_, sched.FragmentType)
+    assert isinstance(type_, sched.TileType)
     if arrangement is not None:
-        type_ = sched.FragmentType.of(type_.get_shape(), type_.element_type, arrangement)
+        type_ = sched.TileType.of(type_.get_shape(), type_.element_type, arrangement)
     tiles = tiles_of(type_)
     assert tiles is not None
     return tiles.m * tiles.n

@@ -114,7 +114,7 @@ def _(op: sched.MmaOp) -> Sequence[SSAValue] | None:
 def arrangement_of(op: Product) -> TiledMmaAttr | None:
     """How the warps share a product."""
     type_ = op.accumulator.type
-    return type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
+    return type_.tiled_mma if isinstance(type_, sched.TileType) else None
 
 
 def _could_be_fragment(value: SSAValue) -> bool:
@@ -132,7 +132,7 @@ def _could_be_fragment(value: SSAValue) -> bool:
     if arrangement_in(value) is not None and shape_of(value.type)[-1] == 1:
         # A product of one column looks like numbers of rows, and is none.
         return False
-    return isinstance(owner, sched.FragmentOp) and isinstance(type_, Float32Type)
+    return isinstance(owner, sched.EmptyOp) and isinstance(type_, Float32Type)
 
 
 @dataclass
@@ -205,7 +205,7 @@ def find_chains(kernel: sched.KernelOp) -> list[Chain]:
     def stays(value: SSAValue) -> bool:
         """Whether all that writes a value can do so to registers; of a fragment, reads it there."""
         users = list(uses.writers.get(value, []))
-        if isinstance(value.owner, sched.FragmentOp):
+        if isinstance(value.owner, sched.EmptyOp):
             users += uses.readers.get(value, [])
             return all(runs(op) or _leaves_in_place(op, value) for op in users)
         return all(runs(op) for op in users)
@@ -235,7 +235,7 @@ def _leaves_in_place(op: Operation, value: SSAValue) -> bool:
 
 def arrangement_in(value: SSAValue) -> TiledMmaAttr | None:
     """The arrangement of a product's fragment."""
-    return value.type.tiled_mma if isinstance(value.type, sched.FragmentType) else None
+    return value.type.tiled_mma if isinstance(value.type, sched.TileType) else None
 
 
 def _connected(

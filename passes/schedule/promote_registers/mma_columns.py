@@ -63,7 +63,7 @@ def _scales_rows(op: sched.MapOp, product: sched.MmaOp) -> bool:
     matrix, factors = op.sources
     shape = shape_of(matrix.type)
     accumulator = product.accumulator.type
-    if not isinstance(accumulator, sched.FragmentType) or accumulator.tiled_mma is None:
+    if not isinstance(accumulator, sched.TileType) or accumulator.tiled_mma is None:
         return False
     in_memory = all(isinstance(source.type, sched.SharedType) for source in op.sources)
     if not in_memory or matrix.type.element_type != product.rhs.type.element_type:  # pyright: ignore
@@ -81,12 +81,12 @@ def scale_columns(kernel: sched.KernelOp) -> None:
     for match in find_scaled_products(kernel):
         matrix, factors = match.scale.sources
         left = match.product.lhs.type
-        assert isinstance(left, sched.FragmentType) and left.tiled_mma is not None
+        assert isinstance(left, sched.TileType) and left.tiled_mma is not None
         mma = left.tiled_mma
         shape = left.get_shape()
         along = sched.SliceAttr.of(mma, len(shape) - 2)
-        type_ = sched.FragmentType.of((*shape[:-2], 1, shape[-1]), f32, along)
-        columns = sched.FragmentOp(type_)
+        type_ = sched.TileType.of((*shape[:-2], 1, shape[-1]), f32, along)
+        columns = sched.EmptyOp(type_)
         columns.result.name_hint = factors.name_hint
         divides = match.scale.function.data.name == "div"
         inverted = divides and _inverts_where_written(kernel, factors, match.scale)

@@ -94,16 +94,16 @@ def accumulate_in_place(kernel: sched.KernelOp) -> None:
 def _retype(value: SSAValue, columns: int) -> SSAValue:
     """The same registers as numbers of rows, with a column for each lane."""
     type_ = value.type
-    assert isinstance(type_, sched.FragmentType) and type_.arrangement is not None
+    assert isinstance(type_, sched.TileType) and type_.arrangement is not None
     shape = (*type_.get_shape()[:-1], columns)
-    wanted = sched.FragmentType.of(shape, f32, rows_of(type_.arrangement, len(shape)))
+    wanted = sched.TileType.of(shape, f32, rows_of(type_.arrangement, len(shape)))
     return Rewriter.replace_value_with_new_type(value, wanted)
 
 
 def _lanes_of_a_row(value: SSAValue) -> int:
     """How many lanes share a row of a product, given its fragment or one of its rows."""
     type_ = value.type
-    assert isinstance(type_, sched.FragmentType) and type_.arrangement is not None
+    assert isinstance(type_, sched.TileType) and type_.arrangement is not None
     shape = type_.get_shape()
     rows = rows_of(type_.arrangement, len(shape))
     return rows.thread_values((*shape[:-1], 1)).holders
@@ -135,7 +135,7 @@ def sum_rows_early(kernel: sched.KernelOp) -> None:
             continue
         total = _retype(total, _lanes_of_a_row(op.sources[0]))
         part = sched.ReduceOp(source, total, last.reduced_dim, Epilogue(accumulates=True))
-        Rewriter.replace_op(op, part, [])
+        Rewriter.replace_op(op, part)
 
 
 def combine_lanes_late(kernel: sched.KernelOp) -> None:
@@ -152,7 +152,7 @@ def combine_lanes_late(kernel: sched.KernelOp) -> None:
         if parts is None:
             continue
         total, row = parts
-        assert isinstance(total.type, sched.FragmentType)
+        assert isinstance(total.type, sched.TileType)
         whole = total.type
         lanes = _lanes_of_a_row(total)
         after = [user for user in _users(kernel, total) if not _in_loop(user)]
@@ -160,7 +160,7 @@ def combine_lanes_late(kernel: sched.KernelOp) -> None:
         kept = _retype(total, lanes)
         if row is not None:
             _retype(row, lanes)
-        combined = sched.FragmentOp(whole)
+        combined = sched.EmptyOp(whole)
         combined.result.name_hint = kept.name_hint
         first = after[0]
         Rewriter.insert_op(
@@ -213,7 +213,7 @@ def use_powers_of_two(kernel: sched.KernelOp) -> None:
         if not _is_map(op):
             continue
         type_ = op.destination.type
-        if not isinstance(type_, sched.FragmentType) or type_.tiled_mma is None:
+        if not isinstance(type_, sched.TileType) or type_.tiled_mma is None:
             continue
         if not _feeds_narrow_products(kernel, op):
             continue
@@ -229,7 +229,7 @@ def _feeds_narrow_products(kernel: sched.KernelOp, op: sched.MapOp) -> bool:
         _is_map(user)
         and user.destination is not op.destination
         and shape_of(user.destination.type) == shape_of(op.destination.type)
-        and isinstance(user.destination.type, sched.FragmentType)
+        and isinstance(user.destination.type, sched.TileType)
         and user.destination.type.element_type != f32
         for user in _users(kernel, op.destination)
     )
@@ -358,8 +358,8 @@ def invert_row_divisors(kernel: sched.KernelOp) -> None:
         if not _is_function(op, "div"):
             continue
         divisor, result = op.sources[1], op.destination.type
-        is_row = isinstance(divisor.type, sched.FragmentType) and divisor.type.sliced_axis == -1
-        is_product = isinstance(result, sched.FragmentType) and result.tiled_mma is not None
+        is_row = isinstance(divisor.type, sched.TileType) and divisor.type.sliced_axis == -1
+        is_product = isinstance(result, sched.TileType) and result.tiled_mma is not None
         users = _users(kernel, divisor)
         if not is_row or not is_product or len(users) != 2 or op.sources[0] is divisor:
             continue

@@ -19,7 +19,7 @@ from mugraph.passes.schedule.promote_registers.mma_analysis import operators_of
 class Piece:
     """A part of a product in registers of its own: cleared, computed, stored."""
 
-    fragment: sched.FragmentOp
+    fragment: sched.EmptyOp
     fill: sched.FillOp
     mma: sched.MmaOp
     store: sched.StoreOp
@@ -34,7 +34,7 @@ def _piece_of(store: Operation) -> Piece | None:
     if not isinstance(store, sched.StoreOp) or store.at is None:
         return None
     fragment = store.source.owner
-    if not isinstance(fragment, sched.FragmentOp):
+    if not isinstance(fragment, sched.EmptyOp):
         return None
     users = [use.operation for use in fragment.result.uses]
     fills = [user for user in users if isinstance(user, sched.FillOp)]
@@ -83,8 +83,8 @@ def join_pieces(kernel: sched.KernelOp) -> sched.KernelOp | None:
         first = pieces[0]
         destination = first.store.destination
         type_ = first.fragment.result.type
-        whole = sched.FragmentOp(
-            sched.FragmentType.of(shape_of(destination.type), type_.element_type, type_.layout)
+        whole = sched.EmptyOp(
+            sched.TileType.of(shape_of(destination.type), type_.element_type, type_.layout)
         )
         whole.result.name_hint = first.fragment.result.name_hint
         new = [

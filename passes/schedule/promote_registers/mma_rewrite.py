@@ -20,11 +20,11 @@ from mugraph.passes.schedule.promote_registers.mma_analysis import Chain, Uses, 
 IDENTITY = ScalarFunction("identity")
 
 
-def fragment_type(value: SSAValue, arrangement: TiledMmaAttr) -> sched.FragmentType:
+def fragment_type(value: SSAValue, arrangement: TiledMmaAttr) -> sched.TileType:
     """The fp32 fragment that holds a value: of a product, or of its rows."""
     shape = shape_of(value.type)
     layout = rows_of(arrangement, len(shape)) if shape[-1] == 1 else arrangement
-    return sched.FragmentType.of(shape, f32, layout)
+    return sched.TileType.of(shape, f32, layout)
 
 
 def rows_of(arrangement: TiledMmaAttr, rank: int) -> sched.SliceAttr:
@@ -36,7 +36,7 @@ def retyped(chain: Chain, arrangement: TiledMmaAttr) -> Chain:
     """The chain once its fragments have the arrangement, which they get."""
     moved: dict[SSAValue, SSAValue] = {}
     for value in chain.values:
-        if isinstance(value.owner, sched.FragmentOp):
+        if isinstance(value.owner, sched.EmptyOp):
             type_ = fragment_type(value, arrangement)
             moved[value] = Rewriter.replace_value_with_new_type(value, type_)
     return replace(chain, values=frozenset(moved.get(value, value) for value in chain.values))
@@ -87,11 +87,11 @@ class ChainWriter:
 
     def fragment(self, value: SSAValue) -> SSAValue:
         """The registers that hold a value; made where it is written first."""
-        if isinstance(value.owner, sched.FragmentOp):
+        if isinstance(value.owner, sched.EmptyOp):
             return value
         known = self.fragments.get(value)
         if known is None:
-            op = sched.FragmentOp(fragment_type(value, self.arrangement))
+            op = sched.EmptyOp(fragment_type(value, self.arrangement))
             op.result.name_hint = value.name_hint
             known = self.fragments[value] = op.result
             if self.is_local(value):
@@ -106,7 +106,7 @@ class ChainWriter:
 
     def takes_over(self, source: SSAValue, value: SSAValue, op: Operation) -> bool:
         """Whether a value can have the registers of a source, which nobody needs after ``op``."""
-        if value in self.fragments or isinstance(value.owner, sched.FragmentOp):
+        if value in self.fragments or isinstance(value.owner, sched.EmptyOp):
             return False
         if source.type != fragment_type(value, self.arrangement) and source not in self.fragments:
             return False
@@ -225,10 +225,10 @@ class ChainWriter:
 
     @write.register
     def _(self, op: sched.MmaOp) -> None:
-        type_ = sched.FragmentType.of(
+        type_ = sched.TileType.of(
             shape_of(op.lhs.type), element_type_of(op.lhs.type), self.arrangement
         )
-        operand = sched.FragmentOp(type_)
+        operand = sched.EmptyOp(type_)
         operand.result.name_hint = op.lhs.name_hint
         self.written += [
             operand,

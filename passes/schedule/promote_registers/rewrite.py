@@ -37,7 +37,7 @@ class Promotion:
     domains: dict[SSAValue, Domain]
     promoted: set[SSAValue]
     fragments: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    made: list[sched.FragmentOp] = field(default_factory=list[sched.FragmentOp])
+    made: list[sched.EmptyOp] = field(default_factory=list[sched.EmptyOp])
 
     def concerns(self, op: Operation) -> bool:
         """Whether an operator touches a value that is promoted."""
@@ -55,9 +55,9 @@ class Promotion:
         assert domain.partition is not None
         return sched.LinearPartitionAttr(domain.partition)
 
-    def fragment(self, type_: sched.FragmentType, hint: str | None) -> SSAValue:
+    def fragment(self, type_: sched.TileType, hint: str | None) -> SSAValue:
         """New registers, to be declared where they are first used."""
-        op = sched.FragmentOp(type_)
+        op = sched.EmptyOp(type_)
         op.result.name_hint = hint
         self.made.append(op)
         return op.result
@@ -68,7 +68,7 @@ class Promotion:
         loaded = all(
             isinstance(use.operation, sched.CopyOp) for use in self.uses[value] if use.writes
         )
-        type_ = sched.FragmentType.of(
+        type_ = sched.TileType.of(
             shape_of(value.type),
             own if loaded or is_linear(value) else computing_type(own),
             self.distribution(self.domains[value]),
@@ -137,7 +137,7 @@ def _(op: sched.MapOp, promotion: Promotion) -> None:
     after: list[Operation] = []
     if isinstance(distribution, sched.SliceAttr) and destination is op.destination:
         destination = promotion.fragment(
-            sched.FragmentType.of(
+            sched.TileType.of(
                 shape_of(destination.type),
                 computing_type(element_type_of(destination.type)),
                 distribution,
@@ -160,7 +160,7 @@ def _(op: sched.MapOp, promotion: Promotion) -> None:
 def _inversion(divisor: SSAValue, promotion: Promotion) -> sched.MapOp:
     """1 divided by each row."""
     type_ = divisor.type
-    assert isinstance(type_, sched.FragmentType)
+    assert isinstance(type_, sched.TileType)
     inverse = promotion.fragment(type_, divisor.name_hint)
     return sched.MapOp(ScalarFunction("reciprocal"), [divisor], inverse)
 
@@ -171,10 +171,10 @@ def _is_worth_inverting(divisor: SSAValue, result: SSAValue) -> bool:
     A quotient in fp32 takes about ten instructions and a branch, which wait for one another.
     """
     type_ = divisor.type
-    if not isinstance(type_, sched.FragmentType) or type_.rows is None or type_.element_type != f32:
+    if not isinstance(type_, sched.TileType) or type_.rows is None or type_.element_type != f32:
         return False
     held = result.type
-    return not (isinstance(held, sched.FragmentType) and held.rows is not None)
+    return not (isinstance(held, sched.TileType) and held.rows is not None)
 
 
 @rewrite_operation.register
@@ -221,7 +221,7 @@ def _(op: sched.ReduceOp, promotion: Promotion) -> None:
     if op.destination not in promotion.promoted:
         type_ = computing_type(element_type_of(op.destination.type))
         destination = promotion.fragment(
-            sched.FragmentType.of(rows.result_shape(), type_, slice_), op.destination.name_hint
+            sched.TileType.of(rows.result_shape(), type_, slice_), op.destination.name_hint
         )
         others.append(sched.StoreOp(destination, op.destination, Epilogue()))
     difference = None if op.difference is None else promotion.held(op.difference)
@@ -301,7 +301,7 @@ def apply(promotion: Promotion) -> None:
         declare(fragment, promotion.kernel)
 
 
-def declare(fragment: sched.FragmentOp, kernel: sched.KernelOp) -> None:
+def declare(fragment: sched.EmptyOp, kernel: sched.KernelOp) -> None:
     """Puts a fragment before its first use: in the phase that alone uses it, or before all."""
     order = {op: index for index, op in enumerate(kernel.walk())}
     users = sorted(

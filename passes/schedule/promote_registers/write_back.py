@@ -20,7 +20,7 @@ from mugraph.passes.schedule.lower_threadblock.write_back import (
 )
 
 
-def writes_whole_sectors(fragment: sched.FragmentType, found: WriteBack) -> bool:
+def writes_whole_sectors(fragment: sched.TileType, found: WriteBack) -> bool:
     """Whether lanes that share a row of a product write whole sectors of it, each its own values.
 
     For numbers of rows: whether neighbouring rows are neighbours in memory.
@@ -44,7 +44,7 @@ def writes_whole_sectors(fragment: sched.FragmentType, found: WriteBack) -> bool
 def can_be_written_directly(found: WriteBack) -> bool:
     """Whether the fragment of a product, or of its rows, need not go through shared memory."""
     fragment = found.store.source.type
-    if not isinstance(fragment, sched.FragmentType) or fragment.arrangement is None:
+    if not isinstance(fragment, sched.TileType) or fragment.arrangement is None:
         return False
     if fragment.parts > 1 or fragment.sliced_axis == -2:
         return False

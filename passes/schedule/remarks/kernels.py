@@ -76,7 +76,7 @@ def _tiles(kernel: sched.KernelOp, argument: int) -> set[tuple[tuple[int, ...], 
     tiles = [
         use.operation
         for use in kernel.body.block.args[argument].uses
-        if isinstance(use.operation, sched.TileOp)
+        if isinstance(use.operation, sched.LocalTileOp)
     ]
     if any(tile.loop_dim >= 0 for tile in tiles):
         return set()

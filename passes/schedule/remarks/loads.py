@@ -31,11 +31,11 @@ def load_remarks(scheduled: Scheduled) -> Iterator[Remark]:
     """Why tiles come to shared memory by copies of all threads, where the target has others."""
     if scheduled.target.bulk_bytes_in_flight is None:
         return
-    tiles: dict[sched.TileOp, SSAValue] = {
+    tiles: dict[sched.LocalTileOp, SSAValue] = {
         op.source.owner: op.destination
         for op in scheduled.kernel.body.walk()
         if isinstance(op, sched.CopyOp)
-        and isinstance(op.source.owner, sched.TileOp)
+        and isinstance(op.source.owner, sched.LocalTileOp)
         and isinstance(op.destination.type, sched.SharedType)
     }
     if not tiles:
@@ -58,7 +58,9 @@ def load_remarks(scheduled: Scheduled) -> Iterator[Remark]:
         yield scheduled.remark(Kind.TMA, lost, _kernel_obstacle(scheduled, list(tiles)))
 
 
-def _tile_obstacle(scheduled: Scheduled, tile: sched.TileOp, buffer: SSAValue) -> Obstacle | None:
+def _tile_obstacle(
+    scheduled: Scheduled, tile: sched.LocalTileOp, buffer: SSAValue
+) -> Obstacle | None:
     """Why bulk copies cannot bring a tile."""
     tensor = scheduled.tensor(tile.result)
     # What cuts a buffer in parts finds them by one stride a dimension.
@@ -80,7 +82,7 @@ def _tile_obstacle(scheduled: Scheduled, tile: sched.TileOp, buffer: SSAValue) -
     return None
 
 
-def _padded(tile: sched.TileOp, dim: int) -> int:
+def _padded(tile: sched.LocalTileOp, dim: int) -> int:
     """The least extent of a tensor along a dimension that gives whole tiles, of rows of chunks."""
     kernel, shape = sched.enclosing_kernel(tile), shape_of(tile.source.type)
     iterations = loop_iterations(kernel)
@@ -91,7 +93,7 @@ def _padded(tile: sched.TileOp, dim: int) -> int:
     return -(-shape[dim] // step) * step
 
 
-def _kernel_obstacle(scheduled: Scheduled, tiles: list[sched.TileOp]) -> Obstacle:
+def _kernel_obstacle(scheduled: Scheduled, tiles: list[sched.LocalTileOp]) -> Obstacle:
     """Why a kernel has no producer, where bulk copies could bring all its tiles."""
     kernel = scheduled.kernel
     moves = any(tile.loop_dim >= 0 for tile in tiles)
@@ -116,7 +118,7 @@ def stage_remarks(scheduled: Scheduled) -> Iterator[Remark]:
         if not is_bulk and not (isinstance(op, sched.CopyOp) and op.is_async):
             continue
         source, destination = op.operands[0].owner, op.operands[1].owner
-        if isinstance(source, sched.TileOp) and source.loop_dim >= 0:
+        if isinstance(source, sched.LocalTileOp) and source.loop_dim >= 0:
             assert isinstance(destination, sched.AllocOp)
             buffers[destination] = is_bulk
     stages = min((buffer.stage_count for buffer in buffers), default=0)

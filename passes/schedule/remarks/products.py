@@ -110,7 +110,7 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
 
 def _operand_obstacle(value: SSAValue, *, transposed: bool) -> Obstacle | None:
     """Why descriptors cannot say where an operand in shared memory lies."""
-    if isinstance(value.type, sched.FragmentType):
+    if isinstance(value.type, sched.TileType):
         return None
     for use in value.uses:
         op = use.operation

@@ -27,6 +27,7 @@ from mugraph.passes.schedule.analysis.registers import register_limit, registers
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.schedule.promote_registers import promote_registers
 from mugraph.passes.schedule.remarks.scheduled import Scheduled
+from mugraph.passes.schedule.tile_values import tiles_by_registers
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def _threads_of(op: Operation, buffer: SSAValue, kind: AccessKind) -> tuple[IntA
 def _whole_rows(writer: Operation) -> str:
     """The tile of a product whose rows would lie in one warp each, where they do not."""
     held = writer.operands[0].type
-    mma = held.tiled_mma if isinstance(held, sched.FragmentType) else None
+    mma = held.tiled_mma if isinstance(held, sched.TileType) else None
     if mma is None or mma.thr_layout[1:] == (1, 1):
         return ""
     atom = mma_atom(mma.atom)
@@ -173,7 +174,10 @@ def _whole_rows(writer: Operation) -> str:
 def _held_nowhere(scheduled: Scheduled, buffer: SSAValue) -> Obstacle:
     """Why a value of which each thread reads only what it wrote is not in registers."""
     kernel, target = scheduled.kernel, scheduled.target
-    if promote_registers(kernel.clone(), target):
+    trial = kernel.clone()
+    with tiles_by_registers(trial):
+        fits = promote_registers(trial, target)
+    if fits:
         return Obstacle("--promote-registers did not run", "run it")
     limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
     values = math.ceil(math.prod(shape_of(buffer.type)) / kernel.threads)

@@ -30,7 +30,7 @@ class Scheduled:
 
     def tensor(self, value: SSAValue) -> BlockArgument:
         """The kernel's argument that a tile is cut from, or that a value is."""
-        source = value.owner.source if isinstance(value.owner, sched.TileOp) else value
+        source = value.owner.source if isinstance(value.owner, sched.LocalTileOp) else value
         assert isinstance(source, BlockArgument)  # the verifier allows no other tile
         return source
 

@@ -26,27 +26,30 @@ builtin.module {
   sched.kernel @row_custom0 inputs 2 grid [4, 1, 1] block [160, 1, 1] cluster [2, 1, 1] smem 131200 resident 1 forloop 5 {
   ^bb0(%da: !sched.global<64x640xf16, (64,640):(640,1)>, %db: !sched.global<640x256xf16, (640,256):(256,1)>, %o: !sched.global<64x256xf16, (64,256):(256,1)>):
     %sa = sched.alloc stages 4 offset 0 : !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>
-    %da_tile = sched.tile %da map [-1, -1, -1] fordim 1 : !sched.global<64x640xf16, (64,640):(640,1)> -> !sched.global<64x128xf16, (64,128):(640,1)>
+    %da_tile = sched.local_tile %da map [-1, -1, -1] fordim 1 : !sched.global<64x640xf16, (64,640):(640,1)> -> !sched.global<64x128xf16, (64,128):(640,1)>
     %sb = sched.alloc stages 4 offset 65536 : !sched.shared<128x64xf16, S<3,3,3> o (128,64):(64,1)>
-    %db_tile = sched.tile %db map [1, -1, -1] fordim 0 : !sched.global<640x256xf16, (640,256):(256,1)> -> !sched.global<128x64xf16, (128,64):(256,1)>
-    %o_tile = sched.tile %o map [1, -1, -1] : !sched.global<64x256xf16, (64,256):(256,1)> -> !sched.global<64x64xf16, (64,64):(256,1)>
+    %db_tile = sched.local_tile %db map [1, -1, -1] fordim 0 : !sched.global<640x256xf16, (640,256):(256,1)> -> !sched.global<128x64xf16, (128,64):(256,1)>
+    %o_tile = sched.local_tile %o map [1, -1, -1] : !sched.global<64x256xf16, (64,256):(256,1)> -> !sched.global<64x64xf16, (64,64):(256,1)>
     %ring = sched.channel %sa, %sb offset 131072 : !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>, !sched.shared<128x64xf16, S<3,3,3> o (128,64):(64,1)>
     sched.barrier
     sched.cluster_barrier
     sched.role "consumers" warps 4 {
-      %total = sched.fragment : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
-      sched.prologue {
-        sched.fill %total with 0.000000e+00 : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
-      }
-      sched.forloop 5 {
+      %total = sched.empty : !sched.tile<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+      %total_1 = sched.prologue {
+        %total_2 = sched.fill %total with 0.000000e+00 : !sched.tile<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+        sched.yield %total_2 : !sched.tile<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+      } -> !sched.tile<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+      %total_3 = sched.forloop 5 carrying %total_1 : !sched.tile<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>> {
+      ^bb0(%total_4: !sched.tile<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>):
         sched.consume %ring
-        sched.warpgroup_mma async %sa, %sb to %total : !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>, !sched.shared<128x64xf16, S<3,3,3> o (128,64):(64,1)> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+        %total_5 = sched.warpgroup_mma async %sa, %sb to %total_4 : !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>, !sched.shared<128x64xf16, S<3,3,3> o (128,64):(64,1)> to !sched.tile<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
         sched.warpgroup_wait pending 1
         sched.release %ring ahead -1
+        sched.yield %total_5 : !sched.tile<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
       }
       sched.epilogue {
         sched.warpgroup_wait pending 0
-        sched.store %total to %o_tile : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>> to !sched.global<64x64xf16, (64,64):(256,1)>
+        sched.store %total_3 to %o_tile : !sched.tile<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>> to !sched.global<64x64xf16, (64,64):(256,1)>
       }
       sched.cluster_barrier
     }

@@ -3,7 +3,7 @@
 // A tile of more than 2³² elements from its first to its last one would wrap.
 // RUN: sed -e 's/512x8388608/4096x8388608/g' -e 's/128x64/1024x64/g' %s > %t.mlir
 // RUN: not mg-opt --plan="tiles=written loads=cp_async" --transpile -t cuda %t.mlir 2>&1 | filecheck %s --check-prefix TILE
-// TILE: mg-opt: {{.*}}:{{[0-9]+}}:5: error: 'sched.tile' %dx_tile spans {{.*}} elements of %dx; inside a tile offsets have 32 bits, at most 4294967296: choose smaller tiles
+// TILE: mg-opt: {{.*}}:{{[0-9]+}}:5: error: 'sched.local_tile' %dx_tile spans {{.*}} elements of %dx; inside a tile offsets have 32 bits, at most 4294967296: choose smaller tiles
 
 // CHECK: auto* const dx_tile = dx + static_cast<int64_t>(blockIdx.x) * 1073741824;
 // CHECK: auto* const dy_tile = dy + blockIdx.x * 64;

@@ -13,11 +13,11 @@
 // A release overtakes the loads right before it.
 // RUN: sed '/sched.release/d; s@.*sched.map add .*@&\n    sched.release %%ring@' %S/Inputs/channel-sum.mlir > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix BEHIND
-// BEHIND: missing fence: 'sched.bulk_copy' of %x_tile (operator 2 of the loop of role "producer", iteration 0) writes %sx at byte 0 of shared memory in thread 64; 'sched.map' of %sx (operator 2 of the loop of role "consumers", iteration 0) reads that byte, of %sx, in thread 0, and may still do so: the release behind it overtakes loads. Release the stage behind the next 'sched.consume', or put a 'sched.proxy_fence' before the release
+// BEHIND: missing fence: 'sched.bulk_copy' of %x_tile (operator 2 of the loop of role "producer", iteration 0) writes %sx at byte 0 of shared memory in thread 64; 'sched.map' %sum (operator 2 of the loop of role "consumers", iteration 0) reads that byte, of %sx, in thread 0, and may still do so: the release behind it overtakes loads. Release the stage behind the next 'sched.consume', or put a 'sched.proxy_fence' before the release
 
 // RUN: sed '/sched.consume %ring/d' %S/Inputs/channel-sum.mlir > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix EARLY
-// EARLY: copy in flight: 'sched.map' of %sx (operator 2 of the loop of role "consumers", iteration 0) reads %sx at byte 0 of shared memory in thread 0; 'sched.bulk_copy' of %x_tile (operator 3 of the prologue of role "producer"), asynchronous, may still be writing that byte, of %sx, for thread 64: nothing has waited for its stage to be full with iteration 0
+// EARLY: copy in flight: 'sched.map' %sum (operator 2 of the loop of role "consumers", iteration 0) reads %sx at byte 0 of shared memory in thread 0; 'sched.bulk_copy' of %x_tile (operator 3 of the prologue of role "producer"), asynchronous, may still be writing that byte, of %sx, for thread 64: nothing has waited for its stage to be full with iteration 0
 
 // RUN: sed '0,/^  sched.barrier/{/^  sched.barrier/d}' %S/Inputs/channel-sum.mlir > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix UNSET

@@ -53,7 +53,7 @@ sched.kernel @exponentials inputs 1 grid [1, 1, 1] block [64, 1, 1] smem 3072 {
 ^bb0(%x: !sched.global<64x32xf16, (64,32):(32,1)>, %o: !sched.global<64x8xf16, (64,8):(8,1)>):
   %a = sched.alloc stages 2 offset 0 : !sched.shared<64x8xf16, (64,8):(8,1)>
   %b = sched.alloc offset 2048 : !sched.shared<64x8xf16, (64,8):(8,1)>
-  %t = sched.tile %x map [-1, -1, -1] fordim 1 : !sched.global<64x32xf16, (64,32):(32,1)> -> !sched.global<64x8xf16, (64,8):(32,1)>
+  %t = sched.local_tile %x map [-1, -1, -1] fordim 1 : !sched.global<64x32xf16, (64,32):(32,1)> -> !sched.global<64x8xf16, (64,8):(32,1)>
   sched.prologue {
     sched.copy async %t to %a by <64, vector 8, order [1, 0]> iteration 0 : !sched.global<64x8xf16, (64,8):(32,1)> to !sched.shared<64x8xf16, (64,8):(8,1)>
     sched.commit

@@ -3,18 +3,19 @@
 // One warp spends 64/16 * 96/8 * 4 = 192 registers a thread on the first accumulator and 44 on the
 // rest, so that there are none for the second; that stays in shared memory, in fp32, cleared before the loop.
 // CHECK-LABEL: sched.kernel @registers_custom0
-// CHECK:      %full = sched.fragment : !sched.fragment<64x96xf32, #cute.tiled_mma<
+// CHECK:      %full = sched.empty : !sched.tile<64x96xf32, #cute.tiled_mma<
 // CHECK:      %full_1 = sched.alloc : !sched.shared<64x96xf16,
 // CHECK:      %more = sched.alloc : !sched.shared<64x96xf32,
 // CHECK:      sched.prologue {
 // CHECK:        sched.fill %full with 0.000000e+00
 // CHECK:        sched.fill %more with 0.000000e+00
-// CHECK:      sched.forloop 2 {
+// CHECK:      sched.forloop 2 carrying
 // CHECK:        sched.mma %a, %b to %full
 // CHECK-NEXT:   sched.map square %c to %more then [accum]
+// CHECK-NEXT: sched.yield
 // CHECK-NEXT: }
 // CHECK:      sched.epilogue {
-// CHECK-NEXT:   sched.store %full to %full_1
+// CHECK-NEXT:   sched.store %full{{[_0-9]*}} to %full{{[_0-9]*}}
 // CHECK-NEXT:   sched.barrier
 // CHECK-NEXT:   sched.map add %full_1, %more
 func.func @registers(%x: tensor<64x32xf16>, %y: tensor<32x96xf16>, %z: tensor<64x192xf16>) -> tensor<64x96xf16> {
@@ -38,14 +39,14 @@ func.func @registers(%x: tensor<64x32xf16>, %y: tensor<32x96xf16>, %z: tensor<64
 // CHECK-LABEL: sched.kernel @too_wide_custom0
 // CHECK:      %sum = sched.alloc : !sched.shared<64x112xf32,
 // CHECK:        sched.fill %sum with 0.000000e+00
-// CHECK:        %[[LEFT:[a-z0-9_]+]] = sched.fragment : !sched.fragment<64x56xf32,
-// CHECK-NEXT:   sched.fill %[[LEFT]] with 0.000000e+00
-// CHECK-NEXT:   sched.mma %a, %b at [0, 0] to %[[LEFT]]
-// CHECK-NEXT:   sched.store %[[LEFT]] to %sum at [0, 0] then [accum]
-// CHECK-NEXT:   %[[RIGHT:[a-z0-9_]+]] = sched.fragment : !sched.fragment<64x56xf32,
-// CHECK-NEXT:   sched.fill %[[RIGHT]] with 0.000000e+00
-// CHECK-NEXT:   sched.mma %a, %b at [0, 56] to %[[RIGHT]]
-// CHECK-NEXT:   sched.store %[[RIGHT]] to %sum at [0, 56] then [accum]
+// CHECK:        %[[LEFT:[a-z0-9_]+]] = sched.empty : !sched.tile<64x56xf32,
+// CHECK-NEXT:   %[[ZEROS:[a-z0-9_]+]] = sched.fill %[[LEFT]] with 0.000000e+00
+// CHECK-NEXT:   %[[PRODUCT:[a-z0-9_]+]] = sched.mma %a, %b at [0, 0] to %[[ZEROS]]
+// CHECK-NEXT:   sched.store %[[PRODUCT]] to %sum at [0, 0] then [accum]
+// CHECK-NEXT:   %[[RIGHT:[a-z0-9_]+]] = sched.empty : !sched.tile<64x56xf32,
+// CHECK-NEXT:   %[[ZEROS_TOO:[a-z0-9_]+]] = sched.fill %[[RIGHT]] with 0.000000e+00
+// CHECK-NEXT:   %[[OTHER:[a-z0-9_]+]] = sched.mma %a, %b at [0, 56] to %[[ZEROS_TOO]]
+// CHECK-NEXT:   sched.store %[[OTHER]] to %sum at [0, 56] then [accum]
 func.func @too_wide(%x: tensor<64x32xf16>, %y: tensor<32x112xf16>) -> tensor<64x112xf16> {
   %o = kn.customized %x, %y grid [1, 1, 1] block [32, 1, 1] forloop 2 {
   ^bb0(%dx: tensor<64x32xf16>, %dy: tensor<32x112xf16>):
@@ -124,12 +125,13 @@ func.func @once(%x: tensor<16x16xf16>, %y: tensor<16x10xf16>, %z: tensor<16x9xf1
 // An input that nothing reads is not loaded.
 // CHECK-LABEL: sched.kernel @levels_custom0
 // CHECK-NOT:  %unused
-// CHECK:      sched.forloop 4 {
+// CHECK:      sched.forloop 4 carrying
 // CHECK:        sched.map exp %a to %e
 // CHECK-NEXT:   sched.map square %b to %q
 // CHECK-NEXT:   sched.barrier
 // CHECK-NEXT:   sched.mma %e, %q to %m
-// CHECK-NEXT:   sched.map identity %e to %s then [accum]
+// CHECK-NEXT:   sched.map identity %e{{[_0-9]*}} to %s{{[_0-9]*}} then [accum]
+// CHECK-NEXT: sched.yield
 // CHECK-NEXT: }
 func.func @levels(%x: tensor<16x64xf16>, %y: tensor<64x16xf16>) -> tensor<16x16xf16> {
   %o = kn.customized %x, %y grid [1, 1, 1] block [32, 1, 1] forloop 4 {

@@ -29,11 +29,11 @@
 sched.kernel @copies inputs 2 grid [1, 1, 1] block [128, 1, 1] forloop 8 plan <tiles = written, loads = cp_async, stages = [3]> {
 ^bb0(%dx: !sched.global<16x512xf16, (16,512):(512,1)>, %dw: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf32, (16,64):(64,1)>):
   %sx = sched.alloc : !sched.shared<16x64xf16, (16,64):(64,1)>
-  %dx_tile = sched.tile %dx map [-1, -1, -1] fordim 1 : !sched.global<16x512xf16, (16,512):(512,1)> -> !sched.global<16x64xf16, (16,64):(512,1)>
+  %dx_tile = sched.local_tile %dx map [-1, -1, -1] fordim 1 : !sched.global<16x512xf16, (16,512):(512,1)> -> !sched.global<16x64xf16, (16,64):(512,1)>
   %sw = sched.alloc : !sched.shared<16x64xf16, (16,64):(64,1)>
-  %dw_tile = sched.tile %dw map [-1, -1, -1] : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<16x64xf16, (16,64):(64,1)>
+  %dw_tile = sched.local_tile %dw map [-1, -1, -1] : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<16x64xf16, (16,64):(64,1)>
   %sum = sched.alloc : !sched.shared<16x64xf32, (16,64):(64,1)>
-  %o_tile = sched.tile %o map [-1, -1, -1] : !sched.global<16x64xf32, (16,64):(64,1)> -> !sched.global<16x64xf32, (16,64):(64,1)>
+  %o_tile = sched.local_tile %o map [-1, -1, -1] : !sched.global<16x64xf32, (16,64):(64,1)> -> !sched.global<16x64xf32, (16,64):(64,1)>
   sched.prologue {
     sched.copy %dw_tile to %sw by <128, vector 8, order [1, 0]> iteration 0 : !sched.global<16x64xf16, (16,64):(64,1)> to !sched.shared<16x64xf16, (16,64):(64,1)>
     sched.fill %sum with 0.0 : !sched.shared<16x64xf32, (16,64):(64,1)>
@@ -73,9 +73,9 @@ sched.kernel @copies inputs 2 grid [1, 1, 1] block [128, 1, 1] forloop 8 plan <t
 sched.kernel @ring inputs 1 grid [1, 1, 1] block [160, 1, 1] forloop 8 plan <tiles = written, loads = tma, stages = [2]> {
 ^bb0(%dx: !sched.global<16x512xf16, (16,512):(512,1)>, %o: !sched.global<16x64xf32, (16,64):(64,1)>):
   %sx = sched.alloc : !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-  %dx_tile = sched.tile %dx map [-1, -1, -1] fordim 1 : !sched.global<16x512xf16, (16,512):(512,1)> -> !sched.global<16x64xf16, (16,64):(512,1)>
+  %dx_tile = sched.local_tile %dx map [-1, -1, -1] fordim 1 : !sched.global<16x512xf16, (16,512):(512,1)> -> !sched.global<16x64xf16, (16,64):(512,1)>
   %sum = sched.alloc : !sched.shared<16x64xf32, (16,64):(64,1)>
-  %o_tile = sched.tile %o map [-1, -1, -1] : !sched.global<16x64xf32, (16,64):(64,1)> -> !sched.global<16x64xf32, (16,64):(64,1)>
+  %o_tile = sched.local_tile %o map [-1, -1, -1] : !sched.global<16x64xf32, (16,64):(64,1)> -> !sched.global<16x64xf32, (16,64):(64,1)>
   %ring = sched.channel %sx : !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
   sched.barrier
   sched.role "consumers" warps 4 {
@@ -112,9 +112,9 @@ sched.kernel @ring inputs 1 grid [1, 1, 1] block [160, 1, 1] forloop 8 plan <til
 sched.kernel @synchronous inputs 1 grid [1, 1, 1] block [128, 1, 1] forloop 4 plan <tiles = written, loads = cp_async, stages = [2]> {
 ^bb0(%dx: !sched.global<16x512xf16, (16,512):(512,1)>, %o: !sched.global<16x128xf16, (16,128):(128,1)>):
   %sx = sched.alloc : !sched.shared<16x128xf16, (16,128):(128,1)>
-  %dx_tile = sched.tile %dx map [-1, -1, -1] fordim 1 : !sched.global<16x512xf16, (16,512):(512,1)> -> !sched.global<16x128xf16, (16,128):(512,1)>
+  %dx_tile = sched.local_tile %dx map [-1, -1, -1] fordim 1 : !sched.global<16x512xf16, (16,512):(512,1)> -> !sched.global<16x128xf16, (16,128):(512,1)>
   %largest = sched.alloc : !sched.shared<16x128xf16, (16,128):(128,1)>
-  %o_tile = sched.tile %o map [-1, -1, -1] : !sched.global<16x128xf16, (16,128):(128,1)> -> !sched.global<16x128xf16, (16,128):(128,1)>
+  %o_tile = sched.local_tile %o map [-1, -1, -1] : !sched.global<16x128xf16, (16,128):(128,1)> -> !sched.global<16x128xf16, (16,128):(128,1)>
   sched.prologue {
     sched.fill %largest with 0.0 : !sched.shared<16x128xf16, (16,128):(128,1)>
   }

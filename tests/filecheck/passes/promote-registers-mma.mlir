@@ -6,41 +6,45 @@
 // One barrier an iteration, that of the pipeline.  Rows lie in one warp; the scores' registers take
 // the exponentials, lanes sum their own parts of rows, and the left operand of the second product
 // is what the first one left, rounded.
-// CHECK:      %part = sched.fragment : !sched.fragment<1x64x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
-// CHECK:      %sum = sched.fragment : !sched.fragment<1x64x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>>
-// CHECK:      sched.forloop 16 {
+// CHECK:      %part = sched.empty : !sched.tile<1x64x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
+// CHECK:      %sum = sched.empty : !sched.tile<1x64x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>>
+// CHECK:      sched.forloop 16 carrying
+// CHECK-NEXT: ^bb0(
 // CHECK-NEXT:   sched.wait
 // CHECK-NEXT:   sched.barrier
 // CHECK-NOT:    sched.barrier
-// CHECK:        sched.mma %sq, %sk to %weights ldmatrix [true, true]
-// CHECK-NEXT:   sched.map identity %weights to %weights then [scaled_exp(0.125)]
-// CHECK-NEXT:   %weights_1 = sched.fragment : !sched.fragment<1x64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
-// CHECK-NEXT:   sched.map identity %weights to %weights_1
-// CHECK-NEXT:   sched.mma %weights_1, %sv to %part ldmatrix [false, true]
-// CHECK-NEXT:   sched.reduce %weights to %sum then [accum]
+// CHECK:        sched.mma %sq, %sk to %weights{{[_0-9]*}} ldmatrix [true, true]
+// CHECK-NEXT:   sched.map identity %weights{{[_0-9]*}} to %weights{{[_0-9]*}} then [scaled_exp(0.125)]
+// CHECK-NEXT:   %weights{{[_0-9]*}} = sched.empty : !sched.tile<1x64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
+// CHECK-NEXT:   sched.map identity %weights{{[_0-9]*}} to %weights{{[_0-9]*}}
+// CHECK-NEXT:   sched.mma %weights{{[_0-9]*}}, %sv to %part{{[_0-9]*}} ldmatrix [false, true]
+// CHECK-NEXT:   sched.reduce %weights{{[_0-9]*}} to %sum{{[_0-9]*}} then [accum]
+// CHECK-NEXT: sched.yield
 // CHECK-NEXT: }
 // CHECK:      sched.epilogue {
-// CHECK-NEXT:   %sum_1 = sched.fragment
-// CHECK-NEXT:   sched.reduce %sum to %sum_1 then [reciprocal]
-// CHECK-NEXT:   sched.map mul %part, %sum_1 to %part
-// CHECK-NEXT:   sched.store %part to %o_tile
+// CHECK-NEXT:   %sum{{[_0-9]*}} = sched.empty
+// CHECK-NEXT:   sched.reduce %sum{{[_0-9]*}} to %sum{{[_0-9]*}} then [reciprocal]
+// CHECK-NEXT:   sched.map mul %part{{[_0-9]*}}, %sum{{[_0-9]*}} to %part{{[_0-9]*}}
+// CHECK-NEXT:   sched.store %part{{[_0-9]*}} to %o_tile
 // CHECK-NEXT: }
 
 // The sums are rescaled where they are, products are added to them, and the scaling of the scores
 // is left to the exponentials.
 // ONLINE:      sched.fill %max with -inf
-// ONLINE:      sched.forloop 16 {
+// ONLINE:      sched.forloop 16 carrying
+// ONLINE-NEXT: ^bb0(
 // ONLINE-NEXT:   sched.wait
 // ONLINE-NEXT:   sched.barrier
 // ONLINE-NOT:    sched.barrier
 // ONLINE:        sched.mma %sq, %sk to %scaled
-// ONLINE-NEXT:   %fall = sched.fragment
-// ONLINE-NEXT:   sched.reduce %scaled to %max difference %fall then [accum] combine max
-// ONLINE-DAG:    sched.map mul_scalar(0.125) %fall to %fall then [exp]
-// ONLINE-DAG:    sched.map scaled_exp_difference(0.125) %scaled, %max to %scaled
-// ONLINE:        sched.map mul %part, %fall to %part
-// ONLINE-NEXT:   sched.mma %{{.*}}, %sv to %part ldmatrix [false, true]
-// ONLINE:        sched.map mul_add %sum, %fall, %{{.*}} to %sum : {{.*}} to !sched.fragment<1x64x4xf32
+// ONLINE-NEXT:   %fall = sched.empty
+// ONLINE-NEXT:   sched.reduce %scaled{{[_0-9]*}} to %max{{[_0-9]*}} difference %fall{{[_0-9]*}} then [accum] combine max
+// ONLINE-DAG:    sched.map mul_scalar(0.125) %fall{{[_0-9]*}} to %fall{{[_0-9]*}} then [exp]
+// ONLINE-DAG:    sched.map scaled_exp_difference(0.125) %scaled{{[_0-9]*}}, %max{{[_0-9]*}} to %scaled{{[_0-9]*}}
+// ONLINE:        sched.map mul %part{{[_0-9]*}}, %fall{{[_0-9]*}} to %part{{[_0-9]*}}
+// ONLINE-NEXT:   sched.mma %{{.*}}, %sv to %part{{[_0-9]*}} ldmatrix [false, true]
+// ONLINE:        sched.map mul_add %sum{{[_0-9]*}}, %fall{{[_0-9]*}}, %{{.*}} to %sum{{[_0-9]*}} : {{.*}} to !sched.tile<1x64x4xf32
+// ONLINE-NEXT: sched.yield
 // ONLINE-NEXT: }
 
 // MEMORY:     sched.store %{{.*}} to %weights then [mul_scalar(0.125), exp]

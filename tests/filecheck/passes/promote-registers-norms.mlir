@@ -3,15 +3,15 @@
 // RUN: mg-opt --plan="tiles=written loads=cp_async online-softmax=false" --transpile %s | filecheck %s
 
 // CHECK:      sched.prologue {
-// CHECK:        sched.map square %sq to
+// CHECK:        sched.map square %sq{{[_0-9]*}} to
 // CHECK:        sched.reduce
 // CHECK:      }
-// CHECK:      sched.forloop 4 {
+// CHECK:      sched.forloop 4 carrying
 // CHECK-NOT:    %sq to
 // CHECK:        sched.reduce %{{.*}} to %{{.*}} then [mul_scalar(0.015625), sqrt, reciprocal]
-// CHECK:        sched.load %nv to %[[C:.*]] :
-// CHECK-NEXT:   sched.map mul %weights, %[[C]] to %[[P:.*]] :
-// CHECK-NEXT:   sched.mma %[[P]], %sv to %numerator ldmatrix [false, true]
+// CHECK:        %[[C:[a-z0-9_]+]] = sched.load %nv to
+// CHECK-NEXT:   %[[P:[a-z0-9_]+]] = sched.map mul %weights{{[_0-9]*}}, %[[C]] to
+// CHECK-NEXT:   sched.mma %[[P]], %sv to %{{numerator[_0-9]*}} ldmatrix [false, true]
 // CHECK:      sched.epilogue {
 func.func @normed(%q: tensor<64x64xf16>, %k: tensor<64x256xf16>, %v: tensor<256x64xf16>) -> tensor<64x64xf16> {
   %o = kn.customized %q, %k, %v grid [1, 1, 1] block [128, 1, 1] forloop 4 {

@@ -7,21 +7,21 @@
 // number a warp, one barrier, and a division a thread.
 // CHECK-LABEL: sched.kernel @norms_custom0
 // CHECK:      sched.prologue {
-// CHECK-NEXT:   sched.copy %dh_tile to %sh by <512, vector 8, order [1, 0]> iteration 0 : {{.*}} to !sched.fragment<1x4096xf16, #sched.linear<512, vector 8, order [1, 0]>>
+// CHECK-NEXT:   sched.copy %dh_tile to %sh by <512, vector 8, order [1, 0]> iteration 0 : {{.*}} to !sched.tile<1x4096xf16, #sched.linear<512, vector 8, order [1, 0]>>
 // CHECK-NEXT:   sched.copy %dx_tile to %sx by <512, vector 8, order [1, 0]> iteration 0
-// CHECK:      sched.forloop 1 {
-// CHECK:        sched.map square %sh to %n
-// CHECK-NEXT:   sched.reduce_warps %n to %n_parts by <1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>> : {{.*}} to !sched.shared<1x16xf32, (1,16):(16,1)>
+// CHECK:      sched.forloop 1 carrying
+// CHECK:        sched.map square %sh{{[_0-9]*}} to %n{{[_0-9]*}}
+// CHECK-NEXT:   sched.reduce_warps %n{{[_0-9]*}} to %n_parts{{[_0-9]*}} by <1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>> : {{.*}} to !sched.shared<1x16xf32, (1,16):(16,1)>
 // CHECK-NEXT:   sched.barrier
-// CHECK:        sched.reduce %n_parts to %n_1 then [mul_scalar(0.000244140625), sqrt, reciprocal] dim 1 contiguous
-// CHECK:        sched.map mul %sh, %n_1 to %n_2 : 
-// CHECK:        sched.map add %n_2, %sx to %s : 
-// CHECK:        sched.reduce_warps %r to %r_parts
+// CHECK:        sched.reduce %n_parts{{[_0-9]*}} to %n{{[_0-9]*}} then [mul_scalar(0.000244140625), sqrt, reciprocal] dim 1 contiguous
+// CHECK:        sched.map mul %sh{{[_0-9]*}}, %n{{[_0-9]*}} to %n{{[_0-9]*}} : 
+// CHECK:        sched.map add %n{{[_0-9]*}}, %sx to %s{{[_0-9]*}} : 
+// CHECK:        sched.reduce_warps %r{{[_0-9]*}} to %r_parts{{[_0-9]*}}
 // CHECK-NEXT:   sched.barrier
-// CHECK:        sched.reduce %r_parts to %r_1
+// CHECK:        sched.reduce %r_parts{{[_0-9]*}} to %r{{[_0-9]*}}
 // CHECK-NOT:    sched.barrier
 // CHECK:      sched.epilogue {
-// CHECK-NEXT:   sched.copy %f to %o_tile by <512, vector 8, order [1, 0]> : !sched.fragment<1x4096xf32
+// CHECK-NEXT:   sched.copy %f{{[_0-9]*}} to %o_tile{{[_0-9]*}} by <512, vector 8, order [1, 0]> : !sched.tile<1x4096xf32
 // NORMS-LABEL: norms_custom0
 // NORMS: tb::HeldCopy<512, 8, Tile>::load(sh, dh_tile, thread);
 // NORMS: tb::ReduceRows<ops::Add, ops::Chain<>, tb::LinearRows<512, 8, 4096, 4096>>::write_parts<Target>(n_parts, n, thread);
@@ -47,7 +47,7 @@ func.func @norms(%h: tensor<8x4096xf16>, %x: tensor<8x4096xf16>) -> tensor<8x409
 // CHECK-LABEL: sched.kernel @softmax_custom0
 // CHECK-NOT:  sched.alloc
 // CHECK-NOT:  sched.barrier
-// CHECK:      sched.reduce %e to %u then [reciprocal] dim 1 contiguous : {{.*}} to !sched.fragment<16x1xf32, #sched.slice<16x128 dim 1 of #sched.linear<128, vector 8, order [1, 0]>>>
+// CHECK:      sched.reduce %e{{[_0-9]*}} to %u{{[_0-9]*}} then [reciprocal] dim 1 contiguous : {{.*}} to !sched.tile<16x1xf32, #sched.slice<16x128 dim 1 of #sched.linear<128, vector 8, order [1, 0]>>>
 // CHECK-NOT:  sched.barrier
 // CHECK:      func.func @softmax
 // SOFTMAX-LABEL: softmax_custom0
@@ -67,7 +67,7 @@ func.func @softmax(%x: tensor<64x128xf16>) -> tensor<64x128xf16> {
 
 // Sums over columns cross threads: their buffer stays in shared memory.
 // CHECK-LABEL: sched.kernel @columns_custom0
-// CHECK:      sched.store %f to %f_1
+// CHECK:      sched.store %f{{[_0-9]*}} to %f{{[_0-9]*}}
 // CHECK:      sched.barrier
 // CHECK:      sched.reduce %f_1 to %u dim 0
 func.func @columns(%x: tensor<64x64xf16>) -> tensor<4x64xf16> {

@@ -9,8 +9,8 @@
 // CHECK-NEXT: operator           buffer  instruction       count  moved           ideal  excess  runs
 sched.kernel @conflicts inputs 1 grid [6, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<96x256xf16, (96,256):(256,1)>, %o: !sched.global<96x64xf32, (96,64):(64,1)>):
-  %xt = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<96x256xf16, (96,256):(256,1)> -> !sched.global<16x64xf16, (16,64):(256,1)>
-  %ot = sched.tile %o map [0, -1, -1] : !sched.global<96x64xf32, (96,64):(64,1)> -> !sched.global<16x64xf32, (16,64):(64,1)>
+  %xt = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<96x256xf16, (96,256):(256,1)> -> !sched.global<16x64xf16, (16,64):(256,1)>
+  %ot = sched.local_tile %o map [0, -1, -1] : !sched.global<96x64xf32, (96,64):(64,1)> -> !sched.global<16x64xf32, (16,64):(64,1)>
   %s = sched.alloc stages 2 : !sched.shared<16x64xf16, (16,64):(64,1)>
   %sum = sched.alloc : !sched.shared<16x64xf32, (16,64):(1,32)>
   sched.prologue {

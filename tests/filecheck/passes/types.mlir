@@ -8,7 +8,7 @@
 // FUSED: tb.cast {{.*}} then [mul_scalar(0.5)] : !tb.stensor<16x16xi32> -> !tb.stensor<16x16xf32>
 // FUSED: tb.cast {{.*}} : !tb.stensor<16x16xf32> -> !tb.stensor<16x16xi8>
 // CHECK-LABEL: @bytes_custom0
-// CHECK: sched.fragment : !sched.fragment<16x16xi32, #cute.tiled_mma<SM80_16x8x32_S32S8S8S32_TN, (1,2,1)>>
+// CHECK: sched.empty : !sched.tile<16x16xi32, #cute.tiled_mma<SM80_16x8x32_S32S8S8S32_TN, (1,2,1)>>
 // CHECK: sched.mma %a, %b {{.*}} ldmatrix [true, true]
 // CUDA: int32_t m[tb::MmaFragment<1, 2, 16, 16, atoms::SM80_16x8x32_S32S8S8S32_TN>::kValues];
 // CUDA: tb::Matmul<1, 2, A, B, true, true, atoms::SM80_16x8x32_S32S8S8S32_TN>::mma(m,
@@ -63,7 +63,7 @@ func.func @products(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf
 }
 
 // CHECK-LABEL: @few_threads_custom0
-// CHECK: !sched.fragment<8x8xf32, #cute.tiled_mma<UniversalFMA_F32, (4,4,1)>>
+// CHECK: !sched.tile<8x8xf32, #cute.tiled_mma<UniversalFMA_F32, (4,4,1)>>
 func.func @few_threads(%x: tensor<8x8xf16>) -> tensor<8x8xf16> {
   %o = kn.customized %x grid [1, 1, 1] block [16, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):

@@ -182,9 +182,7 @@ def product_of(
     ga, gb = f"!sched.global<{a}:({k},1)>", f"!sched.global<{b}:({n},1)>"
     gc = f"!sched.global<{c}:({n},1)>"
     warp_grid = f"({warps[0]},{warps[1]},1)"
-    acc = (
-        f"!sched.fragment<{m}x{n}xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, {warp_grid}>>"
-    )
+    acc = f"!sched.tile<{m}x{n}xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, {warp_grid}>>"
     by = f"by <{threads}, vector 1, order [1, 0]>"
     at_b = -(-m * k * 2 // 128) * 128
     at_c = at_b + -(-k * n * 2 // 128) * 128
@@ -194,17 +192,19 @@ def product_of(
       %sa = sched.alloc offset 0 : {sa}
       %sb = sched.alloc offset {at_b} : {sb}
       %sc = sched.alloc offset {at_c} : {sc}
-      %acc = sched.fragment : {acc}
-      sched.prologue {{
+      %acc = sched.empty : {acc}
+      %acc_1 = sched.prologue {{
         sched.copy %a to %sa {by} : {ga} to {sa}
         sched.copy %b to %sb {by} : {gb} to {sb}
-        sched.fill %acc with 0.0 : {acc}
+        %acc_2 = sched.fill %acc with 0.0 : {acc}
         sched.barrier
-        sched.mma %sa, %sb to %acc ldmatrix [{ldmatrix}, {ldmatrix}] : {sa}, {sb} to {acc}
-        sched.store %acc to %sc : {acc} to {sc}
+        %acc_3 = sched.mma %sa, %sb to %acc_2 ldmatrix [{ldmatrix}, {ldmatrix}] : {sa}, {sb}
+          to {acc}
+        sched.store %acc_3 to %sc : {acc} to {sc}
         sched.barrier
         sched.copy %sc to %c {by} : {sc} to {gc}
-      }}
+        sched.yield %acc_3 : {acc}
+      }} -> {acc}
     }}
     func.func @f(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>) -> tensor<{m}x{n}xf16> {{
       %c = sched.launch @kernel %a, %b
@@ -244,7 +244,7 @@ SHARED_S = "!sched.shared<8x3xf32, (8,3):(3,1)>"
 DEVICE_A = "!sched.global<8x12xf16, (8,12):(12,1)>"
 DEVICE_R = "!sched.global<8x12xf16, (8,12):(16,1)>"
 DEVICE_S = "!sched.global<8x3xf16, (8,3):(3,1)>"
-LINEAR = "!sched.fragment<8x12xf32, #sched.linear<32, vector 4, order [1, 0]>>"
+LINEAR = "!sched.tile<8x12xf32, #sched.linear<32, vector 4, order [1, 0]>>"
 BY = "by <32, vector 4, order [1, 0]>"
 
 STEPS = {
@@ -255,11 +255,11 @@ STEPS = {
         : {SHARED_A} to {SHARED_R}
     """,
     "registers that are added up": f"""
-      sched.fill %f with 0.0 : {LINEAR}
-      sched.map exp %a to %g {BY} : {SHARED_A} to {LINEAR}
-      sched.map identity %g to %f then [square, accum] : {LINEAR} to {LINEAR}
-      sched.map identity %a to %f then [accum] {BY} : {SHARED_A} to {LINEAR}
-      sched.store %f to %r then [mul_scalar(0.25)] : {LINEAR} to {SHARED_R}
+      %zero = sched.fill %f with 0.0 : {LINEAR}
+      %exp = sched.map exp %a to %g {BY} : {SHARED_A} to {LINEAR}
+      %one = sched.map identity %exp to %zero then [square, accum] : {LINEAR} to {LINEAR}
+      %two = sched.map identity %a to %one then [accum] {BY} : {SHARED_A} to {LINEAR}
+      sched.store %two to %r then [mul_scalar(0.25)] : {LINEAR} to {SHARED_R}
     """,
     "two sources": f"""
       sched.map mul %a, %a to %r {BY} : {SHARED_A}, {SHARED_A} to {SHARED_R}
@@ -275,8 +275,8 @@ def vector_kernel(steps: str) -> str:
       %a = sched.alloc offset 0 : {SHARED_A}
       %r = sched.alloc offset 256 : {SHARED_R}
       %s = sched.alloc offset 512 : {SHARED_S}
-      %f = sched.fragment : {LINEAR}
-      %g = sched.fragment : {LINEAR}
+      %f = sched.empty : {LINEAR}
+      %g = sched.empty : {LINEAR}
       sched.prologue {{
         sched.copy %x to %a {BY} : {DEVICE_A} to {SHARED_A}
         sched.barrier

@@ -133,7 +133,7 @@ def test_an_accumulator_cleared_once_keeps_the_sums_of_the_block_before(
     Rewriter.insert_op(fill, InsertPoint.before(prologue))
     if before == "the role":
         fragment = fill.destination.owner
-        assert isinstance(fragment, sched.FragmentOp)
+        assert isinstance(fragment, sched.EmptyOp)
         for op in (fragment, fill):
             op.detach()
             Rewriter.insert_op(op, InsertPoint.before(role))
@@ -149,7 +149,7 @@ def test_a_fragment_that_is_only_read_may_be_filled_once(persistent: ModuleOp) -
     store = next(op for op in module.walk() if isinstance(op, sched.StoreOp))
     role = sched.enclosing_role(store)
     assert role is not None and role.body.block.first_op is not None
-    zeros = sched.FragmentOp(store.source.type)
+    zeros = sched.EmptyOp(store.source.type)
     once = sched.FillOp(zeros.result, 0.0)
     Rewriter.insert_op([zeros, once], InsertPoint.before(role.body.block.first_op))
     again = store.clone()

@@ -15,37 +15,40 @@ W_TILE = "!sched.global<16x8xf16, (16,8):(24,1)>"
 O_TILE = "!sched.global<16x8xf16, (16,8):(24,1)>"
 SX = "!sched.shared<16x16xf16, (16,16):(16,1)>"
 SW = "!sched.shared<16x8xf16, (16,8):(8,1)>"
-ACC = "!sched.fragment<16x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>"
+ACC = "!sched.tile<16x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>"
 BY = "by <32, vector 8, order [1, 0]>"
 
 LINEAR = f"""
 sched.kernel @kernel inputs 2 grid [3, 1, 1] block [32, 1, 1] {{
 ^bb0(%x: {X}, %w: {W}, %o: {O}):
-  %xt = sched.tile %x map [-1, -1, -1] fordim 1 : {X} -> {X_TILE}
-  %wt = sched.tile %w map [1, -1, -1] fordim 0 : {W} -> {W_TILE}
-  %ot = sched.tile %o map [1, -1, -1] : {O} -> {O_TILE}
+  %xt = sched.local_tile %x map [-1, -1, -1] fordim 1 : {X} -> {X_TILE}
+  %wt = sched.local_tile %w map [1, -1, -1] fordim 0 : {W} -> {W_TILE}
+  %ot = sched.local_tile %o map [1, -1, -1] : {O} -> {O_TILE}
   %sx = sched.alloc stages 3 : {SX}
   %sw = sched.alloc stages 3 : {SW}
   %so = sched.alloc : {SW}
-  %acc = sched.fragment : {ACC}
-  sched.prologue {{
+  %acc = sched.empty : {ACC}
+  %acc_1 = sched.prologue {{
     sched.copy async %xt to %sx {BY} iteration 0 : {X_TILE} to {SX}
     sched.copy async %wt to %sw {BY} iteration 0 : {W_TILE} to {SW}
     sched.copy async %xt to %sx {BY} iteration 1 : {X_TILE} to {SX}
     sched.copy async %wt to %sw {BY} iteration 1 : {W_TILE} to {SW}
     sched.commit
-    sched.fill %acc with 0.0 : {ACC}
-  }}
-  sched.forloop 4 {{
+    %acc_2 = sched.fill %acc with 0.0 : {ACC}
+    sched.yield %acc_2 : {ACC}
+  }} -> {ACC}
+  %acc_3 = sched.forloop 4 carrying %acc_1 : {ACC} {{
+  ^bb0(%acc_4: {ACC}):
     sched.wait pending 1
     sched.barrier
     sched.copy async %xt to %sx {BY} ahead 2 : {X_TILE} to {SX}
     sched.copy async %wt to %sw {BY} ahead 2 : {W_TILE} to {SW}
     sched.commit
-    sched.mma %sx, %sw to %acc ldmatrix [true, true] : {SX}, {SW} to {ACC}
+    %acc_5 = sched.mma %sx, %sw to %acc_4 ldmatrix [true, true] : {SX}, {SW} to {ACC}
+    sched.yield %acc_5 : {ACC}
   }}
   sched.epilogue {{
-    sched.store %acc to %so then [mul_scalar(0.5)] : {ACC} to {SW}
+    sched.store %acc_3 to %so then [mul_scalar(0.5)] : {ACC} to {SW}
     sched.barrier
     sched.copy %so to %ot {BY} : {SW} to {O_TILE}
   }}
@@ -63,7 +66,7 @@ def vector_kernel(steps: str, result: str = "8x12") -> str:
     shared = f"!sched.shared<{result}xf16, ({rows},{columns}):({columns},1)>"
     device = f"!sched.global<{result}xf16, ({rows},{columns}):({columns},1)>"
     a = "!sched.shared<8x12xf16, (8,12):(12,1)>"
-    f = "!sched.fragment<8x12xf32, #sched.linear<32, vector 4, order [1, 0]>>"
+    f = "!sched.tile<8x12xf32, #sched.linear<32, vector 4, order [1, 0]>>"
     steps = steps.replace("$A", a).replace("$R", shared).replace("$F", f)
     steps = steps.replace("$BY", "by <32, vector 4, order [1, 0]>")
     return f"""
@@ -71,8 +74,8 @@ def vector_kernel(steps: str, result: str = "8x12") -> str:
     ^bb0(%x: !sched.global<8x12xf16, (8,12):(12,1)>, %o: {device}):
       %a = sched.alloc : {a}
       %r = sched.alloc : {shared}
-      %f = sched.fragment : {f}
-      %g = sched.fragment : {f}
+      %f = sched.empty : {f}
+      %g = sched.empty : {f}
       sched.prologue {{
         sched.copy %x to %a by <32, vector 4, order [1, 0]>
           : !sched.global<8x12xf16, (8,12):(12,1)> to {a}
@@ -132,10 +135,10 @@ def test_elementwise_with_an_epilogue_rounds_once() -> None:
 
 def test_accumulation_in_a_fragment_is_fp32_and_in_a_buffer_is_rounded() -> None:
     in_fragment = """
-    sched.fill %f with 2048.0 : $F
-    sched.map square %a to %f then [accum] $BY : $A to $F
-    sched.map square %a to %f then [accum] $BY : $A to $F
-    sched.store %f to %r : $F to $R
+    %zero = sched.fill %f with 2048.0 : $F
+    %one = sched.map square %a to %zero then [accum] $BY : $A to $F
+    %two = sched.map square %a to %one then [accum] $BY : $A to $F
+    sched.store %two to %r : $F to $R
     """
     in_buffer = """
     sched.fill %r with 2048.0 : $R
@@ -151,11 +154,11 @@ def test_accumulation_in_a_fragment_is_fp32_and_in_a_buffer_is_rounded() -> None
 
 def test_fragments_add_through_an_epilogue() -> None:
     steps = """
-    sched.fill %f with 0.0 : $F
-    sched.fill %g with 1.0 : $F
-    sched.map identity %a to %f $BY : $A to $F
-    sched.map identity %f to %g then [square, accum] : $F to $F
-    sched.store %g to %r then [sqrt] : $F to $R
+    %zero = sched.fill %f with 0.0 : $F
+    %one = sched.fill %g with 1.0 : $F
+    %value = sched.map identity %a to %zero $BY : $A to $F
+    %sum = sched.map identity %value to %one then [square, accum] : $F to $F
+    sched.store %sum to %r then [sqrt] : $F to $R
     """
     x = integers((8, 12))
     (result,) = run_function(parse(vector_kernel(steps)), None, [x])
@@ -182,7 +185,8 @@ def parse_reduce(grouping: str) -> str:
 
 
 def test_a_buffer_that_was_not_written() -> None:
-    text = LINEAR.replace(f"    sched.fill %acc with 0.0 : {ACC}\n", "")
+    fill = f"    %acc_2 = sched.fill %acc with 0.0 : {ACC}\n"
+    text = LINEAR.replace(fill, "").replace("sched.yield %acc_2", "sched.yield %acc")
     with pytest.raises(ExecutionError, match=r"%acc is read in iteration 0 before anything"):
         run_function(parse(text), None, [integers((16, 64)), integers((64, 24))])
 

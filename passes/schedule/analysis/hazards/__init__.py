@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from mugraph.dialects.sched import (
     ForloopOp,
     KernelOp,
-    TileOp,
+    LocalTileOp,
 )
 from mugraph.dialects.sched.structure import loops_of
 from mugraph.passes.memory.findings import Finding, HazardKind
@@ -56,7 +56,7 @@ def uniform_loops(kernel: KernelOp) -> Iterator[ForloopOp]:
     They have no hazard for that, but another count of iterations would have none either.
     """
     operators = list(kernel.body.block.ops)
-    if not any(isinstance(op, TileOp) and op.loop_dim >= 0 for op in operators):
+    if not any(isinstance(op, LocalTileOp) and op.loop_dim >= 0 for op in operators):
         yield from (loop for loop in loops_of(kernel) if loop.iterations > 1)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from xdsl.ir import SSAValue
 
 from mugraph.dialects.ragged import ragged_dims
-from mugraph.dialects.sched import AllocOp, TileOp
+from mugraph.dialects.sched import AllocOp, LocalTileOp
 from mugraph.dialects.sched.accesses import AccessKind, ThreadAccess
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import (
@@ -156,7 +156,7 @@ def _check_predicate(place: ProgramPoint, access: ThreadAccess) -> Iterator[Find
     nothing; those that exist lie in the tensor, whatever block and iteration.
     """
     owner = access.value.owner
-    if not isinstance(owner, TileOp):
+    if not isinstance(owner, LocalTileOp):
         return
     predicate = access.predicate
     checked = () if predicate is None else [entry.dim for entry in predicate.ragged]
@@ -173,12 +173,12 @@ def _check_predicate(place: ProgramPoint, access: ThreadAccess) -> Iterator[Find
 
 def _argument_of(value: SSAValue) -> SSAValue:
     owner = value.owner
-    return owner.source if isinstance(owner, TileOp) else value
+    return owner.source if isinstance(owner, LocalTileOp) else value
 
 
 def _walks(program: Program, access: ThreadAccess) -> Iterator[_Walk]:
     owner = access.value.owner
-    if not isinstance(owner, TileOp):
+    if not isinstance(owner, LocalTileOp):
         return
     grid = program.kernel.grid_dim
     for axis, extent, stride in zip("xyz", grid, owner.block_strides(), strict=True):

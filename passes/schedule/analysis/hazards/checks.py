@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.sched import WarpgroupMmaOp
+from mugraph.dialects.sched import WarpgroupMmaOp, registers_of
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards import messages
@@ -85,9 +85,9 @@ class Checks:
         added = frozenset[object]().union(*(product.accumulators for product in unfinished))
         read = frozenset[object]().union(*(product.operands for product in unfinished))
         product = step.operation if isinstance(step.operation, WarpgroupMmaOp) else None
+        sums = [] if product is None else [registers_of(value) for value in product.accumulators]
         for fragment in (*step.fragments_read, *step.fragments_written):
-            is_sum = product is not None and fragment in product.accumulators
-            if fragment in added and not is_sum:
+            if fragment in added and fragment not in sums:
                 self.report(
                     (HazardKind.IN_FLIGHT, step.place, fragment),
                     lambda value=fragment: messages.unfinished_product(

@@ -22,14 +22,14 @@ from mugraph.dialects.sched import (
     ChannelStepOp,
     ClusterBarrierOp,
     CommitOp,
+    EmptyOp,
     EpilogueOp,
     ForloopOp,
-    FragmentOp,
-    FragmentType,
     GlobalType,
     GridWaitOp,
     HasThreadAccesses,
     KernelOp,
+    LocalTileOp,
     OrderBarrierOp,
     OrderStepOp,
     PhaseOp,
@@ -39,11 +39,13 @@ from mugraph.dialects.sched import (
     RoleOp,
     SharedType,
     ThreadAccess,
-    TileOp,
     WaitOp,
     WarpgroupWaitOp,
+    YieldOp,
     enclosing_kernel,
     enclosing_threads,
+    is_tile,
+    registers_of,
 )
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
@@ -272,13 +274,14 @@ _SIMPLE = (
     ChannelOp,
     ClusterBarrierOp,
     CommitOp,
-    FragmentOp,
+    EmptyOp,
     GridWaitOp,
     ProxyFenceOp,
     OrderStepOp,
     OrderBarrierOp,
     WaitOp,
     WarpgroupWaitOp,
+    YieldOp,
 )
 
 
@@ -409,7 +412,7 @@ def _step(program: Program, strand: Strand, place: ProgramPoint) -> Step | None:
         except (AccessError, VerifyException) as error:
             program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), str(error)))
             return None
-    elif not isinstance(op, TileOp) and _uses_memory(op):
+    elif not isinstance(op, LocalTileOp) and _uses_memory(op):
         message = f"{place.describe()} does not say what it does with memory"
         program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), message))
         return None
@@ -434,7 +437,7 @@ def _depends(access: ThreadAccess) -> bool:
     if not access.in_device_memory:
         return False
     owner = access.value.owner
-    argument = owner.source if isinstance(owner, TileOp) else access.value
+    argument = owner.source if isinstance(owner, LocalTileOp) else access.value
     constant = enclosing_kernel(access.operation).constant_inputs
     is_constant = isinstance(argument, BlockArgument) and argument.index in constant
     return access.kind is AccessKind.WRITE or not is_constant
@@ -449,7 +452,7 @@ def _fragments(op: Operation) -> tuple[tuple[SSAValue, ...], tuple[SSAValue, ...
         return (), ()
 
     def chosen(values: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
-        return tuple(value for value in values if isinstance(value.type, FragmentType))
+        return tuple(registers_of(value) for value in values if is_tile(value))
 
     return chosen(op.buffers_read()), chosen(op.buffers_written())
 
@@ -487,5 +490,6 @@ def _touch(
 def _brings_a_tile(op: Operation) -> bool:
     """Whether what an operator writes is the tile of one iteration of a moving view."""
     return any(
-        isinstance(operand.owner, TileOp) and operand.owner.loop_dim >= 0 for operand in op.operands
+        isinstance(operand.owner, LocalTileOp) and operand.owner.loop_dim >= 0
+        for operand in op.operands
     )

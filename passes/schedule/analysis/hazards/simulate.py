@@ -37,7 +37,7 @@ from mugraph.dialects.sched import (
     ChannelStepOp,
     ClusterBarrierOp,
     CommitOp,
-    FragmentOp,
+    EmptyOp,
     GridWaitOp,
     OrderBarrierOp,
     OrderStepOp,
@@ -46,6 +46,7 @@ from mugraph.dialects.sched import (
     WaitOp,
     WarpgroupMmaOp,
     WarpgroupWaitOp,
+    registers_of,
 )
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards import messages
@@ -294,7 +295,7 @@ class Simulation:
                 self.clocks.of[strand][self.clocks.grid] = 1
             case WarpgroupWaitOp() as op:
                 memory.wait_for_products(strand, op.pending_products, self.clocks.epochs[strand])
-            case FragmentOp() as op:
+            case EmptyOp() as op:
                 memory.fragments.pop(op.result, None)
             case ChannelStepOp() as op:
                 reference = op.stage
@@ -354,8 +355,9 @@ class Simulation:
             self.checks.check_order(event)
             self.checks.check_value(event)
         if product is not None and product.is_async:
-            held = (product.lhs,) if product.lhs_in_registers else ()
-            memory.multiply(strand.index, reads, product.accumulators, held)
+            held = (registers_of(product.lhs),) if product.lhs_in_registers else ()
+            sums = map(registers_of, product.accumulators)
+            memory.multiply(strand.index, reads, sums, held)
             return
         for event in reads:
             in_flight = event.touch.is_bulk

@@ -3,7 +3,7 @@
 // CHECK: the rows of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)> are not shared by a power of two of neighbouring threads; a row must lie in one warp
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>>
+  %r = sched.empty : !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>>
   sched.prologue {
     sched.commit
   }
@@ -14,7 +14,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: a product is reduced along one of its last two dimensions, not along dimension 0 of 1x32x1
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 0 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.empty : !sched.tile<1x32x1xf32, #sched.slice<dim 0 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
     sched.commit
   }
@@ -25,7 +25,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: an accumulator is dealt out in equal tiles; leave out its extents 1x32x16
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<1x32x16 dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.empty : !sched.tile<1x32x1xf32, #sched.slice<1x32x16 dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
     sched.commit
   }
@@ -36,7 +36,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: has 1 column or 4, one for each lane that shares a row; got 1x32x2
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x32x2xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.empty : !sched.tile<1x32x2xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
     sched.commit
   }
@@ -47,7 +47,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: a fragment of columns has 1 row, not 1x2x16
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x2x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.empty : !sched.tile<1x2x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
     sched.commit
   }
@@ -58,9 +58,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: 'sched.map' of %p: mul takes 2 operands, got 1
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %p = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   sched.prologue {
-    sched.map mul %p to %p : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+    sched.map mul %p to %p : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   }
 }
 
@@ -69,10 +69,10 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: 'sched.map' of %p is dealt out as #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)> but %p, of 1x32x16, as #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>; they must agree
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
-  %q = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>
+  %p = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %q = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>
   sched.prologue {
-    sched.map exp %p to %q : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>
+    sched.map exp %p to %q : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>
   }
 }
 
@@ -81,10 +81,10 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: 'sched.map' of %p: operands 1x32x16 and 1x32x4 differ in dimension 2: extents must be equal or 1
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
-  %l = sched.fragment : !sched.fragment<1x32x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %p = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %l = sched.empty : !sched.tile<1x32x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.map exp %p to %l : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.map exp %p to %l : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.tile<1x32x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -93,10 +93,10 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: 'sched.map' of %n is dealt out as #sched.linear<64, vector 1, order [2, 1, 0]> but %n, of 1x1x16, as #sched.linear<64, vector 1, order [2, 1, 0]>; they must agree
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %n = sched.fragment : !sched.fragment<1x1x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>>
-  %w = sched.fragment : !sched.fragment<1x32x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>>
+  %n = sched.empty : !sched.tile<1x1x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>>
+  %w = sched.empty : !sched.tile<1x32x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>>
   sched.prologue {
-    sched.map exp %n to %w : !sched.fragment<1x1x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>> to !sched.fragment<1x32x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>>
+    sched.map exp %n to %w : !sched.tile<1x1x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>> to !sched.tile<1x32x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>>
   }
 }
 
@@ -105,10 +105,10 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: 'sched.reduce' of %p: the fragment says which threads share a result; leave out 'lanes' and 'by'
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %p = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %r = sched.empty : !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.reduce %p to %r dim 2 contiguous lanes 4 : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.reduce %p to %r dim 2 contiguous lanes 4 : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -118,9 +118,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %s = sched.alloc : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)>
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.empty : !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.reduce %s to %r dim 2 contiguous : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.reduce %s to %r dim 2 contiguous : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)> to !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -141,10 +141,10 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: 'sched.reduce' of %p: a fragment is reduced to a slice of it
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %p = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   %o = sched.alloc : !sched.shared<1x32x1xf32, (1,32,1):(32,1,32)>
   sched.prologue {
-    sched.reduce %p to %o dim 2 contiguous lanes 4 by <64, vector 1, order [1, 2, 0]> : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.shared<1x32x1xf32, (1,32,1):(32,1,32)>
+    sched.reduce %p to %o dim 2 contiguous lanes 4 by <64, vector 1, order [1, 2, 0]> : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.shared<1x32x1xf32, (1,32,1):(32,1,32)>
   }
 }
 
@@ -153,9 +153,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: 'sched.reduce' of %r: nothing is left to combine of 1x32x1
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.empty : !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.reduce %r to %r dim 2 contiguous : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.reduce %r to %r dim 2 contiguous : !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>> to !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -164,10 +164,10 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: a difference is that of a running maximum; expected 'combine max' and 'then [accum]'
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %p = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %r = sched.empty : !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.reduce %p to %r difference %r dim 2 contiguous : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>, !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.reduce %p to %r difference %r dim 2 contiguous : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>, !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -176,9 +176,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: 'sched.reduce' of %p: the destination is
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %p = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   sched.prologue {
-    sched.reduce %p to %p dim 2 contiguous : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+    sched.reduce %p to %p dim 2 contiguous : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   }
 }
 
@@ -188,9 +188,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %a = sched.alloc : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)>
-  %q = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x8_F32TF32TF32F32_TN, (2,1,1)>>
+  %q = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x8_F32TF32TF32F32_TN, (2,1,1)>>
   sched.prologue {
-    sched.load %a to %q ldmatrix true : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x8_F32TF32TF32F32_TN, (2,1,1)>>
+    sched.load %a to %q ldmatrix true : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)> to !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x8_F32TF32TF32F32_TN, (2,1,1)>>
   }
 }
 
@@ -200,9 +200,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %f = sched.alloc : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)>
-  %c = sched.fragment : !sched.fragment<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %c = sched.empty : !sched.tile<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.load %f to %c : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)> to !sched.fragment<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.load %f to %c : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)> to !sched.tile<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -212,9 +212,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %b = sched.alloc : !sched.shared<1x16x16xf16, (1,16,16):(256,16,1)>
-  %q = sched.fragment : !sched.fragment<1x32x16xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>
-  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %q = sched.empty : !sched.tile<1x32x16xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>
+  %p = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   sched.prologue {
-    sched.mma %q, %b to %p ldmatrix [false, true] : !sched.fragment<1x32x16xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>, !sched.shared<1x16x16xf16, (1,16,16):(256,16,1)> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+    sched.mma %q, %b to %p ldmatrix [false, true] : !sched.tile<1x32x16xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>, !sched.shared<1x16x16xf16, (1,16,16):(256,16,1)> to !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   }
 }

@@ -4,7 +4,7 @@
 // CHECK: 'sched.kernel' @k: grid [2, 1] must have three extents of at least 1, for x, y and z
 sched.kernel @k inputs 1 grid [2, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   sched.prologue {
     sched.commit
   }
@@ -93,7 +93,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.forloop' 0: the loop must have at least 1 iteration
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   sched.prologue {
     sched.commit
   }
@@ -107,10 +107,10 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.tile' %t: the maps cut tiles of 8x16, not 8x8
+// CHECK: 'sched.local_tile' %t: the maps cut tiles of 8x16, not 8x8
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x8xf16, (8,8):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x8xf16, (8,8):(64,1)>
   sched.prologue {
     sched.commit
   }
@@ -124,10 +124,10 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.tile' %t: a tile is a view and keeps the tensor's strides (64, 1), not (16, 1)
+// CHECK: 'sched.local_tile' %t: a tile is a view and keeps the tensor's strides (64, 1), not (16, 1)
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(16,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.commit
   }
@@ -141,10 +141,10 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.tile' %t: map maps grid axis z to dimension 3, but the tensor has rank 2
+// CHECK: 'sched.local_tile' %t: map maps grid axis z to dimension 3, but the tensor has rank 2
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, 3] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, 3] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   sched.prologue {
     sched.commit
   }
@@ -243,10 +243,10 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: !sched.fragment: the partition orders 1 dimensions, the fragment has 2
+// CHECK: !sched.tile: the partition orders 1 dimensions, the fragment has 2
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %f = sched.fragment : !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [0]>>
+  %f = sched.empty : !sched.tile<8x16xf32, #sched.linear<32, vector 4, order [0]>>
   sched.prologue {
     sched.commit
   }
@@ -263,7 +263,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: order [1, 1] is not a permutation of the dimensions
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %f = sched.fragment : !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 1]>>
+  %f = sched.empty : !sched.tile<8x16xf32, #sched.linear<32, vector 4, order [1, 1]>>
   sched.prologue {
     sched.commit
   }
@@ -280,7 +280,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t: source has 8x16, destination 16x8
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %b = sched.alloc : !sched.shared<16x8xf16, (16,8):(8,1)>
   sched.prologue {
     sched.copy %t to %b by <32, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<16x8xf16, (16,8):(8,1)>
@@ -315,7 +315,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t is dealt to 64 threads, the block has 32
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.copy async %t to %a by <64, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -333,7 +333,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t: its partition orders 1 dimensions, the tensor has 2
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.copy async %t to %a by <32, vector 4, order [0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -351,7 +351,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t: 32 bytes exceed a thread's widest access
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.copy async %t to %a by <32, vector 16, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -369,7 +369,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t: cp.async moves 4, 8 or 16 bytes, not 2; copy synchronously
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.copy async %t to %a by <32, vector 1, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -387,7 +387,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %a: only copies to shared memory can be async
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.copy async %a to %t by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.global<8x16xf16, (8,16):(64,1)>
@@ -405,7 +405,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t: an async copy cannot convert elements
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf32, (8,16):(16,1)>
   sched.prologue {
     sched.copy async %t to %a by <32, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf32, (8,16):(16,1)>
@@ -423,7 +423,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t: ahead 2 would overwrite a stage still in use; the buffer has 2 stages
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.commit
@@ -441,7 +441,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t: 'ahead' has a meaning only in the loop
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.copy async %t to %a by <32, vector 4, order [1, 0]> ahead 1 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -459,7 +459,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t: 'iteration' has a meaning only before the loop
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.commit
@@ -477,7 +477,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.copy' of %t: iteration 4 does not exist, the loop has 4
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.prologue {
     sched.copy async %t to %a by <32, vector 4, order [1, 0]> iteration 4 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -582,12 +582,12 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
-  %f = sched.fragment : !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  %f = sched.empty : !sched.tile<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
   sched.prologue {
     sched.commit
   }
   sched.forloop 4 {
-    sched.map exp %a to %f by <32, vector 2, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+    sched.map exp %a to %f by <32, vector 2, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.tile<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
   }
   sched.epilogue {
     sched.barrier
@@ -654,12 +654,12 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
-  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  %m = sched.empty : !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
   sched.prologue {
     sched.commit
   }
   sched.forloop 4 {
-    sched.mma %a, %a to %m ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+    sched.mma %a, %a to %m ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
   }
   sched.epilogue {
     sched.barrier
@@ -673,12 +673,12 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %b = sched.alloc : !sched.shared<16x8xf16, (16,8):(8,1)>
-  %f = sched.fragment : !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  %f = sched.empty : !sched.tile<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
   sched.prologue {
     sched.commit
   }
   sched.forloop 4 {
-    sched.mma %a, %b to %f ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+    sched.mma %a, %b to %f ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> to !sched.tile<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
   }
   sched.epilogue {
     sched.barrier
@@ -692,12 +692,12 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %b = sched.alloc : !sched.shared<16x8xf16, (16,8):(8,1)>
-  %f = sched.fragment : !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  %f = sched.empty : !sched.tile<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
   sched.prologue {
     sched.commit
   }
   sched.forloop 4 {
-    sched.mma %a, %b to %f ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> to !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
+    sched.mma %a, %b to %f ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> to !sched.tile<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
   }
   sched.epilogue {
     sched.barrier
@@ -710,7 +710,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
-  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  %m = sched.empty : !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
   sched.prologue {
     sched.commit
   }
@@ -718,7 +718,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
     sched.barrier
   }
   sched.epilogue {
-    sched.store %m to %a : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.store %m to %a : !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.shared<8x16xf16, (8,16):(16,1)>
   }
 }
 
@@ -728,7 +728,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
-  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  %m = sched.empty : !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
   sched.prologue {
     sched.commit
   }
@@ -736,7 +736,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
     sched.barrier
   }
   sched.epilogue {
-    sched.store %m to %a at [0, 16] : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.store %m to %a at [0, 16] : !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.shared<8x16xf16, (8,16):(16,1)>
   }
 }
 
@@ -747,12 +747,12 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %b = sched.alloc : !sched.shared<16x16xf16, (16,16):(16,1)>
-  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  %m = sched.empty : !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
   sched.prologue {
     sched.commit
   }
   sched.forloop 4 {
-    sched.mma %a, %b at [8, 0] to %m ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x16xf16, (16,16):(16,1)> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+    sched.mma %a, %b at [8, 0] to %m ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x16xf16, (16,16):(16,1)> to !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
   }
   sched.epilogue {
     sched.barrier
@@ -764,13 +764,13 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.map' of %m is dealt out as #sched.linear<32, vector 4, order [1, 0]> but %m, of 8x8, as #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>; they must agree
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
-  %f = sched.fragment : !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  %m = sched.empty : !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  %f = sched.empty : !sched.tile<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
   sched.prologue {
     sched.commit
   }
   sched.forloop 4 {
-    sched.map identity %m to %f then [accum] : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
+    sched.map identity %m to %f then [accum] : !sched.tile<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.tile<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
   }
   sched.epilogue {
     sched.barrier
@@ -893,7 +893,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.channel' %c: offset 4 must be a multiple of 8 bytes
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a offset 4 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.forloop 4 {
@@ -906,7 +906,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.channel' %c ends at byte 544, beyond the kernel's smem 512
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] smem 512 {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a offset 512 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.forloop 4 {
@@ -919,7 +919,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] smem 512 {
 // CHECK: 'sched.consume' of %c stands outside of roles; a channel is between roles
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.forloop 4 {
@@ -932,7 +932,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.acquire' of %c: ahead 3 must be between 0 and the 2 stages of the ring
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "producer" warps 1 elected {
@@ -947,7 +947,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.publish' of %c: 'iteration' has no meaning in the loop
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "producer" warps 1 elected {
@@ -962,7 +962,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.produce' of %c: 'sched.bulk_copy' of %t does not fill the stage; expected bulk copies on %c for the same iteration
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "producer" warps 1 elected {
@@ -979,7 +979,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.produce' of %c: 'sched.acquire' of %c does not fill the stage; expected bulk copies on %c for the same iteration
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "producer" warps 1 elected {
@@ -996,7 +996,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.bulk_copy' of %t: %a is no buffer of the channel it is filled through; write 'on' and a channel that has it
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "producer" warps 1 elected {
@@ -1011,7 +1011,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.bulk_copy' of %t is issued by one thread; it stands in an elected role
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "producer" warps 1 {
@@ -1026,7 +1026,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.bulk_copy' of %a: the source has 8x16 at [0, 24], expected 8x32, the destination, or a part of it
 sched.kernel @k inputs 0 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%o: !sched.global<16x32xf16, (16,32):(32,1)>):
-  %t = sched.tile %o map [0, -1, -1] : !sched.global<16x32xf16, (16,32):(32,1)> -> !sched.global<8x32xf16, (8,32):(32,1)>
+  %t = sched.local_tile %o map [0, -1, -1] : !sched.global<16x32xf16, (16,32):(32,1)> -> !sched.global<8x32xf16, (8,32):(32,1)>
   %a = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.epilogue {
     sched.bulk_copy %a to %t at [0, 24] : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.global<8x32xf16, (8,32):(32,1)>
@@ -1038,7 +1038,7 @@ sched.kernel @k inputs 0 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.bulk_copy' of %t: multicast divides the boxes of a tile that is loaded among the blocks of a cluster; there are 1 boxes and 2 blocks
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] cluster [2, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "producer" warps 1 elected {
@@ -1053,7 +1053,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] cluster [2, 1, 1] {
 // CHECK: 'sched.bulk_copy' of %t: a 'sched.cluster_barrier' must stand before the roles of the kernel and at the end of each
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] cluster [2, 1, 1] {
 ^bb0(%x: !sched.global<8x512xf16, (8,512):(512,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [-1, -1, -1] fordim 1 : !sched.global<8x512xf16, (8,512):(512,1)> -> !sched.global<8x128xf16, (8,128):(512,1)>
+  %t = sched.local_tile %x map [-1, -1, -1] fordim 1 : !sched.global<8x512xf16, (8,512):(512,1)> -> !sched.global<8x128xf16, (8,128):(512,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x128xf16, S<3,3,3> o (8,(64,2)):(64,(1,512))>
   %c = sched.channel %a : !sched.shared<8x128xf16, S<3,3,3> o (8,(64,2)):(64,(1,512))>
   sched.role "producer" warps 1 elected {
@@ -1076,7 +1076,7 @@ sched.kernel @k inputs 1 grid [4, 1, 1] persistent 4 block [32, 1, 1] {
 // CHECK: 'sched.bulk_copy' of %t: a box of 8x16 elements does not lie densely in the buffer's layout (8,16):(1,8)
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(1,8)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(1,8)>
   sched.role "producer" warps 1 elected {
@@ -1091,7 +1091,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.bulk_copy' of %t: a bulk copy cannot swizzle as S<1,3,4> o (8,16):(16,1) does
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, S<1,3,4> o (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, S<1,3,4> o (8,16):(16,1)>
   sched.role "producer" warps 1 elected {
@@ -1106,7 +1106,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.bulk_copy' of %t: the stages of %a have 128 bytes; the swizzle acts on addresses and repeats every 256
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<8x64xf16, (8,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<8x64xf16, (8,64):(64,1)> -> !sched.global<4x16xf16, (4,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<8x64xf16, (8,64):(64,1)> -> !sched.global<4x16xf16, (4,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<4x16xf16, S<1,3,3> o (4,16):(16,1)>
   %c = sched.channel %a : !sched.shared<4x16xf16, S<1,3,3> o (4,16):(16,1)>
   sched.role "producer" warps 1 elected {
@@ -1146,17 +1146,17 @@ func.func @f(%x: tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>) {
 
 // -----
 
-// CHECK: 'sched.tile' %t must stand in the body of a 'sched.kernel'
+// CHECK: 'sched.local_tile' %t must stand in the body of a 'sched.kernel'
 func.func @f(%x: !sched.global<16x64xf16, (16,64):(64,1)>) {
-  %t = sched.tile %x map [-1, -1, -1] : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<16x64xf16, (16,64):(64,1)>
+  %t = sched.local_tile %x map [-1, -1, -1] : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<16x64xf16, (16,64):(64,1)>
   func.return
 }
 
 // -----
 
-// CHECK: !sched.fragment: #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,4)> has 4 warps along k, so that the first of at least 3 extents must be 4, one partial sum for each; it is 16x64
+// CHECK: !sched.tile: #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,4)> has 4 warps along k, so that the first of at least 3 extents must be 4, one partial sum for each; it is 16x64
 sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
-  %f = sched.fragment : !sched.fragment<16x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,4)>>
+  %f = sched.empty : !sched.tile<16x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,4)>>
 }
 
 // -----
@@ -1201,7 +1201,7 @@ func.func @f(%x: tensor<16x64xf16> {mugraph.constant = true}) -> tensor<16x64xf1
 // -----
 
 // CHECK: '<' expected
-func.func @f(%x: !sched.fragment<16x1xf32, #sched.slice dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN>>) { func.return }
+func.func @f(%x: !sched.tile<16x1xf32, #sched.slice dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN>>) { func.return }
 
 // -----
 

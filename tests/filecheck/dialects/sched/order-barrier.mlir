@@ -6,7 +6,7 @@
 // CHECK: sched.kernel @ping_pong inputs 1 grid [4, 1, 1] persistent 1 block [96, 1, 1] {
 sched.kernel @ping_pong inputs 1 grid [4, 1, 1] persistent 1 block [96, 1, 1] {
 ^bb0(%x: !sched.global<32x64xf16, (32,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<32x64xf16, (32,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<32x64xf16, (32,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   // CHECK: %order = sched.order_barrier offset 1024

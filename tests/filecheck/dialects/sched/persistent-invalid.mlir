@@ -20,7 +20,7 @@ sched.kernel @behind_the_loop inputs 0 grid [4, 1, 1] persistent 2 block [64, 1,
 // CHECK: 'sched.bulk_copy' of %t stands outside of phases, and would run once
 sched.kernel @before_the_loop inputs 1 grid [4, 1, 1] persistent 2 block [64, 1, 1] {
 ^bb0(%x: !sched.global<32x64xf16, (32,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<32x64xf16, (32,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<32x64xf16, (32,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.barrier

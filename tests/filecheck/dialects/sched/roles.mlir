@@ -11,7 +11,7 @@
 // CHECK: sched.kernel @roles inputs 1 grid [2, 1, 1] block [160, 1, 1] cluster [2, 1, 1] {
 sched.kernel @roles inputs 1 grid [2, 1, 1] block [160, 1, 1] cluster [2, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   // CHECK: sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>

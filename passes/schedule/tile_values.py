@@ -1,0 +1,150 @@
+"""Gives tiles in registers their values, for passes that move or replace what computes on them.
+
+Such a pass names tiles by their registers, ``sched.empty``, as operators before and behind each
+other come and go: :func:`tiles_by_registers`.  Which value an operator takes, what phases leave
+behind and what loops carry follows from the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mugraph.dialects import sched
+from mugraph.dialects.locations import Rewriter, inherit_location
+from mugraph.dialects.sched.tile_values import tile_types
+
+Values = dict[SSAValue, SSAValue]
+"""What registers hold, by their ``sched.empty``."""
+
+
+@contextmanager
+def tiles_by_registers(kernel: sched.KernelOp) -> Generator[None]:
+    """Within, all operators of a kernel name tiles by their registers; behind it, by values."""
+    name_registers(kernel)
+    yield
+    name_values(kernel)
+
+
+def name_registers(kernel: sched.KernelOp) -> None:
+    """Lets every operator name the registers of a tile, so that nothing is carried or yielded."""
+    for op in kernel.body.walk():
+        for index, operand in enumerate(op.operands):
+            if sched.is_tile(operand):
+                op.operands[index] = sched.registers_of(operand)
+    for op in tuple(kernel.body.walk()):
+        if isinstance(op, sched.YieldOp):
+            Rewriter.erase_op(op)
+        elif isinstance(op, sched.WarpgroupWaitOp) and op.sums:
+            _take_place(op, sched.WarpgroupWaitOp(op.pending_products))
+    for op in tuple(kernel.body.walk()):
+        if isinstance(op, sched.PhaseOp | sched.ForloopOp) and op.results:
+            body = op.body.block
+            for argument in tuple(body.args):
+                body.erase_arg(argument)
+            _replace(op, ())
+
+
+def name_values(kernel: sched.KernelOp) -> None:
+    """Lets every operator name the tile that registers hold when it runs."""
+    for op in tuple(kernel.body.walk()):
+        if isinstance(op, sched.WarpgroupWaitOp) and (sums := op.complete_sums()):
+            _take_place(op, sched.WarpgroupWaitOp(op.pending_products, sums))
+    _name_in(kernel.body.block, {})
+
+
+def _name_in(block: Block, held: Values) -> None:
+    """Names the tiles of a block, with what registers hold before it; ``held`` is kept up."""
+    for op in tuple(block.ops):
+        if isinstance(op, sched.EmptyOp):
+            held[op.result] = op.result
+        elif isinstance(op, sched.RoleOp):
+            _name_in(op.body.block, dict(held))
+        elif isinstance(op, sched.PhaseOp | sched.ForloopOp):
+            _name_in_phase(op, held)
+        else:
+            _name_operands(op, held)
+
+
+def _name_in_phase(op: sched.PhaseOp | sched.ForloopOp, held: Values) -> None:
+    body = op.body.block
+    written = [
+        registers
+        for registers in dict.fromkeys(
+            tile
+            for step in body.ops
+            if isinstance(step, sched.WritesTiles)
+            for tile in step.destinations()
+        )
+        if registers in held
+    ]
+    inner = dict(held)
+    if isinstance(op, sched.ForloopOp):
+        for registers in written:
+            argument = body.insert_arg(registers.type, len(body.args))
+            argument.name_hint = registers.name_hint
+            inner[registers] = argument
+    _name_in(body, inner)
+    if not isinstance(op, sched.ForloopOp):
+        written = [registers for registers in written if _is_used_behind(op, registers)]
+    if not written:
+        return
+    body.add_op(sched.YieldOp([inner[registers] for registers in written]))
+    carried = [held[registers] for registers in written]
+    named = _replace(op, carried)
+    for registers, result in zip(written, named.results, strict=True):
+        result.name_hint = registers.name_hint
+        held[registers] = result
+
+
+def _is_used_behind(op: Operation, registers: SSAValue) -> bool:
+    """Whether operators behind a phase, which name registers still, use these."""
+    block = op.parent
+    assert block is not None
+    users = (block.find_ancestor_op_in_block(use.operation) for use in registers.uses)
+    return any(user is not None and op.is_before_in_block(user) for user in users)
+
+
+def _replace(op: sched.PhaseOp | sched.ForloopOp, carried: list[SSAValue] | tuple[()]) -> Operation:
+    """The phase, or the loop with the tiles that it carries, as its body now says."""
+    body = op.body.block
+    op.body.detach_block(body)
+    if isinstance(op, sched.ForloopOp):
+        named = sched.ForloopOp(op.iterations, body, carried, peeled=op.is_peeled)
+    else:
+        named = type(op)(body)
+    _take_place(op, named)
+    return named
+
+
+def _name_operands(op: Operation, held: Values) -> None:
+    destinations = op.destinations() if isinstance(op, sched.WritesTiles) else []
+    types = tile_types(*destinations)
+    if isinstance(op, sched.WritesTiles) and [result.type for result in op.results] != types:
+        fresh = type(op).create(
+            operands=op.operands,
+            result_types=types,
+            properties=op.properties,
+            attributes=op.attributes,
+        )
+        _take_place(op, fresh)
+        op = fresh
+    for index, operand in enumerate(op.operands):
+        op.operands[index] = held.get(operand, operand)
+    for registers, result in zip(destinations, op.results, strict=False):
+        result.name_hint = registers.name_hint
+        held[registers] = result
+
+
+def _take_place(op: Operation, other: Operation) -> None:
+    block = op.parent
+    assert block is not None
+    inherit_location(other, op)
+    block.insert_op_before(other, op)
+    op.detach()
+    op.erase()
+
+
+__all__ = ["name_registers", "name_values", "tiles_by_registers"]

@@ -18,6 +18,7 @@ from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
+from mugraph.passes.schedule.lower_rings import LowerRingsPass
 from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.schedule.merge_products import MergeProductsPass
 from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
@@ -69,8 +70,9 @@ def transpile_pipeline(
         PersistBlocksPass(arch),
         BulkStoresPass(arch),
         PingPongPass(arch),
-        ProgrammaticLaunchPass(arch),
         PlanSwizzlePass(),
+        LowerRingsPass(),
+        ProgrammaticLaunchPass(arch),
         PlanSTensorMemoryPass(arch=arch),
         SetRegisterBudgetsPass(arch),
     )

@@ -45,6 +45,7 @@ PASSES = {
     "persist-blocks": "mugraph.passes.schedule.persist_blocks:PersistBlocksPass",
     "bulk-stores": "mugraph.passes.schedule.bulk_stores:BulkStoresPass",
     "ping-pong": "mugraph.passes.schedule.ping_pong:PingPongPass",
+    "lower-rings": "mugraph.passes.schedule.lower_rings:LowerRingsPass",
     "programmatic-launch": "mugraph.passes.schedule.programmatic_launch:ProgrammaticLaunchPass",
     "explain-layout": "mugraph.passes.mugraph.resolve_layout:ExplainLayoutPass",
     "explain-schedule": ("mugraph.passes.schedule.explain_schedule:ExplainSchedulePass"),

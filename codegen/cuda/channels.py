@@ -20,7 +20,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.maps import block_coordinate_factors
-from mugraph.dialects.sched.channel import RunsAtIteration
+from mugraph.dialects.sched.channel import RunsAtIteration, channel_of
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
@@ -220,18 +220,18 @@ def _print_step(op: sched.ChannelStepOp, printer: KernelPrinter, rest: str = "")
 
 
 @print_operation.register
-def _(op: sched.AcquireOp, printer: KernelPrinter) -> None:
+def _(op: sched.ProduceOp, printer: KernelPrinter) -> None:
+    raise CodegenError(f"{op_label(op)} must become steps on mbarriers; run --lower-rings")
+
+
+@print_operation.register
+def _(op: sched.ChannelStepOp, printer: KernelPrinter) -> None:
     _print_step(op, printer)
 
 
 @print_operation.register
 def _(op: sched.PublishOp, printer: KernelPrinter) -> None:
-    _print_step(op, printer, f", {op.payload}")
-
-
-@print_operation.register
-def _(op: sched.ConsumeOp, printer: KernelPrinter) -> None:
-    _print_step(op, printer)
+    _print_step(op, printer, f", {channel_of(op, op.channel).stage_payload()}")
 
 
 @print_operation.register

@@ -28,6 +28,7 @@ from mugraph.dialects.sched.channel import (
     ChannelStepOp,
     ChannelType,
     ConsumeOp,
+    ProduceOp,
     PublishOp,
     ReleaseOp,
 )
@@ -129,6 +130,7 @@ Sched = Dialect(
         MapOp,
         LoadOp,
         ChannelOp,
+        ProduceOp,
         AcquireOp,
         PublishOp,
         ConsumeOp,
@@ -200,6 +202,7 @@ __all__ = [
     "OrderStepOp",
     "OrderWaitOp",
     "PhaseOp",
+    "ProduceOp",
     "PrologueOp",
     "Proxy",
     "ProxyFenceOp",

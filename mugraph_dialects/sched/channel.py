@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Block, Operation, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     EqAttrConstraint,
     IRDLOperation,
@@ -13,16 +13,18 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
-    prop_def,
+    region_def,
     result_def,
+    traits_def,
     var_operand_def,
 )
+from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
-from mugraph.dialects.sched.role import RoleOp, enclosing_role
+from mugraph.dialects.sched.role import enclosing_role
 from mugraph.dialects.sched.structure import (
     AllocOp,
     enclosing_loop,
@@ -58,6 +60,14 @@ class ChannelOp(KeepsMbarriers):
     *full* and *empty*, 8 bytes each, from byte ``offset`` of the block's memory on, all the full
     ones first; they live for the whole kernel.  A ``sched.barrier`` of the whole block stands
     between the channels and the roles: before it one thread sets all barriers up.
+
+    Up to ``--lower-rings`` it is used by two operators:
+
+    - ``sched.produce`` in the producer fills a stage, once that is empty.
+    - ``sched.consume`` in a consumer waits until the stage is full.  When its readers are done with
+      it follows from them.
+
+    Afterwards by four, which say what happens at the mbarriers:
 
     - ``sched.publish`` in the producer arrives once on *full*, and announces the bytes of all
       buffers; the stage is full once bulk copies have brought so many.
@@ -117,17 +127,13 @@ class ChannelOp(KeepsMbarriers):
             if isinstance(op, ChannelStepOp) and op.channel is self.result
         ]
 
-    def releasing_roles(self) -> list[RoleOp]:
-        """The roles whose warps release the channel's stages."""
-        roles = [enclosing_role(op) for op in self.steps() if isinstance(op, ReleaseOp)]
-        return [role for role in dict.fromkeys(roles) if role is not None]
-
     def releasing_warps(self) -> int:
         """How many arrivals make a stage empty: one a warp of each role that releases it.
 
         Of ping-pong roles, whose warps are equally many, each work tile has one.
         """
-        roles = self.releasing_roles()
+        found = {enclosing_role(op) for op in self.steps() if isinstance(op, ReleaseOp)}
+        roles = [role for role in found if role is not None]
         ping_pong = next((role.warp_count for role in roles if role.ping_pong is not None), 0)
         return ping_pong + sum(role.warp_count for role in roles if role.ping_pong is None)
 
@@ -222,8 +228,11 @@ class ChannelStepOp(RunsAtIteration):
     channel = operand_def(CHANNEL)
     assembly_format = "$channel (`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict"
 
-    def __init__(self, channel: SSAValue, ahead: int = 0, iteration: int | None = None) -> None:
-        super().__init__(operands=[channel], properties=iteration_properties(ahead, iteration))
+    def __init__(
+        self, channel: SSAValue, ahead: int = 0, iteration: int | None = None, *regions: Region
+    ) -> None:
+        properties = iteration_properties(ahead, iteration)
+        super().__init__(operands=[channel], properties=properties, regions=regions)
 
     def verify_(self) -> None:
         """Checks the role that the step stands in, and the iteration."""
@@ -233,13 +242,49 @@ class ChannelStepOp(RunsAtIteration):
             raise VerifyException(
                 f"{op_label(self)} stands outside of roles; a channel is between roles"
             )
-        produces = isinstance(self, AcquireOp | PublishOp)
+        produces = isinstance(self, ProduceOp | AcquireOp | PublishOp)
         if produces != role.is_elected:
             raise VerifyException(
                 f"{op_label(self)}: one thread fills a channel, in an elected role; whole warps "
                 "read it, in another one"
             )
         self.verify_iteration(channel.stage_count)
+
+
+@irdl_op_definition
+class ProduceOp(ChannelStepOp):
+    """Producer: bulk copies that fill the stage of iteration ``k``, once that is empty.
+
+    ``--lower-rings`` puts them between a ``sched.acquire`` and a ``sched.publish``, and releases
+    the stage behind its last reader.
+    """
+
+    name = "sched.produce"
+
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    assembly_format = "$channel (`ahead` $ahead^)? (`iteration` $iteration^)? $body attr-dict"
+
+    def __init__(
+        self,
+        channel: SSAValue,
+        copies: Sequence[Operation],
+        ahead: int = 0,
+        iteration: int | None = None,
+    ) -> None:
+        super().__init__(channel, ahead, iteration, Region(Block(copies)))
+
+    def verify_(self) -> None:
+        """Checks what fills the stage, too."""
+        super().verify_()
+        for op in self.body.block.ops:
+            meant = op.stage if isinstance(op, RunsAtIteration) else None
+            is_copy = not isinstance(op, ChannelStepOp) and self.channel in op.operands
+            if not is_copy or meant != self.stage:
+                raise VerifyException(
+                    f"{op_label(self)}: {op_label(op)} does not fill the stage; expected bulk "
+                    f"copies on {value_label(self.channel)} for the same iteration"
+                )
 
 
 @irdl_op_definition
@@ -254,37 +299,13 @@ class AcquireOp(ChannelStepOp):
 
 @irdl_op_definition
 class PublishOp(ChannelStepOp):
-    """Producer: the stage of iteration ``k`` is full once ``bytes`` bytes have come.
+    """Producer: the stage of iteration ``k`` is full once all its bytes have come.
 
     They are those of one stage of all buffers of the channel.  The bulk copies that bring them may
     stand before it or after it.
     """
 
     name = "sched.publish"
-
-    bytes_ = prop_def(IntegerAttr.constr(type=i64), prop_name="bytes")
-    assembly_format = (
-        "$channel `bytes` $bytes (`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict"
-    )
-
-    def __init__(self, channel: SSAValue, ahead: int = 0, iteration: int | None = None) -> None:
-        super().__init__(channel, ahead, iteration)
-        self.bytes_ = IntegerAttr(channel_of(self, channel).stage_payload(), i64)
-
-    @property
-    def payload(self) -> int:
-        """The bytes that make the stage full."""
-        return self.bytes_.value.data
-
-    def verify_(self) -> None:
-        """Checks the bytes, too."""
-        super().verify_()
-        expected = channel_of(self, self.channel).stage_payload()
-        if self.payload != expected:
-            raise VerifyException(
-                f"{op_label(self)}: bytes {self.payload}, but a stage of the channel's buffers has "
-                f"{expected}"
-            )
 
 
 @irdl_op_definition
@@ -315,6 +336,7 @@ __all__ = [
     "ChannelStepOp",
     "ChannelType",
     "ConsumeOp",
+    "ProduceOp",
     "PublishOp",
     "ReleaseOp",
     "RunsAtIteration",

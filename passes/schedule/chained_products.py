@@ -126,10 +126,7 @@ def delay_product(found: ChainedLoop) -> None:
     its sums or writes its left operand.  The last one stands behind the loop.
     """
     body, ring, second = found.loop.body.block, found.ring.result, found.second
-    for op in tuple(body.ops):
-        of_ring = isinstance(op, sched.ConsumeOp | sched.ReleaseOp) and op.channel is ring
-        if of_ring and (found.alone or isinstance(op, sched.ReleaseOp)):
-            Rewriter.erase_op(op)
+    consume = next(op for op in body.ops if isinstance(op, sched.ConsumeOp) and op.channel is ring)
     held = second.lhs.owner
     if isinstance(held, sched.EmptyOp) and held.parent_block() is body:
         held.detach()
@@ -151,8 +148,9 @@ def delay_product(found: ChainedLoop) -> None:
         # Behind the first that is computed: ptxas moves the wait up to here, and no further.  On an
         # H200 prefill attention takes 476 us so, 485 with all before it, and 497 with most.
         computed = next(op for op in body.ops if sched.computes_on_product(op))
-        body.insert_op_after(sched.ConsumeOp(ring), computed)
-    body.add_ops([sched.WarpgroupWaitOp(0), sched.ReleaseOp(ring, -1), *found.late])
+        consume.detach()
+        body.insert_op_after(consume, computed)
+    body.add_ops([sched.WarpgroupWaitOp(0), *found.late])
     last = sched.WarpgroupMmaOp(
         second.lhs,
         second.rhs,

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
@@ -156,45 +155,14 @@ def merge(pair: Pair) -> None:
     Rewriter.replace_op(pair.first, product, [product.results[0]])
     Rewriter.replace_op(pair.second, [], [product.results[1]])
     for buffer, column in ((one, 0), (other, shape[-1])):
-        start = [0] * (len(shape) - 1) + [column]
-        for copy in _copies_to(buffer.result):
-            _bring_to(copy, both.result, start)
-    _replace_in_channel(pair, both)
+        for use in tuple(buffer.result.uses):
+            if isinstance(use.operation, sched.BulkCopyOp):
+                use.operation.operands[use.index] = both.result
+                use.operation.at = DenseArrayBase.from_list(i64, [0] * (len(shape) - 1) + [column])
+    kept = [value for value in pair.channel.buffers if value.owner not in pair.buffers]
+    pair.channel.operands = [*kept, both.result]
     for buffer in pair.buffers:
         Rewriter.erase_op(buffer)
-
-
-def _copies_to(buffer: SSAValue) -> list[sched.BulkCopyOp]:
-    users: list[Operation] = [use.operation for use in buffer.uses]
-    return [op for op in users if isinstance(op, sched.BulkCopyOp)]
-
-
-def _bring_to(copy: sched.BulkCopyOp, buffer: SSAValue, start: list[int]) -> None:
-    moved = sched.BulkCopyOp(
-        copy.source,
-        buffer,
-        copy.channel,
-        ahead=copy.ahead_of,
-        iteration=copy.fixed_iteration,
-        multicast=copy.multicast is not None,
-        at=start,
-    )
-    Rewriter.insert_op(moved, InsertPoint.before(copy))
-    Rewriter.erase_op(copy)
-
-
-def _replace_in_channel(pair: Pair, both: sched.AllocOp) -> None:
-    """The channel brings the new buffer in place of the two; it announces as many bytes."""
-    old = [buffer.result for buffer in pair.buffers]
-    kept = [value for value in pair.channel.buffers if value not in old]
-    channel = sched.ChannelOp([*kept, both.result])
-    channel.result.name_hint = pair.channel.result.name_hint
-    Rewriter.insert_op(channel, InsertPoint.before(pair.channel))
-    pair.channel.result.replace_all_uses_with(channel.result)
-    Rewriter.erase_op(pair.channel)
-    for step in channel.steps():
-        if isinstance(step, sched.PublishOp):
-            step.bytes_ = IntegerAttr(channel.stage_payload(), i64)
 
 
 @dataclass(frozen=True)

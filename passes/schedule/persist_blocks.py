@@ -9,19 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
-from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.role import roles_of
-from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.structure import loop_and_epilogue
 from mugraph.passes.memory.lifetimes import channel_buffers
 from mugraph.passes.options import refuse, require_natural
 from mugraph.passes.schedule.bulk_stores import (
@@ -29,42 +25,27 @@ from mugraph.passes.schedule.bulk_stores import (
     resident_blocks,
     store_in_bulk,
 )
+from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
-PhaseType = TypeVar("PhaseType", bound=Operation)
 
-
-class PersistentKernel(NamedTuple):
-    """A kernel whose roles can go on, the phases of its roles, and how many blocks run at once.
-
-    Where a ring has as many stages as the loop iterations, all its fills stand before the loop.
-    """
-
-    kernel: sched.KernelOp
-    fills: sched.PrologueOp
-    ends: sched.EpilogueOp
-    releases: tuple[sched.ReleaseOp, ...]
-    blocks: int
-
-
-def find_persistent(
-    kernel: sched.KernelOp, target: Target, blocks: int = 0
-) -> PersistentKernel | str:
-    """The kernel, if its blocks can take several work tiles and there are enough of them.
+def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> int | str:
+    """How many blocks to launch, if they can take several work tiles and there are enough of them.
 
     Else why not.  Warp groups multiply what lies in shared memory, all of it moves with the loop,
     through rings whose stages are released an iteration later, and nothing but rings lies there.
-    ``blocks`` are launched, or as many as run at once.
+    It is ``blocks``, or as many as run at once.
     """
     roles = roles_of(kernel)
     if len(roles) != 2 or roles[0].is_elected or not roles[1].is_elected:
         return "it has no producer that loads for one role of consumers"
-    computing, loading = roles
-    loop = _only(computing, sched.ForloopOp)
-    ends, fills = _only(computing, sched.EpilogueOp), _only(loading, sched.PrologueOp)
-    if loop is None or ends is None or fills is None:
+    phases = loop_and_epilogue(roles[0].body.block)
+    if phases is None:
         return "its consumers have no loop with an epilogue behind it"
+    loop, ends = phases
+    if is_lowered(kernel):
+        return "its rings are lowered; run --lower-rings after --persist-blocks"
     products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     if not products or not all(op.is_async and not op.lhs_in_registers for op in products):
         return "its loop is not of products of warp groups that read shared memory"
@@ -72,9 +53,8 @@ def find_persistent(
     if not isinstance(wait, sched.WarpgroupWaitOp) or wait.pending_products:
         return "its last product does not end in the epilogue"
     channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
-    releases = tuple(op for op in loop.body.block.ops if isinstance(op, sched.ReleaseOp))
-    rings = {op.result for op in channels}
-    if {op.channel for op in releases} != rings or any(op.ahead_of != -1 for op in releases):
+    moving = {op.channel for op in loop.body.block.ops if isinstance(op, sched.ConsumeOp)}
+    if {op.result for op in channels} != moving:
         return "some of its tiles do not come through rings of several stages"
     buffers = [op for op in kernel.body.walk() if isinstance(op, sched.AllocOp)]
     if set(buffers) != set(channel_buffers(kernel)):
@@ -83,41 +63,19 @@ def find_persistent(
     tiles = math.prod(kernel.grid_dim)
     if blocks >= tiles:
         return f"all of its {tiles} work tiles run at once"
-    return PersistentKernel(kernel, fills, ends, releases, blocks)
-
-
-def _only(role: sched.RoleOp, kind: type[PhaseType]) -> PhaseType | None:
-    """The phase of that kind, if there is one."""
-    found = [op for op in role.body.block.ops if isinstance(op, kind)]
-    return found[0] if len(found) == 1 else None
-
-
-def persist(found: PersistentKernel) -> None:
-    """Rewrite: fills wait for free stages, all stages are released, and the blocks are few."""
-    for channel, iteration, first in _fills(list(found.fills.body.block.ops)):
-        acquire = sched.AcquireOp(channel, iteration=iteration)
-        Rewriter.insert_op(acquire, InsertPoint.before(first))
-    last = loop_iterations(found.kernel) - 1
-    wait = found.ends.body.block.first_op
-    assert wait is not None
-    for release in reversed(found.releases):
-        freed = sched.ReleaseOp(release.channel, iteration=last)
-        Rewriter.insert_op_after(freed, wait)
-    found.kernel.persistent = IntegerAttr(found.blocks, i64)
+    return blocks
 
 
 def results_leave_in_bulk(
-    found: PersistentKernel, alignments: Sequence[int], target: Target
+    kernel: sched.KernelOp, blocks: int, alignments: Sequence[int], target: Target
 ) -> bool:
     """Whether shared memory suffices for the results beside the rings, which go on.
 
     Where threads write results themselves nothing is gained, as measured on an H200: their warps
     are those that would multiply.
     """
-    trial = found.kernel.clone()
-    again = find_persistent(trial, target, found.blocks)
-    assert isinstance(again, PersistentKernel)
-    persist(again)
+    trial = kernel.clone()
+    trial.persistent = IntegerAttr(blocks, i64)
     with tiles_by_registers(trial):
         store_in_bulk(trial, alignments, target)
     return not any(
@@ -127,28 +85,17 @@ def results_leave_in_bulk(
     )
 
 
-def _fills(ops: Sequence[Operation]) -> list[tuple[SSAValue, int, Operation]]:
-    """The channels and iterations that operators fill, each with the first of them."""
-    found: dict[tuple[SSAValue, int], Operation] = {}
-    for op in ops:
-        if isinstance(op, sched.BulkCopyOp | sched.PublishOp) and op.channel is not None:
-            found.setdefault((op.channel, op.fixed_iteration or 0), op)
-    return [(channel, iteration, op) for (channel, iteration), op in found.items()]
-
-
 @dataclass(frozen=True)
 class PersistBlocksPass(ModulePass):
     """Launches as many blocks as run at once, of which each has several work tiles.
 
     For kernels in which warp groups multiply what comes through rings, whose results can leave by
     bulk copies, and that have more blocks than run at once, or than ``blocks``: ``sched.kernel ...
-    persistent 132``.  Rings go on from one work tile to the next: what fills them waits for
-    free stages from the start, and the last stage is released, too, once its product has ended.
-    Tiles of the next one so come while the results of this one leave.  ``persistent = false`` in
-    its plan leaves a kernel as it is; ``true`` is an error where that cannot be.
+    persistent 132``.  Rings go on from one work tile to the next: tiles of the next one come while
+    the results of this one leave.  ``persistent = false`` in its plan leaves a kernel as it is;
+    ``true`` is an error where that cannot be.
 
-    Pre-condition: ``--pipeline-products``; run ``--bulk-stores`` and ``--plan-stensor-memory``
-    after it.
+    Pre-condition: ``--pipeline-products``; run ``--bulk-stores`` and ``--lower-rings`` after it.
     """
 
     name = "persist-blocks"
@@ -164,16 +111,16 @@ class PersistBlocksPass(ModulePass):
         for kernel in unplanned_kernels(op):
             if kernel.persistent_blocks is not None or kernel.decided.persistent is False:
                 continue
-            found = find_persistent(kernel, target, self.blocks)
+            found = blocks_at_once(kernel, target, self.blocks)
             mine = [launch for launch in launches if launch.resolve() is kernel]
             alignments = alignments_of(kernel, mine)
-            if isinstance(found, PersistentKernel):
-                if results_leave_in_bulk(found, alignments, target):
-                    persist(found)
+            if isinstance(found, int):
+                if results_leave_in_bulk(kernel, found, alignments, target):
+                    kernel.persistent = IntegerAttr(found, i64)
                     continue
                 found = "its results cannot leave by bulk copies beside the rings"
             if kernel.decided.persistent:
                 refuse(kernel, "persistent", self.name, found, "leave persistent free")
 
 
-__all__ = ["PersistBlocksPass", "PersistentKernel", "find_persistent", "persist"]
+__all__ = ["PersistBlocksPass", "blocks_at_once"]

@@ -21,6 +21,7 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP, WARPGROUP, unplanned_kernels
 from mugraph.dialects.sched.order_barrier import shared_buffers_of
 from mugraph.dialects.sched.role import roles_of
+from mugraph.dialects.sched.structure import loop_and_epilogue
 from mugraph.dialects.sched.tile_values import end_of
 from mugraph.passes.memory.lifetimes import channel_buffers
 from mugraph.passes.options import refuse
@@ -51,13 +52,12 @@ def find_alternating(kernel: sched.KernelOp) -> Alternating | str:
             f"its consumers are {role.warp_count} warps, and ping-pong is of consumers of "
             f"{WARPGROUP} (block = [{WARPGROUP * WARP}])"
         )
-    loops = [op for op in role.phases if isinstance(op, sched.ForloopOp)]
-    ends = [op for op in role.phases if isinstance(op, sched.EpilogueOp)]
-    if len(loops) != 1 or len(ends) != 1:
+    phases = loop_and_epilogue(role.body.block)
+    if phases is None:
         return "its role that computes has no loop with an epilogue after it"
     rings = channel_buffers(kernel)
     own = [buffer for buffer in shared_buffers_of(role) if buffer not in rings]
-    return Alternating(kernel, role, loops[0], ends[0], tuple(own))
+    return Alternating(kernel, role, *phases, tuple(own))
 
 
 def alternate(found: Alternating, count: int) -> None:

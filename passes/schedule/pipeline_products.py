@@ -2,17 +2,17 @@
 
 A product that the program waits for where it stands leaves the tensor cores idle until the next one
 is issued.  Issued asynchronously, the products of an iteration run while the next iteration finds
-its tiles; what they read is released one iteration later.
+its tiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
@@ -28,6 +28,7 @@ from mugraph.passes.schedule.analysis.registers import (
     registers_needed,
 )
 from mugraph.passes.schedule.chained_products import delay_product, find_chained_loops
+from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.set_register_budgets import LOADING_REGISTERS
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -35,12 +36,11 @@ from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 @dataclass(frozen=True)
 class PipelinedLoop:
-    """A role's loop whose products can run behind it, with the releases of what they read."""
+    """A role's loop whose products can run behind it."""
 
     loop: sched.ForloopOp
     epilogue: sched.EpilogueOp
     products: tuple[sched.WarpgroupMmaOp, ...]
-    releases: tuple[sched.ReleaseOp, ...]
 
 
 def find_pipelined_loops(kernel: sched.KernelOp) -> Iterator[PipelinedLoop]:
@@ -57,7 +57,6 @@ def find_pipelined_loops(kernel: sched.KernelOp) -> Iterator[PipelinedLoop]:
 def _pipelined(loop: sched.ForloopOp, epilogue: sched.EpilogueOp) -> PipelinedLoop | None:
     body = list(loop.body.block.ops)
     products = [op for op in body if isinstance(op, sched.WarpgroupMmaOp)]
-    releases = [op for op in body if isinstance(op, sched.ReleaseOp)]
     if not products or any(op.is_async for op in products):
         return None
     sums = {value for op in products for value in op.accumulators}
@@ -66,18 +65,14 @@ def _pipelined(loop: sched.ForloopOp, epilogue: sched.EpilogueOp) -> PipelinedLo
     if any(_touches(op, sums) or _writes(op, operands) for op in others):
         return None
     # A stage is kept one iteration longer, so there must be another one.
-    channels = [op.channel.owner for op in releases]
+    channels = [op.channel.owner for op in body if isinstance(op, sched.ConsumeOp)]
     if any(not isinstance(op, sched.ChannelOp) or op.stage_count < 2 for op in channels):
         return None
-    return PipelinedLoop(loop, epilogue, tuple(products), tuple(releases))
+    return PipelinedLoop(loop, epilogue, tuple(products))
 
 
 def _touches(op: Operation, values: set[SSAValue]) -> bool:
     return any(inner_value in values for inner in op.walk() for inner_value in inner.operands)
-
-
-def _reads(op: HasBufferEffects, values: set[SSAValue]) -> bool:
-    return not isinstance(op, sched.ChannelStepOp) and bool(values & set(op.buffers_read()))
 
 
 def _writes(op: Operation, values: set[SSAValue]) -> bool:
@@ -96,38 +91,12 @@ def pipeline_products(found: PipelinedLoop) -> None:
     for product in found.products:
         product.asynchronous = UnitAttr()
     if all(product.atom.swaps_operands for product in found.products):
-        wait_at_the_end(found)
+        found.loop.body.block.add_op(sched.WarpgroupWaitOp(0))
         return
-    last = found.products[-1]
-    steps: list[Operation] = [sched.WarpgroupWaitOp(len(found.products))]
-    for release in found.releases:
-        release.detach()
-        release.ahead = IntegerAttr(-1, i64)
-        steps.append(release)
-    _insert_behind(last, steps)
+    wait = sched.WarpgroupWaitOp(len(found.products))
+    Rewriter.insert_op_after(wait, found.products[-1])
     at_start = InsertPoint.at_start(found.epilogue.body.block)
     Rewriter.insert_op(sched.WarpgroupWaitOp(0), at_start)
-
-
-def wait_at_the_end(found: PipelinedLoop) -> None:
-    """Waits for the products at the end of their iteration, and releases what they have read."""
-    body = found.loop.body.block
-    released: set[SSAValue] = set()
-    for release in found.releases:
-        release.detach()
-        release.ahead = None
-        assert isinstance(release.channel.owner, sched.ChannelOp)
-        released |= set(release.channel.owner.buffers)
-    others = [op for op in body.ops if op not in found.products]
-    loads = any(isinstance(op, HasBufferEffects) and _reads(op, released) for op in others)
-    fences = [sched.ProxyFenceOp()] if loads else []
-    body.add_ops([sched.WarpgroupWaitOp(0), *fences, *found.releases])
-
-
-def _insert_behind(op: Operation, steps: Sequence[Operation]) -> None:
-    block = op.parent
-    assert isinstance(block, Block)
-    block.insert_ops_after(list(steps), op)
 
 
 def delay_products(kernel: sched.KernelOp) -> None:
@@ -175,8 +144,8 @@ class PipelineProductsPass(ModulePass):
     """Lets the products of warp groups run behind the program, one iteration of the loop.
 
     Where nothing else in a role's loop writes their operands or touches their sums, products become
-    ``async``; each iteration waits for those of the iteration before and then releases the stages
-    that these read, ``sched.release ... ahead -1``.  The epilogue waits for the last ones.
+    ``async``; each iteration waits for those of the iteration before, which keep their stages until
+    then.  The epilogue waits for the last ones.
 
     Of two products of which the second multiplies what is computed of the first, the second becomes
     that of the iteration before, ``ahead -1``: it is issued behind the first, and what is computed
@@ -186,7 +155,7 @@ class PipelineProductsPass(ModulePass):
     That is left undone where ``arch`` has too few registers for what then lives longer.
 
     A product for which alone an accumulator is filled with zeros becomes ``fresh``.
-    Pre-condition: ``--pipeline-loads``, which says when stages are released.
+    Pre-condition: ``--pipeline-loads``; run ``--lower-rings`` after it.
     """
 
     name = "pipeline-products"
@@ -197,7 +166,7 @@ class PipelineProductsPass(ModulePass):
         """Pipelines every kernel of the module."""
         target = target_named(self.arch)
         for kernel in op.body.block.ops:
-            if isinstance(kernel, sched.KernelOp):
+            if isinstance(kernel, sched.KernelOp) and not is_lowered(kernel):
                 with tiles_by_registers(kernel):
                     for found in tuple(find_pipelined_loops(kernel)):
                         pipeline_products(found)

@@ -24,6 +24,7 @@ from mugraph.dialects.sched.custom import is_part_of_step
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.schedule.lower_rings import with_lowered_rings
 from mugraph.runtime.interpreter.address_bulk import BulkFunctions
 from mugraph.runtime.interpreter.address_compute import ComputeFunctions
 from mugraph.runtime.interpreter.address_level import AddressFrame, AddressFunctions, Landing
@@ -171,7 +172,7 @@ def run_kernel_by_address(
     has an operator that is not modelled, or an access outside of memory.
     """
     try:
-        kernel = launch.resolve()
+        kernel = with_lowered_rings(launch.resolve())
         iterations = loop_iterations(kernel)
     except VerifyException as error:
         raise ExecutionError(str(error)) from error

@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
+from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
 from mugraph.dialects.tensor_types import value_label
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -135,7 +136,7 @@ class AddressChannel:
             case sched.ConsumeOp():
                 return self.full[stage].passes(phase)
             case sched.PublishOp():
-                self.full[stage].arrive(1, op.payload)
+                self.full[stage].arrive(1, channel_of(op, op.channel).stage_payload())
             case _:
                 self.empty[stage].arrive(warps)
         return True

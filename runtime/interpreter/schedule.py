@@ -16,6 +16,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.maps import Bound
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.passes.schedule.lower_rings import with_lowered_rings
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.block_lists import (
     ListFrame,
@@ -82,7 +83,7 @@ def run_kernel(
 ) -> tuple[Array, ...]:
     """The results of a ``sched.launch`` on tensors in device memory."""
     try:
-        kernel = launch.resolve()
+        kernel = with_lowered_rings(launch.resolve())
     except VerifyException as error:
         raise ExecutionError(str(error)) from error
     require_clusters(kernel)

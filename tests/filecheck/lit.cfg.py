@@ -31,7 +31,7 @@ config.substitutions.append(
         "--retile --online-softmax --insert-copies --decompose-threadblock --mask-ragged "
         "--fuse-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock "
         "--pipeline-loads --merge-products --pipeline-products --persist-blocks --bulk-stores "
-        "--programmatic-launch "
-        "--plan-swizzle --plan-stensor-memory --set-register-budgets --check-hazards",
+        "--plan-swizzle --lower-rings --programmatic-launch "
+        "--plan-stensor-memory --set-register-budgets --check-hazards",
     )
 )

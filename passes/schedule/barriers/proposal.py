@@ -38,7 +38,7 @@ LEVEL_BARRIERS = "level_barriers"
 """What it says of the barriers of one a level."""
 
 
-_PLACED = sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp | sched.ProxyFenceOp
+_PLACED = sched.BarrierOp | sched.ChannelStepOp | sched.ProxyFenceOp
 """What is put in place when all else is."""
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class Proposal:
     def in_regions(self, barriers: Barriers, regions: Sequence[int]) -> sched.KernelOp:
         """The kernel with every task in its region, and barriers between the regions.
 
-        Threads that compute wait for what channels bring, and release it.
+        Threads that compute wait for what channels bring.
         """
         for phase_op in sched.computing_block(self.kernel).ops:
             phase = PHASES.get(type(phase_op))
@@ -92,6 +92,8 @@ class Proposal:
             block = phase_op.regions[0].block
             for op in tuple(block.ops):
                 op.detach()
+                if isinstance(op, sched.ConsumeOp):
+                    op.erase()
             first, last = barriers.range_of(phase)
             for region in range(first, last + 1):
                 if region > first:

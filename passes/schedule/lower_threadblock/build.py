@@ -31,8 +31,9 @@ from mugraph.passes.schedule.lower_threadblock.operators import schedule_operato
 from mugraph.passes.schedule.lower_threadblock.warpgroups import is_read_by_warpgroups
 from mugraph.passes.schedule.pipeline_loads.feeds import (
     CONSUMERS,
-    BulkLoad,
-    make_feeds,
+    Feed,
+    Load,
+    make_feed,
     producer_role,
 )
 
@@ -62,13 +63,13 @@ def lower_kernel(
     inputs: dict[SSAValue, SSAValue] = dict(zip(graph.body.block.args, body.args, strict=False))
     builder.outputs.update(zip(graph.results, body.args[len(graph.inputs) :], strict=True))
 
-    bulk_loads: list[BulkLoad] = []
+    feeds: list[Feed] = []
     looped: list[Operation] = []
     if choices.channels:
-        rings = {op: ring for ring, loads in enumerate(loads_of_rings(levels)) for op in loads}
-        bulk_loads = [
-            make_bulk_load(builder, op, inputs[op.dtensor], rings.get(op)) for op in levels.inputs
-        ]
+        loads = {op: make_bulk_load(builder, op, inputs[op.dtensor]) for op in levels.inputs}
+        rings = [[loads.pop(op) for op in ring] for ring in loads_of_rings(levels)]
+        feeds = [make_feed(ring, moves=True) for ring in rings]
+        feeds += [make_feed([load], moves=False) for load in loads.values()]
     else:
         for op in levels.inputs:
             place = looped if builder.moves(op) else builder.prologue
@@ -83,7 +84,7 @@ def lower_kernel(
     ]
     threads = graph.block_dim
     if choices.channels:
-        body.add_ops(with_producer(builder, phases, bulk_loads))
+        body.add_ops(with_producer(builder, phases, feeds))
         threads = (graph.threads + WARP, 1, 1)
     else:
         body.add_ops([*builder.top, *phases])
@@ -98,24 +99,21 @@ def lower_kernel(
     return kernel
 
 
-def make_bulk_load(
-    builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, ring: int | None
-) -> BulkLoad:
-    """The view, the buffer and the bulk copy of one input, with the ring that it goes through."""
+def make_bulk_load(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue) -> Load:
+    """The view and the buffer of one input."""
     boxes = is_read_by_warpgroups(op, builder.choices.warp_layouts)
     with builder.made_for(op):
         buffer = builder.allocate(op.result, layout=layouts_of_load(op, boxes=boxes)[0])
         tile = builder.tile(argument, op.resolved_copy())
-    return BulkLoad(tile, buffer, ring)
+    return tile, buffer
 
 
 def with_producer(
-    builder: KernelBuilder, phases: Sequence[Operation], loads: Sequence[BulkLoad]
+    builder: KernelBuilder, phases: Sequence[Operation], feeds: Sequence[Feed]
 ) -> list[Operation]:
     """A kernel's body whose threads compute in these phases, with a role before them that loads."""
     fragments = [op for op in builder.top if isinstance(op, sched.EmptyOp)]
     shared = [op for op in builder.top if not isinstance(op, sched.EmptyOp)]
-    feeds = make_feeds(loads)
     consumers = sched.RoleOp(CONSUMERS, builder.threads // WARP, Block([*fragments, *phases]))
     return [
         *shared,

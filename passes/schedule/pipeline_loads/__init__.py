@@ -87,8 +87,8 @@ class PipelineLoadsPass(ModulePass):
 
     Barriers stand only where threads depend on what others did, as few as can be, and among
     schedules with so few one of least peak shared memory is taken; where that does not fit, ever
-    more barriers are traded for memory.  Threads wait for a ring's stage before they first read it,
-    and release it once they have.  ``sched.schedule_certificate`` on the kernel records barriers
+    more barriers are traded for memory.  Threads wait for a ring's stage before they first read it;
+    ``--lower-rings`` says when it is free again.  ``sched.schedule_certificate`` records barriers
     and peak with their bounds.
 
     Pre-condition: ``--lower-threadblock``, and the passes that say what is in registers

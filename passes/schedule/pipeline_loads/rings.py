@@ -13,7 +13,7 @@ from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.structure import computing_threads, loop_iterations
 from mugraph.passes.schedule.barriers.proposal import propose_barriers
 from mugraph.passes.schedule.chained_products import find_chained_loops
-from mugraph.passes.schedule.pipeline_loads.feeds import BulkLoad, Feed, producer_role
+from mugraph.passes.schedule.pipeline_loads.feeds import Feed, Load, producer_role
 from mugraph.passes.schedule.pipeline_loads.stages import (
     MIN_STAGES,
     Ring,
@@ -39,20 +39,17 @@ def feeds_of(kernel: sched.KernelOp) -> Iterator[Feed]:
     producer = producer_of(kernel)
     if producer is None:
         return
-    loads: dict[sched.ChannelOp, dict[BulkLoad, None]] = {}
-    rings: dict[sched.ChannelOp, int] = {}
+    copies: dict[sched.ChannelOp, dict[Load, bool]] = {}
     for op in producer.body.walk():
         if isinstance(op, sched.BulkCopyOp) and (channel := op.ring()) is not None:
-            ring = rings.setdefault(channel, len(rings)) if op.moves else None
-            load = BulkLoad(op.tile, op.destination, ring)
-            loads.setdefault(channel, {})[load] = None
-    for channel, found in loads.items():
-        yield Feed(channel, tuple(found))
+            copies.setdefault(channel, {})[op.tile, op.destination] = op.moves
+    for channel, loads in copies.items():
+        yield Feed(channel, tuple(loads), any(loads.values()))
 
 
 def _stage_bytes(feed: Feed) -> int:
-    tiles = [load.buffer.owner for load in feed.loads]
-    return sum(tile.stage_bytes() for tile in tiles if isinstance(tile, sched.AllocOp))
+    buffers = [value.owner for value in feed.channel.buffers]
+    return sum(buffer.stage_bytes() for buffer in buffers if isinstance(buffer, sched.AllocOp))
 
 
 def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
@@ -78,9 +75,9 @@ def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
 def set_stages(rings: Sequence[Feed], stages: Stages) -> None:
     """Gives the buffers of rings so many stages."""
     for ring, count in zip(rings, stages, strict=True):
-        for load in ring.loads:
-            assert isinstance(load.buffer.owner, sched.AllocOp)
-            load.buffer.owner.stages = IntegerAttr(count, i64) if count > 1 else None
+        for buffer in ring.channel.buffers:
+            assert isinstance(buffer.owner, sched.AllocOp)
+            buffer.owner.stages = IntegerAttr(count, i64) if count > 1 else None
 
 
 def planned_threads(kernel: sched.KernelOp) -> int:

@@ -57,22 +57,22 @@ builtin.module {
       sched.prologue {
         sched.bulk_copy multicast %da_tile to %sa on %ring iteration 0 : !sched.global<64x128xf16, (64,128):(640,1)> to !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>
         sched.bulk_copy %db_tile to %sb on %ring iteration 0 : !sched.global<128x64xf16, (128,64):(256,1)> to !sched.shared<128x64xf16, S<3,3,3> o (128,64):(64,1)>
-        sched.publish %ring bytes 32768 iteration 0
+        sched.publish %ring iteration 0
         sched.bulk_copy multicast %da_tile to %sa on %ring iteration 1 : !sched.global<64x128xf16, (64,128):(640,1)> to !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>
         sched.bulk_copy %db_tile to %sb on %ring iteration 1 : !sched.global<128x64xf16, (128,64):(256,1)> to !sched.shared<128x64xf16, S<3,3,3> o (128,64):(64,1)>
-        sched.publish %ring bytes 32768 iteration 1
+        sched.publish %ring iteration 1
         sched.bulk_copy multicast %da_tile to %sa on %ring iteration 2 : !sched.global<64x128xf16, (64,128):(640,1)> to !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>
         sched.bulk_copy %db_tile to %sb on %ring iteration 2 : !sched.global<128x64xf16, (128,64):(256,1)> to !sched.shared<128x64xf16, S<3,3,3> o (128,64):(64,1)>
-        sched.publish %ring bytes 32768 iteration 2
+        sched.publish %ring iteration 2
         sched.bulk_copy multicast %da_tile to %sa on %ring iteration 3 : !sched.global<64x128xf16, (64,128):(640,1)> to !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>
         sched.bulk_copy %db_tile to %sb on %ring iteration 3 : !sched.global<128x64xf16, (128,64):(256,1)> to !sched.shared<128x64xf16, S<3,3,3> o (128,64):(64,1)>
-        sched.publish %ring bytes 32768 iteration 3
+        sched.publish %ring iteration 3
       }
       sched.forloop 5 {
         sched.acquire %ring ahead 4
         sched.bulk_copy multicast %da_tile to %sa on %ring ahead 4 : !sched.global<64x128xf16, (64,128):(640,1)> to !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>
         sched.bulk_copy %db_tile to %sb on %ring ahead 4 : !sched.global<128x64xf16, (128,64):(256,1)> to !sched.shared<128x64xf16, S<3,3,3> o (128,64):(64,1)>
-        sched.publish %ring bytes 32768 ahead 4
+        sched.publish %ring ahead 4
       }
       sched.cluster_barrier
     }

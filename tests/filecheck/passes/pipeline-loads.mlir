@@ -1,6 +1,6 @@
 // Loads run ahead in stages, and barriers stand where threads need what others did.
 // RUN: mg-opt --split-input-file --pipeline-loads %s | filecheck %s
-// RUN: mg-opt --split-input-file --pipeline-loads --plan-stensor-memory --check-hazards %s | filecheck %s --check-prefix SAFE
+// RUN: mg-opt --split-input-file --pipeline-loads --lower-rings --plan-stensor-memory --check-hazards %s | filecheck %s --check-prefix SAFE
 
 // SAFE-COUNT-3: sched.memory_certificate
 
@@ -49,27 +49,27 @@ sched.kernel @copies inputs 2 grid [1, 1, 1] block [128, 1, 1] forloop 8 plan <t
 
 // -----
 
-// A ring of two stages: the producer fills both, then one for each that is released.  Consumers have
-// loads under way, so that a stage is released in the next iteration.
+// A ring of two stages: the producer fills both, then one for each that is read.
 // CHECK-LABEL: @ring
 // CHECK:       %sx = sched.alloc stages 2
 // CHECK:       sched.role "consumers"
 // CHECK:         sched.forloop 8 {
 // CHECK-NEXT:      sched.consume %ring
-// CHECK-NEXT:      sched.release %ring ahead -1
 // CHECK-NEXT:      sched.map add
 // CHECK-NEXT:    }
 // CHECK:       sched.role "producer"
 // CHECK-NEXT:    sched.prologue {
-// CHECK-NEXT:      sched.bulk_copy %dx_tile to %sx on %ring iteration 0
-// CHECK-NEXT:      sched.publish %ring bytes 2048 iteration 0
-// CHECK-NEXT:      sched.bulk_copy %dx_tile to %sx on %ring iteration 1
-// CHECK-NEXT:      sched.publish %ring bytes 2048 iteration 1
+// CHECK-NEXT:      sched.produce %ring iteration 0 {
+// CHECK-NEXT:        sched.bulk_copy %dx_tile to %sx on %ring iteration 0
+// CHECK-NEXT:      }
+// CHECK-NEXT:      sched.produce %ring iteration 1 {
+// CHECK-NEXT:        sched.bulk_copy %dx_tile to %sx on %ring iteration 1
+// CHECK-NEXT:      }
 // CHECK-NEXT:    }
 // CHECK-NEXT:    sched.forloop 8 {
-// CHECK-NEXT:      sched.acquire %ring ahead 2
-// CHECK-NEXT:      sched.bulk_copy %dx_tile to %sx on %ring ahead 2
-// CHECK-NEXT:      sched.publish %ring bytes 2048 ahead 2
+// CHECK-NEXT:      sched.produce %ring ahead 2 {
+// CHECK-NEXT:        sched.bulk_copy %dx_tile to %sx on %ring ahead 2
+// CHECK-NEXT:      }
 sched.kernel @ring inputs 1 grid [1, 1, 1] block [160, 1, 1] forloop 8 plan <tiles = written, loads = tma, stages = [2]> {
 ^bb0(%dx: !sched.global<16x512xf16, (16,512):(512,1)>, %o: !sched.global<16x64xf32, (16,64):(64,1)>):
   %sx = sched.alloc : !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
@@ -91,13 +91,14 @@ sched.kernel @ring inputs 1 grid [1, 1, 1] block [160, 1, 1] forloop 8 plan <til
   }
   sched.role "producer" warps 1 elected {
     sched.prologue {
-      sched.bulk_copy %dx_tile to %sx on %ring iteration 0 : !sched.global<16x64xf16, (16,64):(512,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-      sched.publish %ring bytes 2048 iteration 0
+      sched.produce %ring iteration 0 {
+        sched.bulk_copy %dx_tile to %sx on %ring iteration 0 : !sched.global<16x64xf16, (16,64):(512,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
+      }
     }
     sched.forloop 8 {
-      sched.acquire %ring ahead 1
-      sched.bulk_copy %dx_tile to %sx on %ring ahead 1 : !sched.global<16x64xf16, (16,64):(512,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-      sched.publish %ring bytes 2048 ahead 1
+      sched.produce %ring ahead 1 {
+        sched.bulk_copy %dx_tile to %sx on %ring ahead 1 : !sched.global<16x64xf16, (16,64):(512,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
+      }
     }
   }
 }

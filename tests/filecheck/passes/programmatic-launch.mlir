@@ -56,6 +56,6 @@ func.func @linear(%x: tensor<16x512xf16>, %w: tensor<512x128xf16> {mugraph.const
 
 // By default the next kernel begins when all loads of the loop are on their way.
 // LATE:      sched.role "producer" warps 1 elected {
-// LATE:          sched.publish %ring bytes {{[0-9]+}} iteration 3
+// LATE:          sched.publish %ring iteration 3
 // LATE-NEXT:   }
 // LATE-NEXT:   sched.grid_launch

@@ -51,6 +51,7 @@ from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.footprints import Footprint, footprint_of, threads_at
+from mugraph.passes.schedule.lower_rings import with_lowered_rings
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,6 +291,7 @@ def read_program(kernel: KernelOp) -> Program:
     What cannot be followed becomes a finding: operators whose accesses are unknown.  Raises
     ``AccessError`` for a buffer or a channel without an offset.
     """
+    kernel = with_lowered_rings(kernel)
     program = Program(
         kernel,
         _granule(kernel),

@@ -100,7 +100,7 @@ class Protocol:
                 return self._wait(ring.full[stage], phase, moment)
             case PublishOp():
                 mbarrier = ring.full[stage]
-                mbarrier.announced += op.payload
+                mbarrier.announced += channel_of(op, op.channel).stage_payload()
                 self._check_bytes(mbarrier, moment)
                 self._arrive(mbarrier, phase, moment, 1)
             case ReleaseOp():

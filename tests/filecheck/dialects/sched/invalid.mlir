@@ -952,7 +952,41 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "producer" warps 1 elected {
     sched.forloop 4 {
-      sched.publish %c bytes 256 iteration 0
+      sched.publish %c iteration 0
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.produce' of %c: 'sched.bulk_copy' of %t does not fill the stage; expected bulk copies on %c for the same iteration
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.produce %c ahead 2 {
+        sched.bulk_copy %t to %a on %c ahead 1 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+      }
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.produce' of %c: 'sched.acquire' of %c does not fill the stage; expected bulk copies on %c for the same iteration
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.produce %c ahead 2 {
+        sched.acquire %c ahead 2
+      }
     }
   }
 }

@@ -45,7 +45,7 @@ sched.kernel @ping_pong inputs 1 grid [4, 1, 1] persistent 1 block [96, 1, 1] {
     sched.forloop 4 {
       sched.acquire %c
       sched.bulk_copy %t to %a on %c : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
-      sched.publish %c bytes 256
+      sched.publish %c
     }
   }
 }

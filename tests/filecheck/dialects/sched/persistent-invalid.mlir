@@ -27,7 +27,7 @@ sched.kernel @before_the_loop inputs 1 grid [4, 1, 1] persistent 2 block [64, 1,
   sched.role "producer" warps 1 elected {
     sched.bulk_copy %t to %a on %c iteration 0 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     sched.forloop 4 {
-      sched.publish %c bytes 256
+      sched.publish %c
     }
   }
 }

@@ -32,18 +32,26 @@ sched.kernel @roles inputs 1 grid [2, 1, 1] block [160, 1, 1] cluster [2, 1, 1] 
     sched.prologue {
       // CHECK: sched.bulk_copy %t to %a on %c iteration 0 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
       sched.bulk_copy %t to %a on %c iteration 0 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
-      // CHECK-NEXT: sched.publish %c bytes 256 iteration 0
-      sched.publish %c bytes 256 iteration 0
+      // CHECK-NEXT: sched.publish %c iteration 0
+      sched.publish %c iteration 0
       sched.bulk_copy %t to %a on %c iteration 1 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
-      sched.publish %c bytes 256 iteration 1
+      sched.publish %c iteration 1
+    }
+    sched.prologue {
+      // CHECK: sched.produce %c iteration 2 {
+      // CHECK-NEXT: sched.bulk_copy %t to %a on %c iteration 2 :
+      // CHECK-NEXT: }
+      sched.produce %c iteration 2 {
+        sched.bulk_copy %t to %a on %c iteration 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+      }
     }
     sched.forloop 4 {
       // CHECK: sched.acquire %c ahead 2
       sched.acquire %c ahead 2
       // CHECK-NEXT: sched.bulk_copy %t to %a on %c ahead 2 : !sched.global
       sched.bulk_copy %t to %a on %c ahead 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
-      // CHECK-NEXT: sched.publish %c bytes 256 ahead 2
-      sched.publish %c bytes 256 ahead 2
+      // CHECK-NEXT: sched.publish %c ahead 2
+      sched.publish %c ahead 2
     }
   }
 }

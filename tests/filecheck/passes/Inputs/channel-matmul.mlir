@@ -34,17 +34,17 @@ sched.kernel @channel_matmul inputs 2 grid [1, 1, 1] block [160, 1, 1] smem 3289
       sched.bulk_copy %w_tile to %sw on %ring iteration 1 : !sched.global<64x64xf16, (64,64):(64,1)> to !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
       sched.bulk_copy %w_tile to %sw on %ring iteration 2 : !sched.global<64x64xf16, (64,64):(64,1)> to !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
       sched.bulk_copy %x_tile to %sx on %ring iteration 0 : !sched.global<16x64xf16, (16,64):(256,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-      sched.publish %ring bytes 10240 iteration 0
+      sched.publish %ring iteration 0
       sched.bulk_copy %x_tile to %sx on %ring iteration 1 : !sched.global<16x64xf16, (16,64):(256,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-      sched.publish %ring bytes 10240 iteration 1
+      sched.publish %ring iteration 1
       sched.bulk_copy %x_tile to %sx on %ring iteration 2 : !sched.global<16x64xf16, (16,64):(256,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-      sched.publish %ring bytes 10240 iteration 2
+      sched.publish %ring iteration 2
     }
     sched.forloop 4 {
       sched.acquire %ring ahead 3
       sched.bulk_copy %x_tile to %sx on %ring ahead 3 : !sched.global<16x64xf16, (16,64):(256,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
       sched.bulk_copy %w_tile to %sw on %ring ahead 3 : !sched.global<64x64xf16, (64,64):(64,1)> to !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
-      sched.publish %ring bytes 10240 ahead 3
+      sched.publish %ring ahead 3
     }
   }
 }

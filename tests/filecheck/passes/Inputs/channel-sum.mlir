@@ -34,16 +34,16 @@ sched.kernel @channel_sum inputs 2 grid [2, 1, 1] block [96, 1, 1] smem 8448 for
   sched.role "producer" warps 1 elected {
     sched.prologue {
       sched.bulk_copy %b_tile to %sb on %once iteration 0 : !sched.global<16x64xf16, (16,64):(64,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-      sched.publish %once bytes 2048 iteration 0
+      sched.publish %once iteration 0
       sched.bulk_copy %x_tile to %sx on %ring iteration 0 : !sched.global<16x64xf16, (16,64):(256,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-      sched.publish %ring bytes 2048 iteration 0
+      sched.publish %ring iteration 0
       sched.bulk_copy %x_tile to %sx on %ring iteration 1 : !sched.global<16x64xf16, (16,64):(256,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-      sched.publish %ring bytes 2048 iteration 1
+      sched.publish %ring iteration 1
     }
     sched.forloop 4 {
       sched.acquire %ring ahead 2
       sched.bulk_copy %x_tile to %sx on %ring ahead 2 : !sched.global<16x64xf16, (16,64):(256,1)> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>
-      sched.publish %ring bytes 2048 ahead 2
+      sched.publish %ring ahead 2
     }
   }
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.normal_form import NormalForm
+from mugraph.runtime.equivalence.normal_form import Application, NormalForm, Term
 from mugraph.runtime.interpreter.constants import meant_by
 
 
@@ -77,9 +78,34 @@ def square(x: NormalForm) -> NormalForm:
     return nf.multiply(x, x)
 
 
+_LARGEST, _CANDIDATE = "largest", "candidate"
+
+
+def candidates(x: NormalForm) -> NormalForm:
+    """A sum, of one unknown function, that says which numbers ``x`` is the largest of."""
+    match x.terms:
+        case (Term(coefficient, (), ((Application(function, (form,)), power),)),) if (
+            function == _LARGEST and coefficient == power == 1
+        ):
+            return form
+        case _:
+            return nf.application(_CANDIDATE, [x])
+
+
+def largest(numbers: NormalForm) -> NormalForm:
+    """The largest of what a sum of :func:`candidates` stands for; how often does not matter."""
+    once = NormalForm(tuple(Term(Fraction(1), t.bound, t.factors) for t in numbers.terms))
+    match once.terms:
+        case (Term(_, (), ((Application(function, (form,)), power),)),) if (
+            function == _CANDIDATE and power == 1
+        ):
+            return form
+        case _:
+            return nf.application(_LARGEST, [once])
+
+
 def _maximum(x: NormalForm, y: NormalForm) -> NormalForm:
-    """The larger of both, in whatever order."""
-    return nf.application("max", sorted((x, y), key=lambda form: form.key))
+    return largest(nf.add(candidates(x), candidates(y)))
 
 
 def _add_scalar(x: NormalForm, constant: float) -> NormalForm:

@@ -80,6 +80,9 @@ BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
 }
 """Functions of two numbers."""
 
+FUNCTIONS = UNARY_FUNCTIONS | BINARY_FUNCTIONS
+"""All functions that ``kn`` and ``tb`` have operators for."""
+
 ZERO_AT_ZERO = frozenset(
     {"identity", "silu", "gelu", "tanh", "relu", "square", "sqrt", "mul_scalar"}
     | {"add", "sub", "mul", "max", "mul_add"}

@@ -32,7 +32,7 @@ from mugraph.dialects.kn.phases import (
 )
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SliceOp, SplitOp
 from mugraph.dialects.kn.reduce import ReductionOp
-from mugraph.dialects.kn.reshape import ReshapeOp, TransposeOp
+from mugraph.dialects.kn.reshape import ReshapeOp, TransposeOp, lay_out
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
@@ -107,6 +107,7 @@ __all__ = [
     "VarianceOp",
     "ViewOp",
     "accumulates",
+    "lay_out",
     "loop_invariant_tiles",
     "phases_of",
     "used_after_the_loop",

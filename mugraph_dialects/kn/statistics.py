@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -14,7 +15,10 @@ from mugraph.dialects.reductions import Combiner, ReductionOperator
 
 
 class StatisticOp(ReductionOperator, CompositeOp, ABC):
-    """A function of the elements along one dimension, whose extent becomes 1."""
+    """A function of the elements along one dimension, whose extent becomes 1 unless it is kept."""
+
+    KEEPS_EXTENT: ClassVar[bool] = False
+    """Whether each element has a result of its own."""
 
     input = operand_def(TensorType)
 
@@ -23,9 +27,9 @@ class StatisticOp(ReductionOperator, CompositeOp, ABC):
     )
 
     def expected_shape(self) -> tuple[int, ...]:
-        """The operand's extents, but for 1 along the dimension."""
+        """The operand's extents, but for 1 along the dimension unless that is kept."""
         shape, dim = self.shape_with_dimension(), self.reduced_dim
-        return (*shape[:dim], 1, *shape[dim + 1 :])
+        return shape if self.KEEPS_EXTENT else (*shape[:dim], 1, *shape[dim + 1 :])
 
     def verify_(self) -> None:
         """As any kernel; of floating-point numbers."""
@@ -92,10 +96,7 @@ class SoftmaxOp(StatisticOp):
     """
 
     name = "kn.softmax"
-
-    def expected_shape(self) -> tuple[int, ...]:
-        """The operand's extents."""
-        return self.shape_with_dimension()
+    KEEPS_EXTENT: ClassVar[bool] = True
 
     def expand(self, parts: Expansion) -> SSAValue:
         """Each power divided by the sum of all."""

@@ -78,6 +78,15 @@ class BinaryFunctionOperator(FunctionOperator):
         super().__init__(operands=[lhs, rhs], result_types=[result_type])
 
 
+class TernaryFunctionOperator(FunctionOperator):
+    """An operator that applies a function of three numbers."""
+
+    def __init__(
+        self, first: SSAValue, second: SSAValue, third: SSAValue, result_type: Attribute
+    ) -> None:
+        super().__init__(operands=[first, second, third], result_types=[result_type])
+
+
 def constant_properties(function: str, constants: Sequence[float]) -> Mapping[str, Attribute]:
     """The properties of an operator with these constants, rounded to fp32.
 

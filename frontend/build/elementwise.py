@@ -236,7 +236,12 @@ class GraphOperators(ABC, Generic[T]):
     gelu = _of_one("gelu")
     relu = _of_one("relu")
     log = _of_one("log")
+    abs = _of_one("abs")
     square = _of_one("square")
+    rsqrt = _of_one("rsqrt")
+    reciprocal = _of_one("reciprocal")
+    erf = _of_one("erf")
+    positive = _of_one("positive")
     sqrt = _of_one("sqrt")
     add = _of_two("add")
     sub = _of_two("sub")
@@ -244,6 +249,19 @@ class GraphOperators(ABC, Generic[T]):
     div = _of_two("div")
     pow = _of_two("pow")
     max = _of_two("max")
+    min = _of_two("min")
+
+    def where(
+        self,
+        condition: T,
+        x: T,
+        y: T,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> T:
+        """``x`` where the condition is not 0, else ``y``; an extent of 1 is broadcast."""
+        return self.apply("where", [condition, x, y], dtype or x.dtype, name)
 
 
 _Graph = GraphOperators[STensor]
@@ -265,35 +283,49 @@ def of_tensors(
     return call
 
 
+abs = of_tensors(_Graph.abs)
 cast = of_tensors(_Graph.cast)
 clamp = of_tensors(_Graph.clamp)
+erf = of_tensors(_Graph.erf)
 exp = of_tensors(_Graph.exp)
 gelu = of_tensors(_Graph.gelu)
 log = of_tensors(_Graph.log)
 max = of_tensors(_Graph.max)
+min = of_tensors(_Graph.min)
+positive = of_tensors(_Graph.positive)
 pow = of_tensors(_Graph.pow)
+reciprocal = of_tensors(_Graph.reciprocal)
 relu = of_tensors(_Graph.relu)
+rsqrt = of_tensors(_Graph.rsqrt)
 sigmoid = of_tensors(_Graph.sigmoid)
 silu = of_tensors(_Graph.silu)
 sqrt = of_tensors(_Graph.sqrt)
 square = of_tensors(_Graph.square)
 softplus = of_tensors(_Graph.softplus)
 tanh = of_tensors(_Graph.tanh)
+where = of_tensors(_Graph.where)
 
 __all__ = [
+    "abs",
     "cast",
     "clamp",
+    "erf",
     "exp",
     "gelu",
     "log",
     "max",
+    "min",
+    "positive",
     "pow",
+    "reciprocal",
     "relu",
+    "rsqrt",
     "sigmoid",
     "silu",
     "softplus",
     "sqrt",
     "square",
     "tanh",
+    "where",
 ]
 """The functions of tensors; ``mugraph.build`` has all of them."""

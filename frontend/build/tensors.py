@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from mugraph.build.errors import BuildError
@@ -18,7 +19,7 @@ class Handle:
 
     ``x + y``, ``x - y``, ``x * y``, ``x / y`` and ``x @ y`` are the graph's ``add``, ``sub``,
     ``mul``, ``div`` and ``matmul``; a number beside ``+``, ``-`` and ``*``, or by which is divided,
-    is an fp32 constant.
+    is an fp32 constant.  ``x > y`` and the like are 1 where that holds, else 0.
     """
 
     value: SSAValue
@@ -54,6 +55,26 @@ class Handle:
 
     def __pow__(self, other: Self | float) -> Self:
         return self.graph.square(self) if other == 2 else self._with(None, other, "pow")
+
+    def __rtruediv__(self, other: float) -> Self:
+        return self.graph.reciprocal(self) * other
+
+    def __abs__(self) -> Self:
+        return self.graph.abs(self)
+
+    def __gt__(self, other: Self | float) -> Self:
+        # A difference that is rounded to less than f32 may be 0 where numbers differ.
+        wide = self.graph.cast(self, f32) if self.dtype != f32 else self
+        return self.graph.positive(wide - other, dtype=self.dtype)
+
+    def __lt__(self, other: Self | float) -> Self:
+        return -self > (-other)
+
+    def __ge__(self, other: Self | float) -> Self:
+        return 1 - (self < other)
+
+    def __le__(self, other: Self | float) -> Self:
+        return 1 - (self > other)
 
     def __neg__(self) -> Self:
         return self * -1.0

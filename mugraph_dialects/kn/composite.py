@@ -73,7 +73,7 @@ class Expansion:
 class CompositeOp(KernelOp, ABC):
     """An operator that others say: ``--decompose-program`` puts them in its place.
 
-    It is evaluated, and compared by ``mg-check``, as those.
+    It is compared by ``mg-check`` as those, and evaluated as those unless there is a kernel for it.
     """
 
     HAS_KERNEL: ClassVar[bool] = False

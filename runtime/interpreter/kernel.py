@@ -26,6 +26,7 @@ from mugraph.runtime.interpreter.functions import (
     matmul,
     max_groups,
     part_of,
+    rms_norm,
     sum_groups,
 )
 from mugraph.runtime.interpreter.schedule import run_kernel
@@ -34,7 +35,7 @@ from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
 
 @register_impls
 @implements("run_elementwise", (*kn.ELEMENTWISE_OPERATORS, kn.CastOp))
-@implements("run_composite", kn.COMPOSITE_OPERATORS)
+@implements("run_composite", [op for op in kn.COMPOSITE_OPERATORS if not op.HAS_KERNEL])
 class KernelFunctions(InterpreterFunctions):
     """One implementation an operator; values are tensors in device memory, of logical extents."""
 
@@ -73,6 +74,16 @@ class KernelFunctions(InterpreterFunctions):
         results = shape_of(op.result.type)[op.reduced_dim]
         combine = sum_groups if op.combination is Combiner.SUM else max_groups
         return self._stored(op, combine(value, op.reduced_dim, op.groups(), results))
+
+    @impl(kn.RmsNormOp)
+    def run_rms_norm(
+        self, interpreter: Interpreter, op: kn.RmsNormOp, args: PythonValues
+    ) -> PythonValues:
+        """The norm over the last dimensions, times the weight."""
+        value, *weight = self._loaded(args)
+        factors = weight[0] if weight else None
+        result = rms_norm(value, len(op.normalized), factors, op.epsilon_value)
+        return self._stored(op, result)
 
     def run_composite(
         self, interpreter: Interpreter, op: kn.CompositeOp, args: PythonValues

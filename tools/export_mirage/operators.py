@@ -125,6 +125,8 @@ def _(op: kn.CopyOp, generation: int) -> tuple[str, Record]:
 
 @fields_of.register
 def _(op: kn.ReductionOp, generation: int) -> tuple[str, Record]:
+    if op.combiner is not None:
+        raise refuse(op, "it takes maxima; its sums are all that Mirage's format has.")
     return _along(op, "reduction", op.reduced_dim), {}
 
 

@@ -99,7 +99,8 @@ class KernelGraph(ProgramOperators):
     def mark_output(self, tensor: DTensor, strides: Sequence[int] | None = None) -> None:
         """Makes a tensor a result; the order of calls is the order of results.
 
-        With ``strides``, in elements, the result is stored so; otherwise the compiler chooses.
+        With ``strides``, in elements, the result is stored so; otherwise row-major and contiguous,
+        unless it is an input that has other strides.
         """
         value = self._value(tensor)
         layout = None
@@ -117,7 +118,9 @@ class KernelGraph(ProgramOperators):
         region = Region()
         self._region.clone_into(region, value_mapper=mapping)
         outputs = [
-            mapping[value] if layout is None else kn.lay_out(mapping[value], layout)
+            kn.lay_out_row_major(mapping[value])
+            if layout is None
+            else kn.lay_out(mapping[value], layout)
             for value, layout in self._outputs
         ]
         region.block.add_op(ReturnOp(*outputs))

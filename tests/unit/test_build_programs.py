@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -156,6 +157,22 @@ def test_views(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(result, np.exp(x.reshape(-1, shape[-1])), rtol=1e-12)
     result = computed(lambda x: x[: shape[0] // 2 + 1][:, -1:], x)
     np.testing.assert_array_equal(result, x[: shape[0] // 2 + 1, -1:])
+
+
+def test_results_are_row_major() -> None:
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((4, 33))
+    for result in (mi.exp(x), mi.transpose(x), mi.softmax(x, 0), mi.reshape(x, (3, 44))):
+        graph.mark_output(result)
+    module = graph.module()
+    TranspilePass().apply(make_context(), module)
+    types = str(next(iter(module.ops))).split(" attributes ")[0].split("->")[1]
+    assert re.findall(r"layout<([^>]*)>", types) == [
+        "(4,33):(33,1)",
+        "(33,4):(4,1)",
+        "(4,33):(33,1)",
+        "(3,44):(44,1)",
+    ]
 
 
 def test_each_operator_takes_a_type() -> None:

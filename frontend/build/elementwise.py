@@ -107,6 +107,8 @@ class GraphOperators(ABC, Generic[T]):
         constants: Sequence[float] = (),
     ) -> T:
         """A scalar function of each element; of the first operand's type unless one is given."""
+        for x in operands:
+            self._value(x)
         values = [self._value(x) for x in self._of_one_rank(operands)]
         with build_errors():
             if dtype is not None:

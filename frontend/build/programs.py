@@ -86,6 +86,8 @@ class ProgramOperators(GraphOperators[DTensor]):
         Leading extents are equal.  The result has the operands' element type unless another is
         asked for; int32 of int8.
         """
+        for x in (a, b):
+            self._value(x)
         if len(a.shape) <= 2 or len(b.shape) != 2:
             return super().matmul(a, b, dtype=dtype, name=name)
         rows = self.reshape(a, (-1, a.shape[-1]))

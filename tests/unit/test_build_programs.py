@@ -213,6 +213,11 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
         r"the norm is taken over the last extents \[4\], which must be a suffix of the operand's",
     ),
     "broadcast": (lambda g, x, w: x + w, "differ in dimension 1: extents must be equal or 1"),
+    "number": (lambda g, x, w: mi.where(x, x, 0.0), "0.0 is not a tensor of this KernelGraph"),
+    "other graph": (
+        lambda g, x, w: x @ mi.new_kernel_graph().new_input((6, 2)),
+        r"DTensor\(6x2xf16\) is not a tensor of this KernelGraph",
+    ),
     "part": (lambda g, x, w: x[:, 4:2], r"the part \[4, -2\] has no elements"),
     "steps": (lambda g, x, w: x[::2], "a part is said by slices without steps, at most 2"),
     "type": (lambda g, x, w: mi.exp(x, dtype="f32"), "exp: 'f32' is no element type"),

@@ -1,6 +1,6 @@
 """Scalar functions, and the epilogues made of them.
 
-A scalar function maps one or two numbers to one number, in fp32.  The element-wise operators of
+A scalar function maps up to three numbers to one number, in fp32.  The element-wise operators of
 ``kn`` and ``tb``, the epilogues of fused operators and ``sched.map`` all name their
 function from the tables below; what a function computes on numpy is in
 ``mugraph.runtime.interpreter``, its CUDA twin in ``runtime/include/mugraph/ops.h``.
@@ -48,8 +48,13 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "softplus": FunctionDescription("log(1 + exp(x)) of each element.", special=2),
     "tanh": FunctionDescription("The hyperbolic tangent of each element.", special=2),
     "relu": FunctionDescription("0 where an element is less than 0, else the element; NaN stays."),
+    "abs": FunctionDescription("The magnitude of each element."),
     "square": FunctionDescription("The square of each element."),
     "sqrt": FunctionDescription("The square root of each element.", special=1),
+    "rsqrt": FunctionDescription("1 divided by the square root of each element.", special=1),
+    "reciprocal": FunctionDescription("1 divided by each element.", special=1),
+    "erf": FunctionDescription("The error function of each element.", special=1),
+    "positive": FunctionDescription("1 where an element is more than 0, else 0."),
     "log": FunctionDescription("The natural logarithm of each element.", special=1),
     "mul_scalar": FunctionDescription(
         "Each element times a constant, an fp32 number: ``mul_scalar %x by 0.5``.",
@@ -76,12 +81,23 @@ BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
         "The left operand to the power of the right one, as C's pow.", special=2
     ),
     "max": FunctionDescription("The larger of both, element by element; NaN where one is."),
+    "min": FunctionDescription("The smaller of both, element by element; NaN where one is."),
 }
 """Functions of two numbers."""
 
+TERNARY_FUNCTIONS: dict[str, FunctionDescription] = {
+    "where": FunctionDescription(
+        "The second operand where the first is not 0, else the third, element by element."
+    ),
+}
+"""Functions of three numbers."""
+
+FUNCTIONS = UNARY_FUNCTIONS | BINARY_FUNCTIONS | TERNARY_FUNCTIONS
+"""All functions that ``kn`` and ``tb`` have operators for."""
+
 ZERO_AT_ZERO = frozenset(
-    {"identity", "silu", "gelu", "tanh", "relu", "square", "sqrt", "mul_scalar"}
-    | {"add", "sub", "mul", "max", "mul_add"}
+    {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "positive"}
+    | {"mul_scalar", "add", "sub", "mul", "max", "min", "where", "mul_add"}
 )
 """Functions that are 0 where all their operands are."""
 
@@ -92,6 +108,7 @@ LINEAR_OPERANDS: dict[str, tuple[frozenset[int], ...]] = {
     "sub": (frozenset({0, 1}),),
     "mul": (frozenset({0}), frozenset({1})),
     "div": (frozenset({0}),),
+    "where": (frozenset({1, 2}),),
 }
 """Sets of operands in all of which together a function is linear; others are linear in none."""
 
@@ -100,7 +117,6 @@ SCHEDULED_UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
         "e to the power of a constant times each element, as a power of two.",
         (Constant("scalar", "by"),),
     ),
-    "reciprocal": FunctionDescription("1 divided by each element.", special=1),
 }
 """Functions of one number, of operators of ``sched`` only.
 
@@ -116,7 +132,7 @@ SCHEDULED_BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
 }
 """Functions of two numbers, of operators of ``sched`` only; rounded as ``scaled_exp``."""
 
-TERNARY_FUNCTIONS: dict[str, FunctionDescription] = {
+SCHEDULED_TERNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "mul_add": FunctionDescription("The first number times the second, plus the third."),
 }
 """Functions of three numbers, of operators of ``sched`` only."""
@@ -127,8 +143,9 @@ _TABLES = (
     BINARY_FUNCTIONS,
     SCHEDULED_BINARY_FUNCTIONS,
     TERNARY_FUNCTIONS,
+    SCHEDULED_TERNARY_FUNCTIONS,
 )
-_ARITIES = (1, 1, 2, 2, 3)
+_ARITIES = (1, 1, 2, 2, 3, 3)
 
 ACCUMULATE = "accum"
 """The last step of an epilogue that adds to its destination where others overwrite it."""

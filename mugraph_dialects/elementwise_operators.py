@@ -18,8 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import verify_joined_types, verify_no_integers
 from mugraph.dialects.elementwise import (
-    BINARY_FUNCTIONS,
-    UNARY_FUNCTIONS,
+    FUNCTIONS,
     FunctionDescription,
     ScalarFunction,
     round_to_fp32,
@@ -36,7 +35,7 @@ class FunctionOperator(IRDLOperation):
     def function(self) -> ScalarFunction:
         """What is computed of each element."""
         constants: list[float] = []
-        for constant in _description(self.FUNCTION).constants:
+        for constant in FUNCTIONS[self.FUNCTION].constants:
             value = self.properties[constant.name]
             assert isinstance(value, FloatAttr)
             constants.append(value.value.data)
@@ -79,8 +78,13 @@ class BinaryFunctionOperator(FunctionOperator):
         super().__init__(operands=[lhs, rhs], result_types=[result_type])
 
 
-def _description(function: str) -> FunctionDescription:
-    return (UNARY_FUNCTIONS | BINARY_FUNCTIONS)[function]
+class TernaryFunctionOperator(FunctionOperator):
+    """An operator that applies a function of three numbers."""
+
+    def __init__(
+        self, first: SSAValue, second: SSAValue, third: SSAValue, result_type: Attribute
+    ) -> None:
+        super().__init__(operands=[first, second, third], result_types=[result_type])
 
 
 def constant_properties(function: str, constants: Sequence[float]) -> Mapping[str, Attribute]:
@@ -88,7 +92,7 @@ def constant_properties(function: str, constants: Sequence[float]) -> Mapping[st
 
     Raises ``ValueError`` where the function takes another number of them.
     """
-    names = [constant.name for constant in _description(function).constants]
+    names = [constant.name for constant in FUNCTIONS[function].constants]
     if len(names) != len(constants):
         raise ValueError(f"'{function}' takes {len(names)} constants, got {len(constants)}")
     return {

@@ -1,4 +1,4 @@
-"""What operators of ``kn`` and ``tb`` that reduce dimensions have in common."""
+"""What operators that reduce dimensions have in common."""
 
 from __future__ import annotations
 
@@ -6,13 +6,34 @@ import math
 from abc import ABC
 
 from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, f32, i64
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
+
+
+class Combiner(StrEnum):
+    """How a reduction makes one number of two."""
+
+    SUM = "sum"
+    MAX = "max"
+
+
+@irdl_attr_definition
+class CombinerAttr(EnumAttribute[Combiner], SpacedOpaqueSyntaxAttribute):
+    """``#sched<combiner max>``."""
+
+    name = "sched.combiner"
+
+
+def combiner_attribute(combiner: Combiner) -> CombinerAttr | None:
+    """A combiner as a property; ``None`` for a sum."""
+    return None if combiner is Combiner.SUM else CombinerAttr(combiner)
 
 
 class ReducesDimension(IRDLOperation, ABC):

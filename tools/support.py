@@ -20,7 +20,7 @@ from xdsl.passes import PassPipeline
 
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.dialects.element_types import ELEMENT_TYPES
-from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.elementwise import BINARY_FUNCTIONS, TERNARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.plan import Plan
 from mugraph.passes.targets import default_targets
 from mugraph.passes.transpile import transpile_pipeline
@@ -57,7 +57,8 @@ CONSTANTS = {
     "clamp": "low = -1.0 : f32, high = 1.0 : f32",
 }
 PRODUCT = Probe(((32, 64), (64, 32)), ((32, 32),), wide_results={"i8": "i32"})
-NARROWED = Probe(results=((32, 1),), properties="dim = 1 : i64")
+LAST = "dim = 1 : i64"
+NARROWED = Probe(results=((32, 1),), properties=LAST)
 FOLDED = Probe(results=((32, 8),), properties="dim = 1 : i64")
 CAST = Probe(wide_results={t: "f16" if t == "f32" else "f32" for t in TYPES})
 
@@ -68,7 +69,8 @@ def _elementwise() -> dict[str, Probe]:
         for name in UNARY_FUNCTIONS
         if name != "identity"
     }
-    return unary | {name: Probe((EXTENTS, (32, 1))) for name in BINARY_FUNCTIONS}
+    binary = {name: Probe((EXTENTS, (32, 1))) for name in BINARY_FUNCTIONS}
+    return unary | binary | {name: Probe((EXTENTS,) * 3) for name in TERNARY_FUNCTIONS}
 
 
 def _accumulator(kind: str, last: int) -> Probe:
@@ -89,7 +91,15 @@ def probes() -> dict[str, Probe]:
         table[f"{dialect}.cast"] = CAST
         table[f"{dialect}.reduction"] = NARROWED
     table |= {
+        "kn.mean": NARROWED,
+        "kn.variance": NARROWED,
+        "kn.log_sum_exp": NARROWED,
+        "kn.softmax": Probe(properties=LAST),
         "kn.rms_norm": Probe(properties="normalized_shape = array<i64: 64>"),
+        "kn.layer_norm": Probe(properties="normalized_shape = array<i64: 64>"),
+        "kn.reshape": Probe(results=((16, 128),)),
+        "kn.transpose": Probe(results=((64, 32),), properties="permutation = array<i64: 1, 0>"),
+        "kn.slice": Probe(results=((32, 16),), properties="start = array<i64: 0, 8>"),
         "kn.concat": Probe((EXTENTS, EXTENTS), ((32, 128),), "dim = 1 : i64"),
         "kn.split": Probe(results=((32, 16), (32, 48)), properties="dim = 1 : i64"),
         "kn.chunk": Probe(results=((32, 32), (32, 32)), properties="dim = 1 : i64"),

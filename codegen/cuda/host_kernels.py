@@ -19,6 +19,7 @@ from mugraph.codegen.cuda.host import (
 )
 from mugraph.codegen.cuda.pieces import MAX_SPAN, Piece, print_pieces, span
 from mugraph.dialects import kn
+from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 
@@ -85,8 +86,9 @@ def _(op: kn.ReductionOp, printer: HostPrinter) -> None:
     def print_piece(piece: Piece) -> None:
         writer.line(f"using Target = {walk(piece.extents, result_strides, order)};")
         writer.line(f"using Source = {walk(piece.extents, starts, order)};")
+        reduction = {Combiner.SUM: "ReduceSum<", Combiner.MAX: "Reduce<ops::Max, "}
         writer.line(
-            f"kn::ReduceSum<{index}, {groups.count}, {step}, Target, Source>::run("
+            f"kn::{reduction[op.combination]}{index}, {groups.count}, {step}, Target, Source>::run("
             f"{queue(overlaps=op.overlaps)}, {piece.pointer(result, result_strides)}, "
             f"{piece.pointer(source, starts)});"
         )

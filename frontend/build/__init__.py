@@ -26,11 +26,12 @@ from xdsl.dialects.builtin import f32 as float32
 from xdsl.dialects.builtin import i8 as int8
 from xdsl.dialects.builtin import i32 as int32
 
-from mugraph.build import elementwise
+from mugraph.build import elementwise, programs
 from mugraph.build.elementwise import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.errors import BuildError
 from mugraph.build.kernel_graph import KernelGraph, new_kernel_graph
 from mugraph.build.pointwise import pointwise
+from mugraph.build.programs import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, new_threadblock_graph
 
@@ -54,3 +55,4 @@ __all__ = [
     "pointwise",
 ]
 __all__ += elementwise.__all__
+__all__ += programs.__all__

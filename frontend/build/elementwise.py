@@ -15,10 +15,50 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.build.errors import BuildError, build_errors, require_element_type
 from mugraph.build.tensors import DTensor, Handle, STensor
+from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.shapes import broadcast_shape, matmul_shape
+from mugraph.dialects.tensor_types import shape_of
 
 P = ParamSpec("P")
 T = TypeVar("T", DTensor, STensor)
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def _of_one(function: str):
+    """A method for a function of one tensor."""
+
+    def method(
+        self: GraphOperators[T],
+        x: T,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> T:
+        return self.apply(function, [x], dtype, name)
+
+    return described(method, function, FUNCTIONS[function].summary)
+
+
+def _of_two(function: str):
+    """A method for a function of two tensors."""
+
+    def method(
+        self: GraphOperators[T],
+        a: T,
+        b: T,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> T:
+        return self.apply(function, [a, b], dtype, name)
+
+    return described(method, function, FUNCTIONS[function].summary)
+
+
+def described(method: M, name: str, sentence: str) -> M:
+    """The method with a name and what is said of it."""
+    method.__name__, method.__doc__ = name, sentence
+    return method
 
 
 class GraphOperators(ABC, Generic[T]):
@@ -58,40 +98,68 @@ class GraphOperators(ABC, Generic[T]):
         op.results[0].name_hint = name
         return self._handle(op.results[0])
 
-    def _unary(self, operator: str, x: T, name: str | None, *constants: float) -> T:
-        value = self._value(x)
+    def apply(
+        self,
+        function: str,
+        operands: Sequence[T],
+        dtype: Attribute | None,
+        name: str | None,
+        constants: Sequence[float] = (),
+    ) -> T:
+        """A scalar function of each element; of the first operand's type unless one is given."""
+        for x in operands:
+            self._value(x)
+        values = [self._value(x) for x in self._of_one_rank(operands)]
         with build_errors():
-            type_ = self._type_of(x.shape, x.dtype)
-            make = self.OPERATORS[operator]
-            op = make(value, type_, constants) if constants else make(value, type_)
+            if dtype is not None:
+                require_element_type(function, dtype)
+            shape = broadcast_shape([shape_of(value.type) for value in values])
+            type_ = self._type_of(shape, dtype or operands[0].dtype)
+            more = [constants] if constants else []
+            op = self.OPERATORS[function](*values, type_, *more)
         return self._add(op, name)
+
+    def _of_one_rank(self, operands: Sequence[T]) -> Sequence[T]:
+        """Operands of an element-wise function with as many dimensions each, where it can be."""
+        return operands
 
     def _add_many(self, op: Operation) -> list[T]:
         """Adds an operator of several results."""
         self._append(op)
         return [self._handle(result) for result in op.results]
 
-    def _binary(self, operator: str, a: T, b: T, name: str | None) -> T:
-        lhs, rhs = self._value(a), self._value(b)
-        with build_errors():
-            type_ = self._type_of(broadcast_shape([a.shape, b.shape]), a.dtype)
-            op = self.OPERATORS[operator](lhs, rhs, type_)
-        return self._add(op, name)
+    def dim(self, operator: str, x: T, dim: int) -> int:
+        """A dimension that must exist; negative numbers count from the last."""
+        rank = len(x.shape)
+        if not -rank <= dim < rank:
+            raise BuildError(
+                f"{operator}: dimension {dim} does not exist in a tensor of rank {rank}: expected "
+                f"{-rank} to {rank - 1}"
+            )
+        return dim % rank
 
     def _with_extent(self, operator: str, x: T, dim: int, extent: int) -> tuple[int, ...]:
         """The extents of a tensor, but for one dimension, which must exist."""
-        if not 0 <= dim < len(x.shape):
-            raise BuildError(
-                f"{operator}: dimension {dim} does not exist in a tensor of rank {len(x.shape)}: "
-                f"expected 0 to {len(x.shape) - 1}"
-            )
+        dim = self.dim(operator, x, dim)
         return (*x.shape[:dim], extent, *x.shape[dim + 1 :])
 
-    def _reduce(self, operator: str, x: T, dim: int, size: int, name: str | None) -> T:
+    def reduce(
+        self,
+        operator: str,
+        x: T,
+        dim: int,
+        size: int,
+        dtype: Attribute | None,
+        name: str | None,
+        *more: Any,
+    ) -> T:
+        """An operator along a dimension, whose extent becomes ``size``."""
         value = self._value(x)
         with build_errors():
-            type_ = self._type_of(self._with_extent(operator, x, dim, size), x.dtype)
-            op = self.OPERATORS[operator](value, dim, type_)
+            if dtype is not None:
+                require_element_type(operator, dtype)
+            type_ = self._type_of(self._with_extent(operator, x, dim, size), dtype or x.dtype)
+            op = self.OPERATORS[operator](value, self.dim(operator, x, dim), type_, *more)
         return self._add(op, name)
 
     def matmul(self, a: T, b: T, *, dtype: Attribute | None = None, name: str | None = None) -> T:
@@ -118,10 +186,11 @@ class GraphOperators(ABC, Generic[T]):
     def concat(self, a: T, b: T, dim: int, *, name: str | None = None) -> T:
         """Two tensors one after the other along a dimension."""
         values = [self._value(a), self._value(b)]
-        extent = sum(x.shape[dim] if 0 <= dim < len(x.shape) else 0 for x in (a, b))
+        dims = [self.dim("concat", x, dim) for x in (a, b)]
+        extent = sum(x.shape[own] for x, own in zip((a, b), dims, strict=True))
         with build_errors():
             type_ = self._type_of(self._with_extent("concat", a, dim, extent), a.dtype)
-            op = self.OPERATORS["concat"](values, dim, type_)
+            op = self.OPERATORS["concat"](values, dims[0], type_)
         return self._add(op, name)
 
     def split(self, x: T, sizes: Sequence[int], dim: int) -> list[T]:
@@ -134,91 +203,74 @@ class GraphOperators(ABC, Generic[T]):
             types = [
                 self._type_of(self._with_extent(operator, x, dim, size), x.dtype) for size in sizes
             ]
-            op = self.OPERATORS[operator](value, dim, types)
+            op = self.OPERATORS[operator](value, self.dim(operator, x, dim), types)
         return self._add_many(op)
 
-    def exp(self, x: T, *, name: str | None = None) -> T:
-        """e to the power of each element."""
-        return self._unary("exp", x, name)
-
-    def silu(self, x: T, *, name: str | None = None) -> T:
-        """x / (1 + exp(-x)) of each element."""
-        return self._unary("silu", x, name)
-
-    def sigmoid(self, x: T, *, name: str | None = None) -> T:
-        """1 / (1 + exp(-x)) of each element."""
-        return self._unary("sigmoid", x, name)
-
-    def softplus(self, x: T, *, name: str | None = None) -> T:
-        """log(1 + exp(x)) of each element."""
-        return self._unary("softplus", x, name)
-
-    def tanh(self, x: T, *, name: str | None = None) -> T:
-        """The hyperbolic tangent of each element."""
-        return self._unary("tanh", x, name)
-
-    def gelu(self, x: T, *, name: str | None = None) -> T:
-        """x (1 + erf(x / sqrt 2)) / 2 of each element."""
-        return self._unary("gelu", x, name)
-
-    def relu(self, x: T, *, name: str | None = None) -> T:
-        """The larger of each element and 0."""
-        return self._unary("relu", x, name)
-
-    def clamp(self, x: T, min_val: float, max_val: float, *, name: str | None = None) -> T:
-        """Each element, no less than ``min_val`` and no more than ``max_val``, fp32 constants."""
-        return self._unary("clamp", x, name, min_val, max_val)
-
-    def log(self, x: T, *, name: str | None = None) -> T:
-        """The natural logarithm of each element."""
-        return self._unary("log", x, name)
-
-    def square(self, x: T, *, name: str | None = None) -> T:
-        """The square of each element."""
-        return self._unary("square", x, name)
-
-    def sqrt(self, x: T, *, name: str | None = None) -> T:
-        """The square root of each element."""
-        return self._unary("sqrt", x, name)
-
-    def mul_scalar(self, x: T, scalar: float, *, name: str | None = None) -> T:
+    def mul_scalar(
+        self, x: T, scalar: float, *, dtype: Attribute | None = None, name: str | None = None
+    ) -> T:
         """Each element times an fp32 constant."""
-        return self._unary("mul_scalar", x, name, scalar)
+        return self.apply("mul_scalar", [x], dtype, name, [scalar])
 
-    def add_scalar(self, x: T, scalar: float, *, name: str | None = None) -> T:
+    def add_scalar(
+        self, x: T, scalar: float, *, dtype: Attribute | None = None, name: str | None = None
+    ) -> T:
         """Each element plus an fp32 constant."""
-        return self._unary("add_scalar", x, name, scalar)
+        return self.apply("add_scalar", [x], dtype, name, [scalar])
 
-    def max(self, a: T, b: T, *, name: str | None = None) -> T:
-        """The larger of both, element by element; an extent of 1 is broadcast."""
-        return self._binary("max", a, b, name)
+    def clamp(
+        self,
+        x: T,
+        min_val: float,
+        max_val: float,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> T:
+        """Each element, no less than ``min_val`` and no more than ``max_val``, fp32 constants."""
+        return self.apply("clamp", [x], dtype, name, [min_val, max_val])
 
-    def add(self, a: T, b: T, *, name: str | None = None) -> T:
-        """The sum, element by element; an extent of 1 is broadcast."""
-        return self._binary("add", a, b, name)
+    exp = _of_one("exp")
+    silu = _of_one("silu")
+    sigmoid = _of_one("sigmoid")
+    softplus = _of_one("softplus")
+    tanh = _of_one("tanh")
+    gelu = _of_one("gelu")
+    relu = _of_one("relu")
+    log = _of_one("log")
+    abs = _of_one("abs")
+    square = _of_one("square")
+    rsqrt = _of_one("rsqrt")
+    reciprocal = _of_one("reciprocal")
+    erf = _of_one("erf")
+    positive = _of_one("positive")
+    sqrt = _of_one("sqrt")
+    add = _of_two("add")
+    sub = _of_two("sub")
+    mul = _of_two("mul")
+    div = _of_two("div")
+    pow = _of_two("pow")
+    max = _of_two("max")
+    min = _of_two("min")
 
-    def sub(self, a: T, b: T, *, name: str | None = None) -> T:
-        """The difference, element by element; an extent of 1 is broadcast."""
-        return self._binary("sub", a, b, name)
-
-    def mul(self, a: T, b: T, *, name: str | None = None) -> T:
-        """The product, element by element; an extent of 1 is broadcast."""
-        return self._binary("mul", a, b, name)
-
-    def div(self, a: T, b: T, *, name: str | None = None) -> T:
-        """The quotient, element by element; an extent of 1 is broadcast."""
-        return self._binary("div", a, b, name)
-
-    def pow(self, a: T, b: T, *, name: str | None = None) -> T:
-        """``a`` to the power of ``b``, element by element; an extent of 1 is broadcast."""
-        return self._binary("pow", a, b, name)
+    def where(
+        self,
+        condition: T,
+        x: T,
+        y: T,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> T:
+        """``x`` where the condition is not 0, else ``y``; an extent of 1 is broadcast."""
+        return self.apply("where", [condition, x, y], dtype or x.dtype, name)
 
 
 _Graph = GraphOperators[STensor]
 
 
-def _of_tensors(
-    method: Callable[Concatenate[GraphOperators[Any], Any, P], Any],
+def of_tensors(
+    method: Callable[Concatenate[Any, Any, P], Any],
 ) -> Callable[Concatenate[Any, P], Any]:
     """A method of graphs as a function that calls it on the graph of its first operand."""
 
@@ -226,40 +278,56 @@ def _of_tensors(
     def call(x: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         if not isinstance(x, Handle):
             raise BuildError(f"{method.__name__}: {x!r} is no tensor of a graph")
+        if not hasattr(x.graph, method.__name__):
+            raise BuildError(f"{method.__name__}: {x!r} is a tile; it takes whole tensors")
         return getattr(x.graph, method.__name__)(x, *args, **kwargs)
 
     return call
 
 
-cast = _of_tensors(_Graph.cast)
-clamp = _of_tensors(_Graph.clamp)
-exp = _of_tensors(_Graph.exp)
-gelu = _of_tensors(_Graph.gelu)
-log = _of_tensors(_Graph.log)
-max = _of_tensors(_Graph.max)
-pow = _of_tensors(_Graph.pow)
-relu = _of_tensors(_Graph.relu)
-sigmoid = _of_tensors(_Graph.sigmoid)
-silu = _of_tensors(_Graph.silu)
-sqrt = _of_tensors(_Graph.sqrt)
-square = _of_tensors(_Graph.square)
-softplus = _of_tensors(_Graph.softplus)
-tanh = _of_tensors(_Graph.tanh)
+abs = of_tensors(_Graph.abs)
+cast = of_tensors(_Graph.cast)
+clamp = of_tensors(_Graph.clamp)
+erf = of_tensors(_Graph.erf)
+exp = of_tensors(_Graph.exp)
+gelu = of_tensors(_Graph.gelu)
+log = of_tensors(_Graph.log)
+max = of_tensors(_Graph.max)
+min = of_tensors(_Graph.min)
+positive = of_tensors(_Graph.positive)
+pow = of_tensors(_Graph.pow)
+reciprocal = of_tensors(_Graph.reciprocal)
+relu = of_tensors(_Graph.relu)
+rsqrt = of_tensors(_Graph.rsqrt)
+sigmoid = of_tensors(_Graph.sigmoid)
+silu = of_tensors(_Graph.silu)
+sqrt = of_tensors(_Graph.sqrt)
+square = of_tensors(_Graph.square)
+softplus = of_tensors(_Graph.softplus)
+tanh = of_tensors(_Graph.tanh)
+where = of_tensors(_Graph.where)
 
 __all__ = [
+    "abs",
     "cast",
     "clamp",
+    "erf",
     "exp",
     "gelu",
     "log",
     "max",
+    "min",
+    "positive",
     "pow",
+    "reciprocal",
     "relu",
+    "rsqrt",
     "sigmoid",
     "silu",
     "softplus",
     "sqrt",
     "square",
     "tanh",
+    "where",
 ]
 """The functions of tensors; ``mugraph.build`` has all of them."""

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f16
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mugraph.build.append import append_operation, calling_line
-from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import (
     BuildError,
     build_errors,
     require_element_type,
     require_integers,
 )
+from mugraph.build.programs import ProgramOperators
 from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, add_function
-from mugraph.dialects import kn, tb
+from mugraph.dialects import kn
 from mugraph.dialects.constant import mark_constant
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.locations import Rewriter, reported_within
+from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import (
     verify_distinct_addresses,
     verify_layout_fits,
     verify_no_broadcast,
-    with_layout,
 )
 
 if TYPE_CHECKING:
@@ -40,12 +39,8 @@ def new_kernel_graph(name: str = "mugraph") -> KernelGraph:
     return KernelGraph(name)
 
 
-class KernelGraph(GraphOperators[DTensor]):
+class KernelGraph(ProgramOperators):
     """A graph of kernels on device tensors, built call by call in the order of execution."""
-
-    OPERATORS: ClassVar[dict[str, Any]] = {
-        op.name.removeprefix("kn."): op for op in kn.Kn.operations
-    }
 
     def __init__(self, name: str = "mugraph") -> None:
         if not name.isidentifier():
@@ -101,40 +96,11 @@ class KernelGraph(GraphOperators[DTensor]):
             result.name_hint = name
         return [DTensor(result, self) for result in op.results]
 
-    def reduction(self, x: DTensor, dim: int, size: int = 1, *, name: str | None = None) -> DTensor:
-        """Sums along a dimension: the j-th of ``size`` results is that of the j-th run."""
-        return self._reduce("reduction", x, dim, size, name)
-
-    def rms_norm(
-        self,
-        x: DTensor,
-        normalized_shape: Sequence[int],
-        weight: DTensor | None = None,
-        epsilon: float = 0.0,
-        *,
-        name: str | None = None,
-    ) -> DTensor:
-        """x / sqrt(mean of x² + epsilon) over the last dimensions, times a weight of theirs."""
-        value = self._value(x)
-        factor = None if weight is None else self._value(weight)
-        with build_errors():
-            type_ = self._type_of(x.shape, x.dtype)
-            op = kn.RmsNormOp(value, normalized_shape, type_, factor, epsilon)
-        return self._add(op, name)
-
-    def chunk(self, x: DTensor, chunk_size: int, dim: int) -> list[DTensor]:
-        """``chunk_size`` equal parts along a dimension."""
-        extent = x.shape[dim] if 0 <= dim < len(x.shape) else 0
-        if chunk_size < 1 or extent % chunk_size:
-            raise BuildError(
-                f"chunk: dimension {dim} of {x!r} does not fall into {chunk_size} equal parts"
-            )
-        return self._parts("chunk", x, [extent // chunk_size] * chunk_size, dim)
-
     def mark_output(self, tensor: DTensor, strides: Sequence[int] | None = None) -> None:
         """Makes a tensor a result; the order of calls is the order of results.
 
-        With ``strides``, in elements, the result is stored so; otherwise the compiler chooses.
+        With ``strides``, in elements, the result is stored so; otherwise row-major and contiguous,
+        unless it is an input that has other strides.
         """
         value = self._value(tensor)
         layout = None
@@ -152,7 +118,9 @@ class KernelGraph(GraphOperators[DTensor]):
         region = Region()
         self._region.clone_into(region, value_mapper=mapping)
         outputs = [
-            _stored_with(mapping[value], layout) if layout is not None else mapping[value]
+            kn.lay_out_row_major(mapping[value])
+            if layout is None
+            else kn.lay_out(mapping[value], layout)
             for value, layout in self._outputs
         ]
         region.block.add_op(ReturnOp(*outputs))
@@ -221,15 +189,3 @@ def _tensor_type(
     if strides is None:
         return TensorType(dtype, dims)
     return TensorType(dtype, dims, LayoutAttr(_layout("new_input", dims, strides)))
-
-
-def _stored_with(value: SSAValue, layout: Layout[int]) -> SSAValue:
-    """The value with a layout of the user's, in its type and where a custom kernel stores it."""
-    laid_out = cast(TensorType[Attribute], with_layout(value.type, layout))
-    if value.type == laid_out:
-        return value
-    owner = value.owner
-    if isinstance(owner, kn.CustomizedOp):
-        stores = [op for op in owner.body.block.ops if isinstance(op, tb.OutputOp)]
-        stores[owner.results.index(value)].dtensor_type = laid_out
-    return Rewriter.replace_value_with_new_type(value, laid_out)

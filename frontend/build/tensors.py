@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
+from mugraph.build.errors import BuildError
 from mugraph.dialects.tensor_types import dims, element_type_of, layout_of, shape_of, strides_of
 
 
@@ -17,7 +19,7 @@ class Handle:
 
     ``x + y``, ``x - y``, ``x * y``, ``x / y`` and ``x @ y`` are the graph's ``add``, ``sub``,
     ``mul``, ``div`` and ``matmul``; a number beside ``+``, ``-`` and ``*``, or by which is divided,
-    is an fp32 constant.
+    is an fp32 constant.  ``x > y`` and the like are 1 where that holds, else 0.
     """
 
     value: SSAValue
@@ -51,6 +53,29 @@ class Handle:
     def __rsub__(self, other: float) -> Self:
         return -self + other
 
+    def __pow__(self, other: Self | float) -> Self:
+        return self.graph.square(self) if other == 2 else self._with(None, other, "pow")
+
+    def __rtruediv__(self, other: float) -> Self:
+        return self.graph.reciprocal(self) * other
+
+    def __abs__(self) -> Self:
+        return self.graph.abs(self)
+
+    def __gt__(self, other: Self | float) -> Self:
+        # A difference that is rounded to less than f32 may be 0 where numbers differ.
+        wide = self.graph.cast(self, f32) if self.dtype != f32 else self
+        return self.graph.positive(wide - other, dtype=self.dtype)
+
+    def __lt__(self, other: Self | float) -> Self:
+        return -self > (-other)
+
+    def __ge__(self, other: Self | float) -> Self:
+        return 1 - (self < other)
+
+    def __le__(self, other: Self | float) -> Self:
+        return 1 - (self > other)
+
     def __neg__(self) -> Self:
         return self * -1.0
 
@@ -77,6 +102,25 @@ class DTensor(Handle):
         """Strides in elements where they are fixed; ``None`` where the compiler will choose."""
         layout = layout_of(self.value.type)
         return None if layout is None else strides_of(layout)
+
+    def __getitem__(self, parts: slice | tuple[slice, ...]) -> DTensor:
+        """A part, by a slice of neighbouring elements for each of the first dimensions."""
+        given = parts if isinstance(parts, tuple) else (parts,)
+        shape = self.shape
+        if len(given) > len(shape) or any(
+            not isinstance(part, slice)  # pyright: ignore[reportUnnecessaryIsInstance]
+            or part.step not in (None, 1)
+            for part in given
+        ):
+            raise BuildError(
+                f"{self!r}: a part is said by slices without steps, at most {len(shape)}"
+            )
+        ends = [part.indices(extent)[:2] for part, extent in zip(given, shape, strict=False)]
+        ends += [(0, extent) for extent in shape[len(ends) :]]
+        extents = [stop - start for start, stop in ends]
+        if any(extent < 1 for extent in extents):
+            raise BuildError(f"{self!r}: the part {extents} has no elements")
+        return self.graph.slice(self, [start for start, _ in ends], extents)
 
 
 @dataclass(frozen=True, repr=False)

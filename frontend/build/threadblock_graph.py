@@ -262,11 +262,11 @@ class ThreadblockGraph(GraphOperators[STensor]):
 
     def reduction(self, x: STensor, dim: int, *, name: str | None = None) -> STensor:
         """The sum over one dimension, whose extent becomes 1."""
-        return self._reduce("reduction", x, dim, 1, name)
+        return self.reduce("reduction", x, dim, 1, None, name)
 
     def reduction_to_dimx(self, x: STensor, dim: int, *, name: str | None = None) -> STensor:
         """Result j of ``reduction_dimx`` sums elements j, j + dimx ... of a dimension."""
-        return self._reduce("reduction_to_dimx_strided", x, dim, self.reduction_dimx, name)
+        return self.reduce("reduction_to_dimx_strided", x, dim, self.reduction_dimx, None, name)
 
     def forloop_accum(
         self, x: STensor, acc: str | None = None, *, name: str | None = None

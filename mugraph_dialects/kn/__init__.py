@@ -8,6 +8,7 @@ outputs; a layout written in the signature is the user's and stays.
 from xdsl.ir import Dialect
 
 from mugraph.dialects.kn.collective import AllReduceOp
+from mugraph.dialects.kn.composite import CompositeOp
 from mugraph.dialects.kn.compute import (
     BINARY_OPERATORS,
     ELEMENTWISE_OPERATORS,
@@ -21,6 +22,7 @@ from mugraph.dialects.kn.compute import (
 )
 from mugraph.dialects.kn.customized import CustomizedOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
+from mugraph.dialects.kn.norm import LayerNormOp, RmsNormOp
 from mugraph.dialects.kn.phases import (
     Phase,
     accumulates,
@@ -28,11 +30,25 @@ from mugraph.dialects.kn.phases import (
     phases_of,
     used_after_the_loop,
 )
-from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SplitOp
-from mugraph.dialects.kn.reduce import ReductionOp, RmsNormOp
+from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SliceOp, SplitOp
+from mugraph.dialects.kn.reduce import ReductionOp
+from mugraph.dialects.kn.reshape import ReshapeOp, TransposeOp, lay_out, lay_out_row_major
+from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
 from mugraph.dialects.plan import PlanAttr
+
+COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
+    MeanOp,
+    VarianceOp,
+    SoftmaxOp,
+    LogSumExpOp,
+    RmsNormOp,
+    LayerNormOp,
+    ReshapeOp,
+    TransposeOp,
+)
+"""Operators that are made of others."""
 
 Kn = Dialect(
     "kn",
@@ -41,9 +57,10 @@ Kn = Dialect(
         *ELEMENTWISE_OPERATORS,
         CastOp,
         ReductionOp,
-        RmsNormOp,
+        *COMPOSITE_OPERATORS,
         CopyOp,
         ConcatOp,
+        SliceOp,
         SplitOp,
         ChunkOp,
         ViewOp,
@@ -55,6 +72,7 @@ Kn = Dialect(
 
 __all__ = [
     "BINARY_OPERATORS",
+    "COMPOSITE_OPERATORS",
     "ELEMENTWISE_OPERATORS",
     "NOT_IN_WORKSPACE",
     "UNARY_OPERATORS",
@@ -62,6 +80,7 @@ __all__ = [
     "BinaryOp",
     "CastOp",
     "ChunkOp",
+    "CompositeOp",
     "Computation",
     "ComputationAttr",
     "ConcatOp",
@@ -70,16 +89,26 @@ __all__ = [
     "ElementwiseOp",
     "KernelOp",
     "Kn",
+    "LayerNormOp",
+    "LogSumExpOp",
     "MatmulOp",
+    "MeanOp",
     "MovesElements",
     "PartsOp",
     "Phase",
     "PlanAttr",
     "ReductionOp",
+    "ReshapeOp",
     "RmsNormOp",
+    "SliceOp",
+    "SoftmaxOp",
     "SplitOp",
+    "TransposeOp",
+    "VarianceOp",
     "ViewOp",
     "accumulates",
+    "lay_out",
+    "lay_out_row_major",
     "loop_invariant_tiles",
     "phases_of",
     "used_after_the_loop",

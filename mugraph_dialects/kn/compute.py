@@ -20,10 +20,11 @@ from mugraph.dialects.element_types import (
     is_integer,
     verify_product_types,
 )
-from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.elementwise import BINARY_FUNCTIONS, TERNARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.elementwise_operators import (
     BinaryFunctionOperator,
     FunctionOperator,
+    TernaryFunctionOperator,
     UnaryFunctionOperator,
     make_operators,
 )
@@ -199,12 +200,28 @@ class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
     )
 
 
+class TernaryOp(TernaryFunctionOperator, ElementwiseOp, ABC):
+    """A function of three tensors of equal rank; an extent of 1 is broadcast."""
+
+    first = operand_def(TensorType)
+    second = operand_def(TensorType)
+    third = operand_def(TensorType)
+
+    assembly_format = (
+        "$first `,` $second `,` $third (`workspace` $workspace^)? attr-dict "
+        "`:` `(` type($first) `,` type($second) `,` type($third) `)` `->` type($result)"
+    )
+
+
 UNARY_OPERATORS = make_operators("kn", UnaryOp, UNARY_FUNCTIONS)
 """The operator of each function of one number."""
 BINARY_OPERATORS = make_operators("kn", BinaryOp, BINARY_FUNCTIONS)
 """The operator of each function of two numbers."""
+TERNARY_OPERATORS = make_operators("kn", TernaryOp, TERNARY_FUNCTIONS)
+"""The operator of each function of three numbers."""
 ELEMENTWISE_OPERATORS: tuple[type[ElementwiseOp], ...] = (
     *UNARY_OPERATORS.values(),
     *BINARY_OPERATORS.values(),
+    *TERNARY_OPERATORS.values(),
 )
 """All of them."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    prop_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -19,8 +20,9 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.kn.kernel import MovesElements
+from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.pieces import Concatenation, Cut, Move, verify_moved_types
-from mugraph.dialects.tensor_types import dims, op_label, shape_of
+from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 
 @irdl_op_definition
@@ -57,6 +59,55 @@ class CopyOp(MovesElements):
     def moves(self) -> Sequence[Move]:
         """One."""
         return [(self.input, self.result, (0,) * len(shape_of(self.input.type)))]
+
+
+@irdl_op_definition
+class SliceOp(MovesElements):
+    """The part of a tensor that starts at a coordinate, in a tensor of its own.
+
+    ``%y = kn.slice %x from [0, 3] : tensor<4x8xf16> -> tensor<4x5xf16>``.
+    """
+
+    name = "kn.slice"
+
+    input = operand_def(TensorType)
+    start = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$input `from` $start (`workspace` $workspace^)? attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def __init__(self, operand: SSAValue, start: Sequence[int], result_type: Attribute) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"start": DenseArrayBase.from_list(i64, list(start))},
+        )
+
+    def verify_(self) -> None:
+        """Checks that the operand has the part, and that element types are equal."""
+        super().verify_()
+        shape, part = shape_of(self.input.type), shape_of(self.result.type)
+        start = extents_of(self.start)
+        if len(start) != len(shape) or len(part) != len(shape):
+            raise VerifyException(
+                f"{op_label(self)}: a part of {dims(part)} that starts at {list(start)} is not one "
+                f"of {dims(shape)}: expected {len(shape)} numbers each"
+            )
+        for dim, (first, extent, whole) in enumerate(zip(start, part, shape, strict=True)):
+            if first < 0 or first + extent > whole:
+                raise VerifyException(
+                    f"{op_label(self)}: along dimension {dim} the part is elements {first} to "
+                    f"{first + extent - 1}, but the operand ({value_label(self.input)}) has {whole}"
+                )
+        verify_moved_types(self)
+
+    def moves(self) -> Sequence[Move]:
+        """One."""
+        return [(self.input, self.result, extents_of(self.start))]
 
 
 @irdl_op_definition

@@ -25,6 +25,7 @@ from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attrib
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.reductions import Combiner, CombinerAttr, combiner_attribute
 from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import reduce_accesses, row_accesses
@@ -59,25 +60,6 @@ class GroupingAttr(EnumAttribute[Grouping], SpacedOpaqueSyntaxAttribute):
     """``#sched<grouping strided>``."""
 
     name = "sched.grouping"
-
-
-class Combiner(StrEnum):
-    """How a reduction makes one number of two."""
-
-    SUM = "sum"
-    MAX = "max"
-
-
-@irdl_attr_definition
-class CombinerAttr(EnumAttribute[Combiner], SpacedOpaqueSyntaxAttribute):
-    """``#sched<combiner max>``."""
-
-    name = "sched.combiner"
-
-
-def combiner_attribute(combiner: Combiner) -> CombinerAttr | None:
-    """A combiner as a property; ``None`` for a sum."""
-    return None if combiner is Combiner.SUM else CombinerAttr(combiner)
 
 
 @irdl_op_definition

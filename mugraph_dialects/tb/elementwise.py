@@ -11,10 +11,16 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS, Epilogue
+from mugraph.dialects.elementwise import (
+    BINARY_FUNCTIONS,
+    TERNARY_FUNCTIONS,
+    UNARY_FUNCTIONS,
+    Epilogue,
+)
 from mugraph.dialects.elementwise_operators import (
     BinaryFunctionOperator,
     FunctionOperator,
+    TernaryFunctionOperator,
     UnaryFunctionOperator,
     make_operators,
 )
@@ -174,13 +180,30 @@ class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
     custom_directives = (ThenEpilogue,)
 
 
+class TernaryOp(TernaryFunctionOperator, ElementwiseOp, ABC):
+    """A function of three tensors of equal rank; an extent of 1 is broadcast."""
+
+    first = operand_def(STensorType)
+    second = operand_def(STensorType)
+    third = operand_def(STensorType)
+
+    assembly_format = (
+        "$first `,` $second `,` $third custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` `(` type($first) `,` type($second) `,` type($third) `)` `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+
 UNARY_OPERATORS = make_operators("tb", UnaryOp, UNARY_FUNCTIONS)
 """The operator of each function of one number."""
 BINARY_OPERATORS = make_operators("tb", BinaryOp, BINARY_FUNCTIONS)
 """The operator of each function of two numbers."""
+TERNARY_OPERATORS = make_operators("tb", TernaryOp, TERNARY_FUNCTIONS)
+"""The operator of each function of three numbers."""
 ELEMENTWISE_OPERATORS: tuple[type[ElementwiseOp], ...] = (
     *UNARY_OPERATORS.values(),
     *BINARY_OPERATORS.values(),
+    *TERNARY_OPERATORS.values(),
 )
 """All of them."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.normal_form import NormalForm
+from mugraph.runtime.equivalence.normal_form import Application, NormalForm, Term
 from mugraph.runtime.interpreter.constants import meant_by
 
 
@@ -48,15 +49,38 @@ def _tanh(x: NormalForm) -> NormalForm:
     return nf.add(nf.constant(1), nf.scale(nf.inverse(growth), -2))
 
 
-def _unknown(function: str) -> Callable[..., NormalForm]:
-    """A function of which only that it is one is known; its constants are part of its name."""
+def _erf(x: NormalForm) -> NormalForm:
+    return nf.application("erf", [x])
 
-    def apply(*arguments: NormalForm | float) -> NormalForm:
-        forms = [argument for argument in arguments if isinstance(argument, NormalForm)]
-        constants = [str(argument) for argument in arguments if isinstance(argument, float)]
-        return nf.application(" ".join([function, *constants]), forms)
 
-    return apply
+def _gelu(x: NormalForm) -> NormalForm:
+    """x (1 + erf(x / sqrt(2))) / 2."""
+    scaled = nf.multiply(x, nf.square_root(nf.constant(Fraction(1, 2))))
+    return nf.scale(nf.multiply(x, nf.add(nf.constant(1), _erf(scaled))), Fraction(1, 2))
+
+
+def _reciprocal(x: NormalForm) -> NormalForm:
+    return _divide(nf.constant(1), x)
+
+
+def _rsqrt(x: NormalForm) -> NormalForm:
+    return _reciprocal(root(x))
+
+
+def _positive(x: NormalForm) -> NormalForm:
+    return nf.application("positive", [x])
+
+
+def _where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
+    """y, and 1 or 0 times what x is above it; what is 1 or 0 already is that number."""
+    match condition.terms:
+        case (Term(coefficient, (), ((Application("positive"), power),)),) if (
+            coefficient == power == 1
+        ):
+            holds = condition
+        case _:
+            holds = nf.application("not 0", [condition])
+    return nf.add(y, nf.multiply(holds, _subtract(x, y)))
 
 
 def _identity(x: NormalForm) -> NormalForm:
@@ -77,9 +101,51 @@ def square(x: NormalForm) -> NormalForm:
     return nf.multiply(x, x)
 
 
+_LARGEST, _CANDIDATE = "largest", "candidate"
+
+
+def candidates(x: NormalForm) -> NormalForm:
+    """A sum, of one unknown function, that says which numbers ``x`` is the largest of."""
+    match x.terms:
+        case (Term(coefficient, (), ((Application(function, (form,)), power),)),) if (
+            function == _LARGEST and coefficient == power == 1
+        ):
+            return form
+        case _:
+            return nf.application(_CANDIDATE, [x])
+
+
+def largest(numbers: NormalForm) -> NormalForm:
+    """The largest of what a sum of :func:`candidates` stands for; how often does not matter."""
+    once = NormalForm(tuple(Term(Fraction(1), t.bound, t.factors) for t in numbers.terms))
+    match once.terms:
+        case (Term(_, (), ((Application(function, (form,)), power),)),) if (
+            function == _CANDIDATE and power == 1
+        ):
+            return form
+        case _:
+            return nf.application(_LARGEST, [once])
+
+
 def _maximum(x: NormalForm, y: NormalForm) -> NormalForm:
-    """The larger of both, in whatever order."""
-    return nf.application("max", sorted((x, y), key=lambda form: form.key))
+    return largest(nf.add(candidates(x), candidates(y)))
+
+
+def _relu(x: NormalForm) -> NormalForm:
+    return _maximum(x, nf.constant(0))
+
+
+def _abs(x: NormalForm) -> NormalForm:
+    return _maximum(x, nf.scale(x, -1))
+
+
+def _minimum(x: NormalForm, y: NormalForm) -> NormalForm:
+    return nf.scale(_maximum(nf.scale(x, -1), nf.scale(y, -1)), -1)
+
+
+def _clamp(x: NormalForm, low: float, high: float) -> NormalForm:
+    bounds = (nf.constant(meant_by(bound)) for bound in (low, high))
+    return _minimum(_maximum(x, next(bounds)), next(bounds))
 
 
 def _add_scalar(x: NormalForm, constant: float) -> NormalForm:
@@ -94,15 +160,22 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "identity": _identity,
     "exp": nf.exponential,
     "silu": silu,
-    "gelu": _unknown("gelu"),
+    "gelu": _gelu,
+    "erf": _erf,
+    "positive": _positive,
+    "reciprocal": _reciprocal,
+    "rsqrt": _rsqrt,
+    "abs": _abs,
+    "where": _where,
     "sigmoid": _sigmoid,
     "softplus": _softplus,
     "tanh": _tanh,
-    "relu": _unknown("relu"),
+    "relu": _relu,
     "log": _log,
-    "clamp": _unknown("clamp"),
+    "clamp": _clamp,
     "pow": _power,
     "max": _maximum,
+    "min": _minimum,
     "square": square,
     "sqrt": root,
     "mul_scalar": _mul_scalar,

@@ -13,17 +13,31 @@ from fractions import Fraction
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.maps import block_coordinate_factors, mapped_axes
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    op_label,
+    resolved_layout_of,
+    row_major_strides,
+    shape_of,
+    strides_of,
+)
 from mugraph.passes.texpr.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.functions import apply_function, root, square
+from mugraph.runtime.equivalence.functions import (
+    apply_function,
+    candidates,
+    largest,
+    root,
+    square,
+)
 from mugraph.runtime.equivalence.indices import Variable, affine
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.interpreter.constants import meant_by
@@ -151,7 +165,7 @@ class ThreadblockExecution:
         return self.symbolic.map(lambda form: self.symbolic.sum(form, [self.iteration]), value)
 
     def forloop_accum(self, op: tb.ForloopAccumOp, operand: SymbolicTensor) -> SymbolicTensor:
-        """The sum, the sum or mean over the last dimension, or its root mean square."""
+        """The sum or maximum, the sum or mean over the last dimension, or its root mean square."""
         count = shape_of(op.input.type)[-1] * self.graph.forloop_range
         match op.kind.data:
             case tb.AccumulatorKind.NONE:
@@ -162,7 +176,8 @@ class ThreadblockExecution:
                 total = self._sum_last(op, self.accumulated(operand))
                 return self.symbolic.map(lambda form: nf.scale(form, Fraction(1, count)), total)
             case tb.AccumulatorKind.MAX:
-                raise NoProofError(f"{op_label(op)} is a maximum over iterations")
+                numbers = self.accumulated(self.symbolic.map(candidates, operand))
+                return self.symbolic.map(largest, numbers)
             case tb.AccumulatorKind.RMS:
                 squares = self.accumulated(self.symbolic.map(square, operand))
                 return self._root_mean(self._sum_last(op, squares), count)
@@ -194,31 +209,6 @@ class ThreadblockExecution:
         )
 
 
-def kernel_rms_norm(
-    symbolic: Symbolic,
-    op: kn.RmsNormOp,
-    operand: SymbolicTensor,
-    weight: SymbolicTensor | None = None,
-) -> SymbolicTensor:
-    """x / sqrt(mean of x² + epsilon), times a weight, over the last dimensions."""
-    shape = shape_of(op.input.type)
-    kept = len(shape) - len(op.normalized)
-    total = symbolic.map(square, operand)
-    for dim in range(kept, len(shape)):
-        summed = (*shape[:kept], *[1] * (dim + 1 - kept), *shape[dim + 1 :])
-        total = symbolic.reduction(summed, dim, tb.Groups(shape[dim], 1, 0), total)
-    epsilon = nf.constant(meant_by(op.epsilon_value))
-    norm = symbolic.map(
-        lambda form: root(nf.add(nf.scale(form, Fraction(1, op.group_size)), epsilon)),
-        total,
-    )
-    result = symbolic.elementwise(shape, ScalarFunction("div"), operand, norm)
-    if weight is None:
-        return result
-    factors = SymbolicTensor(((),) * kept + weight.digits, weight.body)
-    return symbolic.elementwise(shape, ScalarFunction("mul"), result, factors)
-
-
 def _identity_of(op: tb.CustomOp) -> str:
     """What a custom operator computes, as text: that of its function, whatever it is called."""
     try:
@@ -238,11 +228,18 @@ def _require_whole_tiles(op: tb.InputOp | tb.OutputOp) -> None:
 
 def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
     """The results of a function; raises ``NoProofError`` at an operator without a normal form."""
-    values: dict[SSAValue, SymbolicTensor] = {
-        argument: symbolic.input(number, shape_of(argument.type))
+    arguments = [
+        symbolic.input(number, shape_of(argument.type))
         for number, argument in enumerate(function.args)
-    }
-    for op in function.body.block.ops:
+    ]
+    return _results(function.body.block, arguments, symbolic)
+
+
+def _results(
+    block: Block, arguments: Sequence[SymbolicTensor], symbolic: Symbolic
+) -> list[SymbolicTensor]:
+    values: dict[SSAValue, SymbolicTensor] = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops:
         operands = [values[operand] for operand in op.operands]
         match op:
             case ReturnOp():
@@ -256,25 +253,36 @@ def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
                 depth = shape_of(op.lhs.type)[-1]
                 results = [symbolic.matmul(shape_of(op.result.type), depth, *operands)]
             case kn.ReductionOp():
-                shape = shape_of(op.result.type)
-                results = [symbolic.reduction(shape, op.reduced_dim, op.groups(), *operands)]
-            case kn.RmsNormOp():
-                results = [kernel_rms_norm(symbolic, op, *operands)]
+                shape, is_sum = shape_of(op.result.type), op.combination is Combiner.SUM
+                (summands,) = operands if is_sum else [symbolic.map(candidates, *operands)]
+                total = symbolic.reduction(shape, op.reduced_dim, op.groups(), summands)
+                results = [total if is_sum else symbolic.map(largest, total)]
+            case kn.CompositeOp():
+                results = _results(op.expanded(), operands, symbolic)
             case kn.CopyOp():
                 results = operands
             case kn.ViewOp():
-                dims = op.permuted_dims()
-                if dims is None:
-                    raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")
-                results = [symbolic.permuted(shape_of(op.result.type), dims, *operands)]
-            case kn.PartsOp():
+                results = [_seen(op, symbolic, *operands)]
+            case kn.SliceOp() | kn.PartsOp():
                 results = [
                     symbolic.part(shape_of(part.type), start, *operands)
                     for _, part, start in op.moves()
                 ]
             case _:
                 raise NoProofError(f"{op_label(op)} has no normal form")
-        if not isinstance(op, kn.CustomizedOp | kn.CopyOp | kn.ViewOp | kn.PartsOp):
+        if isinstance(op, kn.KernelOp) and not isinstance(op, kn.CompositeOp):
             results = [symbolic.rounded(op.results[0].type, op.operands, *results)]
         values |= zip(op.results, results, strict=True)
     raise NoProofError("the function has no func.return")
+
+
+def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> SymbolicTensor:
+    """The operand under other extents."""
+    shape, dims = shape_of(op.result.type), op.permuted_dims()
+    if dims is not None:
+        return symbolic.permuted(shape, dims, operand)
+    own = shape_of(op.input.type)
+    for value in (op.input, op.result):
+        if strides_of(resolved_layout_of(value)) != row_major_strides(shape_of(value.type)):
+            raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")
+    return symbolic.reshaped(shape, own, operand)

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import ScalarFunction
-from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.dialects.tensor_types import element_type_of, row_major_strides, shape_of
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.functions import apply_function
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
@@ -159,6 +159,17 @@ class Symbolic:
             if dim is not None:
                 read[dim] = place
         (form,) = self.read((operand, read))
+        return self.tensor(places, form)
+
+    def reshaped(
+        self, shape: Sequence[int], own: Sequence[int], operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        """The operand's elements, in row-major order, under other extents than its own."""
+        places = self.places(shape)
+        flat = ZERO
+        for place, stride in zip(places, row_major_strides(shape), strict=True):
+            flat += place.scaled(stride)
+        (form,) = self.read((operand, self.scope.take_apart(flat, own)))
         return self.tensor(places, form)
 
     def unknown(

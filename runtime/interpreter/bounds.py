@@ -13,7 +13,9 @@ a * b        |a| e_b + |b| e_a + e_a e_b
 a / b        (e_a + |a / b| e_b) / (|b| - e_b); unbounded where e_b >= |b|
 exp(a)       exp(a) (exp(e_a) - 1)
 log(a)       -log(1 - e_a / a); unbounded where e_a >= a
-gelu(a)      1.13 e_a
+erfc(a)      the farther of its two ends, for it falls
+a > 0        1 where |a| <= e_a, else 0
+a ? b : c    e_b or e_c; their larger one and |b - c| where 0 < |a| <= e_a or e_a > |a| = 0
 max(a, b)    max(e_a, e_b); clamp(a) e_a
 a ^ b        the farthest of its four corners; unbounded where e_a >= a
 sqrt(a)      e_a / (sqrt(a - e_a) + sqrt(a)); unbounded where e_a >= a
@@ -257,17 +259,38 @@ class BoundedArray(ComponentArray):
 
         return self._result(value, bound, EXP_UNITS)
 
-    def gelu(self) -> Self:
-        """x (1 + erf(x / sqrt(2))) / 2, which is nowhere steeper than 1.13.
+    def erfc(self) -> Self:
+        """1 less the error function, which falls: its bounds are at the ends."""
+        value = functions.erfc(self.value)
 
-        Rounding x / sqrt(2) moves it by at most a few units of 1, wherever that is.
-        """
-        value = functions.gelu(self.value)
-        return self._result(
-            value,
-            lambda i: 1.13 * self.components[i] + 4 * self.models[i - 1].unit,
-            EXP_UNITS,
-        )
+        def bound(i: int) -> Array:
+            low, high = (functions.erfc(self.value + sign * self.components[i]) for sign in (1, -1))
+            return np.maximum(high - value, value - low)
+
+        return self._result(value, bound, EXP_UNITS)
+
+    def positive(self) -> Self:
+        """1 where the number is more than 0, else 0: unsure where its error reaches 0."""
+        doubts = [
+            np.where((bound > 0) & (np.abs(self.value) <= bound), 1.0, 0.0)
+            for bound in self.components[1:]
+        ]
+        return self.of([functions.positive(self.value), *doubts])
+
+    def select(self, one: Self, other: Self) -> Self:
+        """The first of two others where the number is not 0, else the second; nothing rounds."""
+        holds = self.value != 0
+        parts = zip(self.components[1:], one.components[1:], other.components[1:], strict=True)
+        distance = np.abs(one.value - other.value)
+        bounds = [
+            np.where(
+                (bound > 0) & (np.abs(self.value) <= bound),
+                np.maximum(first, second) + distance,
+                np.where(holds, first, second),
+            )
+            for bound, first, second in parts
+        ]
+        return self.of([np.where(holds, one.value, other.value), *bounds])
 
     def clamp(self, low: float, high: float) -> Self:
         """The nearest number from ``low`` to ``high``: errors do not grow, and nothing rounds."""

@@ -78,8 +78,16 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
         """The natural logarithm."""
 
     @abstractmethod
-    def gelu(self) -> Self:
-        """x (1 + erf(x / sqrt(2))) / 2."""
+    def erfc(self) -> Self:
+        """1 less the error function."""
+
+    @abstractmethod
+    def positive(self) -> Self:
+        """1 where the number is more than 0, else 0."""
+
+    @abstractmethod
+    def select(self, one: Any, other: Any) -> Self:
+        """The first of two others where the number is not 0, else the second."""
 
     @abstractmethod
     def clamp(self, low: float, high: float) -> Self:

@@ -33,8 +33,8 @@ from mugraph.runtime.interpreter.components import ComponentArray
 COUNTS = 2.0**-40
 """What part of the other operand one must be to count in a sum, where nothing is quantized."""
 
-GELU_BEND = 6.0
-"""Beyond this gelu(x) is x, or 0, but for a relative 1e-9 of x."""
+ERFC_BEND = 4.25
+"""Beyond this erfc(x) is 0, or 2, but for 2e-9."""
 
 BITS = 62
 """How many sides one evaluation can tell apart."""
@@ -207,10 +207,24 @@ class CoverageArray(ComponentArray):
         """The natural logarithm."""
         return self._same(np.log(self.value))
 
-    def gelu(self) -> Self:
-        """x (1 + erf(x / sqrt(2))) / 2; where it bends is a threshold."""
-        result = self._same(functions.gelu(self.value))
-        return result._on_sides(self._sides_of(-GELU_BEND, GELU_BEND))
+    def erfc(self) -> Self:
+        """1 less the error function; where it bends is a threshold."""
+        result = self._same(_above_zero(functions.erfc(self.value), self.value == np.inf))
+        return result._on_sides(self._sides_of(-ERFC_BEND, ERFC_BEND))
+
+    def positive(self) -> Self:
+        """1 where the number is more than 0, else 0: each is a side, and shows the number."""
+        result = self._flow(functions.positive(self.value), (self, True))
+        return result._on_sides(
+            {"a number above 0": self.value > 0, "a number up to 0": self.value <= 0}
+        )
+
+    def select(self, one: Self, other: Self) -> Self:
+        """The first of two others where the number is not 0, else the second: each is a side."""
+        holds = self.value != 0
+        value = np.where(holds, one.value, other.value)
+        result = self._flow(value, (self, one.value != other.value), (one, holds), (other, ~holds))
+        return result._on_sides({"a condition that holds": holds, "one that does not": ~holds})
 
     def clamp(self, low: float, high: float) -> Self:
         """The nearest number from ``low`` to ``high``; below, between and above are sides."""

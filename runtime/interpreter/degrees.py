@@ -141,9 +141,17 @@ class DegreeArray(ComponentArray):
         """A variable of its own."""
         return self.sqrt()
 
-    def gelu(self) -> Self:
+    def erfc(self) -> Self:
         """A variable of its own."""
         return self.sqrt()
+
+    def positive(self) -> Self:
+        """A variable of its own."""
+        return self.sqrt()
+
+    def select(self, one: Self, other: Self) -> Self:
+        """The product of a variable of its own and a difference, and a sum."""
+        return other.add(self.sqrt().multiply(one.subtract(other)))
 
     def clamp(self, low: float, high: float) -> Self:
         """A variable of its own."""

@@ -248,9 +248,19 @@ class FieldArray(ComponentArray):
         """The unknown function of the argument."""
         return self._unknown("log")
 
-    def gelu(self) -> Self:
+    def erfc(self) -> Self:
         """The unknown function of the argument."""
-        return self._unknown("gelu")
+        return self._unknown("erfc")
+
+    def positive(self) -> Self:
+        """The unknown function of the argument."""
+        return self._unknown("positive")
+
+    def select(self, one: Self, other: Self) -> Self:
+        """The second other number, and an unknown function of this one times what the first is
+        above it."""
+        holds = self._unknown("not 0")
+        return other.add(holds.multiply(one.subtract(other)))
 
     def clamp(self, low: float, high: float) -> Self:
         """The unknown function of the argument, another one for other bounds."""

@@ -44,14 +44,27 @@ def tanh(x: Array) -> Array:
     return 1 - 2 / (1 + np.exp(2 * x)) if isinstance(x, ComponentArray) else np.tanh(x)
 
 
+_ERF: Callable[[Array], Any] = np.frompyfunc(math.erf, 1, 1)
 _ERFC: Callable[[Array], Any] = np.frompyfunc(math.erfc, 1, 1)
+
+
+def erf(x: Array) -> Array:
+    """The error function."""
+    if isinstance(x, ComponentArray):
+        return 1 - x.erfc()
+    return np.asarray(_ERF(x), np.float64).astype(np.result_type(x.dtype, np.float32))
+
+
+def erfc(x: Array) -> Array:
+    """1 - erf(x) in float64, which does not cancel."""
+    return x.erfc() if isinstance(x, ComponentArray) else np.asarray(_ERFC(x), np.float64)
 
 
 def gelu(x: Array) -> Array:
     """x (1 + erf(x / sqrt(2))) / 2, by the complement of erf, which does not cancel."""
     if isinstance(x, ComponentArray):
-        return x.gelu()
-    tail = np.asarray(_ERFC(x.astype(np.float64) * -math.sqrt(0.5)), np.float64)
+        return 0.5 * x * erfc(x * -math.sqrt(0.5))
+    tail = erfc(x.astype(np.float64) * -math.sqrt(0.5))
     # Whole numbers that a cast turns into floating-point ones stay whole until they are rounded.
     return 0.5 * x * tail.astype(np.result_type(x.dtype, np.float32))
 
@@ -69,6 +82,35 @@ def clamp(x: Array, low: float, high: float) -> Array:
     number = np.result_type(x.dtype, np.float32).type
     bounded = np.where(x < low, number(low), x)
     return np.where(bounded > high, number(high), bounded)
+
+
+def absolute(x: Array) -> Array:
+    """The magnitude."""
+    return np.maximum(x, -x) if isinstance(x, ComponentArray) else np.abs(x)
+
+
+def minimum(x: Array, y: Array) -> Array:
+    """The smaller of both."""
+    return -np.maximum(-x, -y) if isinstance(x, ComponentArray) else np.minimum(x, y)
+
+
+def rsqrt(x: Array) -> Array:
+    """1 / sqrt(x)."""
+    return 1.0 / np.sqrt(x)
+
+
+def positive(x: Array) -> Array:
+    """1 where x > 0, else 0."""
+    if isinstance(x, ComponentArray):
+        return x.positive()
+    return (x > 0).astype(np.result_type(x.dtype, np.float32))
+
+
+def where(condition: Array, x: Array, y: Array) -> Array:
+    """x where the condition is not 0, else y."""
+    if isinstance(condition, ComponentArray):
+        return condition.select(x, y)
+    return np.where(condition != 0, x, y)
 
 
 def mul_scalar(x: Array, constant: float) -> Array:
@@ -115,8 +157,12 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "softplus": softplus,
     "tanh": tanh,
     "relu": relu,
+    "abs": absolute,
     "square": np.square,
     "sqrt": np.sqrt,
+    "rsqrt": rsqrt,
+    "erf": erf,
+    "positive": positive,
     "log": np.log,
     "mul_scalar": mul_scalar,
     "add_scalar": add_scalar,
@@ -127,6 +173,8 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "div": np.divide,
     "pow": np.power,
     "max": np.maximum,
+    "min": minimum,
+    "where": where,
     "mul_add": mul_add,
     "scaled_exp": scaled_exp,
     "scaled_exp_difference": scaled_exp_difference,

@@ -11,9 +11,11 @@ from xdsl.interpreter import (
     impl,
     register_impls,
 )
-from xdsl.ir import SSAValue
+from xdsl.interpreters.func import FuncFunctions
+from xdsl.ir import Region, SSAValue
 
 from mugraph.dialects import kn
+from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.sched import LaunchOp
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.address_launches import AddressLauncher
@@ -22,6 +24,7 @@ from mugraph.runtime.interpreter.dispatch import implements
 from mugraph.runtime.interpreter.functions import (
     apply_function,
     matmul,
+    max_groups,
     part_of,
     rms_norm,
     sum_groups,
@@ -32,6 +35,7 @@ from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
 
 @register_impls
 @implements("run_elementwise", (*kn.ELEMENTWISE_OPERATORS, kn.CastOp))
+@implements("run_composite", [op for op in kn.COMPOSITE_OPERATORS if not op.HAS_KERNEL])
 class KernelFunctions(InterpreterFunctions):
     """One implementation an operator; values are tensors in device memory, of logical extents."""
 
@@ -65,10 +69,11 @@ class KernelFunctions(InterpreterFunctions):
     def run_reduction(
         self, interpreter: Interpreter, op: kn.ReductionOp, args: PythonValues
     ) -> PythonValues:
-        """Sums of runs of neighbours along a dimension."""
+        """Sums, or maxima, of runs of neighbours along a dimension."""
         (value,) = self._loaded(args)
         results = shape_of(op.result.type)[op.reduced_dim]
-        return self._stored(op, sum_groups(value, op.reduced_dim, op.groups(), results))
+        combine = sum_groups if op.combination is Combiner.SUM else max_groups
+        return self._stored(op, combine(value, op.reduced_dim, op.groups(), results))
 
     @impl(kn.RmsNormOp)
     def run_rms_norm(
@@ -79,6 +84,16 @@ class KernelFunctions(InterpreterFunctions):
         factors = weight[0] if weight else None
         result = rms_norm(value, len(op.normalized), factors, op.epsilon_value)
         return self._stored(op, result)
+
+    def run_composite(
+        self, interpreter: Interpreter, op: kn.CompositeOp, args: PythonValues
+    ) -> PythonValues:
+        """What it is made of, one after the other; who watches sees the operator itself."""
+        parts = Interpreter(interpreter.module)
+        parts.register_implementations(self)
+        parts.register_implementations(FuncFunctions())
+        (result,) = parts.run_ssacfg_region(Region(op.expanded()), args, op.name)
+        return (result,)
 
     def run_moves(
         self, interpreter: Interpreter, op: kn.MovesElements, args: PythonValues
@@ -98,6 +113,7 @@ class KernelFunctions(InterpreterFunctions):
         return tuple(values[result] for result in op.results)
 
     run_copy = impl(kn.CopyOp)(run_moves)
+    run_slice = impl(kn.SliceOp)(run_moves)
     run_concat = impl(kn.ConcatOp)(run_moves)
     run_split = impl(kn.SplitOp)(run_moves)
     run_chunk = impl(kn.ChunkOp)(run_moves)

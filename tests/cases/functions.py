@@ -24,9 +24,14 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
+def erf(x: Array) -> Array:
+    """The error function."""
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
 def gelu(x: Array) -> Array:
     """x Φ(x), Φ by the error function."""
-    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+    return x * 0.5 * (1 + erf(x / math.sqrt(2)))
 
 
 def relu(x: Array) -> Array:

@@ -215,6 +215,18 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             return softplus(x)
         case "tanh":
             return tanh(x)
+        case "abs":
+            return larger(x, product(x, Range(-1.0, -1.0)))
+        case "erf":
+            return Range(math.erf(x.low), math.erf(x.high), 1.13 * x.error + FUNCTION_ERROR)
+        case "rsqrt":
+            return quotient(Range(1.0, 1.0), square_root(x))
+        case "reciprocal":
+            return quotient(Range(1.0, 1.0), x)
+        case "positive":
+            return Range(0.0, 1.0, 1.0 if x.low - x.error <= 0.0 <= x.high + x.error else 0.0)
+        case "min":
+            return Range(min(x.low, y.low), min(x.high, y.high), max(x.error, y.error))
         case "relu":
             return clamp(x, 0.0, math.inf)
         case "clamp":

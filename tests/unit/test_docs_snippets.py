@@ -45,6 +45,21 @@ def test_the_page_on_python() -> None:
     assert np.isfinite(result).all()
 
 
+def test_the_program_on_the_page_on_python() -> None:
+    """With queries of zeros all keys weigh the same."""
+    names: dict[str, object] = {"mi": mi}
+    (code,) = [code for _, code in snippets("python.md", "python") if "mi.softmax" in code]
+    exec(compile(code, "python.md", "exec"), names)
+    graph = names["graph"]
+    assert isinstance(graph, mi.KernelGraph)
+    random = np.random.default_rng(0)
+    queries, turns = np.zeros((2, 6, 16), np.float16), np.ones((6, 16), np.float16)
+    keys, values = random.standard_normal((2, 2, 8, 16)).astype(np.float16)
+    result = mugraph.compile(graph, arch="cpu")(queries, keys, values, turns, turns)
+    mean = values.astype(float).mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(result.astype(float), np.repeat(mean, 6, 1), atol=2e-3)
+
+
 def test_the_walkthrough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = os.path.dirname(sys.executable)

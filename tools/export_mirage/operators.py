@@ -7,7 +7,7 @@ from functools import singledispatch
 from xdsl.ir import Operation
 
 from mugraph.dialects import kn, tb
-from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.elementwise_operators import FunctionOperator
 from mugraph.dialects.precision import HasPrecision
 from mugraph.dialects.tensor_types import shape_of
@@ -67,8 +67,7 @@ def _(op: kn.ElementwiseOp | tb.ElementwiseOp, generation: int) -> tuple[str, Re
     if isinstance(op, kn.ElementwiseOp) and op.FUNCTION in UNKNOWN_TO_MIRAGE:
         raise refuse(op, "Mirage has this operator in threadblock graphs only.")
     # Constants are fields that Mirage ignores.
-    description = (UNARY_FUNCTIONS | BINARY_FUNCTIONS)[op.FUNCTION]
-    names = [constant.name for constant in description.constants]
+    names = [constant.name for constant in FUNCTIONS[op.FUNCTION].constants]
     return _kind(op, op.FUNCTION), dict(zip(names, op.function.constants, strict=True))
 
 
@@ -126,6 +125,8 @@ def _(op: kn.CopyOp, generation: int) -> tuple[str, Record]:
 
 @fields_of.register
 def _(op: kn.ReductionOp, generation: int) -> tuple[str, Record]:
+    if op.combiner is not None:
+        raise refuse(op, "it takes maxima; its sums are all that Mirage's format has.")
     return _along(op, "reduction", op.reduced_dim), {}
 
 

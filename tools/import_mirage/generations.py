@@ -12,7 +12,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f16, f32, f64, i8, i32
 from xdsl.ir import Attribute
 
-from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.tb import AccumulatorKind, RescaledKind
 from mugraph.tools.import_mirage.document import MirageImportError, Node
 
@@ -62,7 +62,7 @@ MIRAGE_FUNCTIONS = frozenset(
     | {"add", "sub", "mul", "div", "pow"}
 )
 """Element-wise functions that Mirage has operators for."""
-OWN_FUNCTIONS = frozenset({*UNARY_FUNCTIONS, *BINARY_FUNCTIONS} - MIRAGE_FUNCTIONS)
+OWN_FUNCTIONS = frozenset(FUNCTIONS.keys() - MIRAGE_FUNCTIONS)
 """Element-wise functions of mugraph's that Mirage has no operator for."""
 
 LATEST = 3

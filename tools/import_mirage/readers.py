@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.precision import Precision
 from mugraph.tools.import_mirage.document import Node
 from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS
@@ -69,7 +69,7 @@ def read_constants(operator: Node) -> list[float]:
     kind = operator.field("op_type")
     function = kind.text().split("_", 1)[1].removesuffix("_op")
     constants: list[float] = []
-    for constant in (UNARY_FUNCTIONS | BINARY_FUNCTIONS)[function].constants:
+    for constant in FUNCTIONS[function].constants:
         found = operator.optional_field(constant.name)
         if found is None:
             raise kind.error(

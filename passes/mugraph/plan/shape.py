@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn import Phase, phases_of
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
@@ -67,9 +67,7 @@ def _makes_whole_rows(op: Operation) -> bool:
 
 def special_of(op: Operation) -> int:
     """The instructions of special function units that an operator takes for an element."""
-    if not isinstance(op, tb.UnaryOp | tb.BinaryOp):
-        return 0
-    return {**UNARY_FUNCTIONS, **BINARY_FUNCTIONS}[op.FUNCTION].special
+    return FUNCTIONS[op.FUNCTION].special if isinstance(op, tb.ElementwiseOp) else 0
 
 
 def matrices_of(op: Operation) -> Sequence[tuple[SSAValue, SSAValue]]:

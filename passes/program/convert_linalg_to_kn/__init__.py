@@ -83,10 +83,11 @@ class ConvertLinalgToKnPass(ModulePass):
     """Turns named ``linalg`` operators, generics and ``tensor`` operators into ``kn``.
 
     Converted are, on static shapes and floating-point elements, all structured operators, named or
-    generic: products of matrices and vectors (any order of dimensions, batches), sums over
-    dimensions, and element-wise results, whose scalar expressions are brought into a normal form in
-    which relu, gelu, silu, sigmoid and clamp are recognised, also where a front end spreads them
-    over several operators.  What only repeats or exactly casts elements is seen through.
+    generic: products of matrices and vectors (any order of dimensions, batches), sums and
+    maxima over dimensions, and element-wise results, whose scalar expressions are brought into a
+    normal form in which relu, gelu, silu, sigmoid and clamp are recognised, also where a front end
+    spreads them over several operators.  What only repeats or exactly casts elements is seen
+    through.
     Transposes, ``tensor.expand_shape`` and ``collapse_shape`` become ``kn.view``, which fixes the
     layout of what they look at to row-major; ``tensor.concat`` and ``tensor.extract_slice`` are
     converted as well.

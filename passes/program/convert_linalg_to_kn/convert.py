@@ -19,6 +19,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from mugraph.dialects import kn
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.precision import Precision
+from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
 from mugraph.passes.program.convert_linalg_to_kn.bodies import (
@@ -204,7 +205,7 @@ def _elementwise(
 
 
 def _reduction(loops: Loops, body: Body, tensors: Tensors) -> SSAValue:
-    """What is added to an output over the reduction dimensions: a product of matrices, or a sum."""
+    """What an output is made of over the reduction dimensions: a product, a sum, or a maximum."""
     if len(loops.results) > 1:
         raise UnconvertibleError(
             f"it reduces to {len(loops.results)} results at once, such as a maximum and its place; "
@@ -213,32 +214,34 @@ def _reduction(loops: Loops, body: Body, tensors: Tensors) -> SSAValue:
     old = Argument(len(loops.inputs))
     match body.results[0]:
         case Call(function="add", operands=operands) if operands.count(old) == 1:
+            function, combiner, start_of_all = "add", Combiner.SUM, 0.0
             term = call("add", Constant(0.0), *(part for part in operands if part != old))
-        case Call(function="maximum", operands=operands) if old in operands:
-            raise UnconvertibleError(
-                "it takes the largest element along a dimension, and kn has sums along dimensions "
-                "only; write 'tb.reduction_max' in a 'kn.customized'"
-            )
+        case Call(function="maximum", operands=(one, other)) if (one == old) != (other == old):
+            function, combiner, start_of_all = "maximum", Combiner.MAX, -math.inf
+            term = other if one == old else one
         case _:
             raise UnconvertibleError(
-                "its body adds nothing to its output; sums along dimensions are all that kn has"
+                "its body adds nothing to its output; sums and maxima along dimensions are all "
+                "that kn has"
             )
     if old.index in arguments_of(term):
         raise UnconvertibleError("its body computes with the sum so far; write that behind the sum")
-    total = _product(loops, term, tensors)
+    total = _product(loops, term, tensors) if combiner is Combiner.SUM else None
     if total is None:
-        total = _sum(loops, term, body, tensors)
+        total = _combined(loops, term, combiner, body, tensors)
     (start,), (result,) = loops.outputs, loops.results
     number = constant_of(start)
-    if number == 0.0:
+    if number == start_of_all:
         return total
     first = Constant(number) if number is not None else tensors.expression_of(require_tensor(start))
-    whole = call("add", tensors.expression_of(total), first)
+    whole = call(function, tensors.expression_of(total), first)
     return tensors.materialize(whole, result, [element_type_of(total.type)])
 
 
-def _sum(loops: Loops, term: Expression, body: Body, tensors: Tensors) -> SSAValue:
-    """One kn.reduction a dimension of the terms of a sum."""
+def _combined(
+    loops: Loops, term: Expression, combiner: Combiner, body: Body, tensors: Tensors
+) -> SSAValue:
+    """One kn.reduction a dimension of the terms of a sum, or of what one is the largest of."""
     (result,) = loops.results
     extents = loops.extents()
     expression, types, operands = loops.composed(term, range(len(extents)), tensors)
@@ -248,7 +251,8 @@ def _sum(loops: Loops, term: Expression, body: Body, tensors: Tensors) -> SSAVal
             f"it sums {dims(shape)} terms, more than an operand has elements, and is no product of "
             "two matrices; write such products, and sums of one operand"
         )
-    repeats = math.prod(extents[dim] // shape[dim] for dim in loops.reduced)
+    is_sum = combiner is Combiner.SUM
+    repeats = math.prod(extents[dim] // shape[dim] for dim in loops.reduced) if is_sum else 1
     computed = [] if body.element_type is None else [body.element_type]
     emitter = Emitter(tensors, widest([*types, *computed, element_type_of(result.type)]))
     value = emitter.emit(call("mul", Constant(float(repeats)), expression))
@@ -256,7 +260,7 @@ def _sum(loops: Loops, term: Expression, body: Body, tensors: Tensors) -> SSAVal
         own = list(shape_of(value.type))
         own[dim] = 1
         type_ = element_type_of(result.type) if dim == loops.reduced[-1] else f32
-        value = tensors.add(kn.ReductionOp(value, dim, TensorType(type_, own)))
+        value = tensors.add(kn.ReductionOp(value, dim, TensorType(type_, own), combiner))
     return arranged(value, loops.maps[-1], tensors)
 
 
@@ -354,17 +358,8 @@ def _(op: tensor.ExtractSliceOp, tensors: Tensors) -> Sequence[SSAValue]:
         raise UnconvertibleError("it takes steps; kn takes neighbouring elements")
     require_tensor(op.result)
     value = require_tensor(op.source)
-    for dim, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
-        shape = shape_of(value.type)
-        if size == shape[dim]:
-            continue
-        extents = [offset, size, shape[dim] - offset - size]
-        types = [
-            TensorType(element_type_of(value.type), (*shape[:dim], extent, *shape[dim + 1 :]))
-            for extent in extents
-            if extent > 0
-        ]
-        parts = kn.SplitOp(value, dim, types)
-        tensors.add(parts)
-        value = parts.results[1 if offset > 0 else 0]
+    if tuple(sizes) != shape_of(value.type):
+        value = tensors.add(
+            kn.SliceOp(value, offsets, TensorType(element_type_of(value.type), sizes))
+        )
     return [reshaped(value, shape_of(op.result.type), tensors)]

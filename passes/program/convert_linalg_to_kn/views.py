@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
-from xdsl.dialects.builtin import NoneAttr, TensorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.kn.reshape import lay_out_row_major, strides_of_reshaped
 from mugraph.dialects.tensor_types import (
     element_type_of,
     resolved_layout_of,
-    row_major_strides,
     shape_of,
     strides_of,
     value_label,
@@ -26,13 +24,7 @@ from mugraph.passes.program.convert_linalg_to_kn.emit import Tensors
 
 def with_row_major_layout(value: SSAValue, tensors: Tensors) -> SSAValue:
     """The value with its layout in its type: row-major, unless it has one already."""
-    type_ = cast(TensorType[Attribute], value.type)
-    if not isinstance(type_.encoding, NoneAttr):
-        return value
-    shape = shape_of(type_)
-    layout = LayoutAttr(Layout(shape, row_major_strides(shape)))
-    laid_out = TensorType(type_.element_type, shape, layout)
-    new = Rewriter.replace_value_with_new_type(value, laid_out)
+    new = lay_out_row_major(value)
     tensors.rename(value, new)
     return new
 
@@ -83,22 +75,3 @@ def reshaped(value: SSAValue, shape: Sequence[int], tensors: Tensors) -> SSAValu
         value = tensors.add(kn.CopyOp(value, TensorType(element_type_of(value.type), own)))
         return reshaped(value, shape, tensors)
     return strided_view(value, shape, strides, tensors)
-
-
-def strides_of_reshaped(
-    own: Sequence[int], strides: Sequence[int], shape: Sequence[int]
-) -> list[int] | None:
-    """The strides of the same memory under other extents; ``None`` where no strides say it."""
-    pairs = [pair for pair in zip(own, strides, strict=True) if pair[0] > 1]
-    found: list[int] = []
-    extent, stride = 1, 1
-    for wanted in reversed(shape):
-        if wanted > 1 and extent == 1:
-            extent, stride = pairs.pop()
-        while extent % wanted and pairs and pairs[-1][1] == extent * stride:
-            extent *= pairs.pop()[0]
-        if extent % wanted:
-            return None
-        found.append(stride)
-        extent, stride = extent // wanted, stride * wanted
-    return found[::-1]

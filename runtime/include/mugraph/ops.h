@@ -2,9 +2,10 @@
 //
 // Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt, Reciprocal and MulScalar are one
 // IEEE operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log, Tanh and Pow are CUDA's
-// expf, logf, tanhf and powf, at most 2, 1, 2 and 4 ulp off over the whole range; Silu and Sigmoid divide by 1 + Exp with
+// expf, logf, tanhf and powf, at most 2, 1, 2 and 4 ulp off over the whole range; Rsqrt and Erf are rsqrtf and erff, at
+// most 2 ulp off; Silu and Sigmoid divide by 1 + Exp with
 // 2 ulp more; Softplus takes log1pf of Exp, with 2 ulp more; Gelu takes erfcf, which keeps its tail exact where 1 + erf would cancel. Silu and Gelu of -infinity are
-// NaN, as their formulas give. Relu, Clamp and Max compare, so that a NaN stays a NaN and -0 stays -0 inside the bounds;
+// NaN, as their formulas give. Relu, Clamp, Max and Min compare, so that a NaN stays a NaN and -0 stays -0 inside the bounds;
 // the sign of a Max of two zeros is that of either. A product that is added to something may be fused with the sum by
 // the compiler, which leaves out its own rounding.
 #pragma once
@@ -97,6 +98,28 @@ struct Sqrt {
   static __device__ __forceinline__ float apply(float x) { return sqrtf(x); }
 };
 
+struct Rsqrt {
+  static __device__ __forceinline__ float apply(float x) {
+#if defined(__CUDA_ARCH__)
+    return rsqrtf(x);
+#else
+    return 1.0f / sqrtf(x);
+#endif
+  }
+};
+
+struct Abs {
+  static __device__ __forceinline__ float apply(float x) { return fabsf(x); }
+};
+
+struct Erf {
+  static __device__ __forceinline__ float apply(float x) { return erff(x); }
+};
+
+struct Positive {
+  static __device__ __forceinline__ float apply(float x) { return x > 0.0f ? 1.0f : 0.0f; }
+};
+
 struct Reciprocal {
   static __device__ __forceinline__ float apply(float x) { return 1.0f / x; }
 };
@@ -156,6 +179,16 @@ struct Max {
 #else
     return x > y || x != x ? x : y;
 #endif
+  }
+};
+
+struct Min {
+  static __device__ __forceinline__ float apply(float x, float y) { return -Max::apply(-x, -y); }
+};
+
+struct Where {
+  static __device__ __forceinline__ float apply(float condition, float x, float y) {
+    return condition != 0.0f ? x : y;
   }
 };
 

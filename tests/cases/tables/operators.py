@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cases.case import Array, Case, Range
-from cases.functions import gelu, relu, rms, sigmoid, silu, sum_contiguous, sum_strided
+from cases.functions import erf, gelu, relu, rms, sigmoid, silu, sum_contiguous, sum_strided
 from cases.graph import Graph, Threadblock, Tile, replaced
 
 TYPES = ("f16", "f32", "bf16", "f8E4M3FN", "f8E5M2")
@@ -59,7 +59,12 @@ UNARY: dict[str, Unary] = {
     "tanh": Unary(np.tanh),
     "relu": Unary(relu),
     "square": Unary(np.square),
+    "abs": Unary(np.abs),
     "sqrt": Unary(np.sqrt, Range(0.25, 9)),
+    "rsqrt": Unary(lambda x: x**-0.5, Range(0.25, 9)),
+    "reciprocal": Unary(lambda x: 1 / x, Range(0.25, 9)),
+    "erf": Unary(erf),
+    "positive": Unary(lambda x: (x > 0) * 1.0),
     "log": Unary(np.log, Range(0.25, 9)),
     "add_scalar": Unary(lambda x: x + 0.375, more="by 0.375"),
     "mul_scalar": Unary(lambda x: x * -0.375, more="by -0.375"),
@@ -73,7 +78,34 @@ BINARY: dict[str, tuple[Callable[[Array, Array], Array], Range, Range]] = {
     "div": (np.divide, Range(-2, 2), Range(0.5, 2)),
     "pow": (np.power, Range(0.25, 2), Range(-2, 2)),
     "max": (np.maximum, Range(-2, 2), Range(-2, 2)),
+    "min": (np.minimum, Range(-2, 2), Range(-2, 2)),
 }
+
+
+def variance(x: Array) -> Array:
+    """The mean of what is left without the mean, squared, of each row."""
+    return np.mean(centred(x) ** 2, axis=-1, keepdims=True)
+
+
+def centred(x: Array) -> Array:
+    """Rows without their mean."""
+    return x - x.mean(axis=-1, keepdims=True)
+
+
+WHOLE: tuple[tuple[str, str, tuple[int, ...], Callable[[Array], Array]], ...] = (
+    ("reduction", "combine max dim 1", (7, 1, 32), lambda x: x.max(axis=1, keepdims=True)),
+    ("mean", "dim 2", (7, 3, 1), lambda x: x.mean(axis=2, keepdims=True)),
+    ("variance", "dim 2", (7, 3, 1), variance),
+    ("log_sum_exp", "dim 0", (1, 3, 32), lambda x: np.log(np.exp(x).sum(axis=0, keepdims=True))),
+    ("softmax", "dim 2", (7, 3, 32), lambda x: np.exp(x) / np.exp(x).sum(axis=2, keepdims=True)),
+    ("reshape", "", (21, 2, 16), lambda x: x.reshape(21, 2, 16)),
+    ("transpose", "dims [2, 0, 1]", (32, 7, 3), lambda x: x.transpose(2, 0, 1)),
+    ("slice", "from [2, 0, 7]", (5, 3, 20), lambda x: x[2:, :, 7:27]),
+)
+"""Operators on a tensor of 7x3x32: what follows the operand, the result's extents, and numpy.
+
+Means multiply by 1/32, which is an fp32 number.
+"""
 
 
 def over_loop(x: Array) -> Array:
@@ -227,6 +259,40 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
             *((Range(),), lambda x, d=dim, s=size: sum_contiguous(x, d, s)),
             sanitize=dim == 1,
         )
+    for name, more, shape, function in WHOLE:
+        graph = Graph()
+        x = graph.input(7, 3, 32, element=element)
+        yield Case(
+            *("kn_operators", f"{name}-{element}", graph.text(graph.op(name, [x], shape, more))),
+            *((Range(0.25, 2),), function),
+            sanitize=name == "softmax",
+        )
+    graph = Graph()
+    x, w = graph.input(7, 3, 32, element=element), graph.input(32, element=element)
+    more = f"affine {w.name}, {w.name} over [32] epsilon 0.125"
+    yield Case(
+        "kn_operators",
+        f"layer_norm-{element}",
+        graph.text(graph.functional("layer_norm", [x, w, w], x.shape, more)),
+        *((Range(0.25, 2),) * 2, lambda x, w: centred(x) / np.sqrt(variance(x) + 0.125) * w + w),
+    )
+    graph = Graph()
+    c, x, y = (graph.input(7, extent, element=element) for extent in (1, 45, 45))
+    chosen = graph.op("where", [graph.unary("positive", c), x, y], (7, 45))
+    yield Case(
+        *("kn_operators", f"where-{element}", graph.text(chosen)),
+        *((Range(),) * 3, lambda c, x, y: np.where(c > 0, x, y)),
+    )
+    yield Case(
+        *("tb_operators", f"where-{element}"),
+        in_loop(
+            element,
+            lambda body, x, c, y: body.op("where", [body.unary("positive", c), x, y], x.shape),
+            *((24, 1), SHAPE),
+        ),
+        *((Range(),) * 3, lambda x, c, y: over_loop(np.where(c > 0, x, y)).sum(axis=0)),
+        sanitize=element in SANITIZED,
+    )
     for name, over, weight, epsilon in (
         ("plain", (45,), False, 0.0),
         ("epsilon", (45,), False, 0.25),

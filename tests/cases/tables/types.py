@@ -182,13 +182,18 @@ def moves(element: str) -> Iterator[Case]:
     parts = graph.op_of_many("split", [joined], [(5, 4), (5, 7)], "dim 1")
     halves = graph.op_of_many("chunk", [y], [(5, 4), (5, 4)], "dim 1")
     copied = graph.unary("copy", x, strides=(1, 6))
+    turned = graph.op("reshape", [graph.op("transpose", [y], (8, 5), "dims [1, 0]")], (4, 10))
+    part = graph.op("slice", [y], (3, 4), "from [2, 1]")
 
     def reference(x: Array, y: Array) -> list[Array]:
         whole = np.concatenate([x, y], axis=1)
-        return [whole[:, :4], whole[:, 4:], y[:, :4], y[:, 4:], x]
+        return [
+            *(whole[:, :4], whole[:, 4:], y[:, :4], y[:, 4:], x),
+            *(y.T.reshape(4, 10), y[2:, 1:5]),
+        ]
 
     yield Case(
-        *("types", f"moves-{element}", graph.text(*parts, *halves, copied)),
+        *("types", f"moves-{element}", graph.text(*parts, *halves, copied, turned, part)),
         *((WHOLE[element], WHOLE[element]), reference),
     )
 

@@ -24,3 +24,11 @@ func.func @f(%x: tensor<10x8x3xf16>, %w: tensor<8x3xf16>) -> (tensor<10x2x3xf16>
   %c = kn.concat %b, %a dim 1 : (tensor<10x3x3xf16>, tensor<10x5x3xf16>) -> tensor<10x8x3xf16>
   func.return %r, %c : tensor<10x2x3xf16>, tensor<10x8x3xf16>
 }
+
+// -----
+
+// CHECK: kn::Reduce<ops::Max, uint32_t, 8, 3, Target, Source>::run(mugraph::overlapping(stream), m, x);
+func.func @largest(%x: tensor<10x8x3xf16>) -> tensor<10x1x3xf32> {
+  %m = kn.reduction %x combine max dim 1 : tensor<10x8x3xf16> -> tensor<10x1x3xf32>
+  func.return %m : tensor<10x1x3xf32>
+}

@@ -73,7 +73,7 @@ func.func @silu(%x: tensor<4x8xf16>, %b: tensor<8xf16>) -> tensor<4x8xf16> {
 // CHECK: kn.view %[[S]] : {{.*}} -> tensor<4xf16, #cute.layout<(4):(1)>>
 // CHECK: kn.view %x : {{.*}} -> tensor<2x2x8xf16, #cute.layout<(2,2,8):(16,8,1)>>
 // CHECK: kn.concat %x, %x dim 0
-// CHECK: kn.split %{{.*}} dim 0 {{.*}} -> (tensor<1x8xf16>, tensor<4x8xf16>, tensor<3x8xf16>)
+// CHECK: kn.slice %{{.*}} from [1, 0] : {{.*}} -> tensor<4x8xf16>
 func.func @moves(%x: tensor<4x8xf16>) -> (tensor<4xf16>, tensor<2x2x8xf16>, tensor<4x8xf16>) {
   %zeros = arith.constant dense<0.0> : tensor<4xf16>
   %s = linalg.reduce ins(%x:tensor<4x8xf16>) outs(%zeros:tensor<4xf16>) dimensions = [1]
@@ -85,6 +85,30 @@ func.func @moves(%x: tensor<4x8xf16>) -> (tensor<4xf16>, tensor<2x2x8xf16>, tens
   %c = tensor.concat dim(0) %x, %x : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<8x8xf16>
   %p = tensor.extract_slice %c[1, 0] [4, 8] [1, 1] : tensor<8x8xf16> to tensor<4x8xf16>
   func.return %s, %r, %p : tensor<4xf16>, tensor<2x2x8xf16>, tensor<4x8xf16>
+}
+
+// The largest element of each row, and the larger of that and a number.
+// CHECK-LABEL: func.func @maxima
+// CHECK: %[[M:.*]] = kn.reduction %x combine max dim 1 : tensor<4x8xf16> -> tensor<4x1xf16
+// CHECK-NEXT: kn.view %[[M]]
+// CHECK-NEXT: kn.reduction %x combine max dim 0
+// CHECK: kn.relu
+func.func @maxima(%x: tensor<4x8xf16>) -> (tensor<4xf16>, tensor<8xf16>) {
+  %low = arith.constant 0xFC00 : f16
+  %e = tensor.empty() : tensor<4xf16>
+  %lows = linalg.fill ins(%low : f16) outs(%e : tensor<4xf16>) -> tensor<4xf16>
+  %m = linalg.reduce ins(%x:tensor<4x8xf16>) outs(%lows:tensor<4xf16>) dimensions = [1]
+  (%in : f16, %init : f16) {
+    %t = arith.maximumf %in, %init : f16
+    linalg.yield %t : f16
+  }
+  %zeros = arith.constant dense<0.0> : tensor<8xf16>
+  %n = linalg.reduce ins(%x:tensor<4x8xf16>) outs(%zeros:tensor<8xf16>) dimensions = [0]
+  (%in : f16, %init : f16) {
+    %t = arith.maximumf %in, %init : f16
+    linalg.yield %t : f16
+  }
+  func.return %m, %n : tensor<4xf16>, tensor<8xf16>
 }
 
 // What has no counterpart stays, and what is not ours is not touched.

@@ -13,7 +13,7 @@ func.func @f(%x: tensor<64x32xf16>) -> tensor<64x1xf16> {
 // The operand is given: nothing else is left to choose.
 // CHECK:      layouts of @given, cost model mirage: 4000, optimal
 // CHECK-NEXT:   %x (64x32): (64,32):(32,1), given
-// CHECK-NEXT:     4000  'kn.reduction' %s sums over the innermost dimension of its operand
+// CHECK-NEXT:     4000  'kn.reduction' %s reduces the innermost dimension of its operand
 func.func @given(%x: tensor<64x32xf16>) -> tensor<64x1xf16> {
   %s = kn.reduction %x dim 1 : tensor<64x32xf16> -> tensor<64x1xf16>
   func.return %s : tensor<64x1xf16>

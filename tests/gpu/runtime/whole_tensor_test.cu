@@ -1,4 +1,4 @@
-// Self-test of the kernels on whole tensors that sum or move elements: kn::ReduceSum, kn::RmsNorm, kn::Copy.
+// Self-test of the kernels on whole tensors that sum or move elements: kn::Reduce, kn::RmsNorm, kn::Copy.
 //
 // Every case runs on aligned pointers, and again where every tensor starts one element later: both must be the same
 // bits, since the order of sums does not depend on alignment.
@@ -59,27 +59,29 @@ void check_kernel(char const* name, Launch const& launch, Expected const& expect
 }
 
 // Outputs of DLayout; SLayout says where each one's kCount elements, kStep apart, start.
-template <class D, class S, class Index, long long kCount, long long kStep, class DLayout, class SLayout>
-void check_sum(char const* name) {
-  // The whole source: every element of every sum.
+template <class Combine, class D, class S, class Index, long long kCount, long long kStep, class DLayout, class SLayout>
+void check_reduction(char const* name) {
+  // The whole source: every element of every output.
   using Whole = cute::Layout<Shape<Int<kCount>, decltype(SLayout{}.shape())>,
                              Stride<Int<kStep>, decltype(SLayout{}.stride())>>;
-  const auto sum = [](auto const& a, int output, bool absolute) {
-    double total = 0.0;
+  constexpr bool kIsSum = std::is_same<Combine, mugraph::ops::Add>::value;
+  const auto combined = [](auto const& a, int output, bool absolute) {
+    double total = kIsSum ? 0.0 : -std::numeric_limits<double>::infinity();
     for (int k = 0; k < kCount; ++k) {
-      const double value = a.at(output * static_cast<int>(kCount) + k);
-      total += absolute ? std::fabs(value) : value;
+      const double element = a.at(output * static_cast<int>(kCount) + k);
+      const double value = absolute ? std::fabs(element) : element;
+      total = kIsSum ? total + value : std::fmax(total, value);
     }
     return total;
   };
   check_kernel<D, DLayout, S, Whole, float, cute::Layout<Shape<Int<1>>, Stride<Int<1>>>>(
       name,
       [](D* dst, S const* src, float const*) {
-        kn::ReduceSum<Index, kCount, kStep, DLayout, SLayout>::run(cudaStream_t{}, dst, src);
+        kn::Reduce<Combine, Index, kCount, kStep, DLayout, SLayout>::run(cudaStream_t{}, dst, src);
       },
-      [&](auto const& a, auto const&, int i) { return sum(a, i, false); },
+      [&](auto const& a, auto const&, int i) { return combined(a, i, false); },
       [&](auto const& a, auto const&, int i) {
-        return rounding<D>(sum(a, i, false)) * 1.01 + kCount * rounding<float>(sum(a, i, true));
+        return rounding<D>(combined(a, i, false)) * 1.01 + kIsSum * kCount * rounding<float>(combined(a, i, true));
       });
 }
 
@@ -115,7 +117,8 @@ void check_copy(char const* name) {
       [](auto const& a, auto const&, int i) { return a.at(i); }, [](auto const&, auto const&, int) { return 0.0; });
 }
 
-#define SUM(...) check_sum<__VA_ARGS__>("sum " #__VA_ARGS__)
+#define SUM(...) check_reduction<mugraph::ops::Add, __VA_ARGS__>("sum " #__VA_ARGS__)
+#define MAX(...) check_reduction<mugraph::ops::Max, __VA_ARGS__>("max " #__VA_ARGS__)
 #define NORM(...) check_norm<__VA_ARGS__>("norm " #__VA_ARGS__)
 #define COPY(...) check_copy<__VA_ARGS__>("copy " #__VA_ARGS__)
 
@@ -136,6 +139,11 @@ int main() {
       Of<Shape<Int<6>, Int<9>>, Stride<Int<8>, Int<48>>>);
   // Everything.
   SUM(float, float, I32, 10000, 1, Of<Shape<Int<1>>, Stride<Int<0>>>, Of<Shape<Int<1>>, Stride<Int<0>>>);
+  // The largest element of rows, of odd rows, of columns, and of everything.
+  MAX(half_t, half_t, I32, 4096, 1, Of<Shape<Int<3>>, Stride<Int<1>>>, Of<Shape<Int<3>>, Stride<Int<4096>>>);
+  MAX(float, half_t, I32, 37, 1, Of<Shape<Int<11>>, Stride<Int<1>>>, Of<Shape<Int<11>>, Stride<Int<37>>>);
+  MAX(half_t, half_t, I32, 300, 64, Of<Shape<Int<64>>, Stride<Int<1>>>, Of<Shape<Int<64>>, Stride<Int<1>>>);
+  MAX(float, float, I32, 10000, 1, Of<Shape<Int<1>>, Stride<Int<0>>>, Of<Shape<Int<1>>, Stride<Int<0>>>);
   // Columns: neighbouring threads have neighbouring outputs, vectors and none; few outputs and many.
   SUM(half_t, half_t, I32, 300, 64, Of<Shape<Int<64>>, Stride<Int<1>>>, Of<Shape<Int<64>>, Stride<Int<1>>>);
   SUM(float, half_t, I64, 33, 24, Of<Shape<Int<24>>, Stride<Int<1>>>, Of<Shape<Int<24>>, Stride<Int<1>>>);

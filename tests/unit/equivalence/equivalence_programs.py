@@ -139,7 +139,7 @@ def elementwise(*steps: str, inputs: int = 2, shape: Sequence[int] = (4, 6)) -> 
         name, operator, *operands = step.split()
         constant = f" by {operands.pop()}" if operator == "mul_scalar" else ""
         values = ", ".join(f"%{operand}" for operand in operands)
-        types = f"({type_}, {type_})" if len(operands) == 2 else type_
+        types = f"({', '.join([type_] * len(operands))})" if len(operands) > 1 else type_
         lines.append(f"%{name} = kn.{operator} {values}{constant} : {types} -> {type_}")
     body = "\n  ".join(lines)
     return f"func.func @f({arguments}) -> {type_} {{\n  {body}\n  func.return %{name} : {type_}\n}}"

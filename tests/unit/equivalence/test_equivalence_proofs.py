@@ -84,6 +84,18 @@ def test_one_part_makes_both_meanings_equal() -> None:
         ),
         (elementwise("s sigmoid a", "x mul a s"), elementwise("x silu a")),
         (elementwise("s add a b", "x gelu s"), elementwise("s add b a", "x gelu s")),
+        (elementwise("x rsqrt a"), elementwise("q sqrt a", "x reciprocal q")),
+        (elementwise("x abs a"), elementwise("n mul_scalar a -1.0", "x max n a")),
+        (elementwise("m min a b", "x min m a"), elementwise("x min b a")),
+        (elementwise("x where a b b"), elementwise("x mul_scalar b 1.0")),
+        (
+            elementwise("p where a a b", "q where a b a", "x add p q"),
+            elementwise("x add a b"),
+        ),
+        (
+            elementwise("c positive a", "x where c b c"),
+            elementwise("c positive a", "d sub b c", "m mul c d", "x add m c"),
+        ),
         (elementwise("s mul a b", "x pow s a"), elementwise("s mul b a", "x pow s a")),
         # An fp32 constant means the simplest fraction that rounds to it.
         (

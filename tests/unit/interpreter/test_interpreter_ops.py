@@ -8,11 +8,10 @@ import pytest
 from interpreter_programs import Array, integers, normal, on_tiles, parse, tensor, tile
 
 from mugraph.dialects.elementwise import (
-    BINARY_FUNCTIONS,
+    FUNCTIONS,
     SCHEDULED_BINARY_FUNCTIONS,
+    SCHEDULED_TERNARY_FUNCTIONS,
     SCHEDULED_UNARY_FUNCTIONS,
-    TERNARY_FUNCTIONS,
-    UNARY_FUNCTIONS,
 )
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.functions import SCALAR_FUNCTIONS
@@ -28,8 +27,13 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "softplus": lambda x: np.logaddexp(x.dtype.type(0), x),
     "tanh": lambda x: np.tanh(x),
     "relu": lambda x: np.maximum(x, 0),
+    "abs": lambda x: np.abs(x),
     "square": lambda x: x * x,
     "sqrt": lambda x: np.sqrt(x),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+    "erf": lambda x: erf(x),
+    "positive": lambda x: np.where(x > 0, x.dtype.type(1), x.dtype.type(0)),
     "log": lambda x: np.log(x),
     "mul_scalar": lambda x: x * SCALE,
     "add_scalar": lambda x: x + SCALE,
@@ -42,6 +46,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "div": lambda x, y: x / y,
     "pow": lambda x, y: np.power(x, y),
     "max": lambda x, y: np.maximum(x, y),
+    "min": lambda x, y: np.minimum(x, y),
 }
 COMPUTE = {"storage": np.float32, "float64": np.float64}
 STORE = {"storage": np.float16, "float64": np.float64}
@@ -70,7 +75,7 @@ def with_constant(name: str, operand: str) -> str:
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, level: str, precision: str) -> None:
     shape = (4, 24)
-    x = np.abs(normal(shape)) if name in ("sqrt", "log") else normal(shape)
+    x = np.abs(normal(shape)) if name in ("sqrt", "rsqrt", "log") else normal(shape)
     operands = with_constant(name, "%t0" if level == "tb" else "%x")
     if level == "tb":
         body = f"%v = tb.{name} {operands} : {tile(shape)} -> {tile(shape)}\n"
@@ -114,10 +119,23 @@ def test_binary_broadcasts(name: str, level: str, precision: str) -> None:
 
 
 def test_every_scalar_function_is_computed_and_tested() -> None:
-    functions = {*UNARY_FUNCTIONS, *BINARY_FUNCTIONS}
-    scheduled = {*SCHEDULED_UNARY_FUNCTIONS, *SCHEDULED_BINARY_FUNCTIONS, *TERNARY_FUNCTIONS}
-    assert set(SCALAR_FUNCTIONS) == {*functions, *scheduled}
-    assert {*UNARY, *BINARY, "identity"} == functions
+    scheduled = {
+        *SCHEDULED_UNARY_FUNCTIONS,
+        *SCHEDULED_BINARY_FUNCTIONS,
+        *SCHEDULED_TERNARY_FUNCTIONS,
+    }
+    assert set(SCALAR_FUNCTIONS) == {*FUNCTIONS, *scheduled}
+    assert {*UNARY, *BINARY, "where", "identity"} == {*FUNCTIONS}
+
+
+@pytest.mark.parametrize("precision", ["storage", "float64"])
+def test_where(precision: str) -> None:
+    shape, row = (4, 8), (1, 8)
+    types = f"({tile(shape)}, {tile(row)}, {tile(shape)}) -> {tile(shape)}"
+    body = f"%v = tb.where %t0, %t1, %t2 : {types}\n{accumulate('%v', shape)}"
+    condition, x, y = np.sign(integers(shape, 2)), normal(row), normal(shape)
+    result = run(on_tiles([shape, row, shape], shape, body), condition, x, y, precision=precision)
+    np.testing.assert_array_equal(result, np.where(condition != 0, x, y))
 
 
 def test_block_matmul() -> None:
@@ -346,6 +364,11 @@ SPECIAL = {
     "tanh": [1.0, -1.0, np.nan, -0.0],
     "gelu": [np.inf, np.nan, np.nan, -0.0],
     "log": [np.inf, np.nan, np.nan, -np.inf],
+    "abs": [np.inf, np.inf, np.nan, 0.0],
+    "erf": [1.0, -1.0, np.nan, -0.0],
+    "rsqrt": [0.0, np.nan, np.nan, -np.inf],
+    "reciprocal": [0.0, -0.0, np.nan, -np.inf],
+    "positive": [1.0, 0.0, 0.0, 0.0],
 }
 """Of infinity, -infinity, NaN and -0."""
 

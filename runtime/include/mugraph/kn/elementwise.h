@@ -29,9 +29,11 @@ __device__ __forceinline__ void elementwise_vector(LayoutList<SrcLayouts...>, in
     int source = 0;
     if constexpr (sizeof...(SrcLayouts) == 1) {
       results[i] = Op::apply(operands[source][i]);
-    } else {
-      static_assert(sizeof...(SrcLayouts) == 2, "element-wise operations have one or two sources");
+    } else if constexpr (sizeof...(SrcLayouts) == 2) {
       results[i] = Op::apply(operands[source][i], operands[source + 1][i]);
+    } else {
+      static_assert(sizeof...(SrcLayouts) == 3, "element-wise operations have one to three sources");
+      results[i] = Op::apply(operands[source][i], operands[source + 1][i], operands[source + 2][i]);
     }
   }
   store_vector<DstLayout, kVector>(dst, VectorOffsets<1, kVector, DstLayout>(vector), 0, results);

@@ -1,6 +1,7 @@
-// Sums over groups of neighbouring threads, and what kernels that sum share.
+// Sums and maxima over groups of neighbouring threads, and what kernels that reduce share.
 #pragma once
 
+#include "../ops.h"
 #include "../vector_access.h"
 
 // Static shared memory of a kernel; the CPU emulator of the self-tests has a spelling of its own.
@@ -23,16 +24,16 @@ __host__ __device__ constexpr int power_of_two_from(long long least, int most) {
   return power;
 }
 
-// The sum over kLanes neighbouring threads, for each of them. kLanes is a power of two that divides the threads of the
-// block, all of which must call. Lanes add pairwise over the distances 16, ..., 2, 1 and warps from the first to the
+// What Combine makes of the values of kLanes neighbouring threads, for each of them. kLanes is a power of two that divides the threads of the
+// block, all of which must call. Lanes combine pairwise over the distances 16, ..., 2, 1 and warps from the first to the
 // last, so the result is the same bits each time. A block that calls twice needs a barrier in between.
-template <int kThreads, int kLanes>
-__device__ __forceinline__ float sum_of_lanes(float value) {
+template <class Combine, int kThreads, int kLanes>
+__device__ __forceinline__ float combine_lanes(float value) {
   static_assert(kLanes >= 1 && (kLanes & (kLanes - 1)) == 0 && kThreads % kLanes == 0 && kThreads % 32 == 0,
                 "a group of lanes must be a power of two that divides the block");
 #pragma unroll
   for (int distance = (kLanes < 32 ? kLanes : 32) / 2; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(0xffffffffu, value, distance);
+    value = Combine::apply(value, __shfl_xor_sync(0xffffffffu, value, distance));
   }
   if constexpr (kLanes > 32) {
     MUGRAPH_STATIC_SHARED float of_warp[kThreads / 32];
@@ -42,7 +43,7 @@ __device__ __forceinline__ float sum_of_lanes(float value) {
     const int first = thread / kLanes * (kLanes / 32);
     value = of_warp[first];
 #pragma unroll
-    for (int warp = 1; warp < kLanes / 32; ++warp) value += of_warp[first + warp];
+    for (int warp = 1; warp < kLanes / 32; ++warp) value = Combine::apply(value, of_warp[first + warp]);
   }
   return value;
 }

@@ -1,13 +1,13 @@
-// Sums over runs of neighbours along one dimension of a whole tensor, as one kernel: one read, one write.
+// Sums, or maxima, of runs of neighbours along one dimension of a whole tensor, as one kernel: one read, one write.
 //
 // DstLayout and SrcLayout are congruent over the outputs (mode 0 innermost): where output i is, and where the first
-// element that it sums is. Its kCount elements are kStep apart; Index is the type that their offsets are counted in,
-// 64 bits wide where 32 do not reach. Sums are fp32, in an order that follows from the layouts and types alone, so
-// results are the same bits each time, whatever the alignment of the pointers.
+// element that it combines is. Its kCount elements are kStep apart; Index is the type that their offsets are counted in,
+// 64 bits wide where 32 do not reach. Combine is ops::Add or ops::Max, of fp32, in an order that follows from the
+// layouts and types alone, so results are the same bits each time, whatever the alignment of the pointers.
 //
-// Neighbours in memory that are summed (kStep 1) are shared out to lanes, vector by vector, which then add up by
+// Neighbours in memory that are combined (kStep 1) are shared out to lanes, vector by vector, which then combine by
 // shuffles. Otherwise neighbouring threads have neighbouring outputs, and where outputs are few, rows of threads share
-// the elements of each and add up through shared memory.
+// the elements of each and combine through shared memory.
 #pragma once
 
 #include "../arch/grid_dependency.h"
@@ -17,9 +17,9 @@
 namespace mugraph {
 namespace kn {
 
-template <int kVector, int kLanes, bool kWide, class Index, long long kCount, class DstLayout, class SrcLayout, class D,
-          class S>
-__global__ void __launch_bounds__(kSumThreads) sum_along_kernel(D* dst, S const* src) {
+template <class Combine, int kVector, int kLanes, bool kWide, class Index, long long kCount, class DstLayout,
+          class SrcLayout, class D, class S>
+__global__ void __launch_bounds__(kSumThreads) reduce_along_kernel(D* dst, S const* src) {
   tb::grid_launch();
   tb::grid_wait();
   using Run = cute::Layout<cute::Shape<cute::Int<kVector>>, cute::Stride<cute::Int<1>>>;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kSumThreads) sum_along_kernel(D* dst, S const*
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const long long output = blockIdx.x * kGroups + static_cast<int>(threadIdx.x) / kLanes;
   const bool is_active = output < size_of<DstLayout>;
-  float sum = 0.0f;
+  float total = Combine::identity();
   if (is_active) {
     S const* const first = src + VectorOffsets<1, 1, SrcLayout>(static_cast<int>(output))(0);
     const VectorOffsets<1, kVector, Run> offsets(0);
@@ -36,18 +36,18 @@ __global__ void __launch_bounds__(kSumThreads) sum_along_kernel(D* dst, S const*
       float values[kVector];
       load_elements<kWide, Run, kVector>(first + vector * kVector, offsets, 0, values);
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) sum += values[i];
+      for (int i = 0; i < kVector; ++i) total = Combine::apply(total, values[i]);
     }
   }
-  sum = sum_of_lanes<kSumThreads, kLanes>(sum);
+  total = combine_lanes<Combine, kSumThreads, kLanes>(total);
   if (is_active && lane == 0) {
-    *(dst + VectorOffsets<1, 1, DstLayout>(static_cast<int>(output))(0)) = from_float<D>(sum);
+    *(dst + VectorOffsets<1, 1, DstLayout>(static_cast<int>(output))(0)) = from_float<D>(total);
   }
 }
 
-template <int kVector, int kLanes, bool kWide, class Index, long long kCount, long long kStep, class DstLayout,
-          class SrcLayout, class D, class S>
-__global__ void __launch_bounds__(kSumThreads) sum_across_kernel(D* dst, S const* src) {
+template <class Combine, int kVector, int kLanes, bool kWide, class Index, long long kCount, long long kStep,
+          class DstLayout, class SrcLayout, class D, class S>
+__global__ void __launch_bounds__(kSumThreads) reduce_across_kernel(D* dst, S const* src) {
   tb::grid_launch();
   tb::grid_wait();
   constexpr int kAcross = kSumThreads / kLanes;
@@ -55,7 +55,9 @@ __global__ void __launch_bounds__(kSumThreads) sum_across_kernel(D* dst, S const
   const int lane = static_cast<int>(threadIdx.x) / kAcross;
   const long long vector = static_cast<long long>(blockIdx.x) * kAcross + column;
   const bool is_active = vector < size_of<DstLayout> / kVector;
-  float sums[kVector] = {};
+  float totals[kVector];
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) totals[i] = Combine::identity();
   if (is_active) {
     const VectorOffsets<1, kVector, SrcLayout> offsets(static_cast<int>(vector));
 #pragma unroll 4
@@ -63,40 +65,43 @@ __global__ void __launch_bounds__(kSumThreads) sum_across_kernel(D* dst, S const
       float values[kVector];
       load_elements<kWide, SrcLayout, kVector>(src + element * static_cast<Index>(kStep), offsets, 0, values);
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) sums[i] += values[i];
+      for (int i = 0; i < kVector; ++i) totals[i] = Combine::apply(totals[i], values[i]);
     }
   }
   if constexpr (kLanes > 1) {
     MUGRAPH_STATIC_SHARED float parts[kLanes][kVector][kAcross];
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) parts[lane][i][column] = sums[i];
+    for (int i = 0; i < kVector; ++i) parts[lane][i][column] = totals[i];
     __syncthreads();
 #pragma unroll
     for (int half = kLanes / 2; half > 0; half /= 2) {
       if (lane < half) {
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) parts[lane][i][column] += parts[lane + half][i][column];
+        for (int i = 0; i < kVector; ++i) {
+          float& part = parts[lane][i][column];
+          part = Combine::apply(part, parts[lane + half][i][column]);
+        }
       }
       __syncthreads();
     }
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) sums[i] = parts[0][i][column];
+    for (int i = 0; i < kVector; ++i) totals[i] = parts[0][i][column];
   }
   if (is_active && lane == 0) {
     store_elements<kWide, DstLayout, kVector>(dst, VectorOffsets<1, kVector, DstLayout>(static_cast<int>(vector)), 0,
-                                              sums);
+                                              totals);
   }
 }
 
-template <class Index, long long kCount, long long kStep, class DstLayout, class SrcLayout>
-struct ReduceSum {
+template <class Combine, class Index, long long kCount, long long kStep, class DstLayout, class SrcLayout>
+struct Reduce {
   static_assert(size_of<SrcLayout> == size_of<DstLayout>, "the source must say where each output's elements start");
-  static_assert(kCount >= 1 && kStep >= 1, "an output is the sum of at least one element");
+  static_assert(kCount >= 1 && kStep >= 1, "an output is made of at least one element");
   static constexpr long long kOutputs = size_of<DstLayout>;
-  // Whether the elements of a sum are neighbours in memory.
+  // Whether the elements of an output are neighbours in memory.
   static constexpr bool kIsAlong = kStep == 1 && kCount > 1;
 
-  // dst(i) = sum over k < kCount of src(i) + k * kStep, on `queue`. Throws std::runtime_error where the launch fails.
+  // dst(i) is what Combine makes of src(i) + k * kStep for k < kCount, on `queue`. Throws std::runtime_error where the launch fails.
   template <class D, class S>
   static void run(Queue queue, D* dst, S const* src) {
     constexpr int kVector = vector_length<static_cast<int>(sizeof(S))>();
@@ -118,7 +123,7 @@ struct ReduceSum {
     }
   }
 
-  // The longest vector of at most 16 bytes that the source has along the elements of a sum, or along the outputs.
+  // The longest vector of at most 16 bytes that the source has along the elements of an output, or along the outputs.
   template <int kBytes, int kMax = 16 / kBytes>
   static constexpr int vector_length() {
     if constexpr (kMax <= 1) {
@@ -140,7 +145,7 @@ struct ReduceSum {
     constexpr int kWarp = power_of_two_from(kVectors, 32);
     constexpr int kLanes = kOutputs * kWarp >= kBusyThreads ? kWarp : power_of_two_from(kVectors, kSumThreads);
     constexpr long long kBlocks = ceil_div(kOutputs, static_cast<long long>(kSumThreads / kLanes));
-    launch("kn::ReduceSum", sum_along_kernel<kVector, kLanes, kWide, Index, kCount, DstLayout, SrcLayout, D, S>,
+    launch("kn::Reduce", reduce_along_kernel<Combine, kVector, kLanes, kWide, Index, kCount, DstLayout, SrcLayout, D, S>,
            dim3(static_cast<unsigned>(kBlocks)), dim3(kSumThreads), 0, queue, dst, src);
   }
 
@@ -151,11 +156,14 @@ struct ReduceSum {
     constexpr int kMost = power_of_two_from(ceil_div(kCount, 4LL), 32);
     constexpr int kLanes = power_of_two_from(ceil_div(kBusyThreads, kVectors), kMost);
     constexpr long long kBlocks = ceil_div(kVectors, static_cast<long long>(kSumThreads / kLanes));
-    launch("kn::ReduceSum",
-           sum_across_kernel<kVector, kLanes, kWide, Index, kCount, kStep, DstLayout, SrcLayout, D, S>,
+    launch("kn::Reduce",
+           reduce_across_kernel<Combine, kVector, kLanes, kWide, Index, kCount, kStep, DstLayout, SrcLayout, D, S>,
            dim3(static_cast<unsigned>(kBlocks)), dim3(kSumThreads), 0, queue, dst, src);
   }
 };
+
+template <class Index, long long kCount, long long kStep, class DstLayout, class SrcLayout>
+using ReduceSum = Reduce<ops::Add, Index, kCount, kStep, DstLayout, SrcLayout>;
 
 }  // namespace kn
 }  // namespace mugraph

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(D* dst, S const* src
       }
     }
   }
-  squares = sum_of_lanes<kThreads, kLanes>(squares);
+  squares = combine_lanes<ops::Add, kThreads, kLanes>(squares);
   if (!is_active) return;
   const float mean = squares / static_cast<float>(Source::Elements::kSize);
   const float scale = 1.0f / sqrtf(mean + __uint_as_float(kEpsilon));

@@ -1,0 +1,268 @@
+"""The operators of whole tensors: what programs are written in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute
+
+from mugraph.build.elementwise import GraphOperators, described, of_tensors
+from mugraph.build.errors import BuildError, build_errors, require_element_type, require_integers
+from mugraph.build.tensors import DTensor, STensor
+from mugraph.dialects import kn
+from mugraph.dialects.reductions import Combiner
+
+OPERATORS: dict[str, Any] = {op.name.removeprefix("kn."): op for op in kn.Kn.operations}
+
+
+def _along(operator: str):
+    """A method for an operator along one dimension."""
+
+    def method(
+        self: ProgramOperators,
+        x: DTensor,
+        dim: int = -1,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        made = OPERATORS[operator]
+        extent = x.shape[self.dim(operator, x, dim)] if made.KEEPS_EXTENT else 1
+        return self.reduce(operator, x, dim, extent, dtype, name)
+
+    return described(method, operator, OPERATORS[operator].__doc__)
+
+
+def _reduction(combiner: Combiner, what: str):
+    """A method for a reduction."""
+
+    def method(
+        self: ProgramOperators,
+        x: DTensor,
+        dim: int,
+        size: int = 1,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        return self.reduce("reduction", x, dim, size, dtype, name, combiner)
+
+    suffix = "" if combiner is Combiner.SUM else f"_{combiner}"
+    return described(
+        method, f"reduction{suffix}", f"{what} of each of ``size`` runs of a dimension."
+    )
+
+
+class ProgramOperators(GraphOperators[DTensor]):
+    """Operators on tensors in device memory, beside those that tiles have, too.
+
+    Negative dimensions count from the last.  Results have the first operand's element type unless
+    another is asked for; what is computed on the way is fp32.
+    """
+
+    OPERATORS: ClassVar[dict[str, Any]] = OPERATORS
+
+    def _of_one_rank(self, operands: Sequence[DTensor]) -> Sequence[DTensor]:
+        """The operands, with leading dimensions of extent 1 where others have more dimensions."""
+        rank = max(len(x.shape) for x in operands)
+        return [
+            x if len(x.shape) == rank else self.reshape(x, (*[1] * (rank - len(x.shape)), *x.shape))
+            for x in operands
+        ]
+
+    def matmul(
+        self,
+        a: DTensor,
+        b: DTensor,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """The matrix product of ``[..., M, K]`` and ``[..., K, N]``, or one ``[K, N]`` for all.
+
+        Leading extents are equal.  The result has the operands' element type unless another is
+        asked for; int32 of int8.
+        """
+        for x in (a, b):
+            self._value(x)
+        if len(a.shape) <= 2 or len(b.shape) != 2:
+            return super().matmul(a, b, dtype=dtype, name=name)
+        rows = self.reshape(a, (-1, a.shape[-1]))
+        product = super().matmul(rows, b, dtype=dtype)
+        return self.reshape(product, (*a.shape[:-1], b.shape[-1]), name=name)
+
+    reduction = _reduction(Combiner.SUM, "The sum")
+    reduction_max = _reduction(Combiner.MAX, "The largest element")
+    mean = _along("mean")
+    variance = _along("variance")
+    log_sum_exp = _along("log_sum_exp")
+    softmax = _along("softmax")
+
+    def reduction_min(
+        self,
+        x: DTensor,
+        dim: int,
+        size: int = 1,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """The least element of each of ``size`` runs along a dimension."""
+        largest = self.reduction_max(-x, dim, size)
+        return self.mul_scalar(largest, -1.0, dtype=dtype, name=name)
+
+    def rms_norm(
+        self,
+        x: DTensor,
+        normalized_shape: Sequence[int],
+        weight: DTensor | None = None,
+        epsilon: float = 0.0,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """x / sqrt(mean of x² + epsilon) over the last dimensions, times a weight of theirs."""
+        return self._norm(kn.RmsNormOp, x, normalized_shape, [weight], epsilon, dtype, name)
+
+    def layer_norm(
+        self,
+        x: DTensor,
+        normalized_shape: Sequence[int],
+        weight: DTensor | None = None,
+        bias: DTensor | None = None,
+        epsilon: float = 0.0,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """(x - mean) / sqrt(variance + epsilon) over the last dimensions, times a weight of theirs,
+        plus a bias."""
+        if weight is None and bias is not None:
+            return self.add(self.layer_norm(x, normalized_shape, epsilon=epsilon), bias, name=name)
+        factors = [weight, bias]
+        return self._norm(kn.LayerNormOp, x, normalized_shape, factors, epsilon, dtype, name)
+
+    def _norm(
+        self,
+        operator: type[kn.RmsNormOp | kn.LayerNormOp],
+        x: DTensor,
+        normalized_shape: Sequence[int],
+        factors: Sequence[DTensor | None],
+        epsilon: float,
+        dtype: Attribute | None,
+        name: str | None,
+    ) -> DTensor:
+        value = self._value(x)
+        values = [self._value(factor) for factor in factors if factor is not None]
+        with build_errors():
+            if dtype is not None:
+                require_element_type(operator.name, dtype)
+            type_ = self._type_of(x.shape, dtype or x.dtype)
+            op = operator(value, normalized_shape, type_, values, epsilon)
+        return self._add(op, name)
+
+    def chunk(self, x: DTensor, chunk_size: int, dim: int) -> list[DTensor]:
+        """``chunk_size`` equal parts along a dimension."""
+        extent = x.shape[self.dim("chunk", x, dim)]
+        if chunk_size < 1 or extent % chunk_size:
+            raise BuildError(
+                f"chunk: dimension {dim} of {x!r} does not fall into {chunk_size} equal parts"
+            )
+        return self._parts("chunk", x, [extent // chunk_size] * chunk_size, dim)
+
+    def slice(
+        self, x: DTensor, start: Sequence[int], shape: Sequence[int], *, name: str | None = None
+    ) -> DTensor:
+        """The part of these extents that starts at a coordinate; ``x[:, 2:5]`` says the same."""
+        value = self._value(x)
+        with build_errors():
+            op = kn.SliceOp(value, require_integers("slice", start), self._type_of(shape, x.dtype))
+        return self._add(op, name)
+
+    def reshape(self, x: DTensor, shape: Sequence[int], *, name: str | None = None) -> DTensor:
+        """The elements in row-major order under other extents; one of them may be -1: what fits."""
+        value, shape = self._value(x), list(require_integers("reshape", shape))
+        if shape.count(-1) == 1:
+            known = -math.prod(shape)
+            if known < 1 or math.prod(x.shape) % known:
+                raise BuildError(
+                    f"reshape: no extent for -1 in {shape} gives the elements of {x!r}"
+                )
+            shape[shape.index(-1)] = math.prod(x.shape) // known
+        if any(extent < 1 for extent in shape):
+            raise BuildError(f"reshape: extents {shape}; expected numbers of at least 1")
+        if tuple(shape) == x.shape:
+            return x
+        return self._add(kn.ReshapeOp(value, self._type_of(shape, x.dtype)), name)
+
+    def transpose(
+        self, x: DTensor, dims: Sequence[int] | None = None, *, name: str | None = None
+    ) -> DTensor:
+        """The dimensions in another order; without one the last two change places."""
+        value, rank = self._value(x), len(x.shape)
+        if dims is None:
+            dims = [*range(rank - 2), rank - 1, rank - 2] if rank > 1 else [0]
+        order = [self.dim("transpose", x, dim) for dim in require_integers("transpose", dims)]
+        type_ = TensorType(x.dtype, [x.shape[dim] for dim in order])
+        return self._add(kn.TransposeOp(value, order, type_), name)
+
+
+def rms_norm(
+    x: DTensor | STensor,
+    weight: DTensor | STensor | None = None,
+    eps: float = 0.0,
+    **options: Any,
+) -> Any:
+    """x / sqrt(mean of x² + eps) times a weight, over the weight's dimensions or the last one."""
+    if isinstance(x, STensor):
+        return x.graph.rms_norm(x, weight, eps, **options)
+    shape = x.shape[-1:] if weight is None else weight.shape
+    return x.graph.rms_norm(x, shape, weight, eps, **options)
+
+
+def layer_norm(
+    x: DTensor,
+    weight: DTensor | None = None,
+    bias: DTensor | None = None,
+    eps: float = 0.0,
+    **options: Any,
+) -> DTensor:
+    """As :func:`rms_norm`, of x without its mean, plus a bias."""
+    shape = next((each.shape for each in (weight, bias) if each is not None), x.shape[-1:])
+    return x.graph.layer_norm(x, shape, weight, bias, eps, **options)
+
+
+chunk = of_tensors(ProgramOperators.chunk)
+concat = of_tensors(ProgramOperators.concat)
+log_sum_exp = of_tensors(ProgramOperators.log_sum_exp)
+matmul = of_tensors(ProgramOperators.matmul)
+mean = of_tensors(ProgramOperators.mean)
+reduction = of_tensors(ProgramOperators.reduction)
+reduction_max = of_tensors(ProgramOperators.reduction_max)
+reduction_min = of_tensors(ProgramOperators.reduction_min)
+reshape = of_tensors(ProgramOperators.reshape)
+softmax = of_tensors(ProgramOperators.softmax)
+split = of_tensors(ProgramOperators.split)
+transpose = of_tensors(ProgramOperators.transpose)
+variance = of_tensors(ProgramOperators.variance)
+
+__all__ = [
+    "chunk",
+    "concat",
+    "layer_norm",
+    "log_sum_exp",
+    "matmul",
+    "mean",
+    "reduction",
+    "reduction_max",
+    "reduction_min",
+    "reshape",
+    "rms_norm",
+    "softmax",
+    "split",
+    "transpose",
+    "variance",
+]

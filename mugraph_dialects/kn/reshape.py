@@ -1,0 +1,186 @@
+"""The elements of a tensor under other extents, whatever its layout will be."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+
+from mugraph.dialects.cute import Layout
+from mugraph.dialects.kn.composite import CompositeOp, Expansion
+from mugraph.dialects.kn.customized import CustomizedOp
+from mugraph.dialects.kn.rearrange import CopyOp
+from mugraph.dialects.kn.view import ViewOp
+from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.pieces import verify_moved_types
+from mugraph.dialects.shapes import ShapeError
+from mugraph.dialects.tb import OutputOp
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_type_of,
+    layout_of,
+    resolved_layout_of,
+    row_major_strides,
+    shape_of,
+    strides_of,
+    with_layout,
+)
+
+
+def lay_out(value: SSAValue, layout: Layout[int]) -> SSAValue:
+    """The value with a layout in its type, and where a custom kernel stores it."""
+    laid_out = cast(TensorType[Attribute], with_layout(value.type, layout))
+    if value.type == laid_out:
+        return value
+    owner = value.owner
+    if isinstance(owner, CustomizedOp):
+        stores = [op for op in owner.body.block.ops if isinstance(op, OutputOp)]
+        stores[owner.results.index(value)].dtensor_type = laid_out
+    return Rewriter.replace_value_with_new_type(value, laid_out)
+
+
+def lay_out_row_major(value: SSAValue) -> SSAValue:
+    """The value with its layout in its type: row-major, unless it has one already."""
+    if layout_of(value.type) is not None:
+        return value
+    shape = shape_of(value.type)
+    return lay_out(value, Layout(shape, row_major_strides(shape)))
+
+
+def strides_of_reshaped(
+    own: Sequence[int], strides: Sequence[int], shape: Sequence[int]
+) -> list[int] | None:
+    """The strides of the same memory under other extents; ``None`` where no strides say it."""
+    pairs = [pair for pair in zip(own, strides, strict=True) if pair[0] > 1]
+    found: list[int] = []
+    extent, stride = 1, 1
+    for wanted in reversed(shape):
+        if wanted > 1 and extent == 1:
+            extent, stride = pairs.pop()
+        while extent % wanted and pairs and pairs[-1][1] == extent * stride:
+            extent *= pairs.pop()[0]
+        if extent % wanted:
+            return None
+        found.append(stride)
+        extent, stride = extent // wanted, stride * wanted
+    return found[::-1]
+
+
+class RegroupOp(CompositeOp, ABC):
+    """The same elements under other extents: a ``kn.view``, whose operand's layout is then fixed.
+
+    That is row-major unless it is written.  A result with a layout of its own is a copy.
+    """
+
+    input = operand_def(TensorType)
+
+    def verify_(self) -> None:
+        """As any kernel; elements stay as they are."""
+        super().verify_()
+        verify_moved_types(self)
+
+    def view(self, source: SSAValue, strides: Sequence[int], parts: Expansion) -> SSAValue:
+        """The memory of a tensor under the result's extents."""
+        type_ = self.result.type
+        layout = Layout(shape_of(type_), tuple(strides))
+        seen = parts.add(ViewOp(source, with_layout(type_, layout)))
+        if layout_of(type_) in (None, layout):
+            return seen
+        return parts.add(CopyOp(seen, type_))
+
+
+@irdl_op_definition
+class ReshapeOp(RegroupOp):
+    """A tensor's elements, in row-major order, as a tensor of other extents.
+
+    No kernel runs, unless a layout is written of which no strides say it: then a copy is made.
+    ``%y = kn.reshape %x : tensor<4x6xf16> -> tensor<2x2x6xf16>``.
+    """
+
+    name = "kn.reshape"
+
+    assembly_format = (
+        "$input (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
+    )
+
+    def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[operand], result_types=[result_type])
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The result's own extents, of as many elements as the operand has."""
+        own, wanted = shape_of(self.input.type), shape_of(self.result.type)
+        if math.prod(own) != math.prod(wanted):
+            raise ShapeError(
+                f"{dims(wanted)} are {math.prod(wanted)} elements, but the operand's {dims(own)} "
+                f"are {math.prod(own)}"
+            )
+        return wanted
+
+    def expand(self, parts: Expansion) -> SSAValue:
+        """A view, of a copy where the operand's strides are not those of a reshaped tensor."""
+        source = lay_out_row_major(self.input)
+        own, wanted = shape_of(source.type), shape_of(self.result.type)
+        strides = strides_of_reshaped(own, strides_of(resolved_layout_of(source)), wanted)
+        if strides is None:
+            layout = Layout(own, row_major_strides(own))
+            source = parts.add(CopyOp(source, with_layout(source.type, layout)))
+            strides = row_major_strides(wanted)
+        return self.view(source, strides, parts)
+
+
+@irdl_op_definition
+class TransposeOp(RegroupOp):
+    """A tensor with its dimensions in another order: ``dims`` says which each of the result is.
+
+    No kernel runs.  ``%t = kn.transpose %x dims [0, 2, 1] : tensor<2x4x6xf16> ->
+    tensor<2x6x4xf16>``.
+    """
+
+    name = "kn.transpose"
+
+    permutation = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = (
+        "$input `dims` $permutation (`workspace` $workspace^)? attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def __init__(
+        self, operand: SSAValue, permutation: Sequence[int], result_type: Attribute | None = None
+    ) -> None:
+        shape = shape_of(operand.type)
+        super().__init__(
+            operands=[operand],
+            result_types=[
+                result_type
+                or TensorType(element_type_of(operand.type), [shape[dim] for dim in permutation])
+            ],
+            properties={"permutation": DenseArrayBase.from_list(i64, list(permutation))},
+        )
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """For each dimension of the result, which of the operand's it is."""
+        return extents_of(self.permutation)
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The operand's extents in that order."""
+        shape = shape_of(self.input.type)
+        if sorted(self.order) != list(range(len(shape))):
+            raise ShapeError(
+                f"the order {list(self.order)} must name each dimension of {dims(shape)} once: "
+                f"0 to {len(shape) - 1}"
+            )
+        return tuple(shape[dim] for dim in self.order)
+
+    def expand(self, parts: Expansion) -> SSAValue:
+        """A view."""
+        source = lay_out_row_major(self.input)
+        strides = strides_of(resolved_layout_of(source))
+        return self.view(source, [strides[dim] for dim in self.order], parts)

@@ -1,0 +1,56 @@
+"""``--decompose-program``: composite operators become the operators that they are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import kn
+from mugraph.dialects.functions import is_foreign
+
+
+def decompose_program(function: FuncOp, *, kernels: bool = False) -> None:
+    """Replaces composite operators; with ``kernels`` also those that have a kernel."""
+    pending: list[Operation] = list(function.body.block.ops)
+    for op in pending:
+        if isinstance(op, kn.CompositeOp) and (kernels or not op.HAS_KERNEL):
+            # A part may be made of parts itself.
+            pending += op.replace()
+    function.update_function_type()
+
+
+@dataclass(frozen=True)
+class DecomposeProgramPass(ModulePass):
+    """Writes softmax, norms, means and views by extents with the operators that they are made of.
+
+    What is between the parts is f32.  An operator that has a kernel, ``kn.rms_norm``, stays, unless
+    ``kernels=true``.  ``kn.reshape`` and ``kn.transpose`` become ``kn.view``, which fixes the
+    layout of what they look at to row-major where none is written.
+
+    Before::
+
+        %y = kn.softmax %x dim 1 : tensor<4x64xf16> -> tensor<4x64xf16>
+
+    After::
+
+        %0 = kn.reduction %x combine max dim 1 : tensor<4x64xf16> -> tensor<4x1xf32>
+        %1 = kn.sub %x, %0 : (tensor<4x64xf16>, tensor<4x1xf32>) -> tensor<4x64xf32>
+        %2 = kn.exp %1 : tensor<4x64xf32> -> tensor<4x64xf32>
+        %3 = kn.reduction %2 dim 1 : tensor<4x64xf32> -> tensor<4x1xf32>
+        %y = kn.div %2, %3 : (tensor<4x64xf32>, tensor<4x1xf32>) -> tensor<4x64xf16>
+    """
+
+    name = "decompose-program"
+
+    kernels: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Decomposes in every µGraph of the module."""
+        for function in op.walk():
+            if isinstance(function, FuncOp) and not is_foreign(function):
+                decompose_program(function, kernels=self.kernels)

@@ -1,0 +1,112 @@
+"""Operators that are made of others against other ways to compute the same, and against others."""
+
+import pytest
+from equivalence_programs import subject, tensor
+
+from mugraph.passes.program.decompose_program import decompose_program
+from mugraph.runtime.equivalence import Answer, Checker, Subject
+
+X, T, ROW, W = tensor(6, 8), tensor(8, 6), tensor(6, 1), tensor(8)
+
+
+def program(body: str) -> Subject:
+    return subject(f"func.func @f(%x: {X}, %w: {W}) -> {X} {{ {body} func.return %r : {X} }}")
+
+
+def unary(result: str, function: str, operand: str, type_: str = X) -> str:
+    return f"%{result} = kn.{function} %{operand} : {type_} -> {type_} "
+
+
+def of_rows(result: str, function: str, rows: str, type_: str = X) -> str:
+    return f"%{result} = kn.{function} %{rows} dim 1 : {type_} -> {ROW} "
+
+
+def binary(result: str, function: str, x: str, y: str) -> str:
+    return f"%{result} = kn.{function} %{x}, %{y} : ({X}, {ROW}) -> {X} "
+
+
+SHIFTED = of_rows("m", "reduction", "x combine max") + binary("d", "sub", "x", "m")
+SOFTMAX = f"%r = kn.softmax %x dim 1 : {X} -> {X} "
+CENTRED = of_rows("m", "mean", "x") + binary("d", "sub", "x", "m")
+NORM = f"%r = kn.layer_norm %x affine %w over [8] epsilon 0.5 : ({X}, {W}) -> {X} "
+EQUAL = {
+    "softmax": (
+        SOFTMAX,
+        SHIFTED
+        + unary("e", "exp", "d")
+        + of_rows("s", "reduction", "e")
+        + binary("r", "div", "e", "s"),
+    ),
+    "softmax of columns": (
+        SOFTMAX,
+        f"%t = kn.transpose %x dims [1, 0] : {X} -> {T} %s = kn.softmax %t dim 0 : {T} -> {T} "
+        f"%r = kn.transpose %s dims [1, 0] : {T} -> {X} ",
+    ),
+    "log of softmax": (
+        SOFTMAX.replace("%r", "%s") + unary("r", "log", "s"),
+        of_rows("l", "log_sum_exp", "x") + binary("r", "sub", "x", "l"),
+    ),
+    "layer norm": (
+        NORM,
+        CENTRED
+        + of_rows("v", "variance", "x")
+        + unary("e", "add_scalar", "v by 0.5", ROW)
+        + unary("n", "sqrt", "e", ROW)
+        + binary("q", "div", "d", "n")
+        + f"%a = kn.reshape %w : {W} -> {tensor(1, 8)} "
+        + f"%r = kn.mul %q, %a : ({X}, {tensor(1, 8)}) -> {X} ",
+    ),
+    "largest in steps": (
+        SHIFTED.replace("%d =", "%r ="),
+        f"%p = kn.reduction %x combine max dim 1 : {X} -> {tensor(6, 2)} "
+        f"%m = kn.reduction %p combine max dim 1 : {tensor(6, 2)} -> {ROW} "
+        f"%n = kn.max %m, %m : ({ROW}, {ROW}) -> {ROW} " + binary("r", "sub", "x", "n"),
+    ),
+    "reshape": (
+        unary("r", "exp", "x"),
+        f"%a = kn.reshape %x : {X} -> {tensor(3, 2, 8)} "
+        + unary("e", "exp", "a", tensor(3, 2, 8))
+        + f"%r = kn.reshape %e : {tensor(3, 2, 8)} -> {X} ",
+    ),
+    "slices": (
+        unary("r", "exp", "x"),
+        f"%a = kn.slice %x from [0, 0] : {X} -> {tensor(2, 8)} "
+        f"%b = kn.slice %x from [2, 0] : {X} -> {tensor(4, 8)} "
+        f"%c = kn.concat %a, %b dim 0 : ({tensor(2, 8)}, {tensor(4, 8)}) -> {X} "
+        + unary("r", "exp", "c"),
+    ),
+}
+DIFFERENT = {
+    "softmax of the other dimension": (SOFTMAX, SOFTMAX.replace("dim 1", "dim 0")),
+    "sums for maxima": (SHIFTED, SHIFTED.replace("x combine max", "x")),
+    "epsilon": (NORM, NORM.replace("0.5", "0.25")),
+    "not centred": (NORM, NORM.replace("layer_norm %x affine", "rms_norm %x weight")),
+    "transposed twice": (
+        unary("r", "exp", "x"),
+        f"%t = kn.transpose %x dims [1, 0] : {X} -> {T} %s = kn.reshape %t : {T} -> {X} "
+        + unary("r", "exp", "s"),
+    ),
+}
+PROVED = {"softmax", "softmax of columns", "layer norm", "largest in steps", "reshape"}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_other_ways_are_equal(name: str) -> None:
+    one, other = map(program, EQUAL[name])
+    verdict = Checker(one).check(other)
+    assert verdict.answer is (Answer.PROVED if name in PROVED else Answer.TESTED), str(verdict)
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_other_functions_are_different(name: str) -> None:
+    bodies = [body.replace("%d =", "%r =") for body in DIFFERENT[name]]
+    one, other = map(program, bodies)
+    assert Checker(one).check(other).answer is Answer.DIFFERENT
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_what_an_operator_is_made_of_is_the_same(name: str) -> None:
+    whole, parts = program(EQUAL[name][0]), program(EQUAL[name][0])
+    decompose_program(parts.function, kernels=True)
+    parts.module.verify()
+    assert Checker(whole).check(parts).answer is Answer.PROVED

@@ -1,0 +1,239 @@
+"""Programs in Python: operators on whole tensors against numpy, and what the builder refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mugraph.build as mi
+from mugraph.passes.transpile import TranspilePass
+from mugraph.reading import make_context
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.run import bound_rounding
+
+Array = Any
+FACTOR = 2.0**-22
+"""A mean multiplies by 1 over a number of elements, which is rounded to fp32."""
+RANDOM = np.random.default_rng(19)
+SHAPES = [
+    (5, 7),
+    (3, 1, 33),
+    (2, 3, 4, 6),
+    tuple(int(extent) for extent in RANDOM.integers(1, 9, 3)),
+]
+
+
+def computed(program: Callable[..., mi.DTensor], *inputs: Array) -> Array:
+    """What a program computes in float64, once runs that round have been found near enough."""
+    graph = mi.new_kernel_graph("program")
+    tensors = [graph.new_input(x.shape) for x in inputs]
+    graph.mark_output(program(*tensors))
+    module = graph.module()
+    arrays = [x.astype(np.float16) for x in inputs]
+    (exact,) = run_function(module, None, arrays, "float64")
+    (bound,) = bound_rounding(module, None, arrays)
+    (stored,) = run_function(module, None, arrays)
+    TranspilePass().apply(make_context(), module)
+    module.verify()
+    (scheduled,) = run_function(module, None, arrays, level="address")
+    for result in (stored, scheduled):
+        assert (np.abs(result.astype(np.float64) - exact) <= bound).all()
+    return exact
+
+
+def normal(*shape: int) -> Array:
+    return RANDOM.standard_normal(shape).astype(np.float16).astype(np.float64)
+
+
+def softmax(x: Array, axis: int) -> Array:
+    powers = np.exp(x - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def layer_norm(x: Array, dims: int, eps: float) -> Array:
+    axes = tuple(range(-dims, 0))
+    rest = x - x.mean(axes, keepdims=True)
+    return rest / np.sqrt((rest**2).mean(axes, keepdims=True) + eps)
+
+
+ALONG: dict[str, Callable[[Array, int], Array]] = {
+    "softmax": softmax,
+    "log_sum_exp": lambda x, axis: np.log(np.exp(x).sum(axis, keepdims=True)),
+    "mean": lambda x, axis: x.mean(axis, keepdims=True),
+    "variance": lambda x, axis: x.var(axis, keepdims=True),
+    "reduction": lambda x, axis: x.sum(axis, keepdims=True),
+    "reduction_max": lambda x, axis: x.max(axis, keepdims=True),
+    "reduction_min": lambda x, axis: x.min(axis, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", ALONG)
+def test_operators_along_a_dimension(name: str, shape: tuple[int, ...]) -> None:
+    x = normal(*shape)
+    for dim in (0, -1):
+        result = computed(lambda x, dim=dim: getattr(mi, name)(x, dim), x)
+        np.testing.assert_allclose(result, ALONG[name](x, dim), rtol=FACTOR, atol=FACTOR)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dims", [1, 2])
+def test_norms(shape: tuple[int, ...], dims: int) -> None:
+    x, w, b = normal(*shape), normal(*shape[-dims:]), normal(*shape[-dims:])
+    eps = float(np.float32(1e-3))
+    rms = np.sqrt((x**2).mean(tuple(range(-dims, 0)), keepdims=True) + eps)
+    normal_ = layer_norm(x, dims, eps)
+    for program, expected in (
+        (lambda x, w, b: mi.rms_norm(x, w, eps=eps) + b, x / rms * w + b),
+        (lambda x, w, b: mi.layer_norm(x, w, b, eps=eps), normal_ * w + b),
+        (lambda x, w, b: mi.layer_norm(x, w, eps=eps) * b, normal_ * w * b),
+        (lambda x, w, b: mi.layer_norm(x, bias=b, eps=eps) - w, normal_ + b - w),
+    ):
+        np.testing.assert_allclose(computed(program, x, w, b), expected, rtol=FACTOR, atol=FACTOR)
+
+
+def test_expressions_are_numpys() -> None:
+    x, y, w, b = normal(2, 3, 5, 8), normal(3, 1, 8), normal(8, 4), normal(4)
+    result = computed(lambda x, y, w, b: (x**2 * 0.5 - y) @ w / 2 + b, x, y, w, b)
+    np.testing.assert_allclose(result, (x**2 * 0.5 - y) @ w / 2 + b, rtol=1e-9)
+
+
+def test_comparisons_choose() -> None:
+    x, y, c = normal(4, 9), normal(4, 1), float(np.float32(0.1))
+    for program in (
+        lambda x, y, lib: lib.where(x > y, x, y),
+        lambda x, y, lib: lib.where(x < c, abs(x), y * x) + (x >= y) - (x <= 0.5) * 2,
+        lambda x, y, lib: 1 / (abs(x) + 1) + lib.exp(-(x**2)),
+    ):
+        result = computed(lambda x, y, program=program: program(x, y, mi), x, y)
+        np.testing.assert_allclose(result, program(x, y, np) * 1.0, rtol=1e-9, atol=1e-12)
+
+
+def test_a_comparison_sees_less_than_f16_does() -> None:
+    """A difference of 1e-9 is less than any number of f16."""
+    x = np.array([[1e-4]])
+    stored = float(np.float16(1e-4))
+    for number, expected in ((stored - 1e-9, 1.0), (stored, 0.0), (stored + 1e-9, 0.0)):
+        result = computed(lambda x, number=number: x > number, x)
+        assert result.item() == expected
+
+
+def rotated(x: Any, cos: Any, sin: Any, join: Callable[[Any, Any], Any]) -> Any:
+    """Rotary embedding: the halves of each row turned by angles."""
+    half = x.shape[-1] // 2
+    return x * cos + join(-x[:, :, half:], x[:, :, :half]) * sin
+
+
+def test_rotary_embedding() -> None:
+    x, cos, sin = normal(3, 5, 14), normal(5, 14), normal(5, 14)
+    result = computed(lambda *xs: rotated(*xs, lambda a, b: mi.concat(a, b, -1)), x, cos, sin)
+    expected = rotated(x, cos, sin, lambda a, b: np.concatenate([a, b], -1))
+    np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_attention_of_grouped_heads() -> None:
+    """Two heads of keys, each for three heads of queries."""
+    q, k, v = normal(6, 5, 8), normal(2, 7, 8), normal(2, 7, 8)
+
+    def attention(q: mi.DTensor, k: mi.DTensor, v: mi.DTensor) -> mi.DTensor:
+        scores = mi.reshape(q, (2, 15, 8)) @ mi.transpose(k) * 0.25
+        return mi.reshape(mi.softmax(scores) @ v, (6, 5, 8))
+
+    heads = [softmax(q[h] @ k[h // 3].T * 0.25, -1) @ v[h // 3] for h in range(6)]
+    np.testing.assert_allclose(computed(attention, q, k, v), np.stack(heads), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_views(shape: tuple[int, ...]) -> None:
+    x = normal(*shape)
+    order = [int(dim) for dim in RANDOM.permutation(len(shape))]
+    result = computed(lambda x: mi.reshape(mi.transpose(x, order), (-1,)), x)
+    np.testing.assert_array_equal(result, x.transpose(order).reshape(-1))
+    result = computed(lambda x: mi.exp(mi.reshape(x, (-1, shape[-1]))), x)
+    np.testing.assert_allclose(result, np.exp(x.reshape(-1, shape[-1])), rtol=1e-12)
+    result = computed(lambda x: x[: shape[0] // 2 + 1][:, -1:], x)
+    np.testing.assert_array_equal(result, x[: shape[0] // 2 + 1, -1:])
+
+
+def test_results_are_row_major() -> None:
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((4, 33))
+    for result in (mi.exp(x), mi.transpose(x), mi.softmax(x, 0), mi.reshape(x, (3, 44))):
+        graph.mark_output(result)
+    module = graph.module()
+    TranspilePass().apply(make_context(), module)
+    types = str(next(iter(module.ops))).split(" attributes ")[0].split("->")[1]
+    assert re.findall(r"layout<([^>]*)>", types) == [
+        "(4,33):(33,1)",
+        "(33,4):(4,1)",
+        "(4,33):(33,1)",
+        "(3,44):(44,1)",
+    ]
+
+
+def test_each_operator_takes_a_type() -> None:
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((4, 8))
+    made = [
+        mi.exp(x, dtype=mi.float32),
+        graph.add(x, x, dtype=mi.float32),
+        mi.softmax(x, dtype=mi.float32),
+        mi.mean(x, dtype=mi.float32),
+        mi.reduction(x, 0, dtype=mi.float32),
+        mi.rms_norm(x, dtype=mi.float32),
+        mi.layer_norm(x, dtype=mi.float32),
+        graph.matmul(x, mi.transpose(x), dtype=mi.float32),
+    ]
+    assert all(tensor.dtype == mi.float32 for tensor in made)
+
+
+REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
+    "dimension": (
+        lambda g, x, w: mi.softmax(x, 2),
+        "softmax: dimension 2 does not exist in a tensor of rank 2: expected -2 to 1",
+    ),
+    "elements": (
+        lambda g, x, w: mi.reshape(x, (5, 5)),
+        "'kn.reshape' of %x: 5x5 are 25 elements, but the operand's 4x6 are 24",
+    ),
+    "what fits": (
+        lambda g, x, w: mi.reshape(x, (5, -1)),
+        r"reshape: no extent for -1 in \[5, -1\] gives the elements of DTensor\(4x6xf16\)",
+    ),
+    "order": (
+        lambda g, x, w: mi.transpose(x, (0, 0)),
+        r"'kn.transpose' of %x: the order \[0, 0\] must name each dimension of 4x6 once: 0 to 1",
+    ),
+    "weight": (
+        lambda g, x, w: mi.rms_norm(x, w),
+        r"the norm is taken over the last extents \[4\], which must be a suffix of the operand's",
+    ),
+    "broadcast": (lambda g, x, w: x + w, "differ in dimension 1: extents must be equal or 1"),
+    "number": (lambda g, x, w: mi.where(x, x, 0.0), "0.0 is not a tensor of this KernelGraph"),
+    "other graph": (
+        lambda g, x, w: x @ mi.new_kernel_graph().new_input((6, 2)),
+        r"DTensor\(6x2xf16\) is not a tensor of this KernelGraph",
+    ),
+    "part": (lambda g, x, w: x[:, 4:2], r"the part \[4, -2\] has no elements"),
+    "steps": (lambda g, x, w: x[::2], "a part is said by slices without steps, at most 2"),
+    "type": (lambda g, x, w: mi.exp(x, dtype="f32"), "exp: 'f32' is no element type"),
+    "tile": (
+        lambda g, x, w: mi.softmax(
+            mi.new_threadblock_graph((1, 1, 1), (32, 1, 1)).new_input(x, (-1, -1, -1))
+        ),
+        r"softmax: STensor\(4x6xf16\) is a tile; it takes whole tensors",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_mistakes_are_sentences(name: str) -> None:
+    program, message = REFUSED[name]
+    graph = mi.new_kernel_graph()
+    x, w = graph.new_input((4, 6), name="x"), graph.new_input((4,), name="w")
+    with pytest.raises(mi.BuildError, match=message):
+        program(graph, x, w)

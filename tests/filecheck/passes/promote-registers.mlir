@@ -11,17 +11,17 @@
 // CHECK-NEXT:   sched.copy %dx_tile to %sx by <512, vector 8, order [1, 0]> iteration 0
 // CHECK:      sched.forloop 1 carrying
 // CHECK:        sched.map square %sh{{[_0-9]*}} to %n{{[_0-9]*}}
-// CHECK-NEXT:   sched.reduce_warps %n{{[_0-9]*}} to %n_parts{{[_0-9]*}} by <1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>> : {{.*}} to !sched.shared<1x16xf32, (1,16):(16,1)>
+// CHECK-NEXT:   sched.reduce_warps %n{{[_0-9]*}} to %n_parts by <1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>> : {{.*}} to !sched.shared<1x16xf32, (1,16):(16,1)>
 // CHECK-NEXT:   sched.barrier
-// CHECK:        sched.reduce %n_parts{{[_0-9]*}} to %n{{[_0-9]*}} then [mul_scalar(0.000244140625), sqrt, reciprocal] dim 1 contiguous
+// CHECK:        sched.reduce %n_parts to %n{{[_0-9]*}} then [mul_scalar(0.000244140625), sqrt, reciprocal] dim 1 contiguous
 // CHECK:        sched.map mul %sh{{[_0-9]*}}, %n{{[_0-9]*}} to %n{{[_0-9]*}} : 
-// CHECK:        sched.map add %n{{[_0-9]*}}, %sx to %s{{[_0-9]*}} : 
-// CHECK:        sched.reduce_warps %r{{[_0-9]*}} to %r_parts{{[_0-9]*}}
+// CHECK:        sched.map add %n{{[_0-9]*}}, %sx{{[_0-9]*}} to %s{{[_0-9]*}} : 
+// CHECK:        sched.reduce_warps %r{{[_0-9]*}} to %r_parts
 // CHECK-NEXT:   sched.barrier
-// CHECK:        sched.reduce %r_parts{{[_0-9]*}} to %r{{[_0-9]*}}
+// CHECK:        sched.reduce %r_parts to %r{{[_0-9]*}}
 // CHECK-NOT:    sched.barrier
 // CHECK:      sched.epilogue {
-// CHECK-NEXT:   sched.copy %f{{[_0-9]*}} to %o_tile{{[_0-9]*}} by <512, vector 8, order [1, 0]> : !sched.tile<1x4096xf32
+// CHECK-NEXT:   sched.copy %f{{[_0-9]*}} to %o_tile by <512, vector 8, order [1, 0]> : !sched.tile<1x4096xf32
 // NORMS-LABEL: norms_custom0
 // NORMS: tb::HeldCopy<512, 8, Tile>::load(sh, dh_tile, thread);
 // NORMS: tb::ReduceRows<ops::Add, ops::Chain<>, tb::LinearRows<512, 8, 4096, 4096>>::write_parts<Target>(n_parts, n, thread);

@@ -265,7 +265,7 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
         yield Case(
             *("kn_operators", f"{name}-{element}", graph.text(graph.op(name, [x], shape, more))),
             *((Range(0.25, 2),), function),
-            sanitize=name == "softmax",
+            sanitize=name == "softmax" or element in SANITIZED,
         )
     graph = Graph()
     x, w = graph.input(7, 3, 32, element=element), graph.input(32, element=element)
@@ -275,6 +275,7 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
         f"layer_norm-{element}",
         graph.text(graph.functional("layer_norm", [x, w, w], x.shape, more)),
         *((Range(0.25, 2),) * 2, lambda x, w: centred(x) / np.sqrt(variance(x) + 0.125) * w + w),
+        sanitize=element in SANITIZED,
     )
     graph = Graph()
     c, x, y = (graph.input(7, extent, element=element) for extent in (1, 45, 45))
@@ -282,6 +283,7 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
     yield Case(
         *("kn_operators", f"where-{element}", graph.text(chosen)),
         *((Range(),) * 3, lambda c, x, y: np.where(c > 0, x, y)),
+        sanitize=element in SANITIZED,
     )
     yield Case(
         *("tb_operators", f"where-{element}"),

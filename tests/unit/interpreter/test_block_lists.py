@@ -153,7 +153,7 @@ def test_a_fragment_that_is_only_read_may_be_filled_once(persistent: ModuleOp) -
     once = sched.FillOp(zeros.result, 0.0)
     Rewriter.insert_op([zeros, once], InsertPoint.before(role.body.block.first_op))
     again = store.clone()
-    again.operands[0] = zeros.result
+    again.operands[0] = once.tiles[0]
     Rewriter.insert_op(again, InsertPoint.before(store))
     module.verify()
     assert find_hazards(kernel_of(module)) == []

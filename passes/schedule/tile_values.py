@@ -50,9 +50,18 @@ def name_registers(kernel: sched.KernelOp) -> None:
 def name_values(kernel: sched.KernelOp) -> None:
     """Lets every operator name the tile that registers hold when it runs."""
     for op in tuple(kernel.body.walk()):
-        if isinstance(op, sched.WarpgroupWaitOp) and (sums := op.complete_sums()):
-            _take_place(op, sched.WarpgroupWaitOp(op.pending_products, sums))
+        if isinstance(op, sched.WarpgroupWaitOp):
+            sums = [value for value in op.complete_sums() if _is_visible(value, op)]
+            if sums:
+                _take_place(op, sched.WarpgroupWaitOp(op.pending_products, sums))
     _name_in(kernel.body.block, {})
+
+
+def _is_visible(registers: SSAValue, op: Operation) -> bool:
+    """Whether an operator may name registers: none of an iteration behind the loop."""
+    owner = registers.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    return block is not None and block.find_ancestor_op_in_block(op) is not None
 
 
 def _name_in(block: Block, held: Values) -> None:

@@ -96,7 +96,8 @@ from mugraph.dialects.sched.types import (
     TensorMemoryType,
     TileType,
 )
-from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp, WarpgroupWaitOp
+from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp
+from mugraph.dialects.sched.warpgroup_wait import WarpgroupWaitOp
 
 Sched = Dialect(
     "sched",

@@ -41,8 +41,8 @@ from mugraph.dialects.sched.kernel import (
 )
 from mugraph.dialects.sched.role import RoleOp, roles_of, verify_partition
 from mugraph.dialects.sched.tile_values import (
-    CarriedTiles,
     CarriesTiles,
+    TiedTiles,
     tile_types,
     yielded_types,
 )
@@ -108,6 +108,7 @@ class ForloopOp(CarriesTiles):
 
     name = "sched.forloop"
 
+    TIED: ClassVar[Sequence[str]] = ("carried",)
     IS_LOOP: ClassVar[bool] = True
 
     range = prop_def(IntegerAttr.constr(type=i64))
@@ -118,9 +119,9 @@ class ForloopOp(CarriesTiles):
 
     assembly_format = (
         "$range (`peeled` $peeled^)? (`carrying` $carried^ `:` type($carried))? $body attr-dict "
-        "custom<CarriedTiles>(type($tiles))"
+        "custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (CarriedTiles,)
+    custom_directives = (TiedTiles,)
 
     def __init__(
         self,

@@ -73,13 +73,13 @@ class WritesTiles(IRDLOperation):
 
 @irdl_custom_directive
 class TiedTiles(CustomDirective):
-    """Nothing: the results of :class:`WritesTiles` have the types of its destinations."""
+    """Nothing: the results have the types of the tiles among the operands that ``TIED`` names."""
 
     results: TypeDirective
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         """Takes the results' types from the operands."""
-        op_type = cast(type[WritesTiles], state.op_type)
+        op_type = cast("type[WritesTiles | CarriesTiles]", state.op_type)
         names = [name for name, _ in op_type.get_irdl_definition().operands]
         types = [
             type_
@@ -94,8 +94,12 @@ class TiedTiles(CustomDirective):
 
 
 class CarriesTiles(IRDLOperation):
-    """A phase or a loop: the tiles that its body leaves behind are its results."""
+    """A phase or a loop: the tiles that its body leaves behind are its results.
 
+    ``TIED`` names the operands that are carried, those of a loop.
+    """
+
+    TIED: ClassVar[Sequence[str]] = ()
     IS_LOOP: ClassVar[bool] = False
 
     tiles = var_result_def(TileType)
@@ -113,21 +117,6 @@ class CarriesTiles(IRDLOperation):
     def yielded(self) -> Sequence[SSAValue]:
         """The tiles that the body leaves behind."""
         return yielded_by(self.body_block)
-
-
-@irdl_custom_directive
-class CarriedTiles(CustomDirective):
-    """Nothing: the results of a loop have the types of the tiles that it carries."""
-
-    results: TypeDirective
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        """Takes the results' types from the operands."""
-        (carried,) = state.operand_types
-        self.results.set(state, carried or ())
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Prints nothing."""
 
 
 @irdl_op_definition
@@ -274,7 +263,6 @@ def _comes_before(one: Operation, other: Operation, block: Block) -> bool:
 
 
 __all__ = [
-    "CarriedTiles",
     "CarriesTiles",
     "TiedTiles",
     "WritesTiles",

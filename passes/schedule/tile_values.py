@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.locations import Rewriter, inherit_location
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.tile_values import tile_types
 
 Values = dict[SSAValue, SSAValue]
@@ -148,12 +148,8 @@ def _name_operands(op: Operation, held: Values) -> None:
 
 
 def _take_place(op: Operation, other: Operation) -> None:
-    block = op.parent
-    assert block is not None
-    inherit_location(other, op)
-    block.insert_op_before(other, op)
-    op.detach()
-    op.erase()
+    """Puts an operator in the place of one of which nothing uses a result."""
+    Rewriter.replace_op(op, other, [None] * len(op.results))
 
 
 __all__ = ["name_registers", "name_values", "tiles_by_registers"]

@@ -275,7 +275,7 @@ class BoundedArray(ComponentArray):
             np.where((bound > 0) & (np.abs(self.value) <= bound), 1.0, 0.0)
             for bound in self.components[1:]
         ]
-        return self.of([functions.positive(self.value), *doubts])
+        return self.of([(self.value > 0).astype(np.float64), *doubts])
 
     def select(self, one: Self, other: Self) -> Self:
         """The first of two others where the number is not 0, else the second; nothing rounds."""

@@ -101,6 +101,11 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     def maximum(self, other: Any) -> Self:
         """The larger number."""
 
+    def filled(self, number: float) -> Self:
+        """A number of the program for each of these."""
+        lifted = self.lift(number)
+        return lifted.of([np.broadcast_to(part, self.shape) for part in lifted.components])
+
     def relu(self) -> Self:
         """The number, or 0 if that is larger."""
         return self.clamp(0.0, math.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -108,9 +109,21 @@ def test_comparisons_choose() -> None:
         lambda x, y, lib: lib.where(x > y, x, y),
         lambda x, y, lib: lib.where(x < c, abs(x), y * x) + (x >= y) - (x <= 0.5) * 2,
         lambda x, y, lib: 1 / (abs(x) + 1) + lib.exp(-(x**2)),
+        lambda x, y, lib: lib.where(~(x < y) & (y != 0.25) | (x == y), 0.5, x) + lib.exp(2.0**x),
+        lambda x, y, lib: lib.where(y > 0, x, -0.5) + abs(y) ** 1.5,
     ):
         result = computed(lambda x, y, program=program: program(x, y, mi), x, y)
         np.testing.assert_allclose(result, program(x, y, np) * 1.0, rtol=1e-9, atol=1e-12)
+
+
+def test_tiles_take_numbers() -> None:
+    x = normal(4, 9)
+
+    def program(x: Any, lib: Any) -> Any:
+        return lib.where(~(x < 0.5), 2.0**x, -1.5) + (x == 0)
+
+    result = computed(lambda x: mi.pointwise(lambda tile: program(tile, mi), x), x)
+    np.testing.assert_allclose(result, program(x, np), rtol=1e-9)
 
 
 def test_a_comparison_sees_less_than_f16_does() -> None:
@@ -213,7 +226,19 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
         r"the norm is taken over the last extents \[4\], which must be a suffix of the operand's",
     ),
     "broadcast": (lambda g, x, w: x + w, "differ in dimension 1: extents must be equal or 1"),
-    "number": (lambda g, x, w: mi.where(x, x, 0.0), "0.0 is not a tensor of this KernelGraph"),
+    "numbers": (
+        lambda g, x, w: g.max(1.0, 2.0),
+        r"max: \[1.0, 2.0\] are numbers; one must be a tensor",
+    ),
+    "infinite": (lambda g, x, w: mi.max(x, -math.inf), "the constants of 'fill\\(-inf\\)' must be"),
+    "integers": (
+        lambda g, x, w: mi.cast(x, mi.int32) < 3,
+        "computes on floating-point numbers, but .* has elements of i32; insert a 'kn.cast' to f32",
+    ),
+    "truth": (
+        lambda g, x, w: x if x > 0 else w,
+        r"DTensor\(4x6xf16\) has no value while a graph is built; choose with where",
+    ),
     "other graph": (
         lambda g, x, w: x @ mi.new_kernel_graph().new_input((6, 2)),
         r"DTensor\(6x2xf16\) is not a tensor of this KernelGraph",

@@ -64,7 +64,7 @@ UNARY: dict[str, Unary] = {
     "rsqrt": Unary(lambda x: x**-0.5, Range(0.25, 9)),
     "reciprocal": Unary(lambda x: 1 / x, Range(0.25, 9)),
     "erf": Unary(erf),
-    "positive": Unary(lambda x: (x > 0) * 1.0),
+    "fill": Unary(lambda x: np.full_like(x, 0.375), more="with 0.375"),
     "log": Unary(np.log, Range(0.25, 9)),
     "add_scalar": Unary(lambda x: x + 0.375, more="by 0.375"),
     "mul_scalar": Unary(lambda x: x * -0.375, more="by -0.375"),
@@ -79,6 +79,8 @@ BINARY: dict[str, tuple[Callable[[Array, Array], Array], Range, Range]] = {
     "pow": (np.power, Range(0.25, 2), Range(-2, 2)),
     "max": (np.maximum, Range(-2, 2), Range(-2, 2)),
     "min": (np.minimum, Range(-2, 2), Range(-2, 2)),
+    "less": (lambda x, y: np.less(x, y) * 1.0, Range(-2, 2), Range(-2, 2)),
+    "less_equal": (lambda x, y: np.less_equal(x, y) * 1.0, Range(-2, 2), Range(-2, 2)),
 }
 
 
@@ -279,7 +281,7 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
     )
     graph = Graph()
     c, x, y = (graph.input(7, extent, element=element) for extent in (1, 45, 45))
-    chosen = graph.op("where", [graph.unary("positive", c), x, y], (7, 45))
+    chosen = graph.op("where", [graph.unary("relu", c), x, y], (7, 45))
     yield Case(
         *("kn_operators", f"where-{element}", graph.text(chosen)),
         *((Range(),) * 3, lambda c, x, y: np.where(c > 0, x, y)),
@@ -289,7 +291,7 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
         *("tb_operators", f"where-{element}"),
         in_loop(
             element,
-            lambda body, x, c, y: body.op("where", [body.unary("positive", c), x, y], x.shape),
+            lambda body, x, c, y: body.op("where", [body.unary("relu", c), x, y], x.shape),
             *((24, 1), SHAPE),
         ),
         *((Range(),) * 3, lambda x, c, y: over_loop(np.where(c > 0, x, y)).sum(axis=0)),

@@ -92,6 +92,9 @@ def probes() -> dict[str, Probe]:
         table[f"{dialect}.cast"] = CAST
         table[f"{dialect}.reduction"] = NARROWED
     table |= {
+        "kn.mask": Probe(
+            properties="condition = affine_set<(i, j) : (i - j >= 0)>, value = -1.0 : f32"
+        ),
         "kn.mean": NARROWED,
         "kn.variance": NARROWED,
         "kn.log_sum_exp": NARROWED,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
@@ -13,6 +13,7 @@ from mugraph.build.elementwise import GraphOperators, described, of_tensors
 from mugraph.build.errors import BuildError, build_errors, require_element_type, require_integers
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn
+from mugraph.dialects.kn.mask import LinearForm
 from mugraph.dialects.reductions import Combiner
 
 OPERATORS: dict[str, Any] = {op.name.removeprefix("kn."): op for op in kn.Kn.operations}
@@ -164,6 +165,44 @@ class ProgramOperators(GraphOperators[DTensor]):
             op = operator(value, normalized_shape, type_, values, epsilon)
         return self._add(op, name)
 
+    def mask(
+        self,
+        x: DTensor,
+        condition: Callable[..., Any],
+        value: float = -math.inf,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """The elements at whose coordinates a linear form is at least 0, and ``value`` elsewhere.
+
+        ``condition`` makes the form, or several of which all must be, of a coordinate for each
+        dimension: ``lambda i, j: i - j`` keeps what lies on the diagonal of a matrix or below.
+        """
+        operand = self._value(x)
+        try:
+            made = condition(*LinearForm.coordinates(len(x.shape)))
+        except TypeError as error:
+            raise BuildError(f"mask: the condition is no linear form: {error}") from error
+        forms = cast(list[Any], made) if isinstance(made, list) else [made]
+        if any(not isinstance(form, LinearForm) for form in forms):
+            raise BuildError(
+                f"mask: the condition gives {made!r}; expected a form of coordinates such as "
+                "i - j + 4, which is at least 0 where an element is kept, or a list of them"
+            )
+        with build_errors():
+            if dtype is not None:
+                require_element_type("mask", dtype)
+            op = kn.MaskOp(operand, forms, value, self._type_of(x.shape, dtype or x.dtype))
+        return self._add(op, name)
+
+    def causal_mask(
+        self, x: DTensor, offset: int = 0, value: float = -math.inf, *, name: str | None = None
+    ) -> DTensor:
+        """Scores of keys up to ``offset`` behind each query's row, and ``value`` for later ones."""
+        self.dim("causal_mask", x, -2)
+        return self.mask(x, lambda *at: at[-2] - at[-1] + offset, value, name=name)
+
     def chunk(self, x: DTensor, chunk_size: int, dim: int) -> list[DTensor]:
         """``chunk_size`` equal parts along a dimension."""
         extent = x.shape[self.dim("chunk", x, dim)]
@@ -235,9 +274,11 @@ def layer_norm(
     return x.graph.layer_norm(x, shape, weight, bias, eps, **options)
 
 
+causal_mask = of_tensors(ProgramOperators.causal_mask)
 chunk = of_tensors(ProgramOperators.chunk)
 concat = of_tensors(ProgramOperators.concat)
 log_sum_exp = of_tensors(ProgramOperators.log_sum_exp)
+mask = of_tensors(ProgramOperators.mask)
 matmul = of_tensors(ProgramOperators.matmul)
 mean = of_tensors(ProgramOperators.mean)
 reduction = of_tensors(ProgramOperators.reduction)
@@ -250,10 +291,12 @@ transpose = of_tensors(ProgramOperators.transpose)
 variance = of_tensors(ProgramOperators.variance)
 
 __all__ = [
+    "causal_mask",
     "chunk",
     "concat",
     "layer_norm",
     "log_sum_exp",
+    "mask",
     "matmul",
     "mean",
     "reduction",

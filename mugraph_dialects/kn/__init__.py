@@ -22,6 +22,7 @@ from mugraph.dialects.kn.compute import (
 )
 from mugraph.dialects.kn.customized import CustomizedOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
+from mugraph.dialects.kn.mask import MaskOp
 from mugraph.dialects.kn.norm import LayerNormOp, RmsNormOp
 from mugraph.dialects.kn.phases import (
     Phase,
@@ -56,6 +57,7 @@ Kn = Dialect(
         MatmulOp,
         *ELEMENTWISE_OPERATORS,
         CastOp,
+        MaskOp,
         ReductionOp,
         *COMPOSITE_OPERATORS,
         CopyOp,
@@ -91,6 +93,7 @@ __all__ = [
     "Kn",
     "LayerNormOp",
     "LogSumExpOp",
+    "MaskOp",
     "MatmulOp",
     "MeanOp",
     "MovesElements",

@@ -67,25 +67,29 @@ def _rsqrt(x: NormalForm) -> NormalForm:
     return _reciprocal(root(x))
 
 
-def _positive(x: NormalForm) -> NormalForm:
+def positive(x: NormalForm) -> NormalForm:
+    """1 where a number is more than 0, else 0."""
     return nf.application("positive", [x])
 
 
 def _less(x: NormalForm, y: NormalForm) -> NormalForm:
-    return _positive(_subtract(y, x))
+    return positive(_subtract(y, x))
 
 
-def _not(truth: NormalForm) -> NormalForm:
+def opposite(truth: NormalForm) -> NormalForm:
+    """1 for 0 and 0 for 1."""
     return _subtract(nf.constant(1), truth)
 
 
 def _less_equal(x: NormalForm, y: NormalForm) -> NormalForm:
-    return _not(_less(y, x))
+    return opposite(_less(y, x))
 
 
 def _is_truth(form: NormalForm) -> bool:
-    """Whether a form is known to be 1 or 0: a comparison, or what it is not."""
-    for one in (form, _not(form)):
+    """Whether a form is known to be 1 or 0: a comparison, or what it is not, or a number."""
+    if form in (nf.constant(0), nf.constant(1)):
+        return True
+    for one in (form, opposite(form)):
         match one.terms:
             case (Term(coefficient, (), ((Application("positive"), power),)),):
                 return coefficient == power == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,11 +11,13 @@ from xdsl.ir import Attribute, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.kn.mask import LinearForm
 from mugraph.dialects.tensor_types import element_type_of, row_major_strides, shape_of
 from mugraph.runtime.equivalence import normal_form as nf
-from mugraph.runtime.equivalence.functions import apply_function
+from mugraph.runtime.equivalence.functions import apply_function, opposite, positive, where
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.normal_form import NormalForm
+from mugraph.runtime.interpreter.constants import meant_by
 
 _PLACE = -1
 """The number of the tensor whose elements are their own places."""
@@ -140,6 +143,29 @@ class Symbolic:
         (form,) = self.read((operand, read))
         return self.tensor(places, self.sum(form, [inner]))
 
+    def masked(
+        self,
+        shape: Sequence[int],
+        forms: Sequence[LinearForm],
+        constant: float,
+        operand: SymbolicTensor,
+    ) -> SymbolicTensor:
+        """The operand where all forms of its coordinates are at least 0, else the constant."""
+        places = self.places(shape)
+        (kept,) = self.read((operand, places))
+        holds = nf.constant(1)
+        for form in forms:
+            index = Affine((), form.constant)
+            for place, coefficient in zip(places, form.coefficients, strict=True):
+                index += place.scaled(coefficient)
+            if index.limits()[0] < 0:
+                holds = nf.multiply(holds, _at_least_0(index))
+        if math.isinf(constant):
+            body = nf.application(f"else {constant}", [holds, kept])
+        else:
+            body = where(holds, kept, nf.constant(meant_by(constant)))
+        return self.tensor(places, body)
+
     def part(
         self, shape: Sequence[int], start: Sequence[int], operand: SymbolicTensor
     ) -> SymbolicTensor:
@@ -199,6 +225,13 @@ class Symbolic:
     ) -> SymbolicTensor:
         """A function of each element."""
         return self.merged(operand.digits, function(self.settled(operand.body)))
+
+
+def _at_least_0(index: Affine) -> NormalForm:
+    """1 where a place is at least 0, else 0; of both signs one is said by the other."""
+    if index.terms and index.terms[0][1] < 0:
+        return opposite(_at_least_0(index.scaled(-1) + Affine((), -1)))
+    return positive(nf.element(_PLACE, [index + Affine((), 1)]))
 
 
 def _broadcast(operand: SymbolicTensor, places: Sequence[Affine]) -> list[Affine]:

@@ -65,6 +65,15 @@ class KernelFunctions(InterpreterFunctions):
         """The operator's scalar function of each element."""
         return self._stored(op, apply_function(op.function, *self._loaded(args)))
 
+    @impl(kn.MaskOp)
+    def run_mask(self, interpreter: Interpreter, op: kn.MaskOp, args: PythonValues) -> PythonValues:
+        """The elements inside, and the constant in place of the others."""
+        (value,) = self._loaded(args)
+        inside = op.inside()
+        result = self.arithmetic.full(inside.shape, op.constant)
+        result[inside] = value[inside]
+        return self._stored(op, result)
+
     @impl(kn.ReductionOp)
     def run_reduction(
         self, interpreter: Interpreter, op: kn.ReductionOp, args: PythonValues

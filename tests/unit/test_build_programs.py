@@ -160,6 +160,35 @@ def test_attention_of_grouped_heads() -> None:
     np.testing.assert_allclose(computed(attention, q, k, v), np.stack(heads), rtol=1e-9)
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(6, 6), (5, 9), (9, 5)])
+def test_causal_attention(queries: int, keys: int) -> None:
+    """Queries are the last ones of the keys; the first rows of more queries see no key but one."""
+    q, k, v = normal(2, queries, 8), normal(2, keys, 8), normal(2, keys, 4)
+    offset = max(keys - queries, 0)
+
+    def attention(q: mi.DTensor, k: mi.DTensor, v: mi.DTensor) -> mi.DTensor:
+        return mi.softmax(mi.causal_mask(q @ mi.transpose(k), offset)) @ v
+
+    scores = q @ k.transpose(0, 2, 1)
+    seen = np.tril(np.ones((queries, keys)), offset) > 0
+    expected = softmax(np.where(seen, scores, -np.inf), -1) @ v
+    np.testing.assert_allclose(computed(attention, q, k, v), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_masks(shape: tuple[int, ...]) -> None:
+    """A window along the first dimension, around what is in the middle of the others."""
+    x = normal(*shape)
+
+    def window(*at: Any) -> list[Any]:
+        form = at[0] * 2 - sum(at[1:]) * 3
+        return [form + 5, 4 - form]
+
+    lower, upper = window(*np.indices(shape))
+    result = computed(lambda x: mi.mask(x, window, 0.25), x)
+    np.testing.assert_array_equal(result, np.where((lower >= 0) & (upper >= 0), x, 0.25))
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_views(shape: tuple[int, ...]) -> None:
     x = normal(*shape)
@@ -242,6 +271,18 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "other graph": (
         lambda g, x, w: x @ mi.new_kernel_graph().new_input((6, 2)),
         r"DTensor\(6x2xf16\) is not a tensor of this KernelGraph",
+    ),
+    "condition": (
+        lambda g, x, w: mi.mask(x, lambda i, j: True),
+        "mask: the condition gives True; expected a form of coordinates such as",
+    ),
+    "not linear": (
+        lambda g, x, w: mi.mask(x, lambda i, j: i % 2 - j),
+        "mask: the condition is no linear form: unsupported operand",
+    ),
+    "causal": (
+        lambda g, x, w: mi.causal_mask(w),
+        "causal_mask: dimension -2 does not exist in a tensor of rank 1",
     ),
     "part": (lambda g, x, w: x[:, 4:2], r"the part \[4, -2\] has no elements"),
     "steps": (lambda g, x, w: x[::2], "a part is said by slices without steps, at most 2"),

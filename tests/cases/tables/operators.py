@@ -94,12 +94,21 @@ def centred(x: Array) -> Array:
     return x - x.mean(axis=-1, keepdims=True)
 
 
+def masked(a: Array, b: Array, c: Array) -> Array:
+    """Which elements a mask keeps."""
+    return (c - 3 * b + 4 >= 0) & (a + c <= 20)
+
+
 WHOLE: tuple[tuple[str, str, tuple[int, ...], Callable[[Array], Array]], ...] = (
     ("reduction", "combine max dim 1", (7, 1, 32), lambda x: x.max(axis=1, keepdims=True)),
     ("mean", "dim 2", (7, 3, 1), lambda x: x.mean(axis=2, keepdims=True)),
     ("variance", "dim 2", (7, 3, 1), variance),
     ("log_sum_exp", "dim 0", (1, 3, 32), lambda x: np.log(np.exp(x).sum(axis=0, keepdims=True))),
     ("softmax", "dim 2", (7, 3, 32), lambda x: np.exp(x) / np.exp(x).sum(axis=2, keepdims=True)),
+    (
+        *("mask", "where affine_set<(a, b, c) : (c - 3 * b + 4 >= 0, a + c - 20 <= 0)> else -0.5"),
+        *((7, 3, 32), lambda x: np.where(masked(*np.indices(x.shape)), x, -0.5)),
+    ),
     ("reshape", "", (21, 2, 16), lambda x: x.reshape(21, 2, 16)),
     ("transpose", "dims [2, 0, 1]", (32, 7, 3), lambda x: x.transpose(2, 0, 1)),
     ("slice", "from [2, 0, 7]", (5, 3, 20), lambda x: x[2:, :, 7:27]),

@@ -25,6 +25,11 @@ def binary(result: str, function: str, x: str, y: str) -> str:
     return f"%{result} = kn.{function} %{x}, %{y} : ({X}, {ROW}) -> {X} "
 
 
+def mask(result: str, operand: str, conditions: str, rest: str = "-inf") -> str:
+    set_ = f"affine_set<(i, j) : ({conditions})>"
+    return f"%{result} = kn.mask %{operand} where {set_} else {rest} : {X} -> {X} "
+
+
 SHIFTED = of_rows("m", "reduction", "x combine max") + binary("d", "sub", "x", "m")
 SOFTMAX = f"%r = kn.softmax %x dim 1 : {X} -> {X} "
 CENTRED = of_rows("m", "mean", "x") + binary("d", "sub", "x", "m")
@@ -68,6 +73,14 @@ EQUAL = {
         + unary("e", "exp", "a", tensor(3, 2, 8))
         + f"%r = kn.reshape %e : {tensor(3, 2, 8)} -> {X} ",
     ),
+    "mask": (mask("r", "x", "2 * j - 2 * i >= -5"), mask("r", "x", "i - 2 <= j, j >= 0")),
+    "masks add up": (
+        mask("a", "x", "i >= j", "0.0")
+        + mask("b", "x", "j - 1 >= i", "0.0")
+        + f"%s = kn.add %a, %b : ({X}, {X}) -> {X} "
+        + unary("r", "exp", "s"),
+        unary("r", "exp", "x"),
+    ),
     "slices": (
         unary("r", "exp", "x"),
         f"%a = kn.slice %x from [0, 0] : {X} -> {tensor(2, 8)} "
@@ -77,6 +90,8 @@ EQUAL = {
     ),
 }
 DIFFERENT = {
+    "another mask": (mask("r", "x", "i >= j", "0.0"), mask("r", "x", "i - 1 >= j", "0.0")),
+    "another constant": (mask("r", "x", "i >= j", "0.0"), mask("r", "x", "i >= j", "1.0")),
     "softmax of the other dimension": (SOFTMAX, SOFTMAX.replace("dim 1", "dim 0")),
     "sums for maxima": (SHIFTED, SHIFTED.replace("x combine max", "x")),
     "epsilon": (NORM, NORM.replace("0.5", "0.25")),
@@ -87,7 +102,15 @@ DIFFERENT = {
         + unary("r", "exp", "s"),
     ),
 }
-PROVED = {"softmax", "softmax of columns", "layer norm", "largest in steps", "reshape"}
+PROVED = {
+    "softmax",
+    "mask",
+    "masks add up",
+    "softmax of columns",
+    "layer norm",
+    "largest in steps",
+    "reshape",
+}
 
 
 @pytest.mark.parametrize("name", EQUAL)

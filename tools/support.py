@@ -101,6 +101,7 @@ def probes() -> dict[str, Probe]:
         "kn.softmax": Probe(properties=LAST),
         "kn.rms_norm": Probe(properties="normalized_shape = array<i64: 64>"),
         "kn.layer_norm": Probe(properties="normalized_shape = array<i64: 64>"),
+        "kn.broadcast": Probe(((32, 1),)),
         "kn.reshape": Probe(results=((16, 128),)),
         "kn.transpose": Probe(results=((64, 32),), properties="permutation = array<i64: 1, 0>"),
         "kn.slice": Probe(results=((32, 16),), properties="start = array<i64: 0, 8>"),

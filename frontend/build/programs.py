@@ -15,6 +15,7 @@ from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn
 from mugraph.dialects.kn.mask import LinearForm
 from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.shapes import broadcast_shape
 
 OPERATORS: dict[str, Any] = {op.name.removeprefix("kn."): op for op in kn.Kn.operations}
 
@@ -82,14 +83,18 @@ class ProgramOperators(GraphOperators[DTensor]):
         dtype: Attribute | None = None,
         name: str | None = None,
     ) -> DTensor:
-        """The matrix product of ``[..., M, K]`` and ``[..., K, N]``, or one ``[K, N]`` for all.
+        """The matrix product of ``[..., M, K]`` and ``[..., K, N]``; leading extents are broadcast.
 
-        Leading extents are equal.  The result has the operands' element type unless another is
-        asked for; int32 of int8.
+        The result has the operands' element type unless another is asked for; int32 of int8.
         """
         for x in (a, b):
             self._value(x)
         if len(a.shape) <= 2 or len(b.shape) != 2:
+            a, b = self._of_one_rank([a, b])
+            if len(a.shape) > 2:
+                with build_errors():
+                    leading = broadcast_shape([a.shape[:-2], b.shape[:-2]])
+                a, b = (self.broadcast_to(x, (*leading, *x.shape[-2:])) for x in (a, b))
             return super().matmul(a, b, dtype=dtype, name=name)
         rows = self.reshape(a, (-1, a.shape[-1]))
         product = super().matmul(rows, b, dtype=dtype)
@@ -237,6 +242,27 @@ class ProgramOperators(GraphOperators[DTensor]):
             return x
         return self._add(kn.ReshapeOp(value, self._type_of(shape, x.dtype)), name)
 
+    def broadcast_to(self, x: DTensor, shape: Sequence[int], *, name: str | None = None) -> DTensor:
+        """The tensor with its extents of 1, and those that it lacks in front, repeated."""
+        self._value(x)
+        shape = require_integers("broadcast_to", shape)
+        if len(shape) > len(x.shape):
+            x = self.reshape(x, (*[1] * (len(shape) - len(x.shape)), *x.shape))
+        if tuple(shape) == x.shape:
+            return x
+        return self._add(kn.BroadcastOp(x.value, self._type_of(shape, x.dtype)), name)
+
+    def repeat(self, x: DTensor, count: int, dim: int, *, name: str | None = None) -> DTensor:
+        """Each element ``count`` times, side by side along a dimension: heads for their groups."""
+        self._value(x)
+        dim = self.dim("repeat", x, dim)
+        before, after = x.shape[: dim + 1], x.shape[dim + 1 :]
+        apart = self.reshape(x, (*before, 1, *after))
+        repeated = self.broadcast_to(apart, (*before, count, *after))
+        return self.reshape(
+            repeated, self._with_extent("repeat", x, dim, x.shape[dim] * count), name=name
+        )
+
     def transpose(
         self, x: DTensor, dims: Sequence[int] | None = None, *, name: str | None = None
     ) -> DTensor:
@@ -274,6 +300,7 @@ def layer_norm(
     return x.graph.layer_norm(x, shape, weight, bias, eps, **options)
 
 
+broadcast_to = of_tensors(ProgramOperators.broadcast_to)
 causal_mask = of_tensors(ProgramOperators.causal_mask)
 chunk = of_tensors(ProgramOperators.chunk)
 concat = of_tensors(ProgramOperators.concat)
@@ -284,6 +311,7 @@ mean = of_tensors(ProgramOperators.mean)
 reduction = of_tensors(ProgramOperators.reduction)
 reduction_max = of_tensors(ProgramOperators.reduction_max)
 reduction_min = of_tensors(ProgramOperators.reduction_min)
+repeat = of_tensors(ProgramOperators.repeat)
 reshape = of_tensors(ProgramOperators.reshape)
 softmax = of_tensors(ProgramOperators.softmax)
 split = of_tensors(ProgramOperators.split)
@@ -291,6 +319,7 @@ transpose = of_tensors(ProgramOperators.transpose)
 variance = of_tensors(ProgramOperators.variance)
 
 __all__ = [
+    "broadcast_to",
     "causal_mask",
     "chunk",
     "concat",
@@ -302,6 +331,7 @@ __all__ = [
     "reduction",
     "reduction_max",
     "reduction_min",
+    "repeat",
     "reshape",
     "rms_norm",
     "softmax",

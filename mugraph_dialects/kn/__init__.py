@@ -33,7 +33,13 @@ from mugraph.dialects.kn.phases import (
 )
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SliceOp, SplitOp
 from mugraph.dialects.kn.reduce import ReductionOp
-from mugraph.dialects.kn.reshape import ReshapeOp, TransposeOp, lay_out, lay_out_row_major
+from mugraph.dialects.kn.reshape import (
+    BroadcastOp,
+    ReshapeOp,
+    TransposeOp,
+    lay_out,
+    lay_out_row_major,
+)
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
@@ -48,6 +54,7 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     LayerNormOp,
     ReshapeOp,
     TransposeOp,
+    BroadcastOp,
 )
 """Operators that are made of others."""
 
@@ -80,6 +87,7 @@ __all__ = [
     "UNARY_OPERATORS",
     "AllReduceOp",
     "BinaryOp",
+    "BroadcastOp",
     "CastOp",
     "ChunkOp",
     "CompositeOp",

@@ -178,7 +178,7 @@ class Symbolic:
     def permuted(
         self, shape: Sequence[int], dims: Sequence[int | None], operand: SymbolicTensor
     ) -> SymbolicTensor:
-        """The operand with its dimensions in another order; ``None`` for one of extent 1."""
+        """The operand with its dimensions in another order; ``None`` for one that it lacks."""
         places = self.places(shape)
         read = [ZERO] * len(operand.digits)
         for place, dim in zip(places, dims, strict=True):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import mugraph.build as mi
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
+from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.run import bound_rounding
@@ -201,6 +202,49 @@ def test_views(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(result, x[: shape[0] // 2 + 1, -1:])
 
 
+def test_custom_kernels_read_results_and_views() -> None:
+    x = normal(6, 4)
+
+    def program(x: mi.DTensor) -> mi.DTensor:
+        powers = mi.exp(x)
+        x.graph.mark_output(powers)
+        return mi.pointwise(mi.square, mi.broadcast_to(mi.reshape(powers, (3, 1, 8)), (3, 5, 8)))
+
+    graph = mi.new_kernel_graph()
+    graph.mark_output(program(graph.new_input(x.shape)))
+    module = graph.module()
+    verifying(transpile_pipeline("h200")).apply(make_context(), module)
+    powers, result = run_function(module, None, [x.astype(np.float16)], "float64")
+    np.testing.assert_allclose(powers, np.exp(x), rtol=1e-12)
+    expected = np.broadcast_to(np.exp(x).reshape(3, 1, 8) ** 2, (3, 5, 8))
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_broadcasts(shape: tuple[int, ...]) -> None:
+    x = normal(1, *shape[1:])
+    wide = (2, *shape)
+    result = computed(lambda x: mi.softmax(mi.broadcast_to(x, wide), 1), x)
+    np.testing.assert_allclose(result, softmax(np.broadcast_to(x, wide), 1), rtol=1e-9)
+    for dim in (0, -1):
+        result = computed(lambda x, dim=dim: mi.repeat(x, 3, dim), x)
+        np.testing.assert_array_equal(result, np.repeat(x, 3, dim))
+
+
+def test_products_broadcast_as_numpys() -> None:
+    """Four heads for each of two of keys, which are not copied, and the same by repeated keys."""
+    q, k = normal(2, 4, 5, 8), normal(2, 1, 8, 7)
+    for program in (
+        lambda q, k: q @ k,
+        lambda q, k: mi.reshape(
+            mi.reshape(q, (8, 5, 8)) @ mi.repeat(mi.reshape(k, (2, 8, 7)), 4, 0), (2, 4, 5, 7)
+        ),
+        lambda q, k: mi.transpose(mi.transpose(k) @ mi.transpose(q)),
+    ):
+        np.testing.assert_allclose(computed(program, q, k), q @ k, rtol=1e-9)
+    np.testing.assert_allclose(computed(lambda q, k: q @ k, q[0], k[0, 0]), q[0] @ k[0, 0])
+
+
 def test_results_are_row_major() -> None:
     graph = mi.new_kernel_graph()
     x = graph.new_input((4, 33))
@@ -279,6 +323,22 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "not linear": (
         lambda g, x, w: mi.mask(x, lambda i, j: i % 2 - j),
         "mask: the condition is no linear form: unsupported operand",
+    ),
+    "broadcast_to": (
+        lambda g, x, w: mi.broadcast_to(x, (4, 12)),
+        "'kn.broadcast' of %x: .*4x6.* differ in dimension 1: extents must be equal or 1",
+    ),
+    "fewer": (
+        lambda g, x, w: mi.broadcast_to(x, (6,)),
+        "'kn.broadcast' of %x: operands 4x6 and 6 have different ranks; reshape one of them",
+    ),
+    "repeat": (
+        lambda g, x, w: mi.repeat(x, 0, 1),
+        "operands 4x6x1 and 4x6x0 differ in dimension 2",
+    ),
+    "product": (
+        lambda g, x, w: mi.reshape(x, (2, 2, 6)) @ mi.reshape(x, (4, 6, 1)),
+        "operands 2 and 4 differ in dimension 0: extents must be equal or 1",
     ),
     "causal": (
         lambda g, x, w: mi.causal_mask(w),

@@ -212,10 +212,66 @@ def matmul_cases(element: str) -> Iterator[Case]:
     """The library's product, batched, and the product of tiles in and after the loop."""
     if element in LIBRARY_PRODUCTS:
         yield library_product(element, element)
+        yield product_of_groups(element)
         if element != "f32":
             yield library_product(element, "f32")
     yield tile_product(element)
     yield batched_tile_product(element)
+
+
+def product_of_groups(element: str) -> Case:
+    """Three queries' heads for each of the keys', which are not copied."""
+    graph = Graph()
+    q, k = graph.input(2, 3, 9, 24, element=element), graph.input(2, 1, 24, 16, element=element)
+    product = graph.matmul(q, graph.op("broadcast", [k], (2, 3, 24, 16)))
+    return Case(
+        *("kn_operators", f"matmul-groups-{element}", graph.text(product)),
+        *((Range(), Range()), np.matmul),
+    )
+
+
+def broadcast_cases(element: str) -> Iterator[Case]:
+    """Kernels that read a tensor under strides of 0: one that sums along it among them."""
+    whole = (7, 3, 32)
+    graph = Graph()
+    x, y = graph.input(7, 1, 32, element=element), graph.input(1, 3, 1, element=element)
+    wide = [graph.op("broadcast", [each], whole) for each in (x, y)]
+    results = [
+        *wide,
+        *(
+            graph.op("reduction", [wide[0]], replaced(whole, dim, 1), f"dim {dim}")
+            for dim in (0, 1)
+        ),
+        *(
+            graph.op("reduction", [wide[1]], replaced(whole, dim, 1), f"dim {dim}")
+            for dim in (0, 2)
+        ),
+        *(graph.functional("rms_norm", [each], whole, "over [3, 32]") for each in wide),
+        graph.op("concat", wide, (7, 3, 64), "dim 2"),
+    ]
+
+    def reference(*inputs: Array) -> list[Array]:
+        x, y = (np.broadcast_to(each, whole) for each in inputs)
+        norms = [each / np.sqrt((each**2).mean((1, 2), keepdims=True)) for each in (x, y)]
+        sums = [x.sum(0, keepdims=True), x.sum(1, keepdims=True)]
+        sums += [y.sum(0, keepdims=True), y.sum(2, keepdims=True)]
+        return [x, y, *sums, *norms, np.concatenate([x, y], 2)]
+
+    yield Case(
+        *("kn_operators", f"broadcast-{element}", graph.text(*results)),
+        *((Range(0.25, 2),) * 2, reference),
+        sanitize=element in SANITIZED,
+    )
+    graph = Graph()
+    x = graph.input(24, 1, element=element)
+    y = graph.op("broadcast", [x], SHAPE)
+    body = graph.customized(GRID, BLOCKS[element], FORLOOP)
+    body.output(body.accumulate("none", body.input(y, (0, -1, -1), 1)), (0, -1, -1))
+    yield Case(
+        *("tb_operators", f"input-broadcast-{element}", graph.text(*body.close())),
+        *((Range(),), lambda x: np.broadcast_to(x * FORLOOP, (24, 10))),
+        sanitize=element in SANITIZED,
+    )
 
 
 def library_product(element: str, result: str) -> Case:
@@ -526,6 +582,7 @@ def cases() -> Iterator[Case]:
         yield from binary_cases(element)
         yield from matmul_cases(element)
         yield from whole_tensor_cases(element)
+        yield from broadcast_cases(element)
         yield from reduction_cases(element)
         yield from weighted_norm_cases(element)
         yield from accumulator_cases(element)

@@ -81,6 +81,11 @@ EQUAL = {
         + unary("r", "exp", "s"),
         unary("r", "exp", "x"),
     ),
+    "broadcast": (
+        of_rows("m", "mean", "x") + binary("r", "sub", "x", "m"),
+        of_rows("m", "mean", "x")
+        + f"%b = kn.broadcast %m : {ROW} -> {X} %r = kn.sub %x, %b : ({X}, {X}) -> {X} ",
+    ),
     "slices": (
         unary("r", "exp", "x"),
         f"%a = kn.slice %x from [0, 0] : {X} -> {tensor(2, 8)} "
@@ -106,6 +111,7 @@ PROVED = {
     "softmax",
     "mask",
     "masks add up",
+    "broadcast",
     "softmax of columns",
     "layer norm",
     "largest in steps",

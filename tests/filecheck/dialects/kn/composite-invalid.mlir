@@ -56,6 +56,14 @@ func.func @types(%x: tensor<4x6xf16>) {
 
 // -----
 
+// CHECK: 'kn.broadcast' %y: 4x6 cannot be broadcast to 4x1: extents are equal, or 1 in the operand
+func.func @broadcast(%x: tensor<4x6xf16>) {
+  %y = kn.broadcast %x : tensor<4x6xf16> -> tensor<4x1xf16>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.transpose' %y: the order [1, 1] must name each dimension of 4x6 once: 0 to 1
 func.func @order(%x: tensor<4x6xf16>) {
   %y = kn.transpose %x dims [1, 1] : tensor<4x6xf16> -> tensor<6x6xf16>

@@ -170,6 +170,33 @@ class ProgramOperators(GraphOperators[DTensor]):
             op = operator(value, normalized_shape, type_, values, epsilon)
         return self._add(op, name)
 
+    def rotary(
+        self,
+        x: DTensor,
+        cos: DTensor,
+        sin: DTensor,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """x cos + (-second half, first half) sin of each row: a rotary embedding.
+
+        Cosines and sines are broadcast to x; those of half its width are of both halves.
+        """
+        for tensor in (x, cos, sin):
+            self._value(tensor)
+        halves = [
+            self.concat(each, each, -1) if each.shape[-1] * 2 == x.shape[-1] else each
+            for each in (cos, sin)
+        ]
+        x, cos, sin = self._of_one_rank([x, *halves])
+        with build_errors():
+            if dtype is not None:
+                require_element_type("rotary", dtype)
+            type_ = self._type_of(x.shape, dtype or x.dtype)
+            op = kn.RotaryOp(x.value, cos.value, sin.value, type_)
+        return self._add(op, name)
+
     def mask(
         self,
         x: DTensor,
@@ -313,6 +340,7 @@ reduction_max = of_tensors(ProgramOperators.reduction_max)
 reduction_min = of_tensors(ProgramOperators.reduction_min)
 repeat = of_tensors(ProgramOperators.repeat)
 reshape = of_tensors(ProgramOperators.reshape)
+rotary = of_tensors(ProgramOperators.rotary)
 softmax = of_tensors(ProgramOperators.softmax)
 split = of_tensors(ProgramOperators.split)
 transpose = of_tensors(ProgramOperators.transpose)
@@ -334,6 +362,7 @@ __all__ = [
     "repeat",
     "reshape",
     "rms_norm",
+    "rotary",
     "softmax",
     "split",
     "transpose",

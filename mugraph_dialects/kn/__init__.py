@@ -40,6 +40,7 @@ from mugraph.dialects.kn.reshape import (
     lay_out,
     lay_out_row_major,
 )
+from mugraph.dialects.kn.rotary import RotaryOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
@@ -52,6 +53,7 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     LogSumExpOp,
     RmsNormOp,
     LayerNormOp,
+    RotaryOp,
     ReshapeOp,
     TransposeOp,
     BroadcastOp,
@@ -111,6 +113,7 @@ __all__ = [
     "ReductionOp",
     "ReshapeOp",
     "RmsNormOp",
+    "RotaryOp",
     "SliceOp",
     "SoftmaxOp",
     "SplitOp",

@@ -136,17 +136,16 @@ def test_a_comparison_sees_less_than_f16_does() -> None:
         assert result.item() == expected
 
 
-def rotated(x: Any, cos: Any, sin: Any, join: Callable[[Any, Any], Any]) -> Any:
-    """Rotary embedding: the halves of each row turned by angles."""
-    half = x.shape[-1] // 2
-    return x * cos + join(-x[:, :, half:], x[:, :, :half]) * sin
-
-
 def test_rotary_embedding() -> None:
+    """The halves of each row turned by angles, which may be given once for both halves."""
     x, cos, sin = normal(3, 5, 14), normal(5, 14), normal(5, 14)
-    result = computed(lambda *xs: rotated(*xs, lambda a, b: mi.concat(a, b, -1)), x, cos, sin)
-    expected = rotated(x, cos, sin, lambda a, b: np.concatenate([a, b], -1))
-    np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
+    first, second = x[:, :, :7], x[:, :, 7:]
+    expected = x * cos + np.concatenate([-second, first], -1) * sin
+    np.testing.assert_allclose(computed(mi.rotary, x, cos, sin), expected, rtol=1e-9, atol=1e-12)
+    cos, sin = normal(1, 7), normal(1, 7)
+    turned = [first * cos - second * sin, second * cos + first * sin]
+    expected = np.concatenate(turned, -1)
+    np.testing.assert_allclose(computed(mi.rotary, x, cos, sin), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_attention_of_grouped_heads() -> None:
@@ -323,6 +322,10 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "not linear": (
         lambda g, x, w: mi.mask(x, lambda i, j: i % 2 - j),
         "mask: the condition is no linear form: unsupported operand",
+    ),
+    "angles": (
+        lambda g, x, w: mi.rotary(x, mi.reshape(w, (4, 1)), w),
+        "'kn.rotary' of %x: operands 4x6 and 4x1 and 1x4 differ in dimension 1",
     ),
     "broadcast_to": (
         lambda g, x, w: mi.broadcast_to(x, (4, 12)),

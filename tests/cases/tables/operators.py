@@ -345,6 +345,15 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
         sanitize=element in SANITIZED,
     )
     graph = Graph()
+    shapes = ((5, 3, 32), (1, 3, 32), (5, 1, 1))
+    x, c, s = (graph.input(*shape, element=element) for shape in shapes)
+    turned = graph.functional("rotary", [x, c, s], x.shape, f", {c.name}, {s.name}")
+    yield Case(
+        *("kn_operators", f"rotary-{element}", graph.text(turned), (Range(),) * 3),
+        lambda x, c, s: x * c + np.concatenate([-x[..., 16:], x[..., :16]], -1) * s,
+        sanitize=element in SANITIZED,
+    )
+    graph = Graph()
     c, x, y = (graph.input(7, extent, element=element) for extent in (1, 45, 45))
     chosen = graph.op("where", [graph.unary("relu", c), x, y], (7, 45))
     yield Case(

@@ -90,3 +90,19 @@ func.func @broadcast(%x: tensor<4x1xf16>) -> (tensor<4x6xf16>, tensor<4x6xf16>) 
   } : (tensor<4x6xf16>) -> tensor<4x6xf16>
   func.return %y, %o : tensor<4x6xf16>, tensor<4x6xf16>
 }
+
+// -----
+
+// The turned halves keep their type: nothing is rounded on the way to the products.
+// CHECK-LABEL: @rotary
+// CHECK-NEXT:  [[A:%.*]] = kn.slice %x from [0, 0] : tensor<4x6xf16> -> tensor<4x3xf16>
+// CHECK-NEXT:  [[B:%.*]] = kn.slice %x from [0, 3] : tensor<4x6xf16> -> tensor<4x3xf16>
+// CHECK-NEXT:  [[N:%.*]] = kn.mul_scalar [[B]] by -1.000000e+00 : tensor<4x3xf16> -> tensor<4x3xf16>
+// CHECK-NEXT:  [[T:%.*]] = kn.concat [[N]], [[A]] dim 1 : (tensor<4x3xf16>, tensor<4x3xf16>) -> tensor<4x6xf16>
+// CHECK-NEXT:  [[P:%.*]] = kn.mul %x, %c : (tensor<4x6xf16>, tensor<4x1xf32>) -> tensor<4x6xf32>
+// CHECK-NEXT:  [[Q:%.*]] = kn.mul [[T]], %s : (tensor<4x6xf16>, tensor<1x6xf32>) -> tensor<4x6xf32>
+// CHECK-NEXT:  kn.add [[P]], [[Q]] : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf16>
+func.func @rotary(%x: tensor<4x6xf16>, %c: tensor<4x1xf32>, %s: tensor<1x6xf32>) -> tensor<4x6xf16> {
+  %y = kn.rotary %x, %c, %s : (tensor<4x6xf16>, tensor<4x1xf32>, tensor<1x6xf32>) -> tensor<4x6xf16>
+  func.return %y : tensor<4x6xf16>
+}

@@ -94,6 +94,34 @@ def _(op: kn.MaskOp, printer: HostPrinter) -> None:
 
 
 @print_host_operation.register
+def _(op: kn.GatherOp, printer: HostPrinter) -> None:
+    domain = shape_of(op.result.type)
+    count, (row_stride, *row) = shape_of(op.table.type)[0], strides_in_memory(op.table)
+    numbers = strides_in_memory(op.rows)
+    strides = [
+        strides_in_memory(op.result),
+        (*[0] * len(numbers), *row),
+        (*numbers, *[0] * len(row)),
+    ]
+    order = memory_order(domain, strides[0])
+    pointers = printer.declare_all((op.result, op.table, op.rows))
+    writer = printer.writer
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(("Target", "Row", "Number"), strides, strict=True):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        places = [
+            piece.pointer(pointer, steps) for pointer, steps in zip(pointers, strides, strict=True)
+        ]
+        writer.line(
+            f"kn::Gather<{count}, {row_stride}, Target, Row, Number>::run("
+            f"{queue(overlaps=op.overlaps)}, {', '.join(places)});"
+        )
+
+    print_pieces(writer, domain, strides, print_piece)
+
+
+@print_host_operation.register
 def _(op: kn.ReductionOp, printer: HostPrinter) -> None:
     groups, dim = op.groups(), op.reduced_dim
     source_strides, result_strides = strides_in_memory(op.input), strides_in_memory(op.result)

@@ -197,6 +197,13 @@ class ProgramOperators(GraphOperators[DTensor]):
             op = kn.RotaryOp(x.value, cos.value, sin.value, type_)
         return self._add(op, name)
 
+    def gather(self, table: DTensor, rows: DTensor, *, name: str | None = None) -> DTensor:
+        """The rows of a table that a tensor of int32 names; its extents, then those of a row."""
+        values = self._value(table), self._value(rows)
+        with build_errors():
+            op = kn.GatherOp(*values)
+        return self._add(op, name)
+
     def mask(
         self,
         x: DTensor,
@@ -331,6 +338,7 @@ broadcast_to = of_tensors(ProgramOperators.broadcast_to)
 causal_mask = of_tensors(ProgramOperators.causal_mask)
 chunk = of_tensors(ProgramOperators.chunk)
 concat = of_tensors(ProgramOperators.concat)
+gather = of_tensors(ProgramOperators.gather)
 log_sum_exp = of_tensors(ProgramOperators.log_sum_exp)
 mask = of_tensors(ProgramOperators.mask)
 matmul = of_tensors(ProgramOperators.matmul)
@@ -351,6 +359,7 @@ __all__ = [
     "causal_mask",
     "chunk",
     "concat",
+    "gather",
     "layer_norm",
     "log_sum_exp",
     "mask",

@@ -21,6 +21,7 @@ from mugraph.dialects.kn.compute import (
     MatmulOp,
 )
 from mugraph.dialects.kn.customized import CustomizedOp
+from mugraph.dialects.kn.gather import GatherOp, count_of_rows
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.mask import MaskOp
 from mugraph.dialects.kn.norm import LayerNormOp, RmsNormOp
@@ -74,6 +75,7 @@ Kn = Dialect(
         SliceOp,
         SplitOp,
         ChunkOp,
+        GatherOp,
         ViewOp,
         AllReduceOp,
         CustomizedOp,
@@ -99,6 +101,7 @@ __all__ = [
     "CopyOp",
     "CustomizedOp",
     "ElementwiseOp",
+    "GatherOp",
     "KernelOp",
     "Kn",
     "LayerNormOp",
@@ -121,6 +124,7 @@ __all__ = [
     "VarianceOp",
     "ViewOp",
     "accumulates",
+    "count_of_rows",
     "lay_out",
     "lay_out_row_major",
     "loop_invariant_tiles",

@@ -212,13 +212,31 @@ class Symbolic:
         """
         places = self.places(shape)
         arguments = [nf.element(_PLACE, [place]) for place in places]
-        for value, operand in zip(values, operands, strict=True):
-            extents = shape_of(value.type)
-            anywhere = [Variable(0, _BOUND - dim, extent) for dim, extent in enumerate(extents)]
-            self.bound |= set(anywhere)
-            indices = [affine(one) if one.extent > 1 else ZERO for one in anywhere]
-            arguments.append(self.at(operand, indices))
+        arguments += [self._anywhere(*each) for each in zip(values, operands, strict=True)]
         return self.tensor(places, nf.application(function, arguments))
+
+    def _anywhere(self, value: SSAValue, operand: SymbolicTensor) -> NormalForm:
+        """A whole tensor: its element at a place of which nobody else has the variables."""
+        extents = shape_of(value.type)
+        anywhere = [Variable(0, _BOUND - dim, extent) for dim, extent in enumerate(extents)]
+        self.bound |= set(anywhere)
+        return self.at(operand, [affine(one) if one.extent > 1 else ZERO for one in anywhere])
+
+    def rows(
+        self,
+        shape: Sequence[int],
+        row_rank: int,
+        value: SSAValue,
+        table: SymbolicTensor,
+        numbers: SymbolicTensor,
+    ) -> SymbolicTensor:
+        """Rows of a table: a function of their numbers, of the place in a row and of the table."""
+        places = self.places(shape)
+        rank = len(shape) - row_rank
+        (number,) = self.read((numbers, places[:rank]))
+        row = [nf.element(_PLACE, [place]) for place in places[rank:]]
+        arguments = [number, *row, self._anywhere(value, table)]
+        return self.tensor(places, nf.application("row", arguments))
 
     def map(
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor

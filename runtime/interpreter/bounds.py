@@ -310,6 +310,15 @@ class BoundedArray(ComponentArray):
         ]
         return self.of([np.where(holds, one.value, other.value), *bounds])
 
+    def rows_of(self, table: Self) -> Self:
+        """What a table has at these numbers: nothing is known of a row that may be another one."""
+        found = super().rows_of(table)
+        bounds = [
+            np.where(doubt.reshape(*doubt.shape, *[1] * (table.ndim - 1)) > 0, np.inf, bound)
+            for bound, doubt in zip(found.components[1:], self.components[1:], strict=True)
+        ]
+        return self.of([found.value, *bounds])
+
     def clamp(self, low: float, high: float) -> Self:
         """The nearest number from ``low`` to ``high``: errors do not grow, and nothing rounds."""
         return self.of([functions.clamp(self.value, low, high), *self.components[1:]])

@@ -18,7 +18,7 @@ import numpy as np
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.tb import Groups
 from mugraph.runtime.interpreter.arithmetic import Array, is_whole
-from mugraph.runtime.interpreter.components import ComponentArray
+from mugraph.runtime.interpreter.components import ComponentArray, existing_rows
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 
@@ -222,6 +222,16 @@ def matmul(left: Array, right: Array) -> Array:
     if isinstance(left, ComponentArray) or not is_whole(left.dtype):
         return np.matmul(left, right)
     return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
+
+
+def take_rows(table: Array, rows: Array) -> Array:
+    """What the table has at whole numbers along its first axis.
+
+    Raises ``ExecutionError`` for a number that names no row.
+    """
+    if isinstance(rows, ComponentArray):
+        return rows.rows_of(table)
+    return table[existing_rows(table.shape[0], rows)]
 
 
 def sum_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:

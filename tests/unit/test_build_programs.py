@@ -15,6 +15,7 @@ from mugraph.passes.sequence import verifying
 from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.run import bound_rounding
 
 Array = Any
@@ -134,6 +135,26 @@ def test_a_comparison_sees_less_than_f16_does() -> None:
     for number, expected in ((stored - 1e-9, 1.0), (stored, 0.0), (stored + 1e-9, 0.0)):
         result = computed(lambda x, number=number: x > number, x)
         assert result.item() == expected
+
+
+def looked_up(table: Array, tokens: Any) -> Array:
+    """Twice the rows of the sine of a table that tokens name, as a program."""
+    graph = mi.new_kernel_graph()
+    inputs = graph.new_input(table.shape), graph.new_input(np.shape(tokens), dtype=mi.int32)
+    graph.mark_output(mi.gather(inputs[0] * 2, inputs[1]))
+    arrays = [table.astype(np.float16), np.array(tokens, np.int32)]
+    (result,) = run_function(graph.module(), None, arrays)
+    (bound,) = bound_rounding(graph.module(), None, arrays)
+    assert (np.abs(result - table[np.array(tokens)] * 2) <= bound).all()
+    return result
+
+
+def test_rows_are_looked_up() -> None:
+    table = normal(9, 2, 4)
+    tokens = [[3, 8, 0], [0, 0, 5]]
+    np.testing.assert_array_equal(looked_up(table, tokens), table[np.array(tokens)] * 2)
+    with pytest.raises(ExecutionError, match="9 names no row of a table of 9; numbers of rows are"):
+        looked_up(table, [1, 9])
 
 
 def test_rotary_embedding() -> None:
@@ -326,6 +347,10 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "angles": (
         lambda g, x, w: mi.rotary(x, mi.reshape(w, (4, 1)), w),
         "'kn.rotary' of %x: operands 4x6 and 4x1 and 1x4 differ in dimension 1",
+    ),
+    "rows": (
+        lambda g, x, w: mi.gather(x, w),
+        "'kn.gather' of %x: numbers of rows are of i32, but %w has elements of f16",
     ),
     "broadcast_to": (
         lambda g, x, w: mi.broadcast_to(x, (4, 12)),

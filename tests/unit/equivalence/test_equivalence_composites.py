@@ -139,3 +139,31 @@ def test_what_an_operator_is_made_of_is_the_same(name: str) -> None:
     decompose_program(parts.function, kernels=True)
     parts.module.verify()
     assert Checker(whole).check(parts).answer is Answer.PROVED
+
+
+TABLE, TOKENS, FOUND = tensor(9, 4), "tensor<10xi32>", tensor(10, 4)
+
+
+def of_rows_of_a_table(body: str) -> Subject:
+    return subject(
+        f"func.func @f(%x: {TABLE}, %i: {TOKENS}) -> {FOUND} {{ {body} func.return %r : {FOUND} }}"
+    )
+
+
+def test_rows_of_a_table() -> None:
+    """A function of rows is not known to be rows of it, but tests have numbers of existing rows."""
+    rows = f"kn.gather %e rows %i : ({TABLE}, {TOKENS}) -> {FOUND} "
+    exponentials = unary("e", "exp", "x", TABLE)
+    reference = Checker(of_rows_of_a_table(f"{exponentials} %r = {rows}"))
+    halves, regrouped = "tensor<2x5xi32>", tensor(2, 5, 4)
+    for body, answer in (
+        (
+            f"%j = kn.reshape %i : {TOKENS} -> {halves} {exponentials} "
+            f"%g = kn.gather %e rows %j : ({TABLE}, {halves}) -> {regrouped} "
+            f"%r = kn.reshape %g : {regrouped} -> {FOUND} ",
+            Answer.PROVED,
+        ),
+        (f"%g = {rows.replace('%e', '%x')} {unary('r', 'exp', 'g', FOUND)}", Answer.TESTED),
+        (f"%g = {rows.replace('%e', '%x')} {unary('r', 'silu', 'g', FOUND)}", Answer.DIFFERENT),
+    ):
+        assert reference.check(of_rows_of_a_table(body)).answer is answer

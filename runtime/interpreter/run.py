@@ -56,7 +56,8 @@ class Execution:
 
 def naming_rows(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
     """Random inputs, of which those that name rows of tables name some that exist."""
-    counts = [count_of_rows(argument) for argument in function.args]
+    # A tensor expression's last arguments are its results.
+    counts = [count_of_rows(argument) for argument in function.args[: len(inputs)]]
     pairs = zip(inputs, counts, strict=True)
     return [array if count is None else array % array.dtype.type(count) for array, count in pairs]
 

@@ -261,6 +261,11 @@ class CoverageArray(ComponentArray):
             {"a larger first operand": is_first, "a larger second operand": is_second}
         )
 
+    def argmax(self, axis: int) -> Self:
+        """The first place of the largest number along an axis, which shows all of them."""
+        made_on = np.bitwise_or.reduce(self.made_on, axis=axis)
+        return self.of([self.value.argmax(axis=axis).astype(np.float64), made_on])
+
     def max(self, axis: int) -> Self:
         """The largest number along an axis: no element is another one's threshold."""
         made_on = np.bitwise_or.reduce(self.made_on, axis=axis)

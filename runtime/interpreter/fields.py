@@ -262,6 +262,10 @@ class FieldArray(ComponentArray):
         holds = self._unknown("not 0")
         return other.add(holds.multiply(one.subtract(other)))
 
+    def argmax(self, axis: int) -> Self:
+        """Refused: residues have no order."""
+        raise ExecutionError("residues have no order, and so no place of the largest")
+
     def rows_of(self, table: Self) -> Self:
         """Refused: residues name no rows."""
         raise ExecutionError("residues name no rows of a table")

@@ -159,11 +159,11 @@ class BoundedArray(ComponentArray):
     def lift(self, number: float) -> Self:
         """A constant.
 
-        Whole numbers and powers of two are exact.  Another one is an fp32 number that stands for
-        a real number which rounds to it.
+        Whole numbers, powers of two and infinities are exact.  Another one is an fp32 number that
+        stands for a real number which rounds to it.
         """
         value = np.array(number, np.float64)
-        exact = isinstance(number, int) or abs(float(np.frexp(number)[0])) in (0.0, 0.5)
+        exact = isinstance(number, int) or abs(float(np.frexp(number)[0])) in (0.0, 0.5, np.inf)
         doubt = 0.0 if exact else abs(number) * unit_roundoff(np.dtype(np.float32))
         return self.of([value, *(np.array(doubt) for _ in self.models)])
 

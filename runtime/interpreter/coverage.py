@@ -130,7 +130,8 @@ class CoverageArray(ComponentArray):
 
     def lift(self, number: float) -> Self:
         """A constant."""
-        self.sides.constants.add(float(number))
+        if np.isfinite(number):
+            self.sides.constants.add(float(number))
         return self.of([np.array(number, np.float64), np.array(0, np.int64)])
 
     def _flow(self, value: Array, *operands: tuple[Self, Array | bool]) -> Self:

@@ -231,6 +231,14 @@ def test_causal_attention(queries: int, keys: int) -> None:
     np.testing.assert_allclose(computed(attention, q, k, v), expected, rtol=1e-9)
 
 
+def test_scores_are_masked_by_a_tensor() -> None:
+    scores, seen = normal(3, 5, 8), (normal(5, 8) > 0) * 1.0
+    seen[:, 3] = 1.0
+    result = computed(lambda x, m: mi.softmax(mi.where(m, x, -math.inf)), scores, seen)
+    expected = softmax(np.where(seen, scores, -np.inf), -1)
+    np.testing.assert_allclose(result, expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_masks(shape: tuple[int, ...]) -> None:
     """A window along the first dimension, around what is in the middle of the others."""
@@ -358,7 +366,11 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
         lambda g, x, w: g.max(1.0, 2.0),
         r"max: \[1.0, 2.0\] are numbers; one must be a tensor",
     ),
-    "infinite": (lambda g, x, w: mi.max(x, -math.inf), "the constants of 'fill\\(-inf\\)' must be"),
+    "infinite": (
+        lambda g, x, w: mi.clamp(x, -math.inf, 0.0),
+        r"the constants of 'clamp\(-inf, 0.0\)' must be finite numbers",
+    ),
+    "no number": (lambda g, x, w: mi.max(x, math.nan), r"the constants of 'fill\(nan\)' must be"),
     "integers": (
         lambda g, x, w: mi.cast(x, mi.int32) < 3,
         "computes on floating-point numbers, but .* has elements of i32; insert a 'kn.cast' to f32",

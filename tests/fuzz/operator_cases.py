@@ -8,9 +8,19 @@ from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 
 Shape = tuple[int, ...]
 
-CONSTANTS = {"mul_scalar": " by -0.75", "add_scalar": " by 0.3", "clamp": " from -0.25 to 0.75"}
+CONSTANTS = {
+    "mul_scalar": " by -0.75",
+    "add_scalar": " by 0.3",
+    "fill": " with 0.3",
+    "clamp": " from -0.25 to 0.75",
+}
 """What follows the operand of a function with constants."""
-STEP_CONSTANTS = {"mul_scalar": "(-0.75)", "add_scalar": "(0.3)", "clamp": "(-0.25, 0.75)"}
+STEP_CONSTANTS = {
+    "mul_scalar": "(-0.75)",
+    "add_scalar": "(0.3)",
+    "fill": "(0.3)",
+    "clamp": "(-0.25, 0.75)",
+}
 STEPS = [function + STEP_CONSTANTS.get(function, "") for function in UNARY_FUNCTIONS]
 """Every function as a step of an epilogue."""
 

@@ -224,10 +224,12 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
         case "reciprocal":
             return quotient(Range(1.0, 1.0), x)
         case "fill":
-            return Range(*function.constants * 2)
+            # Errors are weighed against how far numbers differ: as if they did from 0.
+            return Range(*function.constants * 2).with_zero()
         case "less" | "less_equal":
-            meet = x.low - x.error <= y.high + y.error and y.low - y.error <= x.high + x.error
-            return Range(0.0, 1.0, float(meet))
+            error = x.error + y.error
+            meet = x.low <= y.high + error and y.low <= x.high + error
+            return Range(0.0, 1.0, float(meet and error > 0.0))
         case "min":
             return Range(min(x.low, y.low), min(x.high, y.high), max(x.error, y.error))
         case "relu":

@@ -34,6 +34,7 @@ PASSES = {
         "mugraph.passes.mugraph.decompose_threadblock:DecomposeThreadblockPass"
     ),
     "mask-ragged": "mugraph.passes.mugraph.mask_ragged:MaskRaggedPass",
+    "fuse-kernels": "mugraph.passes.program.fuse_kernels:FuseKernelsPass",
     "fuse-threadblock": "mugraph.passes.mugraph.fuse_threadblock:FuseThreadblockPass",
     "resolve-layout": "mugraph.passes.mugraph.resolve_layout:ResolveLayoutPass",
     "plan-dtensor-memory": "mugraph.passes.program.plan_dtensor_memory:PlanDTensorMemoryPass",

@@ -32,7 +32,13 @@ from mugraph.dialects.kn.phases import (
 )
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SliceOp, SplitOp
 from mugraph.dialects.kn.reduce import ReductionOp
-from mugraph.dialects.kn.reshape import ReshapeOp, TransposeOp, lay_out, lay_out_row_major
+from mugraph.dialects.kn.reshape import (
+    RegroupOp,
+    ReshapeOp,
+    TransposeOp,
+    lay_out,
+    lay_out_row_major,
+)
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
@@ -98,6 +104,7 @@ __all__ = [
     "Phase",
     "PlanAttr",
     "ReductionOp",
+    "RegroupOp",
     "ReshapeOp",
     "RmsNormOp",
     "SliceOp",

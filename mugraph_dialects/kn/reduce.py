@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
 
 from mugraph.dialects.element_types import verify_no_integers
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -18,11 +21,12 @@ from mugraph.dialects.reductions import (
 )
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tb import Groups
+from mugraph.dialects.tb.operators import all_but, parallel_indices
 from mugraph.dialects.tensor_types import op_label, shape_of
 
 
 @irdl_op_definition
-class ReductionOp(ReductionOperator, KernelOp, CanOverlap):
+class ReductionOp(ReductionOperator, KernelOp, CanOverlap, HasTileIndices):
     """Sums along one dimension, or the largest elements, to the extent that the result has there.
 
     Result j of n sums the j-th run of extent / n neighbours, in fp32; with n = 1 it is the sum over
@@ -79,6 +83,13 @@ class ReductionOp(ReductionOperator, KernelOp, CanOverlap):
                 "equal groups"
             )
         return (*shape[:dim], result[dim], *shape[dim + 1 :])
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The reduced dimension, and those that stay."""
+        rank, dim = len(shape_of(self.result.type)), self.reduced_dim
+        is_sum = self.combination is Combiner.SUM and shape_of(self.result.type)[dim] == 1
+        kind = IndexKind.SUMMED if is_sum else IndexKind.WHOLE
+        return [*parallel_indices(rank, 1, all_but(rank, dim)), TileIndex(kind, (dim,))]
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operand and result share their innermost dimension, unless it is reduced.

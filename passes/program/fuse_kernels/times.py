@@ -1,0 +1,78 @@
+"""How long kernels take that operators of a program become."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp
+from mugraph.dialects.plan import Plan
+from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
+from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.mugraph.plan.shape import shape_under
+from mugraph.passes.mugraph.plan.tiles import choose_least_time
+from mugraph.passes.mugraph.retile.dimensions import find_dimensions
+from mugraph.passes.mugraph.retile.errors import RetileError
+from mugraph.passes.mugraph.retile.partition import partition_of
+from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
+from mugraph.passes.targets import Target
+
+
+def moved_bytes(values: Iterable[SSAValue]) -> int:
+    """The bytes of some tensors, each once."""
+    return sum(
+        math.prod(shape_of(value.type)) * element_bytes_of(value.type) for value in {*values}
+    )
+
+
+def least_time(operands: Iterable[SSAValue], stored: Iterable[SSAValue], target: Target) -> float:
+    """Nanoseconds that a kernel takes at least that reads some tensors and writes others."""
+    return (
+        LAUNCH_NS + target.memory_latency_ns + device_ns(moved_bytes([*operands, *stored]), target)
+    )
+
+
+def time_as_written(op: Operation, target: Target) -> float:
+    """Nanoseconds of the kernel that an operator is by itself; none where there is no kernel."""
+    if isinstance(op, (SharesMemory, RegroupOp)):
+        return 0.0
+    if isinstance(op, CustomizedOp):
+        return time_of_kernel(op, target)
+    time = least_time(op.operands, op.results, target)
+    if isinstance(op, MatmulOp):
+        depth = shape_of(op.lhs.type)[-1]
+        macs = math.prod(shape_of(op.result.type)) * depth
+        rate = (
+            target.multiprocessors
+            * max(
+                target.macs_a_cycle[name]["f16"]
+                for name in ("mma", "wgmma")
+                if name in target.macs_a_cycle
+            )
+            * target.clock_ghz
+        )
+        time = max(time, LAUNCH_NS + target.memory_latency_ns + macs / rate)
+    return time
+
+
+def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
+    """Nanoseconds of a custom kernel with its best tiles; infinite where none fit a block."""
+    trial = graph.clone()
+    try:
+        take_out_running_maxima(trial)
+        space = find_dimensions(trial)
+        choice = choose_least_time(space, target, Plan())
+        return math.inf if choice is None else choice.time
+    except RetileError:
+        space = find_dimensions(graph)
+        time = estimate(shape_under(space, partition_of(space)), target)
+        return math.inf if time is None else time
+    finally:
+        trial.erase()
+
+
+__all__ = ["least_time", "moved_bytes", "time_as_written", "time_of_kernel"]

@@ -11,8 +11,16 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import is_foreign
 from mugraph.passes.program.decompose_program import decompose_program
-from mugraph.passes.program.fuse_kernels.fusion import fuse_kernels
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.program.fuse_kernels.fusion import Fusion, fuse_kernels
+from mugraph.passes.program.fuse_kernels.views import hoist_views
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+
+def fuse_program(function: FuncOp, target: Target) -> Fusion:
+    """Makes custom kernels of the operators of a function; returns what was tried."""
+    decompose_program(function, kernels=True, views=False)
+    hoist_views(function)
+    return fuse_kernels(function, target)
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,7 @@ class FuseKernelsPass(ModulePass):
         target = target_named(self.arch)
         for function in op.walk():
             if isinstance(function, FuncOp) and not is_foreign(function):
-                decompose_program(function, kernels=True, views=False)
-                fuse_kernels(function, target)
+                fuse_program(function, target)
 
 
-__all__ = ["FuseKernelsPass"]
+__all__ = ["FuseKernelsPass", "fuse_program"]

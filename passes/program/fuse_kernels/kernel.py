@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.transforms.dead_code_elimination import region_dce
@@ -92,8 +91,7 @@ class KernelBuilder:
             tile = settled(writer, form)
         if shape_of(tile.type) != partition.tile(value):
             raise NotFusedError(f"{value_label(value)} is the same along a dimension of it")
-        type_ = TensorType(element_type_of(value.type), shape_of(value.type))
-        writer.add(tb.OutputOp(tile, partition.map_of(value), type_, dim))
+        writer.add(tb.OutputOp(tile, partition.map_of(value), value.type, dim))
 
 
 class _Partition:

@@ -94,7 +94,9 @@ def compile_pipeline(
 def planned_then_scheduled(
     arch: str = DEFAULT_TARGET, plan: Plan | None = None, *, fuse: bool = True
 ) -> tuple[tuple[ModulePass, ...], tuple[ModulePass, ...]]:
-    """The passes of :func:`compile_pipeline` in two parts: up to the layouts and places of device tensors.
+    """The passes of :func:`compile_pipeline` in two parts.
+
+    The first is up to the layouts and places of device tensors.
 
     After the first part a function's signature is final; the second makes the kernels for ``arch``.
     """

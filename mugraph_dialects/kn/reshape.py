@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def
 
 from mugraph.dialects.cute import Layout
@@ -42,7 +42,18 @@ def lay_out(value: SSAValue, layout: Layout[int]) -> SSAValue:
     if isinstance(owner, CustomizedOp):
         stores = [op for op in owner.body.block.ops if isinstance(op, OutputOp)]
         stores[owner.results.index(value)].dtensor_type = laid_out
-    return Rewriter.replace_value_with_new_type(value, laid_out)
+    new = Rewriter.replace_value_with_new_type(value, laid_out)
+    lay_out_arguments(new)
+    return new
+
+
+def lay_out_arguments(value: SSAValue) -> None:
+    """Gives the bodies of the custom kernels that use a tensor its type."""
+    for use in value.uses:
+        if isinstance(use.operation, CustomizedOp):
+            argument = use.operation.body.block.args[use.index]
+            if argument.type != value.type:
+                Rewriter.replace_value_with_new_type(argument, value.type)
 
 
 def lay_out_row_major(value: SSAValue) -> SSAValue:
@@ -84,6 +95,12 @@ class RegroupOp(CompositeOp, ABC):
         """As any kernel; elements stay as they are."""
         super().verify_()
         verify_moved_types(self)
+
+    def replace(self) -> Sequence[Operation]:
+        """Puts the view in its place, whose layout custom kernels then see, too."""
+        parts = super().replace()
+        lay_out_arguments(parts[-1].results[0])
+        return parts
 
     def view(self, source: SSAValue, strides: Sequence[int], parts: Expansion) -> SSAValue:
         """The memory of a tensor under the result's extents."""

@@ -6,7 +6,7 @@ maximum cancels.  So a kernel is repartitioned without it.
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
@@ -41,6 +41,8 @@ def _take_out(maximum: tb.ReductionMaxOp) -> list[tb.UnaryOp]:
     below: list[tb.UnaryOp] = []
     for use in tuple(maximum.maximum.uses):
         difference = use.operation
+        if isinstance(difference, tb.ForloopAccumOp) and _lower_logarithms(difference):
+            continue
         if not isinstance(difference, tb.BinaryOp) or difference.FUNCTION != "sub":
             raise _fail(maximum, "it is not only subtracted from what it is the maximum of")
         if difference.lhs is not maximum.input or difference.rhs is not maximum.maximum:
@@ -61,6 +63,26 @@ def _take_out(maximum: tb.ReductionMaxOp) -> list[tb.UnaryOp]:
         Rewriter.erase_op(rescale)
     Rewriter.erase_op(maximum)
     return below
+
+
+def _lower_logarithms(largest: tb.ForloopAccumOp) -> bool:
+    """Takes the largest of all out of logarithms that it is added to, if nothing else uses it."""
+    sums = [use.operation for use in largest.result.uses]
+    logarithms = [op.operands[0] for op in sums]
+    if largest.kind.data is not tb.AccumulatorKind.MAX or not all(
+        isinstance(op, tb.BinaryOp) and op.FUNCTION == "add" and _is_logarithm(op.lhs.owner)
+        for op in sums
+    ):
+        return False
+    for op, logarithm in zip(sums, logarithms, strict=True):
+        op.results[0].replace_all_uses_with(logarithm)
+        Rewriter.erase_op(op)
+    Rewriter.erase_op(largest)
+    return True
+
+
+def _is_logarithm(op: Operation | Block) -> bool:
+    return isinstance(op, tb.UnaryOp) and op.FUNCTION == "log"
 
 
 def take_out_running_maxima(graph: CustomizedOp) -> bool:

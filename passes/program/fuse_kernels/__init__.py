@@ -16,10 +16,15 @@ from mugraph.passes.program.fuse_kernels.views import hoist_views
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
-def fuse_program(function: FuncOp, target: Target) -> Fusion:
-    """Makes custom kernels of the operators of a function; returns what was tried."""
+def prepare_program(function: FuncOp) -> None:
+    """Takes operators apart that are made of others, and moves views up to the arguments."""
     decompose_program(function, kernels=True, views=False)
     hoist_views(function)
+
+
+def fuse_program(function: FuncOp, target: Target) -> Fusion:
+    """Makes custom kernels of the operators of a function; returns what was tried."""
+    prepare_program(function)
     return fuse_kernels(function, target)
 
 
@@ -63,4 +68,4 @@ class FuseKernelsPass(ModulePass):
                 fuse_program(function, target)
 
 
-__all__ = ["FuseKernelsPass", "fuse_program"]
+__all__ = ["FuseKernelsPass", "fuse_program", "prepare_program"]

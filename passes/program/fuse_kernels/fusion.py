@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.interfaces import HasTileIndices
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn import CustomizedOp, MatmulOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.groups import Group, Program, Search
@@ -58,10 +59,27 @@ class Fusion:
         return self.attempts[group].time
 
     def attempt(self, group: Group) -> Attempt:
-        """The fastest kernel of a group."""
+        """The fastest kernel of a group; an operator alone stays as it is written."""
         members = self.program.members(group)
         if len(members) == 1:
-            return Attempt(time_as_written(members[0], self.target))
+            return Attempt(self.time_alone(members[0], group))
+        return self.fastest(members, group)
+
+    def time_alone(self, op: Operation, group: Group) -> float:
+        """Nanoseconds of an operator's own kernel; a product takes what a custom kernel would."""
+        if isinstance(op, CustomizedOp):
+            return time_of_kernel(op, self.target)
+        time = time_as_written(op, self.target)
+        if not isinstance(op, MatmulOp):
+            return time
+        attempt = self.fastest([op], group)
+        if attempt.kernel is None:
+            return time
+        attempt.kernel.erase()
+        return max(time, attempt.time)
+
+    def fastest(self, members: Sequence[Operation], group: Group) -> Attempt:
+        """The fastest kernel of some operators."""
         reasons: list[str] = []
         best = Attempt(math.inf)
         try:

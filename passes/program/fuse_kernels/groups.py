@@ -29,6 +29,8 @@ class Program:
 
     def __init__(self, operators: Sequence[Operation]) -> None:
         self.operators = operators
+        self.is_exact = True
+        """Whether all prefixes have been looked at."""
         place = {op: number for number, op in enumerate(operators)}
         self.users: dict[SSAValue, Group] = {}
         """What uses a tensor."""
@@ -86,8 +88,20 @@ class Program:
                 return reached == group
             reached = grown
 
+    def is_convex(self, group: Group) -> bool:
+        """Whether nothing outside of a group lies on a way from one of its operators to another."""
+        after = 0
+        for number, needed in enumerate(self.needed):
+            if group >> number & 1:
+                if needed & after:
+                    return False
+            elif needed & (group | after):
+                after |= 1 << number
+        return True
+
     def prefixes(self) -> list[Group]:
-        """The prefixes, short ones first."""
+        """The prefixes, short ones first; of a long program not all."""
+        self.is_exact = True
         found: list[Group] = []
         layer: set[Group] = {0}
         while layer:
@@ -101,6 +115,7 @@ class Program:
             room = max(MOST_PREFIXES // max(len(self.operators), 1), 1)
             # Of many, those in which the first operators are.
             layer = set(sorted(longer)[:room])
+            self.is_exact = self.is_exact and len(layer) == len(longer)
         return found
 
 

@@ -69,7 +69,12 @@ class KernelBuilder:
         for value in self.stored:
             self.store(value, forms[value], partition, writer)
         graph = writer.finished(partition.grid, (THREADS, 1, 1), partition.iterations)
-        return _cleaned(graph, is_shifted=bool(writer.maxima))
+        try:
+            _clean(graph, is_shifted=bool(writer.maxima))
+        except NotFusedError:
+            graph.erase()
+            raise
+        return graph
 
     def loaded(self, value: SSAValue, partition: _Partition, writer: TileWriter) -> Form:
         """A tile of a tensor that the group does not compute."""
@@ -159,8 +164,8 @@ class _Partition:
         return -1 if dim is None else dim
 
 
-def _cleaned(graph: CustomizedOp, *, is_shifted: bool) -> CustomizedOp:
-    """The kernel without what nothing uses, and with running maxima where maxima cancelled.
+def _clean(graph: CustomizedOp, *, is_shifted: bool) -> None:
+    """Drops what nothing uses, and puts running maxima where maxima cancelled.
 
     Raises :class:`NotFusedError` where an exponential stays that may overflow.
     """
@@ -179,7 +184,6 @@ def _cleaned(graph: CustomizedOp, *, is_shifted: bool) -> CustomizedOp:
         graph.verify()
     except VerifyException as error:
         raise NotFusedError(str(error)) from error
-    return graph
 
 
 def _round_at_once(cast: tb.CastOp) -> None:

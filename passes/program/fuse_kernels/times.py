@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp
+from mugraph.dialects.kn import CustomizedOp, RegroupOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
@@ -37,26 +37,10 @@ def least_time(operands: Iterable[SSAValue], stored: Iterable[SSAValue], target:
 
 
 def time_as_written(op: Operation, target: Target) -> float:
-    """Nanoseconds of the kernel that an operator is by itself; none where there is no kernel."""
+    """Nanoseconds at least of the kernel that an operator is; none where there is no kernel."""
     if isinstance(op, (SharesMemory, RegroupOp)):
         return 0.0
-    if isinstance(op, CustomizedOp):
-        return time_of_kernel(op, target)
-    time = least_time(op.operands, op.results, target)
-    if isinstance(op, MatmulOp):
-        depth = shape_of(op.lhs.type)[-1]
-        macs = math.prod(shape_of(op.result.type)) * depth
-        rate = (
-            target.multiprocessors
-            * max(
-                target.macs_a_cycle[name]["f16"]
-                for name in ("mma", "wgmma")
-                if name in target.macs_a_cycle
-            )
-            * target.clock_ghz
-        )
-        time = max(time, LAUNCH_NS + target.memory_latency_ns + macs / rate)
-    return time
+    return least_time(op.operands, op.results, target)
 
 
 def time_of_kernel(graph: CustomizedOp, target: Target) -> float:

@@ -71,9 +71,9 @@ def compile(
 
     ``native`` is this machine's GPU, or the interpreter where there is none.  The graph is not
     changed.  Functions in ``linalg`` become µGraphs first.  ``sizes`` are the named sizes of a
-    `.te` file.  Operators that are not in a custom kernel share kernels (``--fuse-kernels``), unless
-    ``fuse`` is false.  Kernels are planned (``--plan``); ``plan`` has the parts that are said of all of
-    them: ``Plan(tiles="written")`` keeps how each is cut.
+    `.te` file.  Operators outside of custom kernels share kernels (``--fuse-kernels``), unless
+    ``fuse`` is false.  Kernels are planned (``--plan``); ``plan`` has the parts that are said of
+    all of them: ``Plan(tiles="written")`` keeps how each is cut.
     ``lineinfo`` compiles with nvcc's ``-lineinfo``, so that profilers show the lines of the file
     or of the Python program that built the graph.  ``remarks`` prints, to standard error, what each
     kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
@@ -99,8 +99,8 @@ def compile_all(
 ) -> list[Kernel]:
     """Kernels of several graphs, ``jobs`` of them under nvcc at a time.
 
-    ``plan`` and ``fuse`` are those of :func:`compile`.  With ``progress`` a line a kernel goes to stderr when it
-    is done.
+    ``plan`` and ``fuse`` are those of :func:`compile`.  With ``progress`` a line a kernel goes to
+    stderr when it is done.
     """
     prepared = [_prepare(graph, arch, {}, plan, fuse=fuse) for graph in graphs]
     done = 0

@@ -54,7 +54,6 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "rsqrt": FunctionDescription("1 divided by the square root of each element.", special=1),
     "reciprocal": FunctionDescription("1 divided by each element.", special=1),
     "erf": FunctionDescription("The error function of each element.", special=1),
-    "positive": FunctionDescription("1 where an element is more than 0, else 0."),
     "log": FunctionDescription("The natural logarithm of each element.", special=1),
     "mul_scalar": FunctionDescription(
         "Each element times a constant, an fp32 number: ``mul_scalar %x by 0.5``.",
@@ -63,6 +62,10 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "add_scalar": FunctionDescription(
         "Each element plus a constant, an fp32 number: ``add_scalar %x by 1.0e-05``.",
         (Constant("scalar", "by"),),
+    ),
+    "fill": FunctionDescription(
+        "A constant, an fp32 number, whatever the element is: ``fill %x with 0.5``.",
+        (Constant("value", "with"),),
     ),
     "clamp": FunctionDescription(
         "Each element, or the nearest of two fp32 numbers outside of which it lies; NaN stays: "
@@ -82,6 +85,12 @@ BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
     ),
     "max": FunctionDescription("The larger of both, element by element; NaN where one is."),
     "min": FunctionDescription("The smaller of both, element by element; NaN where one is."),
+    "less": FunctionDescription(
+        "1 where the left operand is less than the right one, else 0, element by element."
+    ),
+    "less_equal": FunctionDescription(
+        "1 where the left operand is at most the right one, else 0, element by element."
+    ),
 }
 """Functions of two numbers."""
 
@@ -96,8 +105,8 @@ FUNCTIONS = UNARY_FUNCTIONS | BINARY_FUNCTIONS | TERNARY_FUNCTIONS
 """All functions that ``kn`` and ``tb`` have operators for."""
 
 ZERO_AT_ZERO = frozenset(
-    {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "positive"}
-    | {"mul_scalar", "add", "sub", "mul", "max", "min", "where", "mul_add"}
+    {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "mul_scalar"}
+    | {"add", "sub", "mul", "max", "min", "less", "where", "mul_add"}
 )
 """Functions that are 0 where all their operands are."""
 
@@ -196,6 +205,8 @@ class ScalarFunction:
         """The function's value where that follows from the tables; ``None`` elsewhere."""
         if self.name == "identity":
             return operands[0]
+        if self.name == "fill":
+            return self.constants[0]
         if self.name == "clamp":
             return min(max(operands[0], self.constants[0]), self.constants[1])
         if self.name in ZERO_AT_ZERO and not any(operands):

@@ -1,4 +1,4 @@
-"""How kernel-level operators that sum or move elements are printed."""
+"""How kernel-level operators that mask, sum or move elements are printed."""
 
 from __future__ import annotations
 
@@ -63,6 +63,60 @@ def print_move(
             for value, steps, offset in zip(sides, strides, offsets, strict=True)
         ]
         writer.line(f"kn::Copy<Target, Source>::run({where}, {places[0]}, {places[1]});")
+
+    print_pieces(writer, domain, strides, print_piece)
+
+
+@print_host_operation.register
+def _(op: kn.MaskOp, printer: HostPrinter) -> None:
+    domain, forms = shape_of(op.result.type), op.forms()
+    strides = [strides_in_memory(value) for value in (op.result, op.input)]
+    order = memory_order(domain, strides[0])
+    result, source = printer.declare_all((op.result, op.input))
+    names = ["Target", "Source", *(f"Form{number}" for number in range(len(forms)))]
+    writer = printer.writer
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(names, [*strides, *(f.coefficients for f in forms)], strict=True):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        places = [
+            piece.pointer(pointer, steps)
+            for pointer, steps in zip((result, source), strides, strict=True)
+        ]
+        starts = [piece.pointer(f"{form.constant}LL", form.coefficients) for form in forms]
+        writer.line(
+            f"kn::Mask<{fp32_bits(op.constant)}, {', '.join(names)}>::run("
+            f"{queue(overlaps=op.overlaps)}, {', '.join(places)}, {{{{{', '.join(starts)}}}}});"
+        )
+
+    reaches = [[abs(step) for step in form.coefficients] for form in forms]
+    print_pieces(writer, domain, [*strides, *reaches], print_piece)
+
+
+@print_host_operation.register
+def _(op: kn.GatherOp, printer: HostPrinter) -> None:
+    domain = shape_of(op.result.type)
+    count, (row_stride, *row) = shape_of(op.table.type)[0], strides_in_memory(op.table)
+    numbers = strides_in_memory(op.rows)
+    strides = [
+        strides_in_memory(op.result),
+        (*[0] * len(numbers), *row),
+        (*numbers, *[0] * len(row)),
+    ]
+    order = memory_order(domain, strides[0])
+    pointers = printer.declare_all((op.result, op.table, op.rows))
+    writer = printer.writer
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(("Target", "Row", "Number"), strides, strict=True):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        places = [
+            piece.pointer(pointer, steps) for pointer, steps in zip(pointers, strides, strict=True)
+        ]
+        writer.line(
+            f"kn::Gather<{count}, {row_stride}, Target, Row, Number>::run("
+            f"{queue(overlaps=op.overlaps)}, {', '.join(places)});"
+        )
 
     print_pieces(writer, domain, strides, print_piece)
 

@@ -21,7 +21,9 @@ from mugraph.dialects.kn.compute import (
     MatmulOp,
 )
 from mugraph.dialects.kn.customized import CustomizedOp
+from mugraph.dialects.kn.gather import GatherOp, count_of_rows
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
+from mugraph.dialects.kn.mask import MaskOp
 from mugraph.dialects.kn.norm import LayerNormOp, RmsNormOp
 from mugraph.dialects.kn.phases import (
     Phase,
@@ -33,12 +35,14 @@ from mugraph.dialects.kn.phases import (
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SliceOp, SplitOp
 from mugraph.dialects.kn.reduce import ReductionOp
 from mugraph.dialects.kn.reshape import (
+    BroadcastOp,
     RegroupOp,
     ReshapeOp,
     TransposeOp,
     lay_out,
     lay_out_row_major,
 )
+from mugraph.dialects.kn.rotary import RotaryOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
@@ -51,8 +55,10 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     LogSumExpOp,
     RmsNormOp,
     LayerNormOp,
+    RotaryOp,
     ReshapeOp,
     TransposeOp,
+    BroadcastOp,
 )
 """Operators that are made of others."""
 
@@ -62,6 +68,7 @@ Kn = Dialect(
         MatmulOp,
         *ELEMENTWISE_OPERATORS,
         CastOp,
+        MaskOp,
         ReductionOp,
         *COMPOSITE_OPERATORS,
         CopyOp,
@@ -69,6 +76,7 @@ Kn = Dialect(
         SliceOp,
         SplitOp,
         ChunkOp,
+        GatherOp,
         ViewOp,
         AllReduceOp,
         CustomizedOp,
@@ -84,6 +92,7 @@ __all__ = [
     "UNARY_OPERATORS",
     "AllReduceOp",
     "BinaryOp",
+    "BroadcastOp",
     "CastOp",
     "ChunkOp",
     "CompositeOp",
@@ -93,10 +102,12 @@ __all__ = [
     "CopyOp",
     "CustomizedOp",
     "ElementwiseOp",
+    "GatherOp",
     "KernelOp",
     "Kn",
     "LayerNormOp",
     "LogSumExpOp",
+    "MaskOp",
     "MatmulOp",
     "MeanOp",
     "MovesElements",
@@ -107,6 +118,7 @@ __all__ = [
     "RegroupOp",
     "ReshapeOp",
     "RmsNormOp",
+    "RotaryOp",
     "SliceOp",
     "SoftmaxOp",
     "SplitOp",
@@ -114,6 +126,7 @@ __all__ = [
     "VarianceOp",
     "ViewOp",
     "accumulates",
+    "count_of_rows",
     "lay_out",
     "lay_out_row_major",
     "loop_invariant_tiles",

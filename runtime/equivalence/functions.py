@@ -67,19 +67,40 @@ def _rsqrt(x: NormalForm) -> NormalForm:
     return _reciprocal(root(x))
 
 
-def _positive(x: NormalForm) -> NormalForm:
+def positive(x: NormalForm) -> NormalForm:
+    """1 where a number is more than 0, else 0."""
     return nf.application("positive", [x])
 
 
-def _where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
+def _less(x: NormalForm, y: NormalForm) -> NormalForm:
+    return positive(_subtract(y, x))
+
+
+def opposite(truth: NormalForm) -> NormalForm:
+    """1 for 0 and 0 for 1."""
+    return _subtract(nf.constant(1), truth)
+
+
+def _less_equal(x: NormalForm, y: NormalForm) -> NormalForm:
+    return opposite(_less(y, x))
+
+
+def _is_truth(form: NormalForm) -> bool:
+    """Whether a form is known to be 1 or 0: a comparison, or what it is not, or a number."""
+    if form in (nf.constant(0), nf.constant(1)):
+        return True
+    for one in (form, opposite(form)):
+        match one.terms:
+            case (Term(coefficient, (), ((Application("positive"), power),)),):
+                return coefficient == power == 1
+            case _:
+                pass
+    return False
+
+
+def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
     """y, and 1 or 0 times what x is above it; what is 1 or 0 already is that number."""
-    match condition.terms:
-        case (Term(coefficient, (), ((Application("positive"), power),)),) if (
-            coefficient == power == 1
-        ):
-            holds = condition
-        case _:
-            holds = nf.application("not 0", [condition])
+    holds = condition if _is_truth(condition) else nf.application("not 0", [condition])
     return nf.add(y, nf.multiply(holds, _subtract(x, y)))
 
 
@@ -192,6 +213,10 @@ def _add_scalar(x: NormalForm, constant: float) -> NormalForm:
     return nf.add(x, nf.constant(meant_by(constant)))
 
 
+def _fill(x: NormalForm, constant: float) -> NormalForm:
+    return nf.constant(meant_by(constant))
+
+
 def _mul_scalar(x: NormalForm, constant: float) -> NormalForm:
     return nf.scale(x, meant_by(constant))
 
@@ -202,11 +227,10 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "silu": silu,
     "gelu": _gelu,
     "erf": _erf,
-    "positive": _positive,
     "reciprocal": _reciprocal,
     "rsqrt": _rsqrt,
     "abs": _abs,
-    "where": _where,
+    "where": where,
     "sigmoid": _sigmoid,
     "softplus": _softplus,
     "tanh": _tanh,
@@ -216,10 +240,13 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "pow": _power,
     "max": _maximum,
     "min": _minimum,
+    "less": _less,
+    "less_equal": _less_equal,
     "square": square,
     "sqrt": root,
     "mul_scalar": _mul_scalar,
     "add_scalar": _add_scalar,
+    "fill": _fill,
     "add": nf.add,
     "sub": _subtract,
     "mul": nf.multiply,

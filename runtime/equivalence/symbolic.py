@@ -299,6 +299,12 @@ def _results(
             case kn.MatmulOp():
                 depth = shape_of(op.lhs.type)[-1]
                 results = [symbolic.matmul(shape_of(op.result.type), depth, *operands)]
+            case kn.MaskOp():
+                shape = shape_of(op.result.type)
+                results = [symbolic.masked(shape, op.forms(), op.constant, *operands)]
+            case kn.GatherOp():
+                shape, (table, rows) = shape_of(op.result.type), operands
+                results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]
             case kn.ReductionOp():
                 shape, is_sum = shape_of(op.result.type), op.combination is Combiner.SUM
                 (summands,) = operands if is_sum else [symbolic.map(candidates, *operands)]

@@ -214,7 +214,7 @@ class CoverageArray(ComponentArray):
 
     def positive(self) -> Self:
         """1 where the number is more than 0, else 0: each is a side, and shows the number."""
-        result = self._flow(functions.positive(self.value), (self, True))
+        result = self._flow((self.value > 0).astype(np.float64), (self, True))
         return result._on_sides(
             {"a number above 0": self.value > 0, "a number up to 0": self.value <= 0}
         )

@@ -262,6 +262,10 @@ class FieldArray(ComponentArray):
         holds = self._unknown("not 0")
         return other.add(holds.multiply(one.subtract(other)))
 
+    def rows_of(self, table: Self) -> Self:
+        """Refused: residues name no rows."""
+        raise ExecutionError("residues name no rows of a table")
+
     def clamp(self, low: float, high: float) -> Self:
         """The unknown function of the argument, another one for other bounds."""
         return self._unknown(f"clamp {low} {high}")

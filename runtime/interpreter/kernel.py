@@ -28,6 +28,7 @@ from mugraph.runtime.interpreter.functions import (
     part_of,
     rms_norm,
     sum_groups,
+    take_rows,
 )
 from mugraph.runtime.interpreter.schedule import run_kernel
 from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
@@ -64,6 +65,22 @@ class KernelFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """The operator's scalar function of each element."""
         return self._stored(op, apply_function(op.function, *self._loaded(args)))
+
+    @impl(kn.MaskOp)
+    def run_mask(self, interpreter: Interpreter, op: kn.MaskOp, args: PythonValues) -> PythonValues:
+        """The elements inside, and the constant in place of the others."""
+        (value,) = self._loaded(args)
+        inside = op.inside()
+        result = self.arithmetic.full(inside.shape, op.constant)
+        result[inside] = value[inside]
+        return self._stored(op, result)
+
+    @impl(kn.GatherOp)
+    def run_gather(
+        self, interpreter: Interpreter, op: kn.GatherOp, args: PythonValues
+    ) -> PythonValues:
+        """Rows of the table; a number that names none is refused."""
+        return self._stored(op, take_rows(*self._loaded(args)))
 
     @impl(kn.ReductionOp)
     def run_reduction(

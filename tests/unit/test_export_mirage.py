@@ -168,6 +168,7 @@ REFUSED = {
     "kn.sub": "Mirage has this operator in threadblock graphs only.",
     "_contiguous ": "sums runs of neighbours",
     "combine max": "its sums are all that Mirage's format has.",
+    "kn.mask": "Mirage's format has no such (threadblock )?operator.",
     "kn.slice": "Mirage's format has no such (threadblock )?operator.",
     "tb.concat %v2, %v3, %v": "Mirage's format joins two.",
     "mugraph.alignment": "Mirage's format has no field for mugraph.alignment.",

@@ -50,6 +50,8 @@
 #include "check.h"
 #include "kn/copy.h"
 #include "kn/elementwise.h"
+#include "kn/gather.h"
+#include "kn/mask.h"
 #include "kn/reduce.h"
 #include "kn/rms_norm.h"
 #include "launch.h"

@@ -24,6 +24,30 @@ func.func @result(%x: tensor<4x6xf16>) {
 
 // -----
 
+// CHECK: 'kn.gather' %y: numbers of rows are of i32, but %i has elements of i8
+func.func @numbers(%x: tensor<4x6xf16>, %i: tensor<3xi8>) {
+  %y = kn.gather %x rows %i : (tensor<4x6xf16>, tensor<3xi8>) -> tensor<3x6xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.gather' %y moves elements as they are, but %x has f16 and %y f32; insert a 'kn.cast' to convert one
+func.func @types(%x: tensor<4x6xf16>, %i: tensor<3xi32>) {
+  %y = kn.gather %x rows %i : (tensor<4x6xf16>, tensor<3xi32>) -> tensor<3x6xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.gather' %y: the result has 3x4, expected 3x6
+func.func @rows(%x: tensor<4x6xf16>, %i: tensor<3xi32>) {
+  %y = kn.gather %x rows %i : (tensor<4x6xf16>, tensor<3xi32>) -> tensor<3x4xf16>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.rms_norm' %y: the norm is taken over the last extents [4], which must be a suffix of the operand's 4x6
 func.func @suffix(%x: tensor<4x6xf16>) {
   %y = kn.rms_norm %x over [4] : (tensor<4x6xf16>) -> tensor<4x6xf16>

@@ -1,0 +1,183 @@
+"""What a program is: a function of tensors that three libraries compute.
+
+The function takes a library as its first argument: ``mugraph.build``, which makes operators,
+:mod:`~benchmarks.programs.on_torch`, which is the peer, or
+:mod:`~benchmarks.programs.on_numpy`, which in float64 says what is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+
+import mugraph.build as mi
+from benchmarks.h200.workloads import WORKLOADS, Workload
+from benchmarks.programs import on_numpy
+from mugraph.build import KernelGraph
+
+Function = Callable[..., Any]
+"""A library and tensors to a tensor or several."""
+
+Array = npt.NDArray[Any]
+Sizes = Mapping[str, int]
+Extent = str | int
+"""A number, or the name of a size."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor of f16: normal random numbers times ``scale``, plus ``shift``."""
+
+    extents: tuple[Extent, ...]
+    scale: float | None = 1.0
+    """``None`` is one over the root of the first extent: that of a weight."""
+    shift: float = 0.0
+
+
+def tensor(*extents: Extent, scale: float = 1.0) -> Input:
+    """Numbers of mean 0."""
+    return Input(extents, scale)
+
+
+def weight(*extents: Extent) -> Input:
+    """A matrix whose product with numbers of variance 1 has variance 1."""
+    return Input(extents, None)
+
+
+def near(number: float, *extents: Extent) -> Input:
+    """Numbers a tenth from another one or so, such as the factors of a norm."""
+    return Input(extents, 0.1, number)
+
+
+@dataclass(frozen=True)
+class Given:
+    """An input of a program: its extents are numbers."""
+
+    shape: tuple[int, ...]
+    scale: float
+    shift: float
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of fixed sizes."""
+
+    name: str
+    family: Family
+    sizes: Sizes
+
+    @property
+    def inputs(self) -> tuple[Given, ...]:
+        """What it takes."""
+
+        def given(each: Input) -> Given:
+            shape = [one if isinstance(one, int) else self.sizes[one] for one in each.extents]
+            scale = shape[0] ** -0.5 if each.scale is None else each.scale
+            return Given(tuple(shape), scale, each.shift)
+
+        return tuple(map(given, self.family.inputs))
+
+    @property
+    def by_hand(self) -> Workload | None:
+        """The µGraph for it that was written by hand, if there is one."""
+        return WORKLOADS.get(self.name)
+
+    def build(self, graph: KernelGraph) -> None:
+        """Adds inputs, operators and outputs to a graph."""
+        inputs = (graph.new_input(each.shape) for each in self.inputs)
+        for result in several(self.family.function(mi, *inputs)):
+            graph.mark_output(result)
+
+    def module(self) -> ModuleOp:
+        """The program as a module of one function."""
+        graph = mi.new_kernel_graph(self.name)
+        self.build(graph)
+        return graph.module()
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """The results in float64."""
+        return several(self.family.function(on_numpy, *(x.astype(np.float64) for x in inputs)))
+
+    def torch_function(self) -> Callable[..., Any]:
+        """The same as a function of torch's tensors."""
+        from benchmarks.programs import on_torch
+
+        function = self.family.function
+
+        def compute(*inputs: Any) -> Any:
+            return function(on_torch, *inputs)
+
+        return compute
+
+
+@dataclass(frozen=True)
+class Family:
+    """A program as a function of sizes."""
+
+    function: Function
+    inputs: tuple[Input, ...]
+    fewest: int
+    """With how few launches it can be computed, and no large tensor read by many kernels' blocks
+    again and again; written down before anything was found."""
+    because: str
+    small: Sizes
+    """Sizes for tests."""
+    measured: Mapping[str, Sizes]
+    """The sizes that are measured, by the names of programs."""
+
+    @property
+    def name(self) -> str:
+        """That of the function."""
+        return self.function.__name__
+
+    def programs(self) -> tuple[Program, ...]:
+        """The programs that are measured."""
+        return tuple(Program(name, self, sizes) for name, sizes in self.measured.items())
+
+    @property
+    def least(self) -> Program:
+        """The program for tests."""
+        return Program(self.name, self, self.small)
+
+
+FAMILIES: list[Family] = []
+"""All of them, in the order in which they are written."""
+
+
+def family(
+    *inputs: Input,
+    because: str,
+    small: Sizes,
+    fewest: int = 1,
+    measured: Mapping[str, Sizes] | None = None,
+    sizes: Sizes | None = None,
+) -> Callable[[Function], Function]:
+    """Makes a family of the function below it.
+
+    ``sizes`` are those of all its programs.  ``measured`` has the others by the programs' names;
+    without it there are programs of 1, 16 and 64 ``rows``.
+    """
+
+    def add(function: Function) -> Function:
+        by_rows = {f"{function.__name__}_{rows}": {"rows": rows} for rows in ROWS}
+        others = by_rows if measured is None else measured
+        each = {name: {**(sizes or {}), **other} for name, other in others.items()}
+        least = {**(sizes or {}), "rows": 4, **small}
+        FAMILIES.append(Family(function, inputs, fewest, because, least, each))
+        return function
+
+    return add
+
+
+def several(results: Any) -> tuple[Any, ...]:
+    """The results of a function that gives a tensor or several."""
+    return cast("tuple[Any, ...]", results) if isinstance(results, tuple) else (results,)
+
+
+ROWS = (1, 16, 64)
+ONE_SWEEP = "a block has some rows of Q and goes once over keys and values, with a running maximum"

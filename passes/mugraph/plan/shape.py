@@ -104,6 +104,12 @@ def summed_by_product(op: tb.AccumulatorOp) -> bool:
     return is_product and op.adds and not op.reduces_last()
 
 
+def _scales_a_product(op: Operation) -> bool:
+    """Whether an operator multiplies a product by a number, as exponentials of it then do."""
+    is_scale = isinstance(op, tb.UnaryOp) and op.FUNCTION == "mul_scalar"
+    return is_scale and _is_of_product(op.results[0])
+
+
 class _Operator(NamedTuple):
     """What an estimate needs of an operator that computes, however its tiles are cut."""
 
@@ -112,7 +118,8 @@ class _Operator(NamedTuple):
     factors: tuple[tuple[SSAValue, bool], ...]
     """Of products: each left matrix, and whether warp groups could multiply it as it is."""
     steps: int
-    """For each element; 0 where a product adds up what an accumulator keeps."""
+    """For each element; 0 where a product adds up what an accumulator keeps, or what is done with
+    its elements anyhow scales them."""
     special: int
 
     @classmethod
@@ -122,7 +129,7 @@ class _Operator(NamedTuple):
         if product_index(op) is not None:
             factors = [(lhs, _is_for_groups(lhs, rhs)) for lhs, rhs in matrices_of(op)]
         steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
-        if isinstance(op, tb.AccumulatorOp) and summed_by_product(op):
+        if (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)) or _scales_a_product(op):
             steps = 0
         return cls((*op.operands,), (*op.results,), tuple(factors), steps, special_of(op))
 

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.mugraph.online_softmax.kernel import find_online_softmax
 from mugraph.passes.mugraph.retile.errors import RetileError
 
@@ -99,4 +99,29 @@ def take_out_running_maxima(graph: CustomizedOp) -> bool:
     return bool(maxima)
 
 
-__all__ = ["take_out_running_maxima"]
+def drop_weights(graph: CustomizedOp) -> None:
+    """Leaves out what weighs parts of sums by their maxima, for an estimate of what is left.
+
+    A kernel that adds up parts is so cut the same, whether its maxima are put in before or after.
+    """
+    for op in tuple(graph.body.block.ops):
+        if not (isinstance(op, tb.UnaryOp) and op.FUNCTION == "exp"):
+            continue
+        load, users = op.input.owner, [use.operation for use in op.result.uses]
+        is_of_rows = isinstance(load, tb.InputOp) and shape_of(load.result.type)[-1] == 1
+        if not is_of_rows or not all(map(_weighs, users)):
+            continue
+        for user in users:
+            Rewriter.replace_op(user, [], [user.operands[0]])
+        Rewriter.erase_op(op)
+        if isinstance(load, tb.InputOp) and not load.result.uses:
+            Rewriter.erase_op(load)
+
+
+def _weighs(op: Operation) -> bool:
+    """Whether an operator multiplies a tile by what is the same along rows of it."""
+    is_product = isinstance(op, tb.BinaryOp) and op.FUNCTION == "mul"
+    return is_product and op.results[0].type == op.operands[0].type
+
+
+__all__ = ["drop_weights", "take_out_running_maxima"]

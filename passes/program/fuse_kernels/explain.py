@@ -26,7 +26,7 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 def explanation(function: FuncOp, fusion: Fusion, groups: Sequence[Group]) -> str:
     """The kernels of a function in order, and each pair that hand tensors over and stay two."""
     kernels = [group for group in groups if not _is_view(fusion.program.members(group))]
-    times = [fusion.time(group) for group in kernels]
+    times = [fusion.cost(group) for group in kernels]
     lines = [
         f"@{function.sym_name.data}: {len(kernels)} kernels, {_microseconds(sum(times))}; "
         f"{_tried(fusion)}"
@@ -35,7 +35,7 @@ def explanation(function: FuncOp, fusion: Fusion, groups: Sequence[Group]) -> st
         members = fusion.program.members(group)
         lines.append(f"  kernel {number}: {_names(members)}: {_microseconds(time)}")
         if len(members) > 1:
-            alone = sum(fusion.time(1 << place) for place in _places(group))
+            alone = sum(fusion.cost(1 << place) for place in _places(group))
             lines.append(f"    {_microseconds(alone - time)} less than {len(members)} kernels")
     for first, second in _handed_over(fusion, kernels):
         lines.append(f"  kernels {first} and {second} stay two:")
@@ -85,10 +85,10 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
         return ["another kernel stands between them"]
     if fusion.bound(both) == math.inf:
         return ["an operator of theirs is a kernel of its own"]
-    time, apart = fusion.time(both), fusion.time(first) + fusion.time(second)
+    time, apart = fusion.cost(both), fusion.cost(first) + fusion.cost(second)
     reasons = list(fusion.attempts[both].reasons)
     if time < math.inf:
-        reasons.append(f"one kernel takes {_microseconds(time)}, two {_microseconds(apart)}")
+        reasons.append(f"one kernel adds {_microseconds(time)}, two {_microseconds(apart)}")
     return reasons
 
 
@@ -96,7 +96,8 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
 class ExplainFusionPass(ModulePass):
     """Prints what ``--fuse-kernels`` would do with each µGraph, to standard error.
 
-    For each kernel the operators in it, its estimated time, and what it saves; for each two that
+    For each kernel the operators in it, what it adds to the program's time by estimate, and what it
+    saves; for each two that
     hand a tensor over and stay two, why: along which index a loop was tried, and what is in the way
     there, or how much longer one kernel takes.  The module stays as it is.
 

@@ -19,7 +19,12 @@ from mugraph.passes.program.fuse_kernels.groups import Group, Program, Search
 from mugraph.passes.program.fuse_kernels.indices import label
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.program.fuse_kernels.sums import can_share
-from mugraph.passes.program.fuse_kernels.times import least_time, time_as_written, time_of_kernel
+from mugraph.passes.program.fuse_kernels.times import (
+    in_a_program,
+    least_time,
+    time_as_written,
+    time_of_kernel,
+)
 from mugraph.passes.targets import Target
 
 
@@ -44,13 +49,23 @@ class Fusion:
         self.program = Program(self.operators)
 
     def bound(self, group: Group) -> float:
-        """Nanoseconds that a group takes at least; infinite where it cannot be one kernel."""
+        """What a group adds to a program at least; infinite where it cannot be one kernel."""
         members = self.program.members(group)
         if len(members) == 1:
             return time_as_written(members[0], self.target)
         if not all(map(can_share, members)):
             return math.inf
-        return least_time(self.program.loaded(group), self.program.stored(group), self.target)
+        loaded, stored = self.program.loaded(group), self.program.stored(group)
+        return in_a_program(least_time(loaded, stored, self.target), self.target)
+
+    def cost(self, group: Group) -> float:
+        """Nanoseconds that a group adds to a program.
+
+        A kernel as it is written has any extents; what its launch hides pays for that.
+        """
+        time = self.time(group)
+        alone = self.attempts[group].kernel is None
+        return time if alone else in_a_program(time, self.target)
 
     def time(self, group: Group) -> float:
         """Nanoseconds that a group takes; infinite where it is not one kernel."""
@@ -110,7 +125,7 @@ class Fusion:
 
     def choose(self) -> list[Group]:
         """The groups of least estimated time, in an order in which they can run."""
-        return Search(self.program, self.bound, self.time).run()
+        return Search(self.program, self.bound, self.cost).run()
 
     def apply(self, groups: Sequence[Group]) -> None:
         """Puts the kernels of groups in the place of their operators."""

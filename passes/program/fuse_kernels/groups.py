@@ -131,15 +131,15 @@ def bits(group: Group) -> Iterator[int]:
 class Search:
     """The search for the partition of least time.
 
-    ``bound`` is what a group takes at least, infinite where it cannot be a kernel; ``time`` is what
-    it takes, infinite where it turns out not to be one.
+    ``bound`` is what a group adds to a program's time at least, infinite where it cannot be a
+    kernel; ``cost`` is what it adds, infinite where it turns out not to be one.
     """
 
     program: Program
     bound: Callable[[Group], float]
-    time: Callable[[Group], float]
+    cost: Callable[[Group], float]
     known: dict[Group, float] = field(default_factory=dict[Group, float])
-    """The times that were asked for."""
+    """The costs that were asked for."""
 
     def run(self) -> list[Group]:
         """The groups, in an order in which they can run."""
@@ -150,7 +150,7 @@ class Search:
             if not open_:
                 return way
             for group in open_:
-                self.known[group] = self.time(group)
+                self.known[group] = self.cost(group)
 
     def _steps(self) -> dict[Group, list[tuple[Group, Group, float]]]:
         """For each prefix the ways to it: from which other one, by which group, and its bound."""

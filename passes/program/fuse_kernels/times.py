@@ -11,7 +11,7 @@ from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import CustomizedOp, RegroupOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
-from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
+from mugraph.passes.costs.kernels import LAUNCH_NS, OVERLAP_NS, estimate
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
@@ -34,6 +34,11 @@ def least_time(operands: Iterable[SSAValue], stored: Iterable[SSAValue], target:
     return (
         LAUNCH_NS + target.memory_latency_ns + device_ns(moved_bytes([*operands, *stored]), target)
     )
+
+
+def in_a_program(time: float, target: Target) -> float:
+    """What a kernel adds to the time of others: it is launched while the one before it ends."""
+    return max(time - OVERLAP_NS, 0.0) if target.has_programmatic_launch else time
 
 
 def time_as_written(op: Operation, target: Target) -> float:
@@ -59,4 +64,4 @@ def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
         trial.erase()
 
 
-__all__ = ["least_time", "moved_bytes", "time_as_written", "time_of_kernel"]
+__all__ = ["in_a_program", "least_time", "moved_bytes", "time_as_written", "time_of_kernel"]

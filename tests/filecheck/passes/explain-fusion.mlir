@@ -11,7 +11,7 @@ func.func @layer_norm_and_product(%x: tensor<16x4096xf16>, %w: tensor<4096x1024x
 // CHECK-NEXT:     {{.*}} µs less than {{.*}} kernels
 // CHECK-NEXT:   kernels 0 and 1 stay two:
 // CHECK-NEXT:     along dimension 1 of %x: 'square' is not linear in a value that is known only after the loop
-// CHECK-NEXT:     one kernel takes {{.*}} µs, two {{.*}} µs
+// CHECK-NEXT:     one kernel adds {{.*}} µs, two {{.*}} µs
 
 func.func @groups(%x: tensor<16x256xf16>) -> tensor<16x4xf16> {
   %s = kn.square %x : tensor<16x256xf16> -> tensor<16x256xf16>

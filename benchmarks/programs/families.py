@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
 
 import mugraph.build as mi
 from benchmarks.h200.workloads import WORKLOADS, Workload
@@ -37,6 +38,20 @@ class Input:
     scale: float | None = 1.0
     """``None`` is one over the root of the first extent: that of a weight."""
     shift: float = 0.0
+    columns: Extent | None = None
+    """Of places: how many each row of the matrix has."""
+
+    def of(self, sizes: Sizes) -> Given:
+        """The input at such sizes."""
+
+        def number(extent: Extent) -> int:
+            return extent if isinstance(extent, int) else sizes[extent]
+
+        shape = tuple(map(number, self.extents))
+        scale = shape[0] ** -0.5 if self.scale is None else self.scale
+        return Given(
+            shape, scale, self.shift, None if self.columns is None else number(self.columns)
+        )
 
 
 def tensor(*extents: Extent, scale: float = 1.0) -> Input:
@@ -54,6 +69,11 @@ def near(number: float, *extents: Extent) -> Input:
     return Input(extents, 0.1, number)
 
 
+def places(rows: Extent, columns: Extent) -> Input:
+    """One element of each row of a matrix, by its place among all: numbers of int32."""
+    return Input((rows,), columns=columns)
+
+
 @dataclass(frozen=True)
 class Given:
     """An input of a program: its extents are numbers."""
@@ -61,6 +81,20 @@ class Given:
     shape: tuple[int, ...]
     scale: float
     shift: float
+    columns: int | None
+
+    @property
+    def element_type(self) -> Attribute:
+        """f16, or i32 of places."""
+        return mi.float16 if self.columns is None else mi.int32
+
+    def random(self, generator: np.random.Generator) -> Array:
+        """Its elements in a run."""
+        if self.columns is None:
+            normal = generator.standard_normal(self.shape, np.float32)
+            return (normal * self.scale + self.shift).astype(np.float16)
+        starts = np.arange(self.shape[0]) * self.columns
+        return (starts + generator.integers(self.columns, size=self.shape)).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -74,13 +108,7 @@ class Program:
     @property
     def inputs(self) -> tuple[Given, ...]:
         """What it takes."""
-
-        def given(each: Input) -> Given:
-            shape = [one if isinstance(one, int) else self.sizes[one] for one in each.extents]
-            scale = shape[0] ** -0.5 if each.scale is None else each.scale
-            return Given(tuple(shape), scale, each.shift)
-
-        return tuple(map(given, self.family.inputs))
+        return tuple(each.of(self.sizes) for each in self.family.inputs)
 
     @property
     def by_hand(self) -> Workload | None:
@@ -89,7 +117,7 @@ class Program:
 
     def build(self, graph: KernelGraph) -> None:
         """Adds inputs, operators and outputs to a graph."""
-        inputs = (graph.new_input(each.shape) for each in self.inputs)
+        inputs = (graph.new_input(each.shape, dtype=each.element_type) for each in self.inputs)
         for result in several(self.family.function(mi, *inputs)):
             graph.mark_output(result)
 
@@ -99,9 +127,15 @@ class Program:
         self.build(graph)
         return graph.module()
 
+    def random_inputs(self, seed: int) -> list[Array]:
+        """Inputs of a run."""
+        generator = np.random.default_rng(seed)
+        return [each.random(generator) for each in self.inputs]
+
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """The results in float64."""
-        return several(self.family.function(on_numpy, *(x.astype(np.float64) for x in inputs)))
+        wide = (x if x.dtype == np.int32 else x.astype(np.float64) for x in inputs)
+        return several(self.family.function(on_numpy, *wide))
 
     def torch_function(self) -> Callable[..., Any]:
         """The same as a function of torch's tensors."""

@@ -18,8 +18,9 @@ from benchmarks.h200 import records as results
 from benchmarks.h200.anchors import floor_microseconds
 from benchmarks.h200.building import Build, Task, build, tensors_of
 from benchmarks.h200.checking import RIGHT, Verdict, judge
+from benchmarks.h200.device import DEVICE
 from benchmarks.h200.kernels import Guarded, Ours
-from benchmarks.h200.measure import random_inputs, settle
+from benchmarks.h200.measure import SEED, settle
 from benchmarks.h200.peers import MAX_AUTOTUNE, Level, Peer
 from benchmarks.h200.pipelines import OURS, PLANNED, Variant
 from benchmarks.h200.records import Record, Records, System
@@ -89,11 +90,9 @@ def measure(job: Job, begin: Callable[[Step], None]) -> Record:
     settle()
     begin(Step("inputs", PEER_SECONDS))
     program = PROGRAMS[job.workload.name]
-    taken = job.tensors[: len(program.inputs)]
-    shifts = [each.shift for each in program.inputs]
-    inputs = random_inputs(taken, job.workload.scales, shifts)
-    wide = program.reference(*(tensor.double().cpu().numpy() for tensor in inputs))
-    expected = [torch.from_numpy(result).to(inputs[0].device) for result in wide]
+    given = program.random_inputs(SEED)
+    inputs = tuple(torch.from_numpy(each).to(DEVICE) for each in given)
+    expected = [torch.from_numpy(each).to(DEVICE) for each in program.reference(*given)]
     flat = torch.cat([result.reshape(-1) for result in expected])
     total = sum(tensor.bytes for tensor in job.tensors)
     sets = [inputs] + [tuple(map(torch.clone, inputs)) for _ in range(set_count(total) - 1)]

@@ -87,3 +87,8 @@ def transpose(x: Array, dims: Sequence[int] | None = None) -> Array:
 def concat(a: Array, b: Array, dim: int) -> Array:
     """One after the other."""
     return np.concatenate((a, b), dim)
+
+
+def gather(table: Array, rows: Array) -> Array:
+    """The rows of a table that numbers name."""
+    return table[rows]

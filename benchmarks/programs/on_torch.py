@@ -57,3 +57,8 @@ def transpose(x: Any, dims: Sequence[int] | None = None) -> Any:
 def concat(a: Any, b: Any, dim: int) -> Any:
     """One after the other."""
     return torch.cat((a, b), dim)
+
+
+def gather(table: Any, rows: Any) -> Any:
+    """The rows of a table that numbers name."""
+    return table[rows]

@@ -29,6 +29,46 @@ Sizes = Mapping[str, int]
 Extent = str | int
 """A number, or the name of a size."""
 
+ROWS = (1, 16, 64)
+MEASURED: Sizes = {
+    "width": 2048,
+    "hidden": 8192,
+    "inner": 128,
+    "layer_heads": 16,
+    "head": 128,
+    "heads": 8,
+    "keys": 1024,
+    "depth": 64,
+    "tokens": 128,
+    "centroids": 512,
+    "channels": 2048,
+    "pixels": 16,
+    "vocabulary": 128256,
+    "compressed": 576,
+}
+"""What sizes are if a program has no others."""
+
+SMALL: Sizes = {
+    "rows": 4,
+    "width": 64,
+    "hidden": 256,
+    "inner": 16,
+    "columns": 32,
+    "layer_heads": 4,
+    "head": 16,
+    "heads": 2,
+    "queries": 16,
+    "keys": 64,
+    "depth": 16,
+    "tokens": 32,
+    "centroids": 32,
+    "channels": 64,
+    "pixels": 16,
+    "vocabulary": 192,
+    "compressed": 144,
+}
+"""What they are in tests."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -159,10 +199,8 @@ class Family:
     """With how few launches it can be computed, and no large tensor read by many kernels' blocks
     again and again; written down before anything was found."""
     because: str
-    small: Sizes
-    """Sizes for tests."""
     measured: Mapping[str, Sizes]
-    """The sizes that are measured, by the names of programs."""
+    """The names of its programs, and their sizes that are not those of :data:`MEASURED`."""
 
     @property
     def name(self) -> str:
@@ -171,12 +209,14 @@ class Family:
 
     def programs(self) -> tuple[Program, ...]:
         """The programs that are measured."""
-        return tuple(Program(name, self, sizes) for name, sizes in self.measured.items())
+        return tuple(
+            Program(name, self, {**MEASURED, **sizes}) for name, sizes in self.measured.items()
+        )
 
     @property
     def least(self) -> Program:
         """The program for tests."""
-        return Program(self.name, self, self.small)
+        return Program(self.name, self, SMALL)
 
 
 FAMILIES: list[Family] = []
@@ -186,23 +226,18 @@ FAMILIES: list[Family] = []
 def family(
     *inputs: Input,
     because: str,
-    small: Sizes,
     fewest: int = 1,
     measured: Mapping[str, Sizes] | None = None,
-    sizes: Sizes | None = None,
 ) -> Callable[[Function], Function]:
     """Makes a family of the function below it.
 
-    ``sizes`` are those of all its programs.  ``measured`` has the others by the programs' names;
+    ``measured`` has the names of its programs, and sizes that are not those of :data:`MEASURED`;
     without it there are programs of 1, 16 and 64 ``rows``.
     """
 
     def add(function: Function) -> Function:
         by_rows = {f"{function.__name__}_{rows}": {"rows": rows} for rows in ROWS}
-        others = by_rows if measured is None else measured
-        each = {name: {**(sizes or {}), **other} for name, other in others.items()}
-        least = {**(sizes or {}), "rows": 4, **small}
-        FAMILIES.append(Family(function, inputs, fewest, because, least, each))
+        FAMILIES.append(Family(function, inputs, fewest, because, measured or by_rows))
         return function
 
     return add
@@ -213,5 +248,4 @@ def several(results: Any) -> tuple[Any, ...]:
     return cast("tuple[Any, ...]", results) if isinstance(results, tuple) else (results,)
 
 
-ROWS = (1, 16, 64)
 ONE_SWEEP = "a block has some rows of Q and goes once over keys and values, with a running maximum"

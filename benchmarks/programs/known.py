@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.programs.families import ONE_SWEEP, Sizes, family, tensor, weight
 
 EPSILON = 1e-6
-SMALL_ATTENTION = {"heads": 2, "queries": 16, "keys": 64, "depth": 16}
+WIDE = {"width": 4096, "columns": 6144}
 ATTENTION = (
     tensor("heads", "queries", "depth", scale=0.25),
     tensor("heads", "depth", "keys", scale=0.25),
@@ -28,9 +28,7 @@ def heads(number: int, queries: int, depth: int = 64) -> Sizes:
     tensor("rows", "width"),
     weight("width", "columns"),
     because="the norm's factor of a row leaves the sum over columns of X",
-    small={"width": 64, "columns": 32},
-    measured={"rmsnorm_bs8": {"rows": 16}, "rmsnorm_bs1": {"rows": 2}},
-    sizes={"width": 4096, "columns": 6144},
+    measured={"rmsnorm_bs8": {"rows": 16, **WIDE}, "rmsnorm_bs1": {"rows": 2, **WIDE}},
 )
 def rms_norm_linear(m: Any, x: Any, w: Any) -> Any:
     """rms_norm(X) · W."""
@@ -42,9 +40,7 @@ def rms_norm_linear(m: Any, x: Any, w: Any) -> Any:
     weight("width", "width"),
     weight("width", "width"),
     because="both products share X and their columns",
-    small={"width": 64},
-    measured={"gated_mlp": {"rows": 8}},
-    sizes={"width": 4096},
+    measured={"gated_mlp": {"rows": 8, **WIDE}},
 )
 def gated_mlp(m: Any, x: Any, w1: Any, w2: Any) -> Any:
     """silu(X · W1) * (X · W2)."""
@@ -52,14 +48,12 @@ def gated_mlp(m: Any, x: Any, w1: Any, w2: Any) -> Any:
 
 
 @family(
-    tensor("rows", "depth"),
-    weight("depth", "columns"),
-    weight("depth", 16),
+    tensor("rows", "inner"),
+    weight("inner", "columns"),
+    weight("inner", 16),
     tensor(16, "columns", scale=1 / 16),
     because="each block computes X · A itself, of which the rank is small",
-    small={"depth": 64, "columns": 32},
-    measured={"lora": {"rows": 16}},
-    sizes={"depth": 256, "columns": 4096},
+    measured={"lora": {"rows": 16, "inner": 256, "columns": 4096}},
 )
 def lora(m: Any, x: Any, w: Any, a: Any, b: Any) -> Any:
     """X · W + X · A · B."""
@@ -70,7 +64,6 @@ def lora(m: Any, x: Any, w: Any, a: Any, b: Any) -> Any:
 @family(
     *ATTENTION,
     because=ONE_SWEEP,
-    small=SMALL_ATTENTION,
     measured={
         "gqa_bs8": heads(16, 256),
         "gqa_bs1": heads(2, 256),
@@ -89,7 +82,6 @@ def attention(m: Any, q: Any, k: Any, v: Any) -> Any:
 @family(
     *ATTENTION,
     because=ONE_SWEEP,
-    small=SMALL_ATTENTION,
     measured={"qknorm_gqa_bs8": heads(16, 256), "qknorm_gqa_bs1": heads(2, 256)},
 )
 def attention_of_norms(m: Any, q: Any, k: Any, v: Any) -> Any:
@@ -104,7 +96,6 @@ def attention_of_norms(m: Any, q: Any, k: Any, v: Any) -> Any:
     tensor("depth"),
     tensor("depth"),
     because=ONE_SWEEP,
-    small=SMALL_ATTENTION,
     measured={"qk_norm_bs8": heads(16, 256), "qk_norm_bs1": heads(2, 256)},
 )
 def qk_norm_attention(m: Any, q: Any, k: Any, v: Any, wq: Any, wk: Any) -> Any:
@@ -116,9 +107,7 @@ def qk_norm_attention(m: Any, q: Any, k: Any, v: Any, wq: Any, wk: Any) -> Any:
 @family(
     *(tensor("rows", "width"),) * 3,
     because="a row fits a block",
-    small={"width": 64},
-    measured={"ntrans_bs8": {"rows": 64}, "ntrans_bs1": {"rows": 8}},
-    sizes={"width": 4096},
+    measured={"ntrans_bs8": {"rows": 64, **WIDE}, "ntrans_bs1": {"rows": 8, **WIDE}},
 )
 def norm_transition(m: Any, h: Any, x: Any, a: Any) -> Any:
     """rms_norm(x + a * (rms_norm(h) + x))."""
@@ -126,12 +115,10 @@ def norm_transition(m: Any, h: Any, x: Any, a: Any) -> Any:
 
 
 @family(
-    tensor("heads", "depth"),
-    tensor("keys", "depth"),
+    tensor("heads", "compressed"),
+    tensor("keys", "compressed"),
     because=ONE_SWEEP,
-    small={"heads": 4, "keys": 64, "depth": 144},
-    measured={f"mla_{number}_heads": {"heads": number} for number in (16, 128)},
-    sizes={"keys": 4096, "depth": 576},
+    measured={f"mla_{number}_heads": {"heads": number, "keys": 4096} for number in (16, 128)},
 )
 def mla_decode(m: Any, q: Any, compressed: Any) -> Any:
     """Attention whose values are the first eight ninths of its keys, one query a head."""

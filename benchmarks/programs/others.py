@@ -9,8 +9,6 @@ from benchmarks.programs.families import ONE_SWEEP, family, near, places, tensor
 EPSILON = 1e-5
 FITS = "a row fits a block"
 SHARED = "both products share X and their columns"
-KEYS = {"heads": 8, "keys": 1024, "depth": 64}
-SHORT = {"heads": 2, "keys": 64, "depth": 16}
 QKV = (tensor("heads", "rows", "depth"), *(tensor("heads", "keys", "depth"),) * 2)
 
 
@@ -19,8 +17,6 @@ QKV = (tensor("heads", "rows", "depth"), *(tensor("heads", "keys", "depth"),) * 
     tensor("rows", "width"),
     near(1, "width"),
     because=FITS,
-    small={"width": 64},
-    sizes={"width": 2048},
 )
 def residual_rms_norm(m: Any, x: Any, residual: Any, w: Any) -> Any:
     """The sum and its norm, both results."""
@@ -35,8 +31,6 @@ def residual_rms_norm(m: Any, x: Any, residual: Any, w: Any) -> Any:
     weight("width", "hidden"),
     tensor("hidden"),
     because="mean and deviation of a row leave the product; columns of W are summed beside it",
-    small={"width": 64, "hidden": 256},
-    sizes={"width": 2048, "hidden": 8192},
 )
 def layer_norm_linear_gelu(m: Any, x: Any, a: Any, b: Any, w: Any, bias: Any) -> Any:
     """gelu(layer_norm(X) · W + bias)."""
@@ -47,8 +41,6 @@ def layer_norm_linear_gelu(m: Any, x: Any, a: Any, b: Any, w: Any, bias: Any) ->
     tensor("rows", "width"),
     tensor("rows", "width"),
     because=FITS,
-    small={"width": 64},
-    sizes={"width": 2048},
 )
 def cosine_similarity(m: Any, x: Any, y: Any) -> Any:
     """The cosine of the angle of each pair of rows."""
@@ -59,8 +51,6 @@ def cosine_similarity(m: Any, x: Any, y: Any) -> Any:
 @family(
     *QKV,
     because=ONE_SWEEP,
-    small=SHORT,
-    sizes=KEYS,
 )
 def soft_capped_attention(m: Any, q: Any, k: Any, v: Any) -> Any:
     """Attention whose scores stay below 50 by a hyperbolic tangent."""
@@ -72,8 +62,6 @@ def soft_capped_attention(m: Any, q: Any, k: Any, v: Any) -> Any:
     *QKV,
     tensor(1, "rows", "keys"),
     because=ONE_SWEEP,
-    small=SHORT,
-    sizes=KEYS,
 )
 def attention_with_bias(m: Any, q: Any, k: Any, v: Any, bias: Any) -> Any:
     """Attention with a bias on the scores that all heads share."""
@@ -85,8 +73,6 @@ def attention_with_bias(m: Any, q: Any, k: Any, v: Any, bias: Any) -> Any:
     tensor("heads", "keys", "depth", scale=0.25),
     tensor("heads", "keys", "depth", scale=0.25),
     because="a block has some rows of Q and goes once over keys and values",
-    small=SHORT,
-    sizes=KEYS,
 )
 def linear_attention(m: Any, q: Any, k: Any, v: Any) -> Any:
     """(Q · Kᵀ) · V without a softmax."""
@@ -95,11 +81,9 @@ def linear_attention(m: Any, q: Any, k: Any, v: Any) -> Any:
 
 @family(
     tensor("rows", "width"),
-    weight("width", "hidden"),
-    weight("hidden", "width"),
+    weight("width", "inner"),
+    weight("inner", "width"),
     because="rows of the hidden layer fit a block",
-    small={"width": 64, "hidden": 16},
-    sizes={"width": 2048, "hidden": 128},
 )
 def two_layer_mlp(m: Any, x: Any, w1: Any, w2: Any) -> Any:
     """relu(X · W1) · W2 with a hidden size of 128."""
@@ -112,8 +96,6 @@ def two_layer_mlp(m: Any, x: Any, w1: Any, w2: Any) -> Any:
     weight(16, 32),
     weight(32, "width"),
     because="each block computes X · A itself, of which the rank is small",
-    small={"width": 64},
-    sizes={"width": 2048},
 )
 def low_rank_product(m: Any, x: Any, a: Any, b: Any, c: Any) -> Any:
     """X · A · B · C."""
@@ -124,8 +106,6 @@ def low_rank_product(m: Any, x: Any, a: Any, b: Any, c: Any) -> Any:
 @family(
     tensor("rows", "vocabulary"),
     because="a block goes over a row, with a running maximum",
-    small={"vocabulary": 192},
-    sizes={"vocabulary": 128256},
 )
 def log_sum_exp(m: Any, x: Any) -> Any:
     """Over a vocabulary."""
@@ -136,9 +116,7 @@ def log_sum_exp(m: Any, x: Any) -> Any:
     tensor("rows", "vocabulary"),
     places("rows", "vocabulary"),
     because="what is gathered is a kernel before, and the other one as log-sum-exp",
-    small={"vocabulary": 192},
     fewest=2,
-    sizes={"vocabulary": 128256},
 )
 def cross_entropy(m: Any, x: Any, labels: Any) -> Any:
     """log_sum_exp(x) less the element that each row's label says."""
@@ -148,12 +126,10 @@ def cross_entropy(m: Any, x: Any, labels: Any) -> Any:
 @family(
     tensor("rows", "width"),
     near(1, "width"),
-    tensor("rows", 1, "depth"),
-    tensor("rows", 1, "depth"),
+    tensor("rows", 1, "head"),
+    tensor("rows", 1, "head"),
     *(weight("width", "width"), tensor("width")) * 3,
     because="the products share X, the factor of the norm leaves them, blocks have whole heads",
-    small={"width": 64, "depth": 16},
-    sizes={"width": 2048, "depth": 128},
 )
 def rms_norm_qkv_rotary(m: Any, x: Any, w: Any, cos: Any, sin: Any, *layers: Any) -> Any:
     """Queries, keys and values of a normed row, with biases, as [rows, heads, d]; the first two
@@ -173,12 +149,10 @@ def rms_norm_qkv_rotary(m: Any, x: Any, w: Any, cos: Any, sin: Any, *layers: Any
 
 
 @family(
-    tensor("heads", "rows", "depth"),
+    tensor("layer_heads", "rows", "head"),
     tensor("rows", "width"),
     weight("width", "width"),
     because="the gate is computed on the tiles that the product loads",
-    small={"heads": 4, "depth": 16, "width": 64},
-    sizes={"heads": 16, "depth": 128, "width": 2048},
 )
 def gated_attention_output(m: Any, attended: Any, gate: Any, w: Any) -> Any:
     """(attended * sigmoid(gate)) · W with what was attended as [heads, rows, d]."""
@@ -191,8 +165,6 @@ def gated_attention_output(m: Any, attended: Any, gate: Any, w: Any) -> Any:
     weight("width", "hidden"),
     weight("width", "hidden"),
     because=SHARED,
-    small={"width": 64, "hidden": 256},
-    sizes={"width": 2048, "hidden": 8192},
 )
 def clipped_swiglu(m: Any, x: Any, w1: Any, w2: Any) -> Any:
     """g * sigmoid(1.702 g) * (u + 1) of two clipped products."""
@@ -204,8 +176,6 @@ def clipped_swiglu(m: Any, x: Any, w1: Any, w2: Any) -> Any:
     *QKV,
     near(8, "heads", 1, 1),
     because=ONE_SWEEP,
-    small=SHORT,
-    sizes=KEYS,
 )
 def attention_with_temperature(m: Any, q: Any, k: Any, v: Any, temperature: Any) -> Any:
     """Attention whose scores are divided by a learned number of each head."""
@@ -219,8 +189,6 @@ def attention_with_temperature(m: Any, q: Any, k: Any, v: Any, temperature: Any)
     near(0.7, "rows", 1),
     near(0.3, "rows", 1),
     because=SHARED,
-    small={"width": 64},
-    sizes={"width": 2048},
 )
 def two_experts(m: Any, x: Any, w1: Any, w2: Any, p1: Any, p2: Any) -> Any:
     """(X · W1) p1 + (X · W2) p2 with factors of each row."""
@@ -233,8 +201,6 @@ def two_experts(m: Any, x: Any, w1: Any, w2: Any, p1: Any, p2: Any) -> Any:
     near(1, "channels", 1),
     near(0, "channels", 1),
     because="a group of channels fits a block",
-    small={"channels": 64},
-    sizes={"channels": 2048, "pixels": 16},
 )
 def group_norm(m: Any, x: Any, w: Any, bias: Any) -> Any:
     """Of images [rows, channels, pixels], in 32 groups of channels."""
@@ -247,9 +213,7 @@ def group_norm(m: Any, x: Any, w: Any, bias: Any) -> Any:
     tensor("rows", "tokens", "width"),
     weight("width", "width"),
     because="blocks of the product would read all tokens again: the means are a kernel before",
-    small={"width": 64, "tokens": 32},
     fewest=2,
-    sizes={"width": 2048, "tokens": 128},
 )
 def mean_pooling(m: Any, x: Any, w: Any) -> Any:
     """The mean over 128 tokens, and a linear layer."""
@@ -257,10 +221,8 @@ def mean_pooling(m: Any, x: Any, w: Any) -> Any:
 
 
 @family(
-    *(tensor("rows", "sequences", "width"),) * 2,
+    *(tensor("rows", "tokens", "depth"),) * 2,
     because="the division follows the product",
-    small={"sequences": 32, "width": 16},
-    sizes={"sequences": 128, "width": 64},
 )
 def outer_product_mean(m: Any, a: Any, b: Any) -> Any:
     """The mean over 128 sequences of the outer products of two rows."""
@@ -268,11 +230,9 @@ def outer_product_mean(m: Any, a: Any, b: Any) -> Any:
 
 
 @family(
-    tensor("rows", "width"),
-    tensor("centroids", "width"),
+    tensor("rows", "depth"),
+    tensor("centroids", "depth"),
     because="the sums of squares are over what the product sums over",
-    small={"centroids": 32, "width": 16},
-    sizes={"centroids": 512, "width": 64},
 )
 def distance_to_centroids(m: Any, x: Any, c: Any) -> Any:
     """|x|² + |c|² - 2 x·c of each row and each centroid."""
@@ -287,8 +247,6 @@ def distance_to_centroids(m: Any, x: Any, c: Any) -> Any:
     near(1, "channels", 1),
     near(0, "channels", 1),
     because="each element alone",
-    small={"channels": 16, "pixels": 64},
-    sizes={"channels": 64, "pixels": 1024},
 )
 def batch_norm(m: Any, x: Any, mean: Any, variance: Any, w: Any, bias: Any) -> Any:
     """At inference: of images [rows, channels, pixels], with statistics of each channel."""

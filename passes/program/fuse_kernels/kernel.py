@@ -118,29 +118,31 @@ class _Partition:
             (number for number in parallel if number not in indices.batched),
             key=lambda number: -indices.extents[number],
         )
-        self.axes = [*batched, *others][: len(AXES)]
-        multiplies = any(map(is_product, operators))
-        parts = {n: self._parts(n, multiplies=multiplies) for n in self.axes}
-        self.axes = [number for number in self.axes if parts[number] > 1]
+        axes = [*batched, *others][: len(AXES)]
+        if any(map(is_product, operators)):
+            parts = {
+                number: indices.extents[number]
+                if number in indices.batched
+                else parts_of(indices.extents[number], TILE)
+                for number in axes
+            }
+        else:
+            parts = self._parts_of_rows(axes)
+        self.axes = [number for number in axes if parts[number] > 1]
         self.parts = [parts[number] for number in self.axes]
         self.grid = (*self.parts, *(1,) * (len(AXES) - len(self.parts)))
 
-    def _parts(self, number: int, *, multiplies: bool) -> int:
-        extent = self.indices.extents[number]
-        if number in self.indices.batched:
-            return extent
-        if multiplies:
-            return parts_of(extent, TILE)
+    def _parts_of_rows(self, axes: Sequence[int]) -> dict[int, int]:
+        """Cuts outer dimensions first, until the largest tile has few elements."""
         largest = max(self.indices.of_value, key=lambda v: math.prod(shape_of(v.type)))
-        row = math.prod(
-            extent
-            for extent, own in zip(
-                shape_of(largest.type), self.indices.of_value[largest], strict=True
-            )
-            if own not in self.axes
-        )
-        room = max(ROW_TILE_ELEMENTS // row, 1)
-        return parts_of(extent, room if number == self.axes[0] else extent)
+        left = math.prod(shape_of(largest.type)) // self.iterations
+        parts = dict.fromkeys(axes, 1)
+        for number in self.indices.of_value[largest]:
+            if number in parts:
+                extent = self.indices.extents[number]
+                parts[number] = parts_of(extent, max(ROW_TILE_ELEMENTS * extent // left, 1))
+                left = max(left // parts[number], 1)
+        return parts
 
     def tile(self, value: SSAValue) -> tuple[int, ...]:
         """The extents of a tensor's tiles."""

@@ -1,7 +1,8 @@
 """Moves transposes and parts of tensors to where they cost nothing: to what a program is given.
 
 A transpose of what an operator alone computes for it is that operator on transposed operands, up to
-the arguments of the function, of which a transpose is a layout.
+the arguments of the function, of which a transpose is a layout.  So are extents of 1 that are put
+in or left out.
 """
 
 from __future__ import annotations
@@ -109,6 +110,42 @@ class HoistTranspose(RewritePattern):
             rewriter.replace(op, new)
 
 
+class HoistReshape(RewritePattern):
+    """Extents of 1 that are put in or left out are so of the operands of a function already."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: kn.ReshapeOp, rewriter: PatternRewriter, /) -> None:
+        """Rewrites where nothing else uses the result of the function, and no layout is written."""
+        source = op.input.owner
+        if layout_of(op.result.type) is not None or not op.input.has_one_use():
+            return
+        kept = _kept_dims(shape_of(op.input.type), shape_of(op.result.type))
+        if kept is None or not isinstance(source, kn.ElementwiseOp):
+            return
+        operands: list[SSAValue] = []
+        for value in source.operands:
+            own = shape_of(value.type)
+            extents = [1 if dim is None else own[dim] for dim in kept]
+            seen = kn.ReshapeOp(value, TensorType(element_type_of(value.type), extents))
+            rewriter.insert(seen, InsertPoint.before(op))
+            operands.append(seen.result)
+        new = source.clone(dict(zip(source.operands, operands, strict=True)))
+        Rewriter.replace_value_with_new_type(new.result, op.result.type)
+        rewriter.replace(op, new)
+
+
+def _kept_dims(own: Sequence[int], wanted: Sequence[int]) -> list[int | None] | None:
+    """For each new dimension the old one that it is, ``None`` for one of extent 1.
+
+    ``None`` where others change, too.
+    """
+    long = [dim for dim, extent in enumerate(own) if extent > 1]
+    if [own[dim] for dim in long] != [extent for extent in wanted if extent > 1]:
+        return None
+    left = iter(long)
+    return [next(left) if extent > 1 else None for extent in wanted]
+
+
 class ViewFirstPart(RewritePattern):
     """The part of a tensor that starts where it starts is a view of its memory."""
 
@@ -127,10 +164,10 @@ class ViewFirstPart(RewritePattern):
 
 def hoist_views(function: FuncOp) -> None:
     """Moves the transposes of a function up to its arguments, and drops copies that are views."""
-    patterns = GreedyRewritePatternApplier([HoistTranspose(), ViewFirstPart()])
+    patterns = GreedyRewritePatternApplier([HoistTranspose(), HoistReshape(), ViewFirstPart()])
     PatternRewriteWalker(patterns).rewrite_region(function.body)
     cse(function.body)
     function.update_function_type()
 
 
-__all__ = ["HoistTranspose", "ViewFirstPart", "hoist_views", "transposed"]
+__all__ = ["HoistReshape", "HoistTranspose", "ViewFirstPart", "hoist_views", "transposed"]

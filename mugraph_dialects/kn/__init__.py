@@ -36,6 +36,7 @@ from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, Sl
 from mugraph.dialects.kn.reduce import ArgMaxOp, ReductionOp, RunOperator
 from mugraph.dialects.kn.reshape import (
     BroadcastOp,
+    RegroupOp,
     ReshapeOp,
     TransposeOp,
     lay_out,
@@ -116,6 +117,7 @@ __all__ = [
     "Phase",
     "PlanAttr",
     "ReductionOp",
+    "RegroupOp",
     "ReshapeOp",
     "RmsNormOp",
     "RotaryOp",

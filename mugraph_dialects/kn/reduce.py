@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, SSAValue
@@ -10,6 +11,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import verify_no_integers
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -21,6 +23,7 @@ from mugraph.dialects.reductions import (
 )
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tb import Groups
+from mugraph.dialects.tb.operators import all_but, parallel_indices
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 
 
@@ -64,7 +67,7 @@ class RunOperator(ReductionOperator, KernelOp, CanOverlap, ABC):
 
 
 @irdl_op_definition
-class ReductionOp(RunOperator):
+class ReductionOp(RunOperator, HasTileIndices):
     """Sums along one dimension, or the largest elements, to the extent that the result has there.
 
     Result j of n sums the j-th run of extent / n neighbours, in fp32; with n = 1 it is the sum over
@@ -101,6 +104,13 @@ class ReductionOp(RunOperator):
         """As any kernel; of floating-point numbers."""
         super().verify_()
         verify_no_integers(self, [self.input, self.result], "kn.cast")
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The reduced dimension, and those that stay."""
+        rank, dim = len(shape_of(self.result.type)), self.reduced_dim
+        is_sum = self.combination is Combiner.SUM and shape_of(self.result.type)[dim] == 1
+        kind = IndexKind.SUMMED if is_sum else IndexKind.WHOLE
+        return [*parallel_indices(rank, 1, all_but(rank, dim)), TileIndex(kind, (dim,))]
 
 
 @irdl_op_definition

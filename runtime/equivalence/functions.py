@@ -10,7 +10,7 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.normal_form import Application, NormalForm, Term
+from mugraph.runtime.equivalence.normal_form import Application, Exponential, NormalForm, Term
 from mugraph.runtime.interpreter.constants import meant_by
 
 
@@ -148,17 +148,57 @@ def square(x: NormalForm) -> NormalForm:
 
 
 _LARGEST, _CANDIDATE = "largest", "candidate"
+_LARGEST_SO_FAR, _FALL = "largest so far", "fall of the largest so far"
 
 
 def candidates(x: NormalForm) -> NormalForm:
-    """A sum, of one unknown function, that says which numbers ``x`` is the largest of."""
+    """A sum, of one unknown function, that says which numbers ``x`` is the largest of.
+
+    Over all iterations, the largest so far is the largest of all.
+    """
+    for function in (_LARGEST, _LARGEST_SO_FAR):
+        if (numbers := _argument_of(function, x)) is not None:
+            return numbers
+    return nf.application(_CANDIDATE, [x])
+
+
+def _argument_of(function: str, x: NormalForm) -> NormalForm | None:
+    """What a function is applied to, if ``x`` is just that."""
     match x.terms:
-        case (Term(coefficient, (), ((Application(function, (form,)), power),)),) if (
-            function == _LARGEST and coefficient == power == 1
+        case (Term(coefficient, (), ((Application(name, (form,)), power),)),) if (
+            name == function and coefficient == power == 1
         ):
             return form
         case _:
-            return nf.application(_CANDIDATE, [x])
+            return None
+
+
+def largest_so_far(numbers: NormalForm) -> NormalForm:
+    """The largest, in an iteration, of what :func:`candidates` of it and those before stand for."""
+    return nf.application(_LARGEST_SO_FAR, [numbers])
+
+
+def fall(numbers: NormalForm) -> NormalForm:
+    """The largest number before an iteration less the largest with it."""
+    return nf.application(_FALL, [numbers])
+
+
+def fallen(rescale: NormalForm) -> NormalForm | None:
+    """Of which numbers it is e to the power of the :func:`fall`; ``None`` of anything else."""
+    match rescale.terms:
+        case (Term(coefficient, (), ((Exponential(exponent), power),)),) if (
+            coefficient == power == 1
+        ):
+            return _argument_of(_FALL, exponent)
+        case _:
+            return None
+
+
+def require_settled(form: NormalForm) -> NormalForm:
+    """The form; raises ``NoProofError`` where it depends on what was the largest on the way."""
+    if any(nf.applies(name, form) for name in (_LARGEST_SO_FAR, _FALL)):
+        raise NoProofError("a running maximum does not cancel")
+    return form
 
 
 def largest(numbers: NormalForm) -> NormalForm:

@@ -108,9 +108,18 @@ class Symbolic:
         self, shape: Sequence[int], function: ScalarFunction, *operands: SymbolicTensor
     ) -> SymbolicTensor:
         """A scalar function of each element, with extents of 1 broadcast."""
+        return self.combined(shape, lambda *forms: apply_function(function, *forms), *operands)
+
+    def combined(
+        self,
+        shape: Sequence[int],
+        function: Callable[..., NormalForm],
+        *operands: SymbolicTensor,
+    ) -> SymbolicTensor:
+        """Any function of each element, with extents of 1 broadcast."""
         places = self.places(shape)
         forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
-        return self.tensor(places, apply_function(function, *forms))
+        return self.tensor(places, function(*forms))
 
     def rounded(
         self, result: Attribute, operands: Sequence[SSAValue], value: SymbolicTensor

@@ -165,7 +165,8 @@ class ScalarFunction:
     """A function of one of the tables above with its constants.
 
     Constants are fp32 numbers.  Raises ``ValueError`` for an unknown name, a wrong count, a
-    constant that is infinite or NaN, or bounds of a clamp the wrong way round.
+    constant that is NaN, or infinite where it is not for ``fill``, or bounds of a clamp the wrong
+    way round.
     """
 
     name: str
@@ -182,7 +183,10 @@ class ScalarFunction:
             raise ValueError(
                 f"scalar function '{self.name}' takes {expected} {noun}, got {len(self.constants)}"
             )
-        if not all(math.isfinite(constant) for constant in self.constants):
+        if any(
+            math.isnan(constant) or (math.isinf(constant) and self.name != "fill")
+            for constant in self.constants
+        ):
             raise ValueError(f"the constants of '{self}' must be finite numbers")
         if self.name == "clamp" and self.constants[0] > self.constants[1]:
             raise ValueError(
@@ -253,12 +257,20 @@ class Epilogue:
         return f"[{', '.join(steps)}]"
 
 
+def parse_fp32(parser: AttrParser | Parser) -> float:
+    """Parses a number, which is rounded to fp32, or an infinity: ``0.5``, ``-inf``."""
+    sign = -1.0 if parser.parse_optional_punctuation("-") else 1.0
+    if parser.parse_optional_keyword("inf"):
+        return sign * math.inf
+    return round_to_fp32(sign * float(parser.parse_number()))
+
+
 def _parse_constants(parser: AttrParser | Parser) -> tuple[float, ...]:
     if parser.parse_optional_punctuation("(") is None:
         return ()
-    constants = [round_to_fp32(float(parser.parse_number()))]
+    constants = [parse_fp32(parser)]
     while parser.parse_optional_punctuation(","):
-        constants.append(round_to_fp32(float(parser.parse_number())))
+        constants.append(parse_fp32(parser))
     parser.parse_punctuation(")")
     return tuple(constants)
 

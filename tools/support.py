@@ -101,6 +101,9 @@ def probes() -> dict[str, Probe]:
         "kn.mask": Probe(
             properties="condition = affine_set<(i, j) : (i - j >= 0)>, value = -1.0 : f32"
         ),
+        "kn.arg_max": Probe(
+            results=((32, 1),), properties=LAST, wide_results=dict.fromkeys(TYPES, "i32")
+        ),
         "kn.mean": NARROWED,
         "kn.variance": NARROWED,
         "kn.log_sum_exp": NARROWED,

@@ -122,7 +122,7 @@ def _(op: kn.GatherOp, printer: HostPrinter) -> None:
 
 
 @print_host_operation.register
-def _(op: kn.ReductionOp, printer: HostPrinter) -> None:
+def _(op: kn.RunOperator, printer: HostPrinter) -> None:
     groups, dim = op.groups(), op.reduced_dim
     source_strides, result_strides = strides_in_memory(op.input), strides_in_memory(op.result)
     step = groups.step * source_strides[dim]
@@ -135,19 +135,26 @@ def _(op: kn.ReductionOp, printer: HostPrinter) -> None:
     order = memory_order(domain, starts)
     source, result = printer.declare_all((op.input, op.result))
     writer = printer.writer
-    index = "uint32_t" if span((groups.count,), (step,)) <= MAX_SPAN else "uint64_t"
 
     def print_piece(piece: Piece) -> None:
         writer.line(f"using Target = {walk(piece.extents, result_strides, order)};")
         writer.line(f"using Source = {walk(piece.extents, starts, order)};")
-        reduction = {Combiner.SUM: "ReduceSum<", Combiner.MAX: "Reduce<ops::Max, "}
         writer.line(
-            f"kn::{reduction[op.combination]}{index}, {groups.count}, {step}, Target, Source>::run("
+            f"kn::{_run_kernel(op, step)}{groups.count}, {step}, Target, Source>::run("
             f"{queue(overlaps=op.overlaps)}, {piece.pointer(result, result_strides)}, "
             f"{piece.pointer(source, starts)});"
         )
 
     print_pieces(writer, domain, [result_strides, starts], print_piece)
+
+
+def _run_kernel(op: kn.RunOperator, step: int) -> str:
+    """The start of the kernel's type: its name, and what stands before the runs' extent."""
+    if not isinstance(op, kn.ReductionOp):
+        return "ArgMax<"
+    index = "uint32_t" if span((op.groups().count,), (step,)) <= MAX_SPAN else "uint64_t"
+    reduction = {Combiner.SUM: "ReduceSum<", Combiner.MAX: "Reduce<ops::Max, "}
+    return f"{reduction[op.combination]}{index}, "
 
 
 @print_host_operation.register

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute
 
 from mugraph.build.elementwise import GraphOperators, described, of_tensors
@@ -119,6 +119,10 @@ class ProgramOperators(GraphOperators[DTensor]):
         """The least element of each of ``size`` runs along a dimension."""
         largest = self.reduction_max(-x, dim, size)
         return self.mul_scalar(largest, -1.0, dtype=dtype, name=name)
+
+    def arg_max(self, x: DTensor, dim: int = -1, *, name: str | None = None) -> DTensor:
+        """The first place of the largest element along a dimension, in int32."""
+        return self.reduce("arg_max", x, dim, 1, i32, name)
 
     def rms_norm(
         self,
@@ -334,6 +338,7 @@ def layer_norm(
     return x.graph.layer_norm(x, shape, weight, bias, eps, **options)
 
 
+arg_max = of_tensors(ProgramOperators.arg_max)
 broadcast_to = of_tensors(ProgramOperators.broadcast_to)
 causal_mask = of_tensors(ProgramOperators.causal_mask)
 chunk = of_tensors(ProgramOperators.chunk)
@@ -355,6 +360,7 @@ transpose = of_tensors(ProgramOperators.transpose)
 variance = of_tensors(ProgramOperators.variance)
 
 __all__ = [
+    "arg_max",
     "broadcast_to",
     "causal_mask",
     "chunk",

@@ -33,7 +33,7 @@ from mugraph.dialects.kn.phases import (
     used_after_the_loop,
 )
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SliceOp, SplitOp
-from mugraph.dialects.kn.reduce import ReductionOp
+from mugraph.dialects.kn.reduce import ArgMaxOp, ReductionOp, RunOperator
 from mugraph.dialects.kn.reshape import (
     BroadcastOp,
     RegroupOp,
@@ -70,6 +70,7 @@ Kn = Dialect(
         CastOp,
         MaskOp,
         ReductionOp,
+        ArgMaxOp,
         *COMPOSITE_OPERATORS,
         CopyOp,
         ConcatOp,
@@ -91,6 +92,7 @@ __all__ = [
     "NOT_IN_WORKSPACE",
     "UNARY_OPERATORS",
     "AllReduceOp",
+    "ArgMaxOp",
     "BinaryOp",
     "BroadcastOp",
     "CastOp",
@@ -119,6 +121,7 @@ __all__ = [
     "ReshapeOp",
     "RmsNormOp",
     "RotaryOp",
+    "RunOperator",
     "SliceOp",
     "SoftmaxOp",
     "SplitOp",

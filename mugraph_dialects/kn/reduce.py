@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
@@ -22,11 +24,50 @@ from mugraph.dialects.reductions import (
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tb import Groups
 from mugraph.dialects.tb.operators import all_but, parallel_indices
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+
+
+class RunOperator(ReductionOperator, KernelOp, CanOverlap, ABC):
+    """A kernel that makes one result of each run of neighbours along a dimension."""
+
+    input = operand_def(TensorType)
+
+    def groups(self) -> Groups:
+        """Which elements along the dimension each result is made of."""
+        dim = self.reduced_dim
+        count = shape_of(self.input.type)[dim] // shape_of(self.result.type)[dim]
+        return Groups(count, 1, count)
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The operand's extents, but for the result's own along the dimension."""
+        shape, result = self.shape_with_dimension(), shape_of(self.result.type)
+        dim = self.reduced_dim
+        if len(result) != len(shape):
+            return (*shape[:dim], 1, *shape[dim + 1 :])
+        if shape[dim] % result[dim]:
+            raise ShapeError(
+                f"{shape[dim]} elements along dimension {dim} do not fall into {result[dim]} "
+                "equal groups"
+            )
+        return (*shape[:dim], result[dim], *shape[dim + 1 :])
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Operand and result share their innermost dimension, unless it is reduced.
+
+        To reduce the innermost dimension costs (``KN_REDUCTION_INNERMOST_EQ_REDUC_DIM`` of seed
+        002).
+        """
+        dim = self.reduced_dim
+        prefer_same_innermost(problem, self, self.input, self.result, [dim])
+        problem.charge(
+            problem.costs.kernel_reduction_innermost,
+            problem.innermost(self.input, dim),
+            reason=f"{op_label(self)} reduces the innermost dimension of its operand",
+        )
 
 
 @irdl_op_definition
-class ReductionOp(ReductionOperator, KernelOp, CanOverlap, HasTileIndices):
+class ReductionOp(RunOperator, HasTileIndices):
     """Sums along one dimension, or the largest elements, to the extent that the result has there.
 
     Result j of n sums the j-th run of extent / n neighbours, in fp32; with n = 1 it is the sum over
@@ -37,7 +78,6 @@ class ReductionOp(ReductionOperator, KernelOp, CanOverlap, HasTileIndices):
 
     name = "kn.reduction"
 
-    input = operand_def(TensorType)
     combiner = opt_prop_def(CombinerAttr)
 
     assembly_format = (
@@ -60,30 +100,6 @@ class ReductionOp(ReductionOperator, KernelOp, CanOverlap, HasTileIndices):
         """How two numbers become one."""
         return Combiner.SUM if self.combiner is None else self.combiner.data
 
-    def verify_(self) -> None:
-        """As any kernel; of floating-point numbers."""
-        super().verify_()
-        verify_no_integers(self, [self.input, self.result], "kn.cast")
-
-    def groups(self) -> Groups:
-        """Which elements along the dimension each result is made of."""
-        dim = self.reduced_dim
-        count = shape_of(self.input.type)[dim] // shape_of(self.result.type)[dim]
-        return Groups(count, 1, count)
-
-    def expected_shape(self) -> tuple[int, ...]:
-        """The operand's extents, but for the result's own along the dimension."""
-        shape, result = self.shape_with_dimension(), shape_of(self.result.type)
-        dim = self.reduced_dim
-        if len(result) != len(shape):
-            return (*shape[:dim], 1, *shape[dim + 1 :])
-        if shape[dim] % result[dim]:
-            raise ShapeError(
-                f"{shape[dim]} elements along dimension {dim} do not fall into {result[dim]} "
-                "equal groups"
-            )
-        return (*shape[:dim], result[dim], *shape[dim + 1 :])
-
     def tile_indices(self) -> Sequence[TileIndex]:
         """The reduced dimension, and those that stay."""
         rank, dim = len(shape_of(self.result.type)), self.reduced_dim
@@ -91,16 +107,31 @@ class ReductionOp(ReductionOperator, KernelOp, CanOverlap, HasTileIndices):
         kind = IndexKind.SUMMED if is_sum else IndexKind.WHOLE
         return [*parallel_indices(rank, 1, all_but(rank, dim)), TileIndex(kind, (dim,))]
 
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Operand and result share their innermost dimension, unless it is reduced.
+    def verify_(self) -> None:
+        """As any kernel; of floating-point numbers."""
+        super().verify_()
+        verify_no_integers(self, [self.input, self.result], "kn.cast")
 
-        To reduce the innermost dimension costs (``KN_REDUCTION_INNERMOST_EQ_REDUC_DIM`` of seed
-        002).
-        """
-        dim = self.reduced_dim
-        prefer_same_innermost(problem, self, self.input, self.result, [dim])
-        problem.charge(
-            problem.costs.kernel_reduction_innermost,
-            problem.innermost(self.input, dim),
-            reason=f"{op_label(self)} reduces the innermost dimension of its operand",
-        )
+
+@irdl_op_definition
+class ArgMaxOp(RunOperator):
+    """The place of the largest element along a dimension, or in each of the runs it falls into.
+
+    Of equal elements the first one counts, and a NaN is larger than all numbers, as in numpy.
+    ``%i = kn.arg_max %x dim 1 : tensor<4x1000xf16> -> tensor<4x1xi32>``.
+    """
+
+    name = "kn.arg_max"
+
+    assembly_format = (
+        "$input `dim` $dim (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
+    )
+
+    def verify_(self) -> None:
+        """As any kernel; of floating-point numbers, into i32."""
+        super().verify_()
+        verify_no_integers(self, [self.input], "kn.cast")
+        if (type_ := element_type_of(self.result.type)) != i32:
+            raise VerifyException(
+                f"{op_label(self)}: places are of i32, but the result has elements of {type_}"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -72,6 +73,23 @@ def positive(x: NormalForm) -> NormalForm:
     return nf.application("positive", [x])
 
 
+_INFINITY = "infinity"
+
+
+def number(constant: float) -> NormalForm:
+    """What an fp32 constant stands for; of an infinity nothing is known but its sign."""
+    if math.isinf(constant):
+        return nf.scale(nf.application(_INFINITY, []), 1 if constant > 0 else -1)
+    return nf.constant(meant_by(constant))
+
+
+def _has_infinity(form: NormalForm) -> bool:
+    factors = (factor for term in form.terms for factor, _ in term.factors)
+    return any(
+        isinstance(factor, Application) and factor.function == _INFINITY for factor in factors
+    )
+
+
 def _less(x: NormalForm, y: NormalForm) -> NormalForm:
     return positive(_subtract(y, x))
 
@@ -99,8 +117,15 @@ def _is_truth(form: NormalForm) -> bool:
 
 
 def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
-    """y, and 1 or 0 times what x is above it; what is 1 or 0 already is that number."""
+    """y, and 1 or 0 times what x is above it; what is 1 or 0 already is that number.
+
+    Of infinities, for which that is no number, it is an unknown function.
+    """
     holds = condition if _is_truth(condition) else nf.application("not 0", [condition])
+    if _has_infinity(x) and not _has_infinity(y):
+        holds, x, y = opposite(holds), y, x
+    if _has_infinity(y):
+        return nf.application("where", [holds, x, y])
     return nf.add(y, nf.multiply(holds, _subtract(x, y)))
 
 
@@ -214,7 +239,7 @@ def _add_scalar(x: NormalForm, constant: float) -> NormalForm:
 
 
 def _fill(x: NormalForm, constant: float) -> NormalForm:
-    return nf.constant(meant_by(constant))
+    return number(constant)
 
 
 def _mul_scalar(x: NormalForm, constant: float) -> NormalForm:
@@ -260,4 +285,6 @@ def apply_function(function: ScalarFunction, *operands: NormalForm) -> NormalFor
     compute = SCALAR_FUNCTIONS.get(function.name)
     if compute is None:
         raise NoProofError(f"the function '{function}' has no normal form")
+    if function.name not in ("identity", "where") and any(map(_has_infinity, operands)):
+        raise NoProofError(f"'{function}' of an infinity has no normal form")
     return compute(*operands, *function.constants)

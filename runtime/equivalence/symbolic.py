@@ -305,6 +305,10 @@ def _results(
             case kn.GatherOp():
                 shape, (table, rows) = shape_of(op.result.type), operands
                 results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]
+            case kn.ArgMaxOp():
+                shape = shape_of(op.result.type)
+                name = f"arg max along {op.reduced_dim} to {shape[op.reduced_dim]}"
+                results = [symbolic.unknown(shape, name, op.operands, operands)]
             case kn.ReductionOp():
                 shape, is_sum = shape_of(op.result.type), op.combination is Combiner.SUM
                 (summands,) = operands if is_sum else [symbolic.map(candidates, *operands)]

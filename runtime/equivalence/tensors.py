@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,10 +13,9 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.kn.mask import LinearForm
 from mugraph.dialects.tensor_types import element_type_of, row_major_strides, shape_of
 from mugraph.runtime.equivalence import normal_form as nf
-from mugraph.runtime.equivalence.functions import apply_function, opposite, positive, where
+from mugraph.runtime.equivalence.functions import apply_function, number, opposite, positive, where
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.normal_form import NormalForm
-from mugraph.runtime.interpreter.constants import meant_by
 
 _PLACE = -1
 """The number of the tensor whose elements are their own places."""
@@ -169,11 +167,7 @@ class Symbolic:
                 index += place.scaled(coefficient)
             if index.limits()[0] < 0:
                 holds = nf.multiply(holds, _at_least_0(index))
-        if math.isinf(constant):
-            body = nf.application(f"else {constant}", [holds, kept])
-        else:
-            body = where(holds, kept, nf.constant(meant_by(constant)))
-        return self.tensor(places, body)
+        return self.tensor(places, where(holds, kept, number(constant)))
 
     def part(
         self, shape: Sequence[int], start: Sequence[int], operand: SymbolicTensor

@@ -159,11 +159,11 @@ class BoundedArray(ComponentArray):
     def lift(self, number: float) -> Self:
         """A constant.
 
-        Whole numbers and powers of two are exact.  Another one is an fp32 number that stands for
-        a real number which rounds to it.
+        Whole numbers, powers of two and infinities are exact.  Another one is an fp32 number that
+        stands for a real number which rounds to it.
         """
         value = np.array(number, np.float64)
-        exact = isinstance(number, int) or abs(float(np.frexp(number)[0])) in (0.0, 0.5)
+        exact = isinstance(number, int) or abs(float(np.frexp(number)[0])) in (0.0, 0.5, np.inf)
         doubt = 0.0 if exact else abs(number) * unit_roundoff(np.dtype(np.float32))
         return self.of([value, *(np.array(doubt) for _ in self.models)])
 
@@ -327,6 +327,19 @@ class BoundedArray(ComponentArray):
         """The larger number, which does not round."""
         pairs = zip(self.components, other.components, strict=True)
         return self.of([np.maximum(one, two) for one, two in pairs])
+
+    def argmax(self, axis: int) -> Self:
+        """The first place of the largest number: as far off as another that may be as large."""
+        place = np.expand_dims(self.value.argmax(axis=axis), axis)
+        along = [-1 if dim == axis else 1 for dim in range(self.ndim)]
+        distance = np.abs(np.arange(self.shape[axis]).reshape(along) - place)
+        largest = np.take_along_axis(self.value, place, axis)
+        bounds: list[Array] = []
+        for bound in self.components[1:]:
+            doubt = bound + np.take_along_axis(bound, place, axis)
+            rivals = (doubt > 0) & (self.value + doubt >= largest)
+            bounds.append(np.where(rivals, distance, 0).max(axis=axis).astype(np.float64))
+        return self.of([place.squeeze(axis).astype(np.float64), *bounds])
 
     def power(self, other: Self) -> Self:
         """The number to the power of another; unbounded where the number may be 0 or less.

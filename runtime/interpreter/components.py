@@ -130,6 +130,10 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     def sum(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis."""
 
+    @abstractmethod
+    def argmax(self, axis: int) -> Self:
+        """The first place of the largest number along an axis."""
+
     def max(self, axis: int) -> Self:
         """The largest number along an axis, by halves."""
         values = self

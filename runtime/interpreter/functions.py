@@ -248,10 +248,22 @@ def sum_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
 
 def max_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
     """As :func:`sum_groups`, the largest element of each group."""
+    grouped, along = _in_groups(value, axis, groups, results)
+    return grouped.max(axis=along)
+
+
+def arg_max_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
+    """As :func:`sum_groups`, the first place of the largest element in each group, or of a NaN."""
+    grouped, along = _in_groups(value, axis, groups, results)
+    return grouped.argmax(axis=along)
+
+
+def _in_groups(value: Array, axis: int, groups: Groups, results: int) -> tuple[Array, int]:
+    """The elements with an axis of their own for those of a group, and which that is."""
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     if groups.step == 1:
-        return value.reshape(*before, results, groups.count, *after).max(axis=axis + 1)
-    return value.reshape(*before, groups.count, results, *after).max(axis=axis)
+        return value.reshape(*before, results, groups.count, *after), axis + 1
+    return value.reshape(*before, groups.count, results, *after), axis
 
 
 def fall(earlier: Array, later: Array) -> Array:

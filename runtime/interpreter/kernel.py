@@ -23,6 +23,7 @@ from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.dispatch import implements
 from mugraph.runtime.interpreter.functions import (
     apply_function,
+    arg_max_groups,
     matmul,
     max_groups,
     part_of,
@@ -91,6 +92,15 @@ class KernelFunctions(InterpreterFunctions):
         results = shape_of(op.result.type)[op.reduced_dim]
         combine = sum_groups if op.combination is Combiner.SUM else max_groups
         return self._stored(op, combine(value, op.reduced_dim, op.groups(), results))
+
+    @impl(kn.ArgMaxOp)
+    def run_arg_max(
+        self, interpreter: Interpreter, op: kn.ArgMaxOp, args: PythonValues
+    ) -> PythonValues:
+        """Places of largest elements in runs of neighbours along a dimension."""
+        (value,) = self._loaded(args)
+        results = shape_of(op.result.type)[op.reduced_dim]
+        return self._stored(op, arg_max_groups(value, op.reduced_dim, op.groups(), results))
 
     @impl(kn.RmsNormOp)
     def run_rms_norm(

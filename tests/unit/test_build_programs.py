@@ -157,6 +157,41 @@ def test_rows_are_looked_up() -> None:
         looked_up(table, [1, 9])
 
 
+def test_places_of_the_largest() -> None:
+    x = np.round(normal(5, 40) * 2)
+    for dim in (0, -1):
+        result = computed(lambda x, dim=dim: mi.arg_max(x, dim), x)
+        np.testing.assert_array_equal(result, x.argmax(dim, keepdims=True))
+    rows = computed(lambda x: mi.gather(mi.transpose(x), mi.arg_max(x, 0)), normal(40, 40))
+    assert rows.shape == (1, 40, 40)
+
+
+def test_the_first_of_equal_elements_and_of_nans_counts() -> None:
+    graph = mi.new_kernel_graph()
+    graph.mark_output(mi.arg_max(graph.new_input((5, 4), dtype=mi.float32)))
+    inf, nan = np.inf, np.nan
+    x = [
+        [0.0, -0.0, 0.0, -1.0],
+        [-0.0, 0.0, 0, 0],
+        [1, nan, inf, nan],
+        [-inf] * 4,
+        [1, inf, inf, 2],
+    ]
+    (result,) = run_function(graph.module(), None, [np.array(x, np.float32)])
+    np.testing.assert_array_equal(result, np.argmax(x, -1, keepdims=True))
+
+
+def test_a_place_is_as_sure_as_the_elements() -> None:
+    """The largest of sums that rounding may swap may stand at either's place."""
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((1, 9))
+    graph.mark_output(mi.arg_max(x * (1 / 3) + 5.0))
+    x = np.zeros((1, 9), np.float16)
+    x[0, 2], x[0, 6], x[0, 7] = 1.0, 1.0009765625, 0.5
+    (bound,) = bound_rounding(graph.module(), None, [x])
+    np.testing.assert_allclose(bound, [[4.0]], rtol=1e-5)
+
+
 def test_rotary_embedding() -> None:
     """The halves of each row turned by angles, which may be given once for both halves."""
     x, cos, sin = normal(3, 5, 14), normal(5, 14), normal(5, 14)
@@ -194,6 +229,14 @@ def test_causal_attention(queries: int, keys: int) -> None:
     seen = np.tril(np.ones((queries, keys)), offset) > 0
     expected = softmax(np.where(seen, scores, -np.inf), -1) @ v
     np.testing.assert_allclose(computed(attention, q, k, v), expected, rtol=1e-9)
+
+
+def test_scores_are_masked_by_a_tensor() -> None:
+    scores, seen = normal(3, 5, 8), (normal(5, 8) > 0) * 1.0
+    seen[:, 3] = 1.0
+    result = computed(lambda x, m: mi.softmax(mi.where(m, x, -math.inf)), scores, seen)
+    expected = softmax(np.where(seen, scores, -np.inf), -1)
+    np.testing.assert_allclose(result, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -323,7 +366,11 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
         lambda g, x, w: g.max(1.0, 2.0),
         r"max: \[1.0, 2.0\] are numbers; one must be a tensor",
     ),
-    "infinite": (lambda g, x, w: mi.max(x, -math.inf), "the constants of 'fill\\(-inf\\)' must be"),
+    "infinite": (
+        lambda g, x, w: mi.clamp(x, -math.inf, 0.0),
+        r"the constants of 'clamp\(-inf, 0.0\)' must be finite numbers",
+    ),
+    "no number": (lambda g, x, w: mi.max(x, math.nan), r"the constants of 'fill\(nan\)' must be"),
     "integers": (
         lambda g, x, w: mi.cast(x, mi.int32) < 3,
         "computes on floating-point numbers, but .* has elements of i32; insert a 'kn.cast' to f32",

@@ -48,6 +48,7 @@
 
 #if !defined(__CUDACC_RTC__)
 #include "check.h"
+#include "kn/arg_max.h"
 #include "kn/copy.h"
 #include "kn/elementwise.h"
 #include "kn/gather.h"

@@ -219,6 +219,51 @@ def matmul_cases(element: str) -> Iterator[Case]:
     yield batched_tile_product(element)
 
 
+def arg_max_cases(element: str) -> Iterator[Case]:
+    """Places along each dimension, in runs, and in rows that a block shares."""
+    for shape, dim, size in (
+        ((10, 8, 3), 0, 1),
+        ((10, 8, 3), 1, 1),
+        ((10, 8, 3), 2, 1),
+        ((10, 8, 3), 1, 2),
+        ((3, 1500), 1, 1),
+        ((700, 5), 0, 1),
+    ):
+        graph = Graph()
+        x = graph.input(*shape, element=element)
+        more = f"dim {dim}"
+        places = graph.op("arg_max", [x], replaced(shape, dim, size), more, element="i32")
+
+        def reference(x: Array, dim: int = dim, size: int = size) -> Array:
+            runs = np.split(x, size, axis=dim)
+            return np.concatenate([run.argmax(dim, keepdims=True) for run in runs], dim) * 1.0
+
+        yield Case(
+            *("kn_operators", f"arg_max-{shape[dim]}-dim{dim}-to{size}-{element}"),
+            *(graph.text(places), (Range(),), reference),
+            sanitize=dim == 1,
+        )
+    yield special_places(element)
+
+
+def special_places(element: str) -> Case:
+    """Of equal elements, and of NaNs, the first one: most rows have some of either."""
+    graph = Graph()
+    x = graph.input(9, 40, element=element)
+    places = [
+        graph.op("arg_max", [each], replaced(x.shape, dim, 1), f"dim {dim}", element="i32")
+        for each in (graph.unary("relu", x), graph.unary("log", x))
+        for dim in (0, 1)
+    ]
+    return Case(
+        *("kn_operators", f"arg_max-special-{element}", graph.text(*places), (Range(-3, 1),)),
+        lambda x: [
+            each.argmax(dim, keepdims=True) * 1.0 for each in (relu(x), np.log(x)) for dim in (0, 1)
+        ],
+        sanitize=True,
+    )
+
+
 def product_of_groups(element: str) -> Case:
     """Three queries' heads for each of the keys', which are not copied."""
     graph = Graph()
@@ -592,6 +637,7 @@ def cases() -> Iterator[Case]:
         yield from matmul_cases(element)
         yield from whole_tensor_cases(element)
         yield from broadcast_cases(element)
+        yield from arg_max_cases(element)
         yield from reduction_cases(element)
         yield from weighted_norm_cases(element)
         yield from accumulator_cases(element)

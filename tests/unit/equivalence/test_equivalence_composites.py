@@ -30,6 +30,11 @@ def mask(result: str, operand: str, conditions: str, rest: str = "-inf") -> str:
     return f"%{result} = kn.mask %{operand} where {set_} else {rest} : {X} -> {X} "
 
 
+WHERE = (
+    f"%h = kn.fill %x with 0.5 : {X} -> {X} %i = kn.fill %x with -inf : {X} -> {X} "
+    f"%c = kn.less %x, %h : ({X}, {X}) -> {X} "
+    f"%s = kn.where %c, %x, %i : ({X}, {X}, {X}) -> {X} "
+)
 SHIFTED = of_rows("m", "reduction", "x combine max") + binary("d", "sub", "x", "m")
 SOFTMAX = f"%r = kn.softmax %x dim 1 : {X} -> {X} "
 CENTRED = of_rows("m", "mean", "x") + binary("d", "sub", "x", "m")
@@ -74,6 +79,11 @@ EQUAL = {
         + f"%r = kn.reshape %e : {tensor(3, 2, 8)} -> {X} ",
     ),
     "mask": (mask("r", "x", "2 * j - 2 * i >= -5"), mask("r", "x", "i - 2 <= j, j >= 0")),
+    "masked by a tensor": (
+        WHERE + unary("r", "exp", "s"),
+        WHERE.replace("kn.less %x, %h", "kn.less_equal %h, %x").replace("%c, %x, %i", "%c, %i, %x")
+        + unary("r", "exp", "s"),
+    ),
     "masks add up": (
         mask("a", "x", "i >= j", "0.0")
         + mask("b", "x", "j - 1 >= i", "0.0")
@@ -111,6 +121,7 @@ PROVED = {
     "softmax",
     "mask",
     "masks add up",
+    "masked by a tensor",
     "broadcast",
     "softmax of columns",
     "layer norm",
@@ -167,3 +178,11 @@ def test_rows_of_a_table() -> None:
         (f"%g = {rows.replace('%e', '%x')} {unary('r', 'silu', 'g', FOUND)}", Answer.DIFFERENT),
     ):
         assert reference.check(of_rows_of_a_table(body)).answer is answer
+
+
+def test_an_infinity_is_not_less_than_one_more() -> None:
+    infinity = f"%i = kn.fill %x with -inf : {X} -> {X} "
+    more = unary("m", "add_scalar", "i by 1.0")
+    smaller = program(f"{infinity} {more} %r = kn.less %i, %m : ({X}, {X}) -> {X} ")
+    verdict = Checker(program(unary("r", "fill", "x with 1.0"))).check(smaller)
+    assert verdict.answer is Answer.DIFFERENT, str(verdict)

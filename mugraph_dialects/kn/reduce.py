@@ -100,6 +100,13 @@ class ReductionOp(RunOperator, HasTileIndices):
         """How two numbers become one."""
         return Combiner.SUM if self.combiner is None else self.combiner.data
 
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The reduced dimension, and those that stay."""
+        rank, dim = len(shape_of(self.result.type)), self.reduced_dim
+        is_sum = self.combination is Combiner.SUM and shape_of(self.result.type)[dim] == 1
+        kind = IndexKind.SUMMED if is_sum else IndexKind.WHOLE
+        return [*parallel_indices(rank, 1, all_but(rank, dim)), TileIndex(kind, (dim,))]
+
     def verify_(self) -> None:
         """As any kernel; of floating-point numbers."""
         super().verify_()

@@ -112,13 +112,6 @@ class ReductionOp(RunOperator, HasTileIndices):
         super().verify_()
         verify_no_integers(self, [self.input, self.result], "kn.cast")
 
-    def tile_indices(self) -> Sequence[TileIndex]:
-        """The reduced dimension, and those that stay."""
-        rank, dim = len(shape_of(self.result.type)), self.reduced_dim
-        is_sum = self.combination is Combiner.SUM and shape_of(self.result.type)[dim] == 1
-        kind = IndexKind.SUMMED if is_sum else IndexKind.WHOLE
-        return [*parallel_indices(rank, 1, all_but(rank, dim)), TileIndex(kind, (dim,))]
-
 
 @irdl_op_definition
 class ArgMaxOp(RunOperator):

@@ -292,12 +292,12 @@ def _close_gap(
         found = _Search(line, middle, budget).run()
         steps -= min(share, steps) - max(budget.steps, 0)
         if found is not None:
-            regions, asked = found, ceiling
-            peak = ceiling = peak_load(line.graph, line.barriers, regions)
-            if peak == asked:
-                # The search takes what a loop's first region uses for shorter-lived than it is:
-                # it would find this assignment again and again.
+            needed = peak_load(line.graph, line.barriers, found)
+            if needed >= peak:
+                # The search counts a buffer from the first task that is listed for it.  Where
+                # another stands in a region before, more is needed than was asked for.
                 break
+            regions, peak, ceiling = found, needed, needed
         elif budget.steps < 0:
             # Too hard to decide: smaller capacities are easier to rule out.
             ceiling = middle

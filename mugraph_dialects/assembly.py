@@ -27,6 +27,7 @@ from mugraph.dialects.elementwise import (
     EpilogueAttr,
     ScalarFunctionAttr,
     parse_epilogue,
+    parse_fp32,
     parse_scalar_function,
 )
 
@@ -58,10 +59,7 @@ class Fp32Number(CustomDirective):
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         """Parses the number."""
-        is_negative = parser.parse_optional_punctuation("-") is not None
-        infinite = parser.parse_optional_keyword("inf") is not None
-        value = math.inf if infinite else float(parser.parse_number())
-        self.number.set(state, FloatAttr(-value if is_negative else value, f32))
+        self.number.set(state, FloatAttr(parse_fp32(parser), f32))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         """Prints the number, so that it parses to the same one."""

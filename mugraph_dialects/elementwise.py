@@ -54,7 +54,6 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "rsqrt": FunctionDescription("1 divided by the square root of each element.", special=1),
     "reciprocal": FunctionDescription("1 divided by each element.", special=1),
     "erf": FunctionDescription("The error function of each element.", special=1),
-    "positive": FunctionDescription("1 where an element is more than 0, else 0."),
     "log": FunctionDescription("The natural logarithm of each element.", special=1),
     "mul_scalar": FunctionDescription(
         "Each element times a constant, an fp32 number: ``mul_scalar %x by 0.5``.",
@@ -63,6 +62,10 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "add_scalar": FunctionDescription(
         "Each element plus a constant, an fp32 number: ``add_scalar %x by 1.0e-05``.",
         (Constant("scalar", "by"),),
+    ),
+    "fill": FunctionDescription(
+        "A constant, an fp32 number, whatever the element is: ``fill %x with 0.5``.",
+        (Constant("value", "with"),),
     ),
     "clamp": FunctionDescription(
         "Each element, or the nearest of two fp32 numbers outside of which it lies; NaN stays: "
@@ -82,6 +85,12 @@ BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
     ),
     "max": FunctionDescription("The larger of both, element by element; NaN where one is."),
     "min": FunctionDescription("The smaller of both, element by element; NaN where one is."),
+    "less": FunctionDescription(
+        "1 where the left operand is less than the right one, else 0, element by element."
+    ),
+    "less_equal": FunctionDescription(
+        "1 where the left operand is at most the right one, else 0, element by element."
+    ),
 }
 """Functions of two numbers."""
 
@@ -96,8 +105,8 @@ FUNCTIONS = UNARY_FUNCTIONS | BINARY_FUNCTIONS | TERNARY_FUNCTIONS
 """All functions that ``kn`` and ``tb`` have operators for."""
 
 ZERO_AT_ZERO = frozenset(
-    {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "positive"}
-    | {"mul_scalar", "add", "sub", "mul", "max", "min", "where", "mul_add"}
+    {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "mul_scalar"}
+    | {"add", "sub", "mul", "max", "min", "less", "where", "mul_add"}
 )
 """Functions that are 0 where all their operands are."""
 
@@ -156,7 +165,8 @@ class ScalarFunction:
     """A function of one of the tables above with its constants.
 
     Constants are fp32 numbers.  Raises ``ValueError`` for an unknown name, a wrong count, a
-    constant that is infinite or NaN, or bounds of a clamp the wrong way round.
+    constant that is NaN, or infinite where it is not for ``fill``, or bounds of a clamp the wrong
+    way round.
     """
 
     name: str
@@ -173,7 +183,10 @@ class ScalarFunction:
             raise ValueError(
                 f"scalar function '{self.name}' takes {expected} {noun}, got {len(self.constants)}"
             )
-        if not all(math.isfinite(constant) for constant in self.constants):
+        if any(
+            math.isnan(constant) or (math.isinf(constant) and self.name != "fill")
+            for constant in self.constants
+        ):
             raise ValueError(f"the constants of '{self}' must be finite numbers")
         if self.name == "clamp" and self.constants[0] > self.constants[1]:
             raise ValueError(
@@ -196,6 +209,8 @@ class ScalarFunction:
         """The function's value where that follows from the tables; ``None`` elsewhere."""
         if self.name == "identity":
             return operands[0]
+        if self.name == "fill":
+            return self.constants[0]
         if self.name == "clamp":
             return min(max(operands[0], self.constants[0]), self.constants[1])
         if self.name in ZERO_AT_ZERO and not any(operands):
@@ -242,12 +257,20 @@ class Epilogue:
         return f"[{', '.join(steps)}]"
 
 
+def parse_fp32(parser: AttrParser | Parser) -> float:
+    """Parses a number, which is rounded to fp32, or an infinity: ``0.5``, ``-inf``."""
+    sign = -1.0 if parser.parse_optional_punctuation("-") else 1.0
+    if parser.parse_optional_keyword("inf"):
+        return sign * math.inf
+    return round_to_fp32(sign * float(parser.parse_number()))
+
+
 def _parse_constants(parser: AttrParser | Parser) -> tuple[float, ...]:
     if parser.parse_optional_punctuation("(") is None:
         return ()
-    constants = [round_to_fp32(float(parser.parse_number()))]
+    constants = [parse_fp32(parser)]
     while parser.parse_optional_punctuation(","):
-        constants.append(round_to_fp32(float(parser.parse_number())))
+        constants.append(parse_fp32(parser))
     parser.parse_punctuation(")")
     return tuple(constants)
 

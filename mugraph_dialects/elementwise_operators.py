@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.assembly import Fp32Number
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_joined_types, verify_no_integers
 from mugraph.dialects.elementwise import (
@@ -125,7 +126,10 @@ def _make_operator(
 ) -> type[Operator]:
     assembly = cast(str, base.assembly_format)
     operand, _, rest = assembly.partition(" ")
-    constants = [f"`{constant.keyword}` ${constant.name}" for constant in description.constants]
+    constants = [
+        f"`{constant.keyword}` custom<Fp32Number>(${constant.name})"
+        for constant in description.constants
+    ]
     members: dict[str, Any] = {
         "__doc__": description.summary,
         "__module__": base.__module__,
@@ -133,6 +137,7 @@ def _make_operator(
         "FUNCTION": function,
         "__annotations__": {"FUNCTION": ClassVar[str]},
         "assembly_format": " ".join([operand, *constants, rest]),
+        "custom_directives": (*base.custom_directives, Fp32Number),
     } | {constant.name: prop_def(FloatAttr[Float32Type]) for constant in description.constants}
     class_name = "".join(part.capitalize() for part in function.split("_")) + "Op"
     return irdl_op_definition(cast(type[Operator], type(class_name, (base,), members)))

@@ -81,9 +81,16 @@ class Sources:
 
 
 def generate_sources(
-    module: ModuleOp, context: Context, architectures: Sequence[str], name: str | None = None
+    module: ModuleOp,
+    context: Context,
+    architectures: Sequence[str],
+    name: str | None = None,
+    *,
+    fuse: bool = True,
 ) -> Sources:
     """The C interface and the CUDA of a µGraph, planned and scheduled for each architecture.
+
+    Operators that are not in a custom kernel share kernels, unless ``fuse`` is false.
 
     Where that would give an architecture other layouts of arguments or results than the first one
     has, it gets the kernels of the first one's plan, as all share one interface.  Each name is that
@@ -98,7 +105,7 @@ def generate_sources(
     interfaces: list[CInterface] = []
     for arch, target in kinds.items():
         own = module.clone()
-        planning, _ = _steps_for(function, target)
+        planning, _ = _steps_for(function, target, fuse=fuse)
         PassPipeline(planning).apply(context, own)
         own.verify()
         found = interface_of(only_function(own), name)
@@ -111,7 +118,7 @@ def generate_sources(
     scheduled: dict[Architecture, ModuleOp] = {}
     for arch, own in planned.items():
         scheduled[arch] = own.clone()
-        _, scheduling = _steps_for(function, kinds[arch])
+        _, scheduling = _steps_for(function, kinds[arch], fuse=fuse)
         PassPipeline(scheduling).apply(context, scheduled[arch])
     return _sources_of(scheduled, interfaces)
 
@@ -132,11 +139,11 @@ def _names_by_architecture(names: Sequence[str]) -> dict[Architecture, str]:
 Steps = tuple[ModulePass, ...]
 
 
-def _steps_for(function: FuncOp, target: str) -> tuple[Steps, Steps]:
+def _steps_for(function: FuncOp, target: str, *, fuse: bool) -> tuple[Steps, Steps]:
     """The passes that settle a function's interface, and those that then make its kernels."""
     if is_texpr(function):
         return (TeLowerPass(arch=target),), ()
-    return planned_then_scheduled(target)
+    return planned_then_scheduled(target, fuse=fuse)
 
 
 def _sources_of(

@@ -41,6 +41,12 @@ def _parser() -> argparse.ArgumentParser:
         "--nvcc-flag", action="append", default=[], metavar="FLAG", help="a further option of nvcc"
     )
     parser.add_argument(
+        "--no-fuse",
+        dest="fuse",
+        action="store_false",
+        help="leave operators that are not in a custom kernel as they are written",
+    )
+    parser.add_argument(
         "--sources-only", action="store_true", help="write the texts and compile nothing"
     )
     return parser
@@ -71,7 +77,7 @@ def _main(arguments: Sequence[str]) -> int:
         module = parse_text(context, text, name)
     with reported_within(module):
         module.verify()
-        sources = generate_sources(module, context, architectures, options.name)
+        sources = generate_sources(module, context, architectures, options.name, fuse=options.fuse)
     if options.sources_only:
         written = write_sources(sources, options.output)
     else:

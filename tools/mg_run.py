@@ -34,6 +34,7 @@ from mugraph.runtime.interpreter.arithmetic import (
     is_whole,
     storage_dtype,
 )
+from mugraph.runtime.interpreter.run import naming_rows
 from mugraph.runtime.toolchain import device_architecture, find_toolchain
 from mugraph.tools.diagnostics import (
     ArgumentParser,
@@ -63,7 +64,8 @@ def random_inputs(
 ) -> list[Array]:
     """Normal random numbers for each argument, times its scale, in the argument's element type.
 
-    Integers are 16 times as large, and rounded.  ``positive`` takes absolute values.
+    Integers are 16 times as large, and rounded; those that name rows of tables name existing ones.
+    ``positive`` takes absolute values.
     One scale is for all arguments, otherwise there must be one each (``ToolError``).
     """
     types = argument_types(function)
@@ -80,7 +82,7 @@ def random_inputs(
         size = scale * WHOLE_SCALE if is_whole(dtype) else scale
         numbers = generator.standard_normal(shape_of(type_), np.float32) * size
         arrays.append(convert(np.abs(numbers) if positive else numbers, dtype))
-    return arrays
+    return naming_rows(function, arrays)
 
 
 def read_inputs(function: FuncOp, paths: Sequence[str]) -> list[Array]:

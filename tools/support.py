@@ -41,10 +41,16 @@ class Probe:
     operands: tuple[tuple[int, ...], ...] = (EXTENTS,)
     results: tuple[tuple[int, ...], ...] = (EXTENTS,)
     properties: str = ""
+    own_types: dict[int, str] = field(default_factory=dict[int, str])
+    """The types of operands, by their number, that have one of their own."""
     wide_results: dict[str, str] = field(default_factory=dict[str, str])
     """The result's type where it is not the operands'."""
     in_loop: bool = True
     """Whether its results are values of the loop, to be accumulated."""
+
+    def operand_types(self, element: str) -> list[str]:
+        """The element types of the operands."""
+        return [self.own_types.get(number, element) for number in range(len(self.operands))]
 
     def result_type(self, element: str) -> str:
         """The element type of the results."""
@@ -54,6 +60,7 @@ class Probe:
 CONSTANTS = {
     "mul_scalar": "scalar = 0.5 : f32",
     "add_scalar": "scalar = 0.5 : f32",
+    "fill": "value = 0.5 : f32",
     "clamp": "low = -1.0 : f32, high = 1.0 : f32",
 }
 PRODUCT = Probe(((32, 64), (64, 32)), ((32, 32),), wide_results={"i8": "i32"})
@@ -91,18 +98,27 @@ def probes() -> dict[str, Probe]:
         table[f"{dialect}.cast"] = CAST
         table[f"{dialect}.reduction"] = NARROWED
     table |= {
+        "kn.mask": Probe(
+            properties="condition = affine_set<(i, j) : (i - j >= 0)>, value = -1.0 : f32"
+        ),
+        "kn.arg_max": Probe(
+            results=((32, 1),), properties=LAST, wide_results=dict.fromkeys(TYPES, "i32")
+        ),
         "kn.mean": NARROWED,
         "kn.variance": NARROWED,
         "kn.log_sum_exp": NARROWED,
         "kn.softmax": Probe(properties=LAST),
+        "kn.rotary": Probe((EXTENTS, EXTENTS, (32, 1))),
         "kn.rms_norm": Probe(properties="normalized_shape = array<i64: 64>"),
         "kn.layer_norm": Probe(properties="normalized_shape = array<i64: 64>"),
+        "kn.broadcast": Probe(((32, 1),)),
         "kn.reshape": Probe(results=((16, 128),)),
         "kn.transpose": Probe(results=((64, 32),), properties="permutation = array<i64: 1, 0>"),
         "kn.slice": Probe(results=((32, 16),), properties="start = array<i64: 0, 8>"),
         "kn.concat": Probe((EXTENTS, EXTENTS), ((32, 128),), "dim = 1 : i64"),
         "kn.split": Probe(results=((32, 16), (32, 48)), properties="dim = 1 : i64"),
         "kn.chunk": Probe(results=((32, 32), (32, 32)), properties="dim = 1 : i64"),
+        "kn.gather": Probe((EXTENTS, (8,)), ((8, 64),), own_types={1: "i32"}),
         "kn.copy": Probe(),
         "kn.all_reduce": Probe(),
         "tb.rms_norm": Probe(),
@@ -139,7 +155,10 @@ def probe_text(name: str, probe: Probe, element: str) -> str:
     """The µGraph that holds the operator alone, with the least around it."""
     result = probe.result_type(element)
     arguments = ", ".join(
-        f"%x{i}: {tensor(shape, element)}" for i, shape in enumerate(probe.operands)
+        f"%x{i}: {tensor(shape, own)}"
+        for i, (shape, own) in enumerate(
+            zip(probe.operands, probe.operand_types(element), strict=True)
+        )
     )
     types = ", ".join(tensor(shape, result) for shape in probe.results)
     names = ", ".join(f"%y{i}" for i in range(len(probe.results)))
@@ -163,7 +182,8 @@ def _operator(
 ) -> str:
     operands = ", ".join(f"%{source}{i}" for i in range(len(probe.operands)))
     results = ", ".join(f"%{target}{i}" for i in range(len(probe.results)))
-    operand_types = ", ".join(type_(shape, element) for shape in probe.operands)
+    own_types = zip(probe.operands, probe.operand_types(element), strict=True)
+    operand_types = ", ".join(type_(shape, own) for shape, own in own_types)
     result_types = ", ".join(type_(shape, probe.result_type(element)) for shape in probe.results)
     return (
         f'  {results} = "{name.split()[0]}"({operands}) <{{{probe.properties}}}> : '

@@ -34,6 +34,7 @@ PASSES = {
         "mugraph.passes.mugraph.decompose_threadblock:DecomposeThreadblockPass"
     ),
     "mask-ragged": "mugraph.passes.mugraph.mask_ragged:MaskRaggedPass",
+    "fuse-kernels": "mugraph.passes.program.fuse_kernels:FuseKernelsPass",
     "fuse-threadblock": "mugraph.passes.mugraph.fuse_threadblock:FuseThreadblockPass",
     "resolve-layout": "mugraph.passes.mugraph.resolve_layout:ResolveLayoutPass",
     "plan-dtensor-memory": "mugraph.passes.program.plan_dtensor_memory:PlanDTensorMemoryPass",
@@ -48,6 +49,7 @@ PASSES = {
     "ping-pong": "mugraph.passes.schedule.ping_pong:PingPongPass",
     "lower-rings": "mugraph.passes.schedule.lower_rings:LowerRingsPass",
     "programmatic-launch": "mugraph.passes.schedule.programmatic_launch:ProgrammaticLaunchPass",
+    "explain-fusion": "mugraph.passes.program.fuse_kernels.explain:ExplainFusionPass",
     "explain-layout": "mugraph.passes.mugraph.resolve_layout:ExplainLayoutPass",
     "explain-schedule": ("mugraph.passes.schedule.explain_schedule:ExplainSchedulePass"),
     "plan-swizzle": "mugraph.passes.schedule.plan_swizzle:PlanSwizzlePass",

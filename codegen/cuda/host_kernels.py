@@ -1,4 +1,4 @@
-"""How kernel-level operators that sum or move elements are printed."""
+"""How kernel-level operators that mask, sum or move elements are printed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,61 @@ def print_move(
 
 
 @print_host_operation.register
-def _(op: kn.ReductionOp, printer: HostPrinter) -> None:
+def _(op: kn.MaskOp, printer: HostPrinter) -> None:
+    domain, forms = shape_of(op.result.type), op.forms()
+    strides = [strides_in_memory(value) for value in (op.result, op.input)]
+    order = memory_order(domain, strides[0])
+    result, source = printer.declare_all((op.result, op.input))
+    names = ["Target", "Source", *(f"Form{number}" for number in range(len(forms)))]
+    writer = printer.writer
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(names, [*strides, *(f.coefficients for f in forms)], strict=True):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        places = [
+            piece.pointer(pointer, steps)
+            for pointer, steps in zip((result, source), strides, strict=True)
+        ]
+        starts = [piece.pointer(f"{form.constant}LL", form.coefficients) for form in forms]
+        writer.line(
+            f"kn::Mask<{fp32_bits(op.constant)}, {', '.join(names)}>::run("
+            f"{queue(overlaps=op.overlaps)}, {', '.join(places)}, {{{{{', '.join(starts)}}}}});"
+        )
+
+    reaches = [[abs(step) for step in form.coefficients] for form in forms]
+    print_pieces(writer, domain, [*strides, *reaches], print_piece)
+
+
+@print_host_operation.register
+def _(op: kn.GatherOp, printer: HostPrinter) -> None:
+    domain = shape_of(op.result.type)
+    count, (row_stride, *row) = shape_of(op.table.type)[0], strides_in_memory(op.table)
+    numbers = strides_in_memory(op.rows)
+    strides = [
+        strides_in_memory(op.result),
+        (*[0] * len(numbers), *row),
+        (*numbers, *[0] * len(row)),
+    ]
+    order = memory_order(domain, strides[0])
+    pointers = printer.declare_all((op.result, op.table, op.rows))
+    writer = printer.writer
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(("Target", "Row", "Number"), strides, strict=True):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        places = [
+            piece.pointer(pointer, steps) for pointer, steps in zip(pointers, strides, strict=True)
+        ]
+        writer.line(
+            f"kn::Gather<{count}, {row_stride}, Target, Row, Number>::run("
+            f"{queue(overlaps=op.overlaps)}, {', '.join(places)});"
+        )
+
+    print_pieces(writer, domain, strides, print_piece)
+
+
+@print_host_operation.register
+def _(op: kn.RunOperator, printer: HostPrinter) -> None:
     groups, dim = op.groups(), op.reduced_dim
     source_strides, result_strides = strides_in_memory(op.input), strides_in_memory(op.result)
     step = groups.step * source_strides[dim]
@@ -81,19 +135,26 @@ def _(op: kn.ReductionOp, printer: HostPrinter) -> None:
     order = memory_order(domain, starts)
     source, result = printer.declare_all((op.input, op.result))
     writer = printer.writer
-    index = "uint32_t" if span((groups.count,), (step,)) <= MAX_SPAN else "uint64_t"
 
     def print_piece(piece: Piece) -> None:
         writer.line(f"using Target = {walk(piece.extents, result_strides, order)};")
         writer.line(f"using Source = {walk(piece.extents, starts, order)};")
-        reduction = {Combiner.SUM: "ReduceSum<", Combiner.MAX: "Reduce<ops::Max, "}
         writer.line(
-            f"kn::{reduction[op.combination]}{index}, {groups.count}, {step}, Target, Source>::run("
+            f"kn::{_run_kernel(op, step)}{groups.count}, {step}, Target, Source>::run("
             f"{queue(overlaps=op.overlaps)}, {piece.pointer(result, result_strides)}, "
             f"{piece.pointer(source, starts)});"
         )
 
     print_pieces(writer, domain, [result_strides, starts], print_piece)
+
+
+def _run_kernel(op: kn.RunOperator, step: int) -> str:
+    """The start of the kernel's type: its name, and what stands before the runs' extent."""
+    if not isinstance(op, kn.ReductionOp):
+        return "ArgMax<"
+    index = "uint32_t" if span((op.groups().count,), (step,)) <= MAX_SPAN else "uint64_t"
+    reduction = {Combiner.SUM: "ReduceSum<", Combiner.MAX: "Reduce<ops::Max, "}
+    return f"{reduction[op.combination]}{index}, "
 
 
 @print_host_operation.register

@@ -5,12 +5,14 @@ Each that is element-wise is a function of tensors, too: ``mi.silu(x)`` is ``gra
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import wraps
+from numbers import Real
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
-from xdsl.dialects.builtin import i8, i32
+from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.build.errors import BuildError, build_errors, require_element_type
@@ -44,8 +46,8 @@ def _of_two(function: str):
 
     def method(
         self: GraphOperators[T],
-        a: T,
-        b: T,
+        a: T | float,
+        b: T | float,
         *,
         dtype: Attribute | None = None,
         name: str | None = None,
@@ -101,20 +103,31 @@ class GraphOperators(ABC, Generic[T]):
     def apply(
         self,
         function: str,
-        operands: Sequence[T],
+        operands: Sequence[T | float],
         dtype: Attribute | None,
         name: str | None,
         constants: Sequence[float] = (),
     ) -> T:
-        """A scalar function of each element; of the first operand's type unless one is given."""
-        for x in operands:
+        """A scalar function of each element; of the first tensor's type unless one is given.
+
+        A number beside tensors is an fp32 constant.
+        """
+        others: list[Any] = [x for x in operands if not isinstance(x, Real)]
+        for x in others:
             self._value(x)
-        values = [self._value(x) for x in self._of_one_rank(operands)]
+        tensors = [x for x in operands if isinstance(x, Handle)]
+        if not tensors:
+            raise BuildError(f"{function}: {list(operands)} are numbers; one must be a tensor")
+        smallest = sorted(tensors, key=lambda x: math.prod(x.shape))[0]
+        filled = [
+            x if isinstance(x, Handle) else self.fill(smallest, x, dtype=f32) for x in operands
+        ]
+        values = [self._value(x) for x in self._of_one_rank(filled)]
         with build_errors():
             if dtype is not None:
                 require_element_type(function, dtype)
             shape = broadcast_shape([shape_of(value.type) for value in values])
-            type_ = self._type_of(shape, dtype or operands[0].dtype)
+            type_ = self._type_of(shape, dtype or tensors[0].dtype)
             more = [constants] if constants else []
             op = self.OPERATORS[function](*values, type_, *more)
         return self._add(op, name)
@@ -218,6 +231,12 @@ class GraphOperators(ABC, Generic[T]):
         """Each element plus an fp32 constant."""
         return self.apply("add_scalar", [x], dtype, name, [scalar])
 
+    def fill(
+        self, x: T, value: float, *, dtype: Attribute | None = None, name: str | None = None
+    ) -> T:
+        """An fp32 constant for each element."""
+        return self.apply("fill", [x], dtype, name, [value])
+
     def clamp(
         self,
         x: T,
@@ -243,7 +262,6 @@ class GraphOperators(ABC, Generic[T]):
     rsqrt = _of_one("rsqrt")
     reciprocal = _of_one("reciprocal")
     erf = _of_one("erf")
-    positive = _of_one("positive")
     sqrt = _of_one("sqrt")
     add = _of_two("add")
     sub = _of_two("sub")
@@ -252,18 +270,23 @@ class GraphOperators(ABC, Generic[T]):
     pow = _of_two("pow")
     max = _of_two("max")
     min = _of_two("min")
+    less = _of_two("less")
+    less_equal = _of_two("less_equal")
 
     def where(
         self,
         condition: T,
-        x: T,
-        y: T,
+        x: T | float,
+        y: T | float,
         *,
         dtype: Attribute | None = None,
         name: str | None = None,
     ) -> T:
         """``x`` where the condition is not 0, else ``y``; an extent of 1 is broadcast."""
-        return self.apply("where", [condition, x, y], dtype or x.dtype, name)
+        if dtype is None:
+            chosen = next((each for each in (x, y) if isinstance(each, Handle)), None)
+            dtype = None if chosen is None else chosen.dtype
+        return self.apply("where", [condition, x, y], dtype, name)
 
 
 _Graph = GraphOperators[STensor]
@@ -272,15 +295,16 @@ _Graph = GraphOperators[STensor]
 def of_tensors(
     method: Callable[Concatenate[Any, Any, P], Any],
 ) -> Callable[Concatenate[Any, P], Any]:
-    """A method of graphs as a function that calls it on the graph of its first operand."""
+    """A method of graphs as a function that calls it on the graph of its first tensor."""
 
     @wraps(method)
-    def call(x: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
-        if not isinstance(x, Handle):
-            raise BuildError(f"{method.__name__}: {x!r} is no tensor of a graph")
+    def call(first: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+        x = next((each for each in (first, *args) if isinstance(each, Handle)), None)
+        if x is None:
+            raise BuildError(f"{method.__name__}: {first!r} is no tensor of a graph")
         if not hasattr(x.graph, method.__name__):
             raise BuildError(f"{method.__name__}: {x!r} is a tile; it takes whole tensors")
-        return getattr(x.graph, method.__name__)(x, *args, **kwargs)
+        return getattr(x.graph, method.__name__)(first, *args, **kwargs)
 
     return call
 
@@ -290,11 +314,11 @@ cast = of_tensors(_Graph.cast)
 clamp = of_tensors(_Graph.clamp)
 erf = of_tensors(_Graph.erf)
 exp = of_tensors(_Graph.exp)
+fill = of_tensors(_Graph.fill)
 gelu = of_tensors(_Graph.gelu)
 log = of_tensors(_Graph.log)
 max = of_tensors(_Graph.max)
 min = of_tensors(_Graph.min)
-positive = of_tensors(_Graph.positive)
 pow = of_tensors(_Graph.pow)
 reciprocal = of_tensors(_Graph.reciprocal)
 relu = of_tensors(_Graph.relu)
@@ -313,11 +337,11 @@ __all__ = [
     "clamp",
     "erf",
     "exp",
+    "fill",
     "gelu",
     "log",
     "max",
     "min",
-    "positive",
     "pow",
     "reciprocal",
     "relu",

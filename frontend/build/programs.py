@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute
 
 from mugraph.build.elementwise import GraphOperators, described, of_tensors
 from mugraph.build.errors import BuildError, build_errors, require_element_type, require_integers
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn
+from mugraph.dialects.kn.mask import LinearForm
 from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.shapes import broadcast_shape
 
 OPERATORS: dict[str, Any] = {op.name.removeprefix("kn."): op for op in kn.Kn.operations}
 
@@ -81,14 +83,18 @@ class ProgramOperators(GraphOperators[DTensor]):
         dtype: Attribute | None = None,
         name: str | None = None,
     ) -> DTensor:
-        """The matrix product of ``[..., M, K]`` and ``[..., K, N]``, or one ``[K, N]`` for all.
+        """The matrix product of ``[..., M, K]`` and ``[..., K, N]``; leading extents are broadcast.
 
-        Leading extents are equal.  The result has the operands' element type unless another is
-        asked for; int32 of int8.
+        The result has the operands' element type unless another is asked for; int32 of int8.
         """
         for x in (a, b):
             self._value(x)
         if len(a.shape) <= 2 or len(b.shape) != 2:
+            a, b = self._of_one_rank([a, b])
+            if len(a.shape) > 2:
+                with build_errors():
+                    leading = broadcast_shape([a.shape[:-2], b.shape[:-2]])
+                a, b = (self.broadcast_to(x, (*leading, *x.shape[-2:])) for x in (a, b))
             return super().matmul(a, b, dtype=dtype, name=name)
         rows = self.reshape(a, (-1, a.shape[-1]))
         product = super().matmul(rows, b, dtype=dtype)
@@ -113,6 +119,10 @@ class ProgramOperators(GraphOperators[DTensor]):
         """The least element of each of ``size`` runs along a dimension."""
         largest = self.reduction_max(-x, dim, size)
         return self.mul_scalar(largest, -1.0, dtype=dtype, name=name)
+
+    def arg_max(self, x: DTensor, dim: int = -1, *, name: str | None = None) -> DTensor:
+        """The first place of the largest element along a dimension, in int32."""
+        return self.reduce("arg_max", x, dim, 1, i32, name)
 
     def rms_norm(
         self,
@@ -164,6 +174,78 @@ class ProgramOperators(GraphOperators[DTensor]):
             op = operator(value, normalized_shape, type_, values, epsilon)
         return self._add(op, name)
 
+    def rotary(
+        self,
+        x: DTensor,
+        cos: DTensor,
+        sin: DTensor,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """x cos + (-second half, first half) sin of each row: a rotary embedding.
+
+        Cosines and sines are broadcast to x; those of half its width are of both halves.
+        """
+        for tensor in (x, cos, sin):
+            self._value(tensor)
+        halves = [
+            self.concat(each, each, -1) if each.shape[-1] * 2 == x.shape[-1] else each
+            for each in (cos, sin)
+        ]
+        x, cos, sin = self._of_one_rank([x, *halves])
+        with build_errors():
+            if dtype is not None:
+                require_element_type("rotary", dtype)
+            type_ = self._type_of(x.shape, dtype or x.dtype)
+            op = kn.RotaryOp(x.value, cos.value, sin.value, type_)
+        return self._add(op, name)
+
+    def gather(self, table: DTensor, rows: DTensor, *, name: str | None = None) -> DTensor:
+        """The rows of a table that a tensor of int32 names; its extents, then those of a row."""
+        values = self._value(table), self._value(rows)
+        with build_errors():
+            op = kn.GatherOp(*values)
+        return self._add(op, name)
+
+    def mask(
+        self,
+        x: DTensor,
+        condition: Callable[..., Any],
+        value: float = -math.inf,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """The elements at whose coordinates a linear form is at least 0, and ``value`` elsewhere.
+
+        ``condition`` makes the form, or several of which all must be, of a coordinate for each
+        dimension: ``lambda i, j: i - j`` keeps what lies on the diagonal of a matrix or below.
+        """
+        operand = self._value(x)
+        try:
+            made = condition(*LinearForm.coordinates(len(x.shape)))
+        except TypeError as error:
+            raise BuildError(f"mask: the condition is no linear form: {error}") from error
+        forms = cast(list[Any], made) if isinstance(made, list) else [made]
+        if any(not isinstance(form, LinearForm) for form in forms):
+            raise BuildError(
+                f"mask: the condition gives {made!r}; expected a form of coordinates such as "
+                "i - j + 4, which is at least 0 where an element is kept, or a list of them"
+            )
+        with build_errors():
+            if dtype is not None:
+                require_element_type("mask", dtype)
+            op = kn.MaskOp(operand, forms, value, self._type_of(x.shape, dtype or x.dtype))
+        return self._add(op, name)
+
+    def causal_mask(
+        self, x: DTensor, offset: int = 0, value: float = -math.inf, *, name: str | None = None
+    ) -> DTensor:
+        """Scores of keys up to ``offset`` behind each query's row, and ``value`` for later ones."""
+        self.dim("causal_mask", x, -2)
+        return self.mask(x, lambda *at: at[-2] - at[-1] + offset, value, name=name)
+
     def chunk(self, x: DTensor, chunk_size: int, dim: int) -> list[DTensor]:
         """``chunk_size`` equal parts along a dimension."""
         extent = x.shape[self.dim("chunk", x, dim)]
@@ -197,6 +279,27 @@ class ProgramOperators(GraphOperators[DTensor]):
         if tuple(shape) == x.shape:
             return x
         return self._add(kn.ReshapeOp(value, self._type_of(shape, x.dtype)), name)
+
+    def broadcast_to(self, x: DTensor, shape: Sequence[int], *, name: str | None = None) -> DTensor:
+        """The tensor with its extents of 1, and those that it lacks in front, repeated."""
+        self._value(x)
+        shape = require_integers("broadcast_to", shape)
+        if len(shape) > len(x.shape):
+            x = self.reshape(x, (*[1] * (len(shape) - len(x.shape)), *x.shape))
+        if tuple(shape) == x.shape:
+            return x
+        return self._add(kn.BroadcastOp(x.value, self._type_of(shape, x.dtype)), name)
+
+    def repeat(self, x: DTensor, count: int, dim: int, *, name: str | None = None) -> DTensor:
+        """Each element ``count`` times, side by side along a dimension: heads for their groups."""
+        self._value(x)
+        dim = self.dim("repeat", x, dim)
+        before, after = x.shape[: dim + 1], x.shape[dim + 1 :]
+        apart = self.reshape(x, (*before, 1, *after))
+        repeated = self.broadcast_to(apart, (*before, count, *after))
+        return self.reshape(
+            repeated, self._with_extent("repeat", x, dim, x.shape[dim] * count), name=name
+        )
 
     def transpose(
         self, x: DTensor, dims: Sequence[int] | None = None, *, name: str | None = None
@@ -235,32 +338,46 @@ def layer_norm(
     return x.graph.layer_norm(x, shape, weight, bias, eps, **options)
 
 
+arg_max = of_tensors(ProgramOperators.arg_max)
+broadcast_to = of_tensors(ProgramOperators.broadcast_to)
+causal_mask = of_tensors(ProgramOperators.causal_mask)
 chunk = of_tensors(ProgramOperators.chunk)
 concat = of_tensors(ProgramOperators.concat)
+gather = of_tensors(ProgramOperators.gather)
 log_sum_exp = of_tensors(ProgramOperators.log_sum_exp)
+mask = of_tensors(ProgramOperators.mask)
 matmul = of_tensors(ProgramOperators.matmul)
 mean = of_tensors(ProgramOperators.mean)
 reduction = of_tensors(ProgramOperators.reduction)
 reduction_max = of_tensors(ProgramOperators.reduction_max)
 reduction_min = of_tensors(ProgramOperators.reduction_min)
+repeat = of_tensors(ProgramOperators.repeat)
 reshape = of_tensors(ProgramOperators.reshape)
+rotary = of_tensors(ProgramOperators.rotary)
 softmax = of_tensors(ProgramOperators.softmax)
 split = of_tensors(ProgramOperators.split)
 transpose = of_tensors(ProgramOperators.transpose)
 variance = of_tensors(ProgramOperators.variance)
 
 __all__ = [
+    "arg_max",
+    "broadcast_to",
+    "causal_mask",
     "chunk",
     "concat",
+    "gather",
     "layer_norm",
     "log_sum_exp",
+    "mask",
     "matmul",
     "mean",
     "reduction",
     "reduction_max",
     "reduction_min",
+    "repeat",
     "reshape",
     "rms_norm",
+    "rotary",
     "softmax",
     "split",
     "transpose",

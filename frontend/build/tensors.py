@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from mugraph.build.errors import BuildError
 from mugraph.dialects.tensor_types import dims, element_type_of, layout_of, shape_of, strides_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Handle:
     """A value of a graph, with what its type says of it.
 
     ``x + y``, ``x - y``, ``x * y``, ``x / y`` and ``x @ y`` are the graph's ``add``, ``sub``,
-    ``mul``, ``div`` and ``matmul``; a number beside ``+``, ``-`` and ``*``, or by which is divided,
-    is an fp32 constant.  ``x > y`` and the like are 1 where that holds, else 0.
+    ``mul``, ``div`` and ``matmul``; a number beside a tensor is an fp32 constant.  ``x > y``,
+    ``x == y`` and the like are 1 where that holds, else 0; ``&``, ``|`` and ``~`` are of such.
     """
 
     value: SSAValue
@@ -54,7 +53,12 @@ class Handle:
         return -self + other
 
     def __pow__(self, other: Self | float) -> Self:
-        return self.graph.square(self) if other == 2 else self._with(None, other, "pow")
+        if isinstance(other, Real) and other == 2:
+            return self.graph.square(self)
+        return self.graph.pow(self, other)
+
+    def __rpow__(self, other: float) -> Self:
+        return self.graph.pow(other, self)
 
     def __rtruediv__(self, other: float) -> Self:
         return self.graph.reciprocal(self) * other
@@ -63,18 +67,36 @@ class Handle:
         return self.graph.abs(self)
 
     def __gt__(self, other: Self | float) -> Self:
-        # A difference that is rounded to less than f32 may be 0 where numbers differ.
-        wide = self.graph.cast(self, f32) if self.dtype != f32 else self
-        return self.graph.positive(wide - other, dtype=self.dtype)
+        return self.graph.less(other, self, dtype=self.dtype)
 
     def __lt__(self, other: Self | float) -> Self:
-        return -self > (-other)
+        return self.graph.less(self, other)
 
     def __ge__(self, other: Self | float) -> Self:
-        return 1 - (self < other)
+        return self.graph.less_equal(other, self, dtype=self.dtype)
 
     def __le__(self, other: Self | float) -> Self:
-        return 1 - (self > other)
+        return self.graph.less_equal(self, other)
+
+    def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return (self <= cast(Any, other)) & (self >= cast(Any, other))
+
+    def __ne__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return ~(self == other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise BuildError(f"{self!r} has no value while a graph is built; choose with where")
+
+    def __and__(self, other: Self) -> Self:
+        return self * other
+
+    def __or__(self, other: Self) -> Self:
+        return self.graph.max(self, other)
+
+    def __invert__(self) -> Self:
+        return 1 - self
 
     def __neg__(self) -> Self:
         return self * -1.0
@@ -93,7 +115,7 @@ class Handle:
         return f"{type(self).__name__}({dims(self.shape)}x{self.dtype})"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class DTensor(Handle):
     """A tensor in device memory: an input of a kernel graph, or the result of an operator."""
 
@@ -123,6 +145,6 @@ class DTensor(Handle):
         return self.graph.slice(self, [start for start, _ in ends], extents)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class STensor(Handle):
     """A tile in a block's shared memory: a value of a threadblock graph."""

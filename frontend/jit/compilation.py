@@ -30,7 +30,7 @@ from mugraph.passes.schedule.remarks import RemarksPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets, target_named
 from mugraph.passes.texpr.te_lower import TeLowerPass
-from mugraph.passes.transpile import LEVEL_ENDS, planned_then_scheduled, transpile_pipeline
+from mugraph.passes.transpile import LEVEL_ENDS, compile_pipeline, planned_then_scheduled
 from mugraph.reading import make_context, parse_text, read_text
 from mugraph.runtime.compile import LINE_INFO, compile_library
 from mugraph.runtime.cuda import only_function
@@ -64,14 +64,16 @@ def compile(
     lineinfo: bool = False,
     remarks: bool = False,
     plan: Plan | None = None,
+    fuse: bool = True,
 ) -> Kernel:
     """A kernel for ``arch``: an architecture such as ``sm_90a``, a GPU such as ``h100``,
     ``native`` or ``cpu``.
 
     ``native`` is this machine's GPU, or the interpreter where there is none.  The graph is not
     changed.  Functions in ``linalg`` become µGraphs first.  ``sizes`` are the named sizes of a
-    `.te` file.  Kernels are planned (``--plan``); ``plan`` has the parts that are said of all of
-    them: ``Plan(tiles="written")`` keeps how each is cut.
+    `.te` file.  Operators outside of custom kernels share kernels (``--fuse-kernels``), unless
+    ``fuse`` is false.  Kernels are planned (``--plan``); ``plan`` has the parts that are said of
+    all of them: ``Plan(tiles="written")`` keeps how each is cut.
     ``lineinfo`` compiles with nvcc's ``-lineinfo``, so that profilers show the lines of the file
     or of the Python program that built the graph.  ``remarks`` prints, to standard error, what each
     kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
@@ -80,7 +82,10 @@ def compile(
     Raises ``UserError`` and xDSL's exceptions, as the passes do, with a sentence that names the
     operator and a note with its line; ``CompileError`` where nvcc refuses what was generated.
     """
-    return _prepare(graph, arch, sizes or {}, plan, lineinfo=lineinfo, remarks=remarks)()
+    prepared = _prepare(
+        graph, arch, sizes or {}, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks
+    )
+    return prepared()
 
 
 def compile_all(
@@ -90,13 +95,14 @@ def compile_all(
     progress: bool = False,
     jobs: int = 2,
     plan: Plan | None = None,
+    fuse: bool = True,
 ) -> list[Kernel]:
     """Kernels of several graphs, ``jobs`` of them under nvcc at a time.
 
-    ``plan`` is that of :func:`compile`.  With ``progress`` a line a kernel goes to stderr when it
-    is done.
+    ``plan`` and ``fuse`` are those of :func:`compile`.  With ``progress`` a line a kernel goes to
+    stderr when it is done.
     """
-    prepared = [_prepare(graph, arch, {}, plan) for graph in graphs]
+    prepared = [_prepare(graph, arch, {}, plan, fuse=fuse) for graph in graphs]
     done = 0
 
     def finish(make: Callable[[], Kernel]) -> Kernel:
@@ -123,6 +129,7 @@ def _prepare(
     sizes: Mapping[str, int],
     plan: Plan | None,
     *,
+    fuse: bool,
     lineinfo: bool = False,
     remarks: bool = False,
 ) -> Callable[[], Kernel]:
@@ -131,7 +138,9 @@ def _prepare(
     module = _module_of(graph, context, sizes)
     with reported_within(module):
         try:
-            return _prepare_module(module, context, arch, plan, lineinfo=lineinfo, remarks=remarks)
+            return _prepare_module(
+                module, context, arch, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks
+            )
         except DiagnosticException as error:
             # The note that xDSL adds is the whole module, which the caller has.
             error.__notes__ = [
@@ -146,6 +155,7 @@ def _prepare_module(
     arch: str,
     plan: Plan | None,
     *,
+    fuse: bool,
     lineinfo: bool,
     remarks: bool,
 ) -> Callable[[], Kernel]:
@@ -163,16 +173,15 @@ def _prepare_module(
     if name is None:
         original = module.clone()
         if remarks and not is_te:
-            PassPipeline((*transpile_pipeline(plan=plan), RemarksPass())).apply(
-                context, module.clone()
-            )
+            steps = (*compile_pipeline(plan=plan, fuse=fuse), RemarksPass())
+            PassPipeline(steps).apply(context, module.clone())
         # The layouts of arguments and results are those of the kernel that a GPU would run.
-        steps = (TeLowerPass(),) if is_te else planned_then_scheduled(plan=plan)[0]
+        steps = (TeLowerPass(),) if is_te else planned_then_scheduled(plan=plan, fuse=fuse)[0]
         PassPipeline(steps).apply(context, module)
         interface = interface_of(only_function(module))
         return lambda: CpuKernel(original, interface)
     target = target_named(name)
-    steps = (TeLowerPass(arch=name),) if is_te else transpile_pipeline(name, plan)
+    steps = (TeLowerPass(arch=name),) if is_te else compile_pipeline(name, plan, fuse=fuse)
     verifying(steps, LEVEL_ENDS).apply(context, module)
     if remarks and not is_te:
         RemarksPass(name).apply(context, module)

@@ -21,7 +21,9 @@ from mugraph.dialects.kn.compute import (
     MatmulOp,
 )
 from mugraph.dialects.kn.customized import CustomizedOp
+from mugraph.dialects.kn.gather import GatherOp, count_of_rows
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
+from mugraph.dialects.kn.mask import MaskOp
 from mugraph.dialects.kn.norm import LayerNormOp, RmsNormOp
 from mugraph.dialects.kn.phases import (
     Phase,
@@ -31,8 +33,16 @@ from mugraph.dialects.kn.phases import (
     used_after_the_loop,
 )
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SliceOp, SplitOp
-from mugraph.dialects.kn.reduce import ReductionOp
-from mugraph.dialects.kn.reshape import ReshapeOp, TransposeOp, lay_out, lay_out_row_major
+from mugraph.dialects.kn.reduce import ArgMaxOp, ReductionOp, RunOperator
+from mugraph.dialects.kn.reshape import (
+    BroadcastOp,
+    RegroupOp,
+    ReshapeOp,
+    TransposeOp,
+    lay_out,
+    lay_out_row_major,
+)
+from mugraph.dialects.kn.rotary import RotaryOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
@@ -45,8 +55,10 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     LogSumExpOp,
     RmsNormOp,
     LayerNormOp,
+    RotaryOp,
     ReshapeOp,
     TransposeOp,
+    BroadcastOp,
 )
 """Operators that are made of others."""
 
@@ -56,13 +68,16 @@ Kn = Dialect(
         MatmulOp,
         *ELEMENTWISE_OPERATORS,
         CastOp,
+        MaskOp,
         ReductionOp,
+        ArgMaxOp,
         *COMPOSITE_OPERATORS,
         CopyOp,
         ConcatOp,
         SliceOp,
         SplitOp,
         ChunkOp,
+        GatherOp,
         ViewOp,
         AllReduceOp,
         CustomizedOp,
@@ -77,7 +92,9 @@ __all__ = [
     "NOT_IN_WORKSPACE",
     "UNARY_OPERATORS",
     "AllReduceOp",
+    "ArgMaxOp",
     "BinaryOp",
+    "BroadcastOp",
     "CastOp",
     "ChunkOp",
     "CompositeOp",
@@ -87,10 +104,12 @@ __all__ = [
     "CopyOp",
     "CustomizedOp",
     "ElementwiseOp",
+    "GatherOp",
     "KernelOp",
     "Kn",
     "LayerNormOp",
     "LogSumExpOp",
+    "MaskOp",
     "MatmulOp",
     "MeanOp",
     "MovesElements",
@@ -98,8 +117,11 @@ __all__ = [
     "Phase",
     "PlanAttr",
     "ReductionOp",
+    "RegroupOp",
     "ReshapeOp",
     "RmsNormOp",
+    "RotaryOp",
+    "RunOperator",
     "SliceOp",
     "SoftmaxOp",
     "SplitOp",
@@ -107,6 +129,7 @@ __all__ = [
     "VarianceOp",
     "ViewOp",
     "accumulates",
+    "count_of_rows",
     "lay_out",
     "lay_out_row_major",
     "loop_invariant_tiles",

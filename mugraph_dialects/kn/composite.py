@@ -13,6 +13,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects.kn.compute import BINARY_OPERATORS, UNARY_OPERATORS
+from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.reduce import ReductionOp
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -89,6 +90,7 @@ class CompositeOp(KernelOp, ABC):
         result = self.expand(parts)
         result.name_hint = self.result.name_hint
         Rewriter.replace_op(self, parts.operations, [result])
+        match_arguments(result)
         return parts.operations
 
     def expanded(self) -> Block:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, TensorType, f16, f32
 from xdsl.dialects.utils import EnumAttribute
@@ -28,11 +29,13 @@ from mugraph.dialects.elementwise_operators import (
     UnaryFunctionOperator,
     make_operators,
 )
+from mugraph.dialects.interfaces import HasTileIndices, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
 from mugraph.dialects.shapes import matmul_shape
+from mugraph.dialects.tb.operators import parallel_indices, product_indices
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
 
@@ -51,7 +54,7 @@ class ComputationAttr(EnumAttribute[Computation], SpacedOpaqueSyntaxAttribute):
 
 
 @irdl_op_definition
-class MatmulOp(KernelOp, HasPrecision):
+class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
     """The batched matrix product of [..., M, K] and [..., K, N], by cuBLAS.
 
     Accumulates in fp32, or in fp16 where the graph asks for it: ``kn.matmul %a, %b compute f16``.
@@ -96,6 +99,10 @@ class MatmulOp(KernelOp, HasPrecision):
     def expected_shape(self) -> tuple[int, ...]:
         """The extents of the product."""
         return matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """Those of a product of tiles."""
+        return product_indices(len(shape_of(self.result.type)))
 
     def verify_(self) -> None:
         """As any kernel; of element types that cuBLAS takes together."""
@@ -144,7 +151,7 @@ class MatmulOp(KernelOp, HasPrecision):
             )
 
 
-class ElementwiseOp(FunctionOperator, KernelOp, CanOverlap, ABC):
+class ElementwiseOp(FunctionOperator, KernelOp, CanOverlap, HasTileIndices, ABC):
     """A kernel that computes each element from the elements at the same place."""
 
     def verify_(self) -> None:
@@ -161,6 +168,11 @@ class ElementwiseOp(FunctionOperator, KernelOp, CanOverlap, ABC):
         """
         for operand in self.operands:
             prefer_same_innermost(problem, self, operand, self.result)
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """One a dimension, along which operands of one element are broadcast."""
+        rank = len(shape_of(self.result.type))
+        return parallel_indices(rank, len(self.operands), broadcasts=True)
 
 
 class UnaryOp(UnaryFunctionOperator, ElementwiseOp, ABC):

@@ -26,6 +26,7 @@ from mugraph.dialects.kn.phases import (
 )
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasThreadblockGraph
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.tb import OutputOp
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
@@ -170,3 +171,11 @@ def _verify_order(block: Block) -> None:
                     "stand in the order of their data flow"
                 )
         computed.update(op.results)
+
+
+def match_arguments(value: SSAValue) -> None:
+    """Gives the arguments of custom kernels that read a value its type."""
+    for use in tuple(value.uses):
+        if isinstance(use.operation, CustomizedOp):
+            argument = use.operation.body.block.args[use.index]
+            Rewriter.replace_value_with_new_type(argument, value.type)

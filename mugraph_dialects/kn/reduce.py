@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -19,48 +24,14 @@ from mugraph.dialects.reductions import (
 )
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tb import Groups
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.tb.operators import all_but, parallel_indices
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 
 
-@irdl_op_definition
-class ReductionOp(ReductionOperator, KernelOp, CanOverlap):
-    """Sums along one dimension, or the largest elements, to the extent that the result has there.
-
-    Result j of n sums the j-th run of extent / n neighbours, in fp32; with n = 1 it is the sum over
-    the dimension.  With ``combine max`` it is the largest element, and NaN where one is.
-    ``%y = kn.reduction %x dim 1 : tensor<10x8x3xf16> -> tensor<10x2x3xf16>``,
-    ``%m = kn.reduction %x combine max dim 1 : tensor<10x8x3xf16> -> tensor<10x1x3xf16>``.
-    """
-
-    name = "kn.reduction"
+class RunOperator(ReductionOperator, KernelOp, CanOverlap, ABC):
+    """A kernel that makes one result of each run of neighbours along a dimension."""
 
     input = operand_def(TensorType)
-    combiner = opt_prop_def(CombinerAttr)
-
-    assembly_format = (
-        "$input (`combine` $combiner^)? `dim` $dim (`workspace` $workspace^)? attr-dict "
-        "`:` type($input) `->` type($result)"
-    )
-
-    def __init__(
-        self,
-        operand: SSAValue,
-        dim: int,
-        result_type: Attribute,
-        combiner: Combiner = Combiner.SUM,
-    ) -> None:
-        super().__init__(operand, dim, result_type)
-        self.combiner = combiner_attribute(combiner)
-
-    @property
-    def combination(self) -> Combiner:
-        """How two numbers become one."""
-        return Combiner.SUM if self.combiner is None else self.combiner.data
-
-    def verify_(self) -> None:
-        """As any kernel; of floating-point numbers."""
-        super().verify_()
-        verify_no_integers(self, [self.input, self.result], "kn.cast")
 
     def groups(self) -> Groups:
         """Which elements along the dimension each result is made of."""
@@ -94,3 +65,74 @@ class ReductionOp(ReductionOperator, KernelOp, CanOverlap):
             problem.innermost(self.input, dim),
             reason=f"{op_label(self)} reduces the innermost dimension of its operand",
         )
+
+
+@irdl_op_definition
+class ReductionOp(RunOperator, HasTileIndices):
+    """Sums along one dimension, or the largest elements, to the extent that the result has there.
+
+    Result j of n sums the j-th run of extent / n neighbours, in fp32; with n = 1 it is the sum over
+    the dimension.  With ``combine max`` it is the largest element, and NaN where one is.
+    ``%y = kn.reduction %x dim 1 : tensor<10x8x3xf16> -> tensor<10x2x3xf16>``,
+    ``%m = kn.reduction %x combine max dim 1 : tensor<10x8x3xf16> -> tensor<10x1x3xf16>``.
+    """
+
+    name = "kn.reduction"
+
+    combiner = opt_prop_def(CombinerAttr)
+
+    assembly_format = (
+        "$input (`combine` $combiner^)? `dim` $dim (`workspace` $workspace^)? attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        dim: int,
+        result_type: Attribute,
+        combiner: Combiner = Combiner.SUM,
+    ) -> None:
+        super().__init__(operand, dim, result_type)
+        self.combiner = combiner_attribute(combiner)
+
+    @property
+    def combination(self) -> Combiner:
+        """How two numbers become one."""
+        return Combiner.SUM if self.combiner is None else self.combiner.data
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The reduced dimension, and those that stay."""
+        rank, dim = len(shape_of(self.result.type)), self.reduced_dim
+        is_sum = self.combination is Combiner.SUM and shape_of(self.result.type)[dim] == 1
+        kind = IndexKind.SUMMED if is_sum else IndexKind.WHOLE
+        return [*parallel_indices(rank, 1, all_but(rank, dim)), TileIndex(kind, (dim,))]
+
+    def verify_(self) -> None:
+        """As any kernel; of floating-point numbers."""
+        super().verify_()
+        verify_no_integers(self, [self.input, self.result], "kn.cast")
+
+
+@irdl_op_definition
+class ArgMaxOp(RunOperator):
+    """The place of the largest element along a dimension, or in each of the runs it falls into.
+
+    Of equal elements the first one counts, and a NaN is larger than all numbers, as in numpy.
+    ``%i = kn.arg_max %x dim 1 : tensor<4x1000xf16> -> tensor<4x1xi32>``.
+    """
+
+    name = "kn.arg_max"
+
+    assembly_format = (
+        "$input `dim` $dim (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
+    )
+
+    def verify_(self) -> None:
+        """As any kernel; of floating-point numbers, into i32."""
+        super().verify_()
+        verify_no_integers(self, [self.input], "kn.cast")
+        if (type_ := element_type_of(self.result.type)) != i32:
+            raise VerifyException(
+                f"{op_label(self)}: places are of i32, but the result has elements of {type_}"
+            )

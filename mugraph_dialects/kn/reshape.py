@@ -14,13 +14,13 @@ from xdsl.irdl import operand_def, prop_def
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
-from mugraph.dialects.kn.customized import CustomizedOp
+from mugraph.dialects.kn.customized import CustomizedOp, match_arguments
 from mugraph.dialects.kn.rearrange import CopyOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.pieces import verify_moved_types
-from mugraph.dialects.shapes import ShapeError
+from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb import OutputOp
 from mugraph.dialects.tensor_types import (
     dims,
@@ -35,7 +35,7 @@ from mugraph.dialects.tensor_types import (
 
 
 def lay_out(value: SSAValue, layout: Layout[int]) -> SSAValue:
-    """The value with a layout in its type, and where a custom kernel stores it."""
+    """The value with a layout in its type, and where custom kernels store and read it."""
     laid_out = cast(TensorType[Attribute], with_layout(value.type, layout))
     if value.type == laid_out:
         return value
@@ -43,7 +43,9 @@ def lay_out(value: SSAValue, layout: Layout[int]) -> SSAValue:
     if isinstance(owner, CustomizedOp):
         stores = [op for op in owner.body.block.ops if isinstance(op, OutputOp)]
         stores[owner.results.index(value)].dtensor_type = laid_out
-    return Rewriter.replace_value_with_new_type(value, laid_out)
+    result = Rewriter.replace_value_with_new_type(value, laid_out)
+    match_arguments(result)
+    return result
 
 
 def lay_out_row_major(value: SSAValue) -> SSAValue:
@@ -185,3 +187,41 @@ class TransposeOp(RegroupOp):
         source = lay_out_row_major(self.input)
         strides = strides_of(resolved_layout_of(source))
         return self.view(source, [strides[dim] for dim in self.order], parts)
+
+
+@irdl_op_definition
+class BroadcastOp(RegroupOp):
+    """A tensor whose extents of 1 become the result's: each element stands there many times.
+
+    No kernel runs, unless the result has a layout in which every element has a place of its own.
+    ``%y = kn.broadcast %x : tensor<4x1xf16> -> tensor<4x6xf16>``.
+    """
+
+    name = "kn.broadcast"
+
+    assembly_format = (
+        "$input (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
+    )
+
+    def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[operand], result_types=[result_type])
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The result's own extents, to which the operand's are broadcast."""
+        own, wanted = shape_of(self.input.type), shape_of(self.result.type)
+        if broadcast_shape([own, wanted]) != wanted:
+            raise ShapeError(
+                f"{dims(own)} cannot be broadcast to {dims(wanted)}: extents are equal, or 1 in "
+                "the operand"
+            )
+        return wanted
+
+    def expand(self, parts: Expansion) -> SSAValue:
+        """A view with strides of 0."""
+        source = lay_out_row_major(self.input)
+        own, wanted = shape_of(source.type), shape_of(self.result.type)
+        strides = strides_of(resolved_layout_of(source))
+        sides = zip(own, wanted, strides, strict=True)
+        return self.view(
+            source, [0 if mine < extent else step for mine, extent, step in sides], parts
+        )

@@ -97,8 +97,8 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
     def permuted_dims(self) -> tuple[int | None, ...] | None:
         """For each dimension of the result, which of the operand's it is.
 
-        ``None`` in it for a dimension of extent 1; ``None`` where the view is no permutation of
-        dimensions.
+        ``None`` in it for a dimension of extent 1 and for one that is broadcast; ``None`` where the
+        view is no permutation of dimensions.
         """
         extents, strides = shape_of(self.input.type), strides_of(resolved_layout_of(self.input))
         left = {dim: pair for dim, pair in enumerate(zip(extents, strides, strict=True))}
@@ -109,7 +109,7 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
             dim = next((dim for dim, other in left.items() if other == pair), None)
             if dim is not None:
                 del left[dim]
-            elif pair[0] > 1:
+            elif pair[0] > 1 and pair[1]:
                 return None
             found.append(dim)
         return None if left else tuple(found)

@@ -44,6 +44,7 @@ from mugraph.dialects.tb.elementwise import (
     SquareOp,
     SubOp,
     UnaryOp,
+    elementwise,
 )
 from mugraph.dialects.tb.mask import MaskOp
 from mugraph.dialects.tb.memory import NOT_SPLIT, InputOp, OutputOp, enclosing_graph
@@ -146,6 +147,7 @@ __all__ = [
     "SubOp",
     "Tb",
     "UnaryOp",
+    "elementwise",
     "enclosing_graph",
     "epilogue_of",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 
+from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -17,6 +18,7 @@ from mugraph.dialects.elementwise import (
     TERNARY_FUNCTIONS,
     UNARY_FUNCTIONS,
     Epilogue,
+    ScalarFunction,
 )
 from mugraph.dialects.elementwise_operators import (
     BinaryFunctionOperator,
@@ -207,6 +209,24 @@ ELEMENTWISE_OPERATORS: tuple[type[ElementwiseOp], ...] = (
     *TERNARY_OPERATORS.values(),
 )
 """All of them."""
+
+
+def elementwise(
+    function: ScalarFunction, tiles: Sequence[SSAValue], type_: STensorType
+) -> ElementwiseOp:
+    """The operator that applies a scalar function, by its name."""
+    match tiles:
+        case [tile] if function.name == "identity":
+            return CastOp(tile, type_)
+        case [tile]:
+            return UNARY_OPERATORS[function.name](tile, type_, function.constants)
+        case [lhs, rhs]:
+            return BINARY_OPERATORS[function.name](lhs, rhs, type_)
+        case [first, second, third]:
+            return TERNARY_OPERATORS[function.name](first, second, third, type_)
+        case _:
+            raise ValueError(f"'{function}' is applied to {len(tiles)} tiles")
+
 
 ExpOp = UNARY_OPERATORS["exp"]
 SquareOp = UNARY_OPERATORS["square"]

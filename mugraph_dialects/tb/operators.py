@@ -47,6 +47,16 @@ def parallel_indices(
     ]
 
 
+def product_indices(rank: int) -> list[TileIndex]:
+    """Leading dimensions, rows, columns, and the one that a matrix product sums over."""
+    return [
+        *parallel_indices(rank, 2, range(rank - 2)),
+        TileIndex(IndexKind.PARALLEL, (rank - 2, None), rank - 2),
+        TileIndex(IndexKind.PARALLEL, (None, rank - 1), rank - 1),
+        TileIndex(IndexKind.SUMMED, (rank - 1, rank - 2)),
+    ]
+
+
 def all_but(rank: int, dim: int) -> list[int]:
     """The other dimensions."""
     return [other for other in range(rank) if other != dim]

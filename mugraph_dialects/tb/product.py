@@ -28,7 +28,12 @@ from mugraph.dialects.programming_model import MATRIX_ROW_BYTES
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import ShapeError, matmul_shape
 from mugraph.dialects.tb.layouts import require_swizzled_unless_innermost
-from mugraph.dialects.tb.operators import expect_shape, parallel_indices, verify_epilogue
+from mugraph.dialects.tb.operators import (
+    expect_shape,
+    parallel_indices,
+    product_indices,
+    verify_epilogue,
+)
 from mugraph.dialects.tb.ragged import matmul_bounds
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import (
@@ -107,13 +112,7 @@ class MatmulOp(
 
     def tile_indices(self) -> Sequence[TileIndex]:
         """Leading dimensions, rows, columns, and the one that is summed over."""
-        rank = len(shape_of(self.result.type))
-        return [
-            *parallel_indices(rank, 2, range(rank - 2)),
-            TileIndex(IndexKind.PARALLEL, (rank - 2, None), rank - 2),
-            TileIndex(IndexKind.PARALLEL, (None, rank - 1), rank - 1),
-            TileIndex(IndexKind.SUMMED, (rank - 1, rank - 2)),
-        ]
+        return product_indices(len(shape_of(self.result.type)))
 
     def linear_in(self) -> Sequence[frozenset[int]]:
         """In either factor."""

@@ -48,7 +48,8 @@ def is_library_matrix(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """
     (rows, columns), (down, across) = shape[-2:], strides[-2:]
     if rows == 1 or columns == 1:
-        return max(down * (rows > 1), across * (columns > 1)) <= LIBRARY_LIMIT
+        wide = [step for extent, step in ((rows, down), (columns, across)) if extent > 1]
+        return all(1 <= step <= LIBRARY_LIMIT for step in wide)
     for extent, step, other in ((columns, across, down), (rows, down, across)):
         if step == 1 and extent <= other <= LIBRARY_LIMIT:
             return True
@@ -90,7 +91,7 @@ def unreturnable(returned: Sequence[SSAValue]) -> list[int]:
 def copy_results(function: FuncOp) -> None:
     """Gives results of the function that no kernel writes a copy of their own.
 
-    A copy has the type of what it copies.
+    A copy has the type of what it copies, unless elements share addresses there.
     """
     last = function.body.blocks[-1].last_op
     if not isinstance(last, ReturnOp):
@@ -100,10 +101,15 @@ def copy_results(function: FuncOp) -> None:
         type_: Attribute = value.type
         if not isinstance(type_, TensorType):
             continue
-        copy = kn.CopyOp(value, cast(Attribute, type_))
+        copied = cast(Attribute, type_)
+        layout = layout_of(copied)
+        if layout is not None and layout.size() > layout.cosize():
+            copied = without_layout(copied)
+        copy = kn.CopyOp(value, copied)
         copy.result.name_hint = value.name_hint
         Rewriter.insert_op(copy, InsertPoint.before(last))
         last.operands[index] = copy.result
+    function.update_function_type()
 
 
 def copy_for_library(op: kn.MatmulOp) -> None:
@@ -134,8 +140,8 @@ class InsertCopiesPass(ModulePass):
     A function that returns one of its arguments, or a value twice, returns a copy: every result is
     a tensor of its own, which the function writes.  Where a signature gives an operand or the
     result of ``kn.matmul`` a layout that cuBLAS cannot take (neither of the last two dimensions
-    has stride 1, or rows overlap), the product is taken of copies, whose layouts are chosen by
-    ``--resolve-layout``.
+    has stride 1, or rows overlap or are broadcast), the product is taken of copies, whose layouts
+    are chosen by ``--resolve-layout``.
 
     Before::
 

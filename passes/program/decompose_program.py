@@ -14,11 +14,16 @@ from mugraph.dialects import kn
 from mugraph.dialects.functions import is_foreign
 
 
-def decompose_program(function: FuncOp, *, kernels: bool = False) -> None:
-    """Replaces composite operators; with ``kernels`` also those that have a kernel."""
+def decompose_program(function: FuncOp, *, kernels: bool = False, views: bool = True) -> None:
+    """Replaces composite operators.
+
+    With ``kernels`` also those that have a kernel; without ``views`` not those that are views.
+    """
     pending: list[Operation] = list(function.body.block.ops)
     for op in pending:
-        if isinstance(op, kn.CompositeOp) and (kernels or not op.HAS_KERNEL):
+        if not isinstance(op, kn.CompositeOp) or (isinstance(op, kn.RegroupOp) and not views):
+            continue
+        if kernels or not op.HAS_KERNEL:
             # A part may be made of parts itself.
             pending += op.replace()
     function.update_function_type()

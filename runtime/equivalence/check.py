@@ -14,6 +14,7 @@ from mugraph.runtime.equivalence.float64 import Float64Reference
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.equivalence.subject import Difference, Subject, Test, expect_same_signature
 from mugraph.runtime.interpreter.dispatch import watched_by
+from mugraph.runtime.interpreter.errors import ExecutionError
 
 
 class Evidence(StrEnum):
@@ -146,7 +147,11 @@ class Checker:
             )
 
     def _test_fields(self, subject: Subject, verdict: Verdict, budget: Budget) -> None:
-        test = self._fields.test(subject, self.seeds)
+        try:
+            test = self._fields.test(subject, self.seeds)
+        except ExecutionError as error:
+            verdict.reasons.append(f"finite fields do not decide: {error}")
+            return
         if test.difference is not None:
             if self._fields.uses_roots(subject):
                 verdict.reasons.append(

@@ -25,6 +25,7 @@ from mugraph.runtime.interpreter.arithmetic import convert, float_info, is_whole
 from mugraph.runtime.interpreter.bounds import FLOAT64, BoundedArithmetic, BoundedArray
 from mugraph.runtime.interpreter.coverage import BITS, CoverageArithmetic, CoverageArray, Sides
 from mugraph.runtime.interpreter.dispatch import watched_by
+from mugraph.runtime.interpreter.run import naming_rows
 
 SCALES = (1.0, 2.0**-2, 2.0**-4, 2.0**-6)
 """Standard deviations of the inputs; the first without an overflow, beginning with the seed's."""
@@ -88,7 +89,7 @@ class RandomInputs:
                     limit = float(float_info(dtype).max)
                     array = np.clip(array, -limit, limit)
             arrays.append(convert(np.abs(array) if self.positive else array, dtype))
-        return arrays
+        return naming_rows(subject.function, arrays)
 
     def _sized(self, numbers: Array, generator: np.random.Generator) -> Array:
         whole = self.sizes is Sizes.TENSOR

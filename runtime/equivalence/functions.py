@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -9,7 +10,7 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.normal_form import Application, NormalForm, Term
+from mugraph.runtime.equivalence.normal_form import Application, Exponential, NormalForm, Term
 from mugraph.runtime.interpreter.constants import meant_by
 
 
@@ -67,19 +68,64 @@ def _rsqrt(x: NormalForm) -> NormalForm:
     return _reciprocal(root(x))
 
 
-def _positive(x: NormalForm) -> NormalForm:
+def positive(x: NormalForm) -> NormalForm:
+    """1 where a number is more than 0, else 0."""
     return nf.application("positive", [x])
 
 
-def _where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
-    """y, and 1 or 0 times what x is above it; what is 1 or 0 already is that number."""
-    match condition.terms:
-        case (Term(coefficient, (), ((Application("positive"), power),)),) if (
-            coefficient == power == 1
-        ):
-            holds = condition
-        case _:
-            holds = nf.application("not 0", [condition])
+_INFINITY = "infinity"
+
+
+def number(constant: float) -> NormalForm:
+    """What an fp32 constant stands for; of an infinity nothing is known but its sign."""
+    if math.isinf(constant):
+        return nf.scale(nf.application(_INFINITY, []), 1 if constant > 0 else -1)
+    return nf.constant(meant_by(constant))
+
+
+def _has_infinity(form: NormalForm) -> bool:
+    factors = (factor for term in form.terms for factor, _ in term.factors)
+    return any(
+        isinstance(factor, Application) and factor.function == _INFINITY for factor in factors
+    )
+
+
+def _less(x: NormalForm, y: NormalForm) -> NormalForm:
+    return positive(_subtract(y, x))
+
+
+def opposite(truth: NormalForm) -> NormalForm:
+    """1 for 0 and 0 for 1."""
+    return _subtract(nf.constant(1), truth)
+
+
+def _less_equal(x: NormalForm, y: NormalForm) -> NormalForm:
+    return opposite(_less(y, x))
+
+
+def _is_truth(form: NormalForm) -> bool:
+    """Whether a form is known to be 1 or 0: a comparison, or what it is not, or a number."""
+    if form in (nf.constant(0), nf.constant(1)):
+        return True
+    for one in (form, opposite(form)):
+        match one.terms:
+            case (Term(coefficient, (), ((Application("positive"), power),)),):
+                return coefficient == power == 1
+            case _:
+                pass
+    return False
+
+
+def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
+    """y, and 1 or 0 times what x is above it; what is 1 or 0 already is that number.
+
+    Of infinities, for which that is no number, it is an unknown function.
+    """
+    holds = condition if _is_truth(condition) else nf.application("not 0", [condition])
+    if _has_infinity(x) and not _has_infinity(y):
+        holds, x, y = opposite(holds), y, x
+    if _has_infinity(y):
+        return nf.application("where", [holds, x, y])
     return nf.add(y, nf.multiply(holds, _subtract(x, y)))
 
 
@@ -102,17 +148,57 @@ def square(x: NormalForm) -> NormalForm:
 
 
 _LARGEST, _CANDIDATE = "largest", "candidate"
+_LARGEST_SO_FAR, _FALL = "largest so far", "fall of the largest so far"
 
 
 def candidates(x: NormalForm) -> NormalForm:
-    """A sum, of one unknown function, that says which numbers ``x`` is the largest of."""
+    """A sum, of one unknown function, that says which numbers ``x`` is the largest of.
+
+    Over all iterations, the largest so far is the largest of all.
+    """
+    for function in (_LARGEST, _LARGEST_SO_FAR):
+        if (numbers := _argument_of(function, x)) is not None:
+            return numbers
+    return nf.application(_CANDIDATE, [x])
+
+
+def _argument_of(function: str, x: NormalForm) -> NormalForm | None:
+    """What a function is applied to, if ``x`` is just that."""
     match x.terms:
-        case (Term(coefficient, (), ((Application(function, (form,)), power),)),) if (
-            function == _LARGEST and coefficient == power == 1
+        case (Term(coefficient, (), ((Application(name, (form,)), power),)),) if (
+            name == function and coefficient == power == 1
         ):
             return form
         case _:
-            return nf.application(_CANDIDATE, [x])
+            return None
+
+
+def largest_so_far(numbers: NormalForm) -> NormalForm:
+    """The largest, in an iteration, of what :func:`candidates` of it and those before stand for."""
+    return nf.application(_LARGEST_SO_FAR, [numbers])
+
+
+def fall(numbers: NormalForm) -> NormalForm:
+    """The largest number before an iteration less the largest with it."""
+    return nf.application(_FALL, [numbers])
+
+
+def fallen(rescale: NormalForm) -> NormalForm | None:
+    """Of which numbers it is e to the power of the :func:`fall`; ``None`` of anything else."""
+    match rescale.terms:
+        case (Term(coefficient, (), ((Exponential(exponent), power),)),) if (
+            coefficient == power == 1
+        ):
+            return _argument_of(_FALL, exponent)
+        case _:
+            return None
+
+
+def require_settled(form: NormalForm) -> NormalForm:
+    """The form; raises ``NoProofError`` where it depends on what was the largest on the way."""
+    if any(nf.applies(name, form) for name in (_LARGEST_SO_FAR, _FALL)):
+        raise NoProofError("a running maximum does not cancel")
+    return form
 
 
 def largest(numbers: NormalForm) -> NormalForm:
@@ -152,6 +238,10 @@ def _add_scalar(x: NormalForm, constant: float) -> NormalForm:
     return nf.add(x, nf.constant(meant_by(constant)))
 
 
+def _fill(x: NormalForm, constant: float) -> NormalForm:
+    return number(constant)
+
+
 def _mul_scalar(x: NormalForm, constant: float) -> NormalForm:
     return nf.scale(x, meant_by(constant))
 
@@ -162,11 +252,10 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "silu": silu,
     "gelu": _gelu,
     "erf": _erf,
-    "positive": _positive,
     "reciprocal": _reciprocal,
     "rsqrt": _rsqrt,
     "abs": _abs,
-    "where": _where,
+    "where": where,
     "sigmoid": _sigmoid,
     "softplus": _softplus,
     "tanh": _tanh,
@@ -176,10 +265,13 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "pow": _power,
     "max": _maximum,
     "min": _minimum,
+    "less": _less,
+    "less_equal": _less_equal,
     "square": square,
     "sqrt": root,
     "mul_scalar": _mul_scalar,
     "add_scalar": _add_scalar,
+    "fill": _fill,
     "add": nf.add,
     "sub": _subtract,
     "mul": nf.multiply,
@@ -193,4 +285,6 @@ def apply_function(function: ScalarFunction, *operands: NormalForm) -> NormalFor
     compute = SCALAR_FUNCTIONS.get(function.name)
     if compute is None:
         raise NoProofError(f"the function '{function}' has no normal form")
+    if function.name not in ("identity", "where") and any(map(_has_infinity, operands)):
+        raise NoProofError(f"'{function}' of an infinity has no normal form")
     return compute(*operands, *function.constants)

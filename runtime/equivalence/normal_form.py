@@ -174,6 +174,16 @@ def _affines(factor: Factor) -> Iterable[Affine]:
     return itertools.chain.from_iterable(nested.indices for nested in _nested(factor))
 
 
+def applies(function: str, form: NormalForm) -> bool:
+    """Whether an unknown function occurs in a normal form, however deep."""
+    return any(
+        (isinstance(factor, Application) and factor.function == function)
+        or any(applies(function, nested) for nested in _nested(factor))
+        for term in form.terms
+        for factor, _ in term.factors
+    )
+
+
 def free_variables(form: NormalForm) -> set[Variable]:
     """The variables that no sum binds."""
     return {v for index in form.indices for v, _ in index.terms if v.height == 0}
@@ -404,8 +414,8 @@ def _terms(
             exponent = add(exponent, scale(factor.exponent, power))
         else:
             powers[factor] = powers.get(factor, Fraction(0)) + power
-    if exponent.terms:
-        powers[Exponential(exponent)] = Fraction(1)
+    for part in _by_dependence(exponent, bound):
+        powers[Exponential(part)] = Fraction(1)
     for factor, power in tuple(powers.items()):
         # Of a power of a number the whole part is a number.
         if isinstance(factor, Power) and (number := _number(factor.base)) is not None:
@@ -419,6 +429,20 @@ def _terms(
                 rest.append((factor, power - 1))
             return _expanded(coefficient, bound, rest, factor.base)
     return [_canonical(coefficient, bound, tuple(kept.items()))] if coefficient else []
+
+
+def _by_dependence(form: NormalForm, bound: Sequence[Variable]) -> list[NormalForm]:
+    """A sum as one of what has bound variables and one of the rest, where there are such.
+
+    The exponential of the rest is a factor of the whole sum, and may cancel.
+    """
+    variables = set(bound)
+    moving, still = list[Term](), list[Term]()
+    for term in form.terms:
+        indices = itertools.chain.from_iterable(_affines(factor) for factor, _ in term.factors)
+        moves = any(v in variables for index in indices for v, _ in index.terms)
+        (moving if moves else still).append(term)
+    return [NormalForm(tuple(terms)) for terms in (moving, still) if terms]
 
 
 def _expanded(

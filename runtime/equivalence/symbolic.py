@@ -7,6 +7,7 @@ depends on how large extents are.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,11 +35,16 @@ from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.functions import (
     apply_function,
     candidates,
+    fall,
+    fallen,
     largest,
+    largest_so_far,
+    require_settled,
     root,
     square,
 )
 from mugraph.runtime.equivalence.indices import Variable, affine
+from mugraph.runtime.equivalence.normal_form import NormalForm
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.interpreter.constants import meant_by
 
@@ -70,6 +76,9 @@ class ThreadblockExecution:
                 whole = self.values[op.input]
                 for _, part, start in op.moves():
                     self.values[part] = self.symbolic.part(shape_of(part.type), start, whole)
+                continue
+            if isinstance(op, tb.ReductionMaxOp):
+                self.running_maximum(op)
                 continue
             value = self.compute(op)
             epilogue = tb.epilogue_of(op)
@@ -110,6 +119,8 @@ class ThreadblockExecution:
                 return self.rms_norm(op, *operands)
             case tb.ForloopAccumOp():
                 return self.forloop_accum(op, operands[0])
+            case tb.ForloopAccumRescaleOp():
+                return self.rescaled(op, *operands)
             case tb.ForloopAccumSumToDimxOp():
                 sums = self.accumulated(operands[0])
                 return symbolic.reduction(shape, len(shape) - 1, op.groups(), sums)
@@ -151,7 +162,8 @@ class ThreadblockExecution:
         # The block's variables are the kernel's; the tensor's are its own.
         own = {v: scope.variable(v.extent) for places in digits for v in places}
         body = nf.substitute(
-            self.symbolic.settled(tile.body), {v: affine(name) for v, name in own.items()}
+            require_settled(self.symbolic.settled(tile.body)),
+            {v: affine(name) for v, name in own.items()},
         )
         bound = {digit for one in self.symbolic.bound for digit in scope.digits(one)}
         if nf.free_variables(body) - set(own.values()) - bound:
@@ -160,9 +172,44 @@ class ThreadblockExecution:
             )
         return self.symbolic.merged([[own[v] for v in places] for places in digits], body)
 
+    def running_maximum(self, op: tb.ReductionMaxOp) -> None:
+        """The largest so far along a dimension; where tiles do not move it is the largest."""
+        shape, dim = shape_of(op.maximum.type), op.reduced_dim
+        groups = tb.Groups(shape_of(op.input.type)[dim], 1, 0)
+        tile = self.symbolic.map(candidates, self.values[op.input])
+        numbers = self.symbolic.reduction(shape, dim, groups, tile)
+        moves = nf.free_variables(self.symbolic.settled(numbers.body)) & {
+            *self.symbolic.scope.digits_of_index(self.iteration)
+        }
+        self.values[op.maximum] = self.symbolic.map(largest_so_far if moves else largest, numbers)
+        self.values[op.difference] = self.symbolic.map(
+            fall if moves else lambda _: nf.constant(0), numbers
+        )
+
+    def rescaled(
+        self, op: tb.ForloopAccumRescaleOp, operand: SymbolicTensor, rescale: SymbolicTensor
+    ) -> SymbolicTensor:
+        """The sum of what was computed below a running maximum: as below the last one."""
+        shape = shape_of(op.input.type)
+
+        def below_the_last(summand: NormalForm, factor: NormalForm) -> NormalForm:
+            if factor == nf.constant(1):
+                return summand
+            numbers = fallen(factor)
+            if numbers is None:
+                raise NoProofError(f"{op_label(op)} rescales by something else than maxima")
+            last = largest(self.symbolic.sum(numbers, [self.iteration]))
+            rise = nf.add(largest_so_far(numbers), nf.scale(last, -1))
+            return nf.multiply(summand, nf.exponential(rise))
+
+        total = self.accumulated(self.symbolic.combined(shape, below_the_last, operand, rescale))
+        return self._sum_last(op, total) if op.kind.data is tb.RescaledKind.SUM else total
+
     def accumulated(self, value: SymbolicTensor) -> SymbolicTensor:
         """The sum over the iterations."""
-        return self.symbolic.map(lambda form: self.symbolic.sum(form, [self.iteration]), value)
+        return self.symbolic.map(
+            lambda form: require_settled(self.symbolic.sum(form, [self.iteration])), value
+        )
 
     def forloop_accum(self, op: tb.ForloopAccumOp, operand: SymbolicTensor) -> SymbolicTensor:
         """The sum or maximum, the sum or mean over the last dimension, or its root mean square."""
@@ -195,7 +242,7 @@ class ThreadblockExecution:
         return self.symbolic.elementwise(shape, ScalarFunction("mul"), normal, weight)
 
     def _sum_last(
-        self, op: tb.ForloopAccumOp | tb.RmsNormOp, operand: SymbolicTensor
+        self, op: tb.AccumulatorOp | tb.RmsNormOp, operand: SymbolicTensor
     ) -> SymbolicTensor:
         shape = shape_of(op.input.type)
         last = len(shape) - 1
@@ -252,6 +299,16 @@ def _results(
             case kn.MatmulOp():
                 depth = shape_of(op.lhs.type)[-1]
                 results = [symbolic.matmul(shape_of(op.result.type), depth, *operands)]
+            case kn.MaskOp():
+                shape = shape_of(op.result.type)
+                results = [symbolic.masked(shape, op.forms(), op.constant, *operands)]
+            case kn.GatherOp():
+                shape, (table, rows) = shape_of(op.result.type), operands
+                results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]
+            case kn.ArgMaxOp():
+                shape = shape_of(op.result.type)
+                name = f"arg max along {op.reduced_dim} to {shape[op.reduced_dim]}"
+                results = [symbolic.unknown(shape, name, op.operands, operands)]
             case kn.ReductionOp():
                 shape, is_sum = shape_of(op.result.type), op.combination is Combiner.SUM
                 (summands,) = operands if is_sum else [symbolic.map(candidates, *operands)]
@@ -282,6 +339,9 @@ def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symboli
     if dims is not None:
         return symbolic.permuted(shape, dims, operand)
     own = shape_of(op.input.type)
+    strides = [strides_of(resolved_layout_of(value)) for value in (op.input, op.result)]
+    if strides[0] == strides[1] and all(map(operator.le, shape, own)):
+        return symbolic.part(shape, [0] * len(shape), operand)
     for value in (op.input, op.result):
         if strides_of(resolved_layout_of(value)) != row_major_strides(shape_of(value.type)):
             raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")

@@ -10,9 +10,10 @@ from xdsl.ir import Attribute, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.kn.mask import LinearForm
 from mugraph.dialects.tensor_types import element_type_of, row_major_strides, shape_of
 from mugraph.runtime.equivalence import normal_form as nf
-from mugraph.runtime.equivalence.functions import apply_function
+from mugraph.runtime.equivalence.functions import apply_function, number, opposite, positive, where
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.normal_form import NormalForm
 
@@ -107,9 +108,18 @@ class Symbolic:
         self, shape: Sequence[int], function: ScalarFunction, *operands: SymbolicTensor
     ) -> SymbolicTensor:
         """A scalar function of each element, with extents of 1 broadcast."""
+        return self.combined(shape, lambda *forms: apply_function(function, *forms), *operands)
+
+    def combined(
+        self,
+        shape: Sequence[int],
+        function: Callable[..., NormalForm],
+        *operands: SymbolicTensor,
+    ) -> SymbolicTensor:
+        """Any function of each element, with extents of 1 broadcast."""
         places = self.places(shape)
         forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
-        return self.tensor(places, apply_function(function, *forms))
+        return self.tensor(places, function(*forms))
 
     def rounded(
         self, result: Attribute, operands: Sequence[SSAValue], value: SymbolicTensor
@@ -140,6 +150,25 @@ class Symbolic:
         (form,) = self.read((operand, read))
         return self.tensor(places, self.sum(form, [inner]))
 
+    def masked(
+        self,
+        shape: Sequence[int],
+        forms: Sequence[LinearForm],
+        constant: float,
+        operand: SymbolicTensor,
+    ) -> SymbolicTensor:
+        """The operand where all forms of its coordinates are at least 0, else the constant."""
+        places = self.places(shape)
+        (kept,) = self.read((operand, places))
+        holds = nf.constant(1)
+        for form in forms:
+            index = Affine((), form.constant)
+            for place, coefficient in zip(places, form.coefficients, strict=True):
+                index += place.scaled(coefficient)
+            if index.limits()[0] < 0:
+                holds = nf.multiply(holds, _at_least_0(index))
+        return self.tensor(places, where(holds, kept, number(constant)))
+
     def part(
         self, shape: Sequence[int], start: Sequence[int], operand: SymbolicTensor
     ) -> SymbolicTensor:
@@ -152,7 +181,7 @@ class Symbolic:
     def permuted(
         self, shape: Sequence[int], dims: Sequence[int | None], operand: SymbolicTensor
     ) -> SymbolicTensor:
-        """The operand with its dimensions in another order; ``None`` for one of extent 1."""
+        """The operand with its dimensions in another order; ``None`` for one that it lacks."""
         places = self.places(shape)
         read = [ZERO] * len(operand.digits)
         for place, dim in zip(places, dims, strict=True):
@@ -186,19 +215,44 @@ class Symbolic:
         """
         places = self.places(shape)
         arguments = [nf.element(_PLACE, [place]) for place in places]
-        for value, operand in zip(values, operands, strict=True):
-            extents = shape_of(value.type)
-            anywhere = [Variable(0, _BOUND - dim, extent) for dim, extent in enumerate(extents)]
-            self.bound |= set(anywhere)
-            indices = [affine(one) if one.extent > 1 else ZERO for one in anywhere]
-            arguments.append(self.at(operand, indices))
+        arguments += [self._anywhere(*each) for each in zip(values, operands, strict=True)]
         return self.tensor(places, nf.application(function, arguments))
+
+    def _anywhere(self, value: SSAValue, operand: SymbolicTensor) -> NormalForm:
+        """A whole tensor: its element at a place of which nobody else has the variables."""
+        extents = shape_of(value.type)
+        anywhere = [Variable(0, _BOUND - dim, extent) for dim, extent in enumerate(extents)]
+        self.bound |= set(anywhere)
+        return self.at(operand, [affine(one) if one.extent > 1 else ZERO for one in anywhere])
+
+    def rows(
+        self,
+        shape: Sequence[int],
+        row_rank: int,
+        value: SSAValue,
+        table: SymbolicTensor,
+        numbers: SymbolicTensor,
+    ) -> SymbolicTensor:
+        """Rows of a table: a function of their numbers, of the place in a row and of the table."""
+        places = self.places(shape)
+        rank = len(shape) - row_rank
+        (number,) = self.read((numbers, places[:rank]))
+        row = [nf.element(_PLACE, [place]) for place in places[rank:]]
+        arguments = [number, *row, self._anywhere(value, table)]
+        return self.tensor(places, nf.application("row", arguments))
 
     def map(
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
     ) -> SymbolicTensor:
         """A function of each element."""
         return self.merged(operand.digits, function(self.settled(operand.body)))
+
+
+def _at_least_0(index: Affine) -> NormalForm:
+    """1 where a place is at least 0, else 0; of both signs one is said by the other."""
+    if index.terms and index.terms[0][1] < 0:
+        return opposite(_at_least_0(index.scaled(-1) + Affine((), -1)))
+    return positive(nf.element(_PLACE, [index + Affine((), 1)]))
 
 
 def _broadcast(operand: SymbolicTensor, places: Sequence[Affine]) -> list[Affine]:

@@ -124,6 +124,11 @@ def _moved(value: Array, bound: Array, rounded: Array, dtype: np.dtype[Any]) -> 
     return np.where(np.isfinite(bound) & np.isfinite(value), moved, np.inf)
 
 
+def _is_infinite(value: Array, bound: Array) -> Array:
+    """Where a number is an infinity of the program, not one that is too large for float64."""
+    return np.isinf(value) & (bound == 0)
+
+
 def _least_error(value: Array, exact_zero: Array) -> Array:
     """What float64 may have lost where it makes 0 of what is not exactly that."""
     return np.where((value == 0) & ~exact_zero, _UNDERFLOW, 0.0)
@@ -154,11 +159,11 @@ class BoundedArray(ComponentArray):
     def lift(self, number: float) -> Self:
         """A constant.
 
-        Whole numbers and powers of two are exact.  Another one is an fp32 number that stands for
-        a real number which rounds to it.
+        Whole numbers, powers of two and infinities are exact.  Another one is an fp32 number that
+        stands for a real number which rounds to it.
         """
         value = np.array(number, np.float64)
-        exact = isinstance(number, int) or abs(float(np.frexp(number)[0])) in (0.0, 0.5)
+        exact = isinstance(number, int) or abs(float(np.frexp(number)[0])) in (0.0, 0.5, np.inf)
         doubt = 0.0 if exact else abs(number) * unit_roundoff(np.dtype(np.float32))
         return self.of([value, *(np.array(doubt) for _ in self.models)])
 
@@ -197,18 +202,31 @@ class BoundedArray(ComponentArray):
             elif not bound.any() and (convert(self.value, dtype) == self.value).all():
                 bounds.append(bound)  # inputs on their way: already numbers of the type
             else:
-                bounds.append(_rounded(bound, self.value, dtype, unit_roundoff(dtype)))
+                rounded = _rounded(bound, self.value, dtype, unit_roundoff(dtype))
+                bounds.append(np.where(_is_infinite(self.value, bound), 0.0, rounded))
         return self.of([self.value, *bounds])
 
     def add(self, other: Self) -> Self:
         """The sum."""
-        ours, theirs = self.components, other.components
-        return self._result(ours[0] + theirs[0], lambda i: ours[i] + theirs[i])
+        return self._sum(self.value + other.value, other)
 
     def subtract(self, other: Self) -> Self:
         """The difference."""
+        return self._sum(self.value - other.value, other)
+
+    def _sum(self, value: Array, other: Self) -> Self:
+        """A sum or difference, which is exact where an operand is an infinity."""
         ours, theirs = self.components, other.components
-        return self._result(ours[0] - theirs[0], lambda i: ours[i] + theirs[i])
+        result = self._result(value, lambda i: ours[i] + theirs[i])
+        if np.isfinite(value).all():
+            return result
+        exact = [
+            _is_infinite(ours[0], one) & np.isfinite(two)
+            | _is_infinite(theirs[0], two) & np.isfinite(one)
+            for one, two in zip(ours[1:], theirs[1:], strict=True)
+        ]
+        bounds = zip(result.components[1:], exact, strict=True)
+        return self.of([value, *(np.where(where, 0.0, bound) for bound, where in bounds)])
 
     def multiply(self, other: Self) -> Self:
         """The product."""
@@ -275,7 +293,7 @@ class BoundedArray(ComponentArray):
             np.where((bound > 0) & (np.abs(self.value) <= bound), 1.0, 0.0)
             for bound in self.components[1:]
         ]
-        return self.of([functions.positive(self.value), *doubts])
+        return self.of([(self.value > 0).astype(np.float64), *doubts])
 
     def select(self, one: Self, other: Self) -> Self:
         """The first of two others where the number is not 0, else the second; nothing rounds."""
@@ -292,6 +310,15 @@ class BoundedArray(ComponentArray):
         ]
         return self.of([np.where(holds, one.value, other.value), *bounds])
 
+    def rows_of(self, table: Self) -> Self:
+        """What a table has at these numbers: nothing is known of a row that may be another one."""
+        found = super().rows_of(table)
+        bounds = [
+            np.where(doubt.reshape(*doubt.shape, *[1] * (table.ndim - 1)) > 0, np.inf, bound)
+            for bound, doubt in zip(found.components[1:], self.components[1:], strict=True)
+        ]
+        return self.of([found.value, *bounds])
+
     def clamp(self, low: float, high: float) -> Self:
         """The nearest number from ``low`` to ``high``: errors do not grow, and nothing rounds."""
         return self.of([functions.clamp(self.value, low, high), *self.components[1:]])
@@ -300,6 +327,19 @@ class BoundedArray(ComponentArray):
         """The larger number, which does not round."""
         pairs = zip(self.components, other.components, strict=True)
         return self.of([np.maximum(one, two) for one, two in pairs])
+
+    def argmax(self, axis: int) -> Self:
+        """The first place of the largest number: as far off as another that may be as large."""
+        place = np.expand_dims(self.value.argmax(axis=axis), axis)
+        along = [-1 if dim == axis else 1 for dim in range(self.ndim)]
+        distance = np.abs(np.arange(self.shape[axis]).reshape(along) - place)
+        largest = np.take_along_axis(self.value, place, axis)
+        bounds: list[Array] = []
+        for bound in self.components[1:]:
+            doubt = bound + np.take_along_axis(bound, place, axis)
+            rivals = (doubt > 0) & (self.value + doubt >= largest)
+            bounds.append(np.where(rivals, distance, 0).max(axis=axis).astype(np.float64))
+        return self.of([place.squeeze(axis).astype(np.float64), *bounds])
 
     def power(self, other: Self) -> Self:
         """The number to the power of another; unbounded where the number may be 0 or less.

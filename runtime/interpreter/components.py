@@ -18,6 +18,18 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.errors import ExecutionError
+
+
+def existing_rows(count: int, numbers: Array) -> Array:
+    """Numbers of rows of a table; raises ``ExecutionError`` for one that names none."""
+    outside = numbers[~((numbers >= 0) & (numbers < count))]
+    if outside.size:
+        raise ExecutionError(
+            f"{outside.flat[0]:g} names no row of a table of {count}; numbers of rows are 0 to "
+            f"{count - 1}"
+        )
+    return numbers.astype(np.int64)
 
 
 class ComponentArray(NDArrayOperatorsMixin, ABC):
@@ -101,6 +113,15 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     def maximum(self, other: Any) -> Self:
         """The larger number."""
 
+    def filled(self, number: float) -> Self:
+        """A number of the program for each of these."""
+        lifted = self.lift(number)
+        return lifted.of([np.broadcast_to(part, self.shape) for part in lifted.components])
+
+    def rows_of(self, table: Any) -> Any:
+        """What a table has at these numbers along its first axis."""
+        return table[existing_rows(table.shape[0], self.components[0])]
+
     def relu(self) -> Self:
         """The number, or 0 if that is larger."""
         return self.clamp(0.0, math.inf)
@@ -108,6 +129,10 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     @abstractmethod
     def sum(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis."""
+
+    @abstractmethod
+    def argmax(self, axis: int) -> Self:
+        """The first place of the largest number along an axis."""
 
     def max(self, axis: int) -> Self:
         """The largest number along an axis, by halves."""

@@ -130,7 +130,8 @@ class CoverageArray(ComponentArray):
 
     def lift(self, number: float) -> Self:
         """A constant."""
-        self.sides.constants.add(float(number))
+        if np.isfinite(number):
+            self.sides.constants.add(float(number))
         return self.of([np.array(number, np.float64), np.array(0, np.int64)])
 
     def _flow(self, value: Array, *operands: tuple[Self, Array | bool]) -> Self:
@@ -214,7 +215,7 @@ class CoverageArray(ComponentArray):
 
     def positive(self) -> Self:
         """1 where the number is more than 0, else 0: each is a side, and shows the number."""
-        result = self._flow(functions.positive(self.value), (self, True))
+        result = self._flow((self.value > 0).astype(np.float64), (self, True))
         return result._on_sides(
             {"a number above 0": self.value > 0, "a number up to 0": self.value <= 0}
         )
@@ -260,6 +261,11 @@ class CoverageArray(ComponentArray):
         return result._on_sides(
             {"a larger first operand": is_first, "a larger second operand": is_second}
         )
+
+    def argmax(self, axis: int) -> Self:
+        """The first place of the largest number along an axis, which shows all of them."""
+        made_on = np.bitwise_or.reduce(self.made_on, axis=axis)
+        return self.of([self.value.argmax(axis=axis).astype(np.float64), made_on])
 
     def max(self, axis: int) -> Self:
         """The largest number along an axis: no element is another one's threshold."""

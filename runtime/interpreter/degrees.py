@@ -169,6 +169,10 @@ class DegreeArray(ComponentArray):
         both = self.degrees.or_those_of(other.degrees)
         return self._made(shape, replace(both, roots=True))
 
+    def argmax(self, axis: int) -> Self:
+        """A variable of its own."""
+        return self._made((*self.shape[:axis], *self.shape[axis + 1 :]), self.sqrt().degrees)
+
     def exp(self) -> Self:
         """A variable of its own."""
         old = self.degrees

@@ -189,6 +189,8 @@ class FieldArray(ComponentArray):
 
     def lift(self, number: float) -> Self:
         """The fraction that a constant stands for; one over a multiple of p is undefined."""
+        if not np.isfinite(number):
+            raise ExecutionError(f"the constant {number} is no number of a finite field")
         value = Fraction(number) if isinstance(number, int) else meant_by(number)
         parts = [
             np.nan
@@ -261,6 +263,14 @@ class FieldArray(ComponentArray):
         above it."""
         holds = self._unknown("not 0")
         return other.add(holds.multiply(one.subtract(other)))
+
+    def argmax(self, axis: int) -> Self:
+        """Refused: residues have no order."""
+        raise ExecutionError("residues have no order, and so no place of the largest")
+
+    def rows_of(self, table: Self) -> Self:
+        """Refused: residues name no rows."""
+        raise ExecutionError("residues name no rows of a table")
 
     def clamp(self, low: float, high: float) -> Self:
         """The unknown function of the argument, another one for other bounds."""
@@ -363,8 +373,6 @@ class FieldArithmetic(Arithmetic):
         if value == -np.inf:
             # Less than every residue: where a running maximum starts.
             return FieldArray([np.full(tuple(shape), value)] * 2, self.fields)
-        if not np.isfinite(value):
-            raise ExecutionError(f"the constant {value} is no number of a finite field")
         constant = FieldArray([], self.fields).lift(value)
         whole = constant.of([np.full(tuple(shape), part) for part in constant.components])
         return whole if value else whole.known_as(_QUANTIZING)

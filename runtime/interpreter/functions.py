@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.tb import Groups
 from mugraph.runtime.interpreter.arithmetic import Array, is_whole
-from mugraph.runtime.interpreter.components import ComponentArray
+from mugraph.runtime.interpreter.components import ComponentArray, existing_rows
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 
@@ -99,11 +99,25 @@ def rsqrt(x: Array) -> Array:
     return 1.0 / np.sqrt(x)
 
 
-def positive(x: Array) -> Array:
-    """1 where x > 0, else 0."""
+def less(x: Array, y: Array) -> Array:
+    """1 where x < y, else 0."""
     if isinstance(x, ComponentArray):
-        return x.positive()
-    return (x > 0).astype(np.result_type(x.dtype, np.float32))
+        return cast(Any, y - x).positive()
+    return (x < y).astype(np.result_type(x.dtype, np.float32))
+
+
+def less_equal(x: Array, y: Array) -> Array:
+    """1 where x <= y, else 0."""
+    if isinstance(x, ComponentArray):
+        return 1 - cast(Any, x - y).positive()
+    return (x <= y).astype(np.result_type(x.dtype, np.float32))
+
+
+def fill(x: Array, constant: float) -> Array:
+    """An fp32 constant for each element of x."""
+    if isinstance(x, ComponentArray):
+        return x.filled(constant)
+    return np.full(x.shape, constant, np.result_type(x.dtype, np.float32))
 
 
 def where(condition: Array, x: Array, y: Array) -> Array:
@@ -162,10 +176,10 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "rsqrt": rsqrt,
     "erf": erf,
-    "positive": positive,
     "log": np.log,
     "mul_scalar": mul_scalar,
     "add_scalar": add_scalar,
+    "fill": fill,
     "clamp": clamp,
     "add": np.add,
     "sub": np.subtract,
@@ -174,6 +188,8 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": np.power,
     "max": np.maximum,
     "min": minimum,
+    "less": less,
+    "less_equal": less_equal,
     "where": where,
     "mul_add": mul_add,
     "scaled_exp": scaled_exp,
@@ -208,6 +224,16 @@ def matmul(left: Array, right: Array) -> Array:
     return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
 
 
+def take_rows(table: Array, rows: Array) -> Array:
+    """What the table has at whole numbers along its first axis.
+
+    Raises ``ExecutionError`` for a number that names no row.
+    """
+    if isinstance(rows, ComponentArray):
+        return rows.rows_of(table)
+    return table[existing_rows(table.shape[0], rows)]
+
+
 def sum_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
     """Sums groups of elements along ``axis``, whose extent becomes ``results``.
 
@@ -222,10 +248,22 @@ def sum_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
 
 def max_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
     """As :func:`sum_groups`, the largest element of each group."""
+    grouped, along = _in_groups(value, axis, groups, results)
+    return grouped.max(axis=along)
+
+
+def arg_max_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
+    """As :func:`sum_groups`, the first place of the largest element in each group, or of a NaN."""
+    grouped, along = _in_groups(value, axis, groups, results)
+    return grouped.argmax(axis=along)
+
+
+def _in_groups(value: Array, axis: int, groups: Groups, results: int) -> tuple[Array, int]:
+    """The elements with an axis of their own for those of a group, and which that is."""
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     if groups.step == 1:
-        return value.reshape(*before, results, groups.count, *after).max(axis=axis + 1)
-    return value.reshape(*before, groups.count, results, *after).max(axis=axis)
+        return value.reshape(*before, results, groups.count, *after), axis + 1
+    return value.reshape(*before, groups.count, results, *after), axis
 
 
 def fall(earlier: Array, later: Array) -> Array:

@@ -23,11 +23,13 @@ from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.dispatch import implements
 from mugraph.runtime.interpreter.functions import (
     apply_function,
+    arg_max_groups,
     matmul,
     max_groups,
     part_of,
     rms_norm,
     sum_groups,
+    take_rows,
 )
 from mugraph.runtime.interpreter.schedule import run_kernel
 from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
@@ -65,6 +67,22 @@ class KernelFunctions(InterpreterFunctions):
         """The operator's scalar function of each element."""
         return self._stored(op, apply_function(op.function, *self._loaded(args)))
 
+    @impl(kn.MaskOp)
+    def run_mask(self, interpreter: Interpreter, op: kn.MaskOp, args: PythonValues) -> PythonValues:
+        """The elements inside, and the constant in place of the others."""
+        (value,) = self._loaded(args)
+        inside = op.inside()
+        result = self.arithmetic.full(inside.shape, op.constant)
+        result[inside] = value[inside]
+        return self._stored(op, result)
+
+    @impl(kn.GatherOp)
+    def run_gather(
+        self, interpreter: Interpreter, op: kn.GatherOp, args: PythonValues
+    ) -> PythonValues:
+        """Rows of the table; a number that names none is refused."""
+        return self._stored(op, take_rows(*self._loaded(args)))
+
     @impl(kn.ReductionOp)
     def run_reduction(
         self, interpreter: Interpreter, op: kn.ReductionOp, args: PythonValues
@@ -74,6 +92,15 @@ class KernelFunctions(InterpreterFunctions):
         results = shape_of(op.result.type)[op.reduced_dim]
         combine = sum_groups if op.combination is Combiner.SUM else max_groups
         return self._stored(op, combine(value, op.reduced_dim, op.groups(), results))
+
+    @impl(kn.ArgMaxOp)
+    def run_arg_max(
+        self, interpreter: Interpreter, op: kn.ArgMaxOp, args: PythonValues
+    ) -> PythonValues:
+        """Places of largest elements in runs of neighbours along a dimension."""
+        (value,) = self._loaded(args)
+        results = shape_of(op.result.type)[op.reduced_dim]
+        return self._stored(op, arg_max_groups(value, op.reduced_dim, op.groups(), results))
 
     @impl(kn.RmsNormOp)
     def run_rms_norm(

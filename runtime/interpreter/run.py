@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
+from mugraph.dialects.kn import count_of_rows
 from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.address_kernel import (
@@ -51,6 +52,14 @@ class Execution:
     """Where each result was written: everywhere, unless only a sample of blocks ran."""
     blocks: dict[str, list[tuple[int, ...]]]
     """The blocks (x, y, z) that ran, of each kernel."""
+
+
+def naming_rows(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
+    """Random inputs, of which those that name rows of tables name some that exist."""
+    # A tensor expression's last arguments are its results.
+    counts = [count_of_rows(argument) for argument in function.args[: len(inputs)]]
+    pairs = zip(inputs, counts, strict=True)
+    return [array if count is None else array % array.dtype.type(count) for array, count in pairs]
 
 
 def run_function(

@@ -223,8 +223,11 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             return quotient(Range(1.0, 1.0), square_root(x))
         case "reciprocal":
             return quotient(Range(1.0, 1.0), x)
-        case "positive":
-            return Range(0.0, 1.0, 1.0 if x.low - x.error <= 0.0 <= x.high + x.error else 0.0)
+        case "fill":
+            return Range(*function.constants * 2)
+        case "less" | "less_equal":
+            meet = x.low - x.error <= y.high + y.error and y.low - y.error <= x.high + x.error
+            return Range(0.0, 1.0, float(meet))
         case "min":
             return Range(min(x.low, y.low), min(x.high, y.high), max(x.error, y.error))
         case "relu":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 
 import mugraph.build as mi
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
+from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.run import bound_rounding
 
 Array = Any
@@ -108,9 +111,21 @@ def test_comparisons_choose() -> None:
         lambda x, y, lib: lib.where(x > y, x, y),
         lambda x, y, lib: lib.where(x < c, abs(x), y * x) + (x >= y) - (x <= 0.5) * 2,
         lambda x, y, lib: 1 / (abs(x) + 1) + lib.exp(-(x**2)),
+        lambda x, y, lib: lib.where(~(x < y) & (y != 0.25) | (x == y), 0.5, x) + lib.exp(2.0**x),
+        lambda x, y, lib: lib.where(y > 0, x, -0.5) + abs(y) ** 1.5,
     ):
         result = computed(lambda x, y, program=program: program(x, y, mi), x, y)
         np.testing.assert_allclose(result, program(x, y, np) * 1.0, rtol=1e-9, atol=1e-12)
+
+
+def test_tiles_take_numbers() -> None:
+    x = normal(4, 9)
+
+    def program(x: Any, lib: Any) -> Any:
+        return lib.where(~(x < 0.5), 2.0**x, -1.5) + (x == 0)
+
+    result = computed(lambda x: mi.pointwise(lambda tile: program(tile, mi), x), x)
+    np.testing.assert_allclose(result, program(x, np), rtol=1e-9)
 
 
 def test_a_comparison_sees_less_than_f16_does() -> None:
@@ -122,17 +137,71 @@ def test_a_comparison_sees_less_than_f16_does() -> None:
         assert result.item() == expected
 
 
-def rotated(x: Any, cos: Any, sin: Any, join: Callable[[Any, Any], Any]) -> Any:
-    """Rotary embedding: the halves of each row turned by angles."""
-    half = x.shape[-1] // 2
-    return x * cos + join(-x[:, :, half:], x[:, :, :half]) * sin
+def looked_up(table: Array, tokens: Any) -> Array:
+    """Twice the rows of the sine of a table that tokens name, as a program."""
+    graph = mi.new_kernel_graph()
+    inputs = graph.new_input(table.shape), graph.new_input(np.shape(tokens), dtype=mi.int32)
+    graph.mark_output(mi.gather(inputs[0] * 2, inputs[1]))
+    arrays = [table.astype(np.float16), np.array(tokens, np.int32)]
+    (result,) = run_function(graph.module(), None, arrays)
+    (bound,) = bound_rounding(graph.module(), None, arrays)
+    assert (np.abs(result - table[np.array(tokens)] * 2) <= bound).all()
+    return result
+
+
+def test_rows_are_looked_up() -> None:
+    table = normal(9, 2, 4)
+    tokens = [[3, 8, 0], [0, 0, 5]]
+    np.testing.assert_array_equal(looked_up(table, tokens), table[np.array(tokens)] * 2)
+    with pytest.raises(ExecutionError, match="9 names no row of a table of 9; numbers of rows are"):
+        looked_up(table, [1, 9])
+
+
+def test_places_of_the_largest() -> None:
+    x = np.round(normal(5, 40) * 2)
+    for dim in (0, -1):
+        result = computed(lambda x, dim=dim: mi.arg_max(x, dim), x)
+        np.testing.assert_array_equal(result, x.argmax(dim, keepdims=True))
+    rows = computed(lambda x: mi.gather(mi.transpose(x), mi.arg_max(x, 0)), normal(40, 40))
+    assert rows.shape == (1, 40, 40)
+
+
+def test_the_first_of_equal_elements_and_of_nans_counts() -> None:
+    graph = mi.new_kernel_graph()
+    graph.mark_output(mi.arg_max(graph.new_input((5, 4), dtype=mi.float32)))
+    inf, nan = np.inf, np.nan
+    x = [
+        [0.0, -0.0, 0.0, -1.0],
+        [-0.0, 0.0, 0, 0],
+        [1, nan, inf, nan],
+        [-inf] * 4,
+        [1, inf, inf, 2],
+    ]
+    (result,) = run_function(graph.module(), None, [np.array(x, np.float32)])
+    np.testing.assert_array_equal(result, np.argmax(x, -1, keepdims=True))
+
+
+def test_a_place_is_as_sure_as_the_elements() -> None:
+    """The largest of sums that rounding may swap may stand at either's place."""
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((1, 9))
+    graph.mark_output(mi.arg_max(x * (1 / 3) + 5.0))
+    x = np.zeros((1, 9), np.float16)
+    x[0, 2], x[0, 6], x[0, 7] = 1.0, 1.0009765625, 0.5
+    (bound,) = bound_rounding(graph.module(), None, [x])
+    np.testing.assert_allclose(bound, [[4.0]], rtol=1e-5)
 
 
 def test_rotary_embedding() -> None:
+    """The halves of each row turned by angles, which may be given once for both halves."""
     x, cos, sin = normal(3, 5, 14), normal(5, 14), normal(5, 14)
-    result = computed(lambda *xs: rotated(*xs, lambda a, b: mi.concat(a, b, -1)), x, cos, sin)
-    expected = rotated(x, cos, sin, lambda a, b: np.concatenate([a, b], -1))
-    np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
+    first, second = x[:, :, :7], x[:, :, 7:]
+    expected = x * cos + np.concatenate([-second, first], -1) * sin
+    np.testing.assert_allclose(computed(mi.rotary, x, cos, sin), expected, rtol=1e-9, atol=1e-12)
+    cos, sin = normal(1, 7), normal(1, 7)
+    turned = [first * cos - second * sin, second * cos + first * sin]
+    expected = np.concatenate(turned, -1)
+    np.testing.assert_allclose(computed(mi.rotary, x, cos, sin), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_attention_of_grouped_heads() -> None:
@@ -147,6 +216,43 @@ def test_attention_of_grouped_heads() -> None:
     np.testing.assert_allclose(computed(attention, q, k, v), np.stack(heads), rtol=1e-9)
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(6, 6), (5, 9), (9, 5)])
+def test_causal_attention(queries: int, keys: int) -> None:
+    """Queries are the last ones of the keys; the first rows of more queries see no key but one."""
+    q, k, v = normal(2, queries, 8), normal(2, keys, 8), normal(2, keys, 4)
+    offset = max(keys - queries, 0)
+
+    def attention(q: mi.DTensor, k: mi.DTensor, v: mi.DTensor) -> mi.DTensor:
+        return mi.softmax(mi.causal_mask(q @ mi.transpose(k), offset)) @ v
+
+    scores = q @ k.transpose(0, 2, 1)
+    seen = np.tril(np.ones((queries, keys)), offset) > 0
+    expected = softmax(np.where(seen, scores, -np.inf), -1) @ v
+    np.testing.assert_allclose(computed(attention, q, k, v), expected, rtol=1e-9)
+
+
+def test_scores_are_masked_by_a_tensor() -> None:
+    scores, seen = normal(3, 5, 8), (normal(5, 8) > 0) * 1.0
+    seen[:, 3] = 1.0
+    result = computed(lambda x, m: mi.softmax(mi.where(m, x, -math.inf)), scores, seen)
+    expected = softmax(np.where(seen, scores, -np.inf), -1)
+    np.testing.assert_allclose(result, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_masks(shape: tuple[int, ...]) -> None:
+    """A window along the first dimension, around what is in the middle of the others."""
+    x = normal(*shape)
+
+    def window(*at: Any) -> list[Any]:
+        form = at[0] * 2 - sum(at[1:]) * 3
+        return [form + 5, 4 - form]
+
+    lower, upper = window(*np.indices(shape))
+    result = computed(lambda x: mi.mask(x, window, 0.25), x)
+    np.testing.assert_array_equal(result, np.where((lower >= 0) & (upper >= 0), x, 0.25))
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_views(shape: tuple[int, ...]) -> None:
     x = normal(*shape)
@@ -157,6 +263,49 @@ def test_views(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(result, np.exp(x.reshape(-1, shape[-1])), rtol=1e-12)
     result = computed(lambda x: x[: shape[0] // 2 + 1][:, -1:], x)
     np.testing.assert_array_equal(result, x[: shape[0] // 2 + 1, -1:])
+
+
+def test_custom_kernels_read_results_and_views() -> None:
+    x = normal(6, 4)
+
+    def program(x: mi.DTensor) -> mi.DTensor:
+        powers = mi.exp(x)
+        x.graph.mark_output(powers)
+        return mi.pointwise(mi.square, mi.broadcast_to(mi.reshape(powers, (3, 1, 8)), (3, 5, 8)))
+
+    graph = mi.new_kernel_graph()
+    graph.mark_output(program(graph.new_input(x.shape)))
+    module = graph.module()
+    verifying(transpile_pipeline("h200")).apply(make_context(), module)
+    powers, result = run_function(module, None, [x.astype(np.float16)], "float64")
+    np.testing.assert_allclose(powers, np.exp(x), rtol=1e-12)
+    expected = np.broadcast_to(np.exp(x).reshape(3, 1, 8) ** 2, (3, 5, 8))
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_broadcasts(shape: tuple[int, ...]) -> None:
+    x = normal(1, *shape[1:])
+    wide = (2, *shape)
+    result = computed(lambda x: mi.softmax(mi.broadcast_to(x, wide), 1), x)
+    np.testing.assert_allclose(result, softmax(np.broadcast_to(x, wide), 1), rtol=1e-9)
+    for dim in (0, -1):
+        result = computed(lambda x, dim=dim: mi.repeat(x, 3, dim), x)
+        np.testing.assert_array_equal(result, np.repeat(x, 3, dim))
+
+
+def test_products_broadcast_as_numpys() -> None:
+    """Four heads for each of two of keys, which are not copied, and the same by repeated keys."""
+    q, k = normal(2, 4, 5, 8), normal(2, 1, 8, 7)
+    for program in (
+        lambda q, k: q @ k,
+        lambda q, k: mi.reshape(
+            mi.reshape(q, (8, 5, 8)) @ mi.repeat(mi.reshape(k, (2, 8, 7)), 4, 0), (2, 4, 5, 7)
+        ),
+        lambda q, k: mi.transpose(mi.transpose(k) @ mi.transpose(q)),
+    ):
+        np.testing.assert_allclose(computed(program, q, k), q @ k, rtol=1e-9)
+    np.testing.assert_allclose(computed(lambda q, k: q @ k, q[0], k[0, 0]), q[0] @ k[0, 0])
 
 
 def test_results_are_row_major() -> None:
@@ -213,10 +362,62 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
         r"the norm is taken over the last extents \[4\], which must be a suffix of the operand's",
     ),
     "broadcast": (lambda g, x, w: x + w, "differ in dimension 1: extents must be equal or 1"),
-    "number": (lambda g, x, w: mi.where(x, x, 0.0), "0.0 is not a tensor of this KernelGraph"),
+    "numbers": (
+        lambda g, x, w: g.max(1.0, 2.0),
+        r"max: \[1.0, 2.0\] are numbers; one must be a tensor",
+    ),
+    "infinite": (
+        lambda g, x, w: mi.clamp(x, -math.inf, 0.0),
+        r"the constants of 'clamp\(-inf, 0.0\)' must be finite numbers",
+    ),
+    "no number": (lambda g, x, w: mi.max(x, math.nan), r"the constants of 'fill\(nan\)' must be"),
+    "integers": (
+        lambda g, x, w: mi.cast(x, mi.int32) < 3,
+        "computes on floating-point numbers, but .* has elements of i32; insert a 'kn.cast' to f32",
+    ),
+    "truth": (
+        lambda g, x, w: x if x > 0 else w,
+        r"DTensor\(4x6xf16\) has no value while a graph is built; choose with where",
+    ),
     "other graph": (
         lambda g, x, w: x @ mi.new_kernel_graph().new_input((6, 2)),
         r"DTensor\(6x2xf16\) is not a tensor of this KernelGraph",
+    ),
+    "condition": (
+        lambda g, x, w: mi.mask(x, lambda i, j: True),
+        "mask: the condition gives True; expected a form of coordinates such as",
+    ),
+    "not linear": (
+        lambda g, x, w: mi.mask(x, lambda i, j: i % 2 - j),
+        "mask: the condition is no linear form: unsupported operand",
+    ),
+    "angles": (
+        lambda g, x, w: mi.rotary(x, mi.reshape(w, (4, 1)), w),
+        "'kn.rotary' of %x: operands 4x6 and 4x1 and 1x4 differ in dimension 1",
+    ),
+    "rows": (
+        lambda g, x, w: mi.gather(x, w),
+        "'kn.gather' of %x: numbers of rows are of i32, but %w has elements of f16",
+    ),
+    "broadcast_to": (
+        lambda g, x, w: mi.broadcast_to(x, (4, 12)),
+        "'kn.broadcast' of %x: .*4x6.* differ in dimension 1: extents must be equal or 1",
+    ),
+    "fewer": (
+        lambda g, x, w: mi.broadcast_to(x, (6,)),
+        "'kn.broadcast' of %x: operands 4x6 and 6 have different ranks; reshape one of them",
+    ),
+    "repeat": (
+        lambda g, x, w: mi.repeat(x, 0, 1),
+        "operands 4x6x1 and 4x6x0 differ in dimension 2",
+    ),
+    "product": (
+        lambda g, x, w: mi.reshape(x, (2, 2, 6)) @ mi.reshape(x, (4, 6, 1)),
+        "operands 2 and 4 differ in dimension 0: extents must be equal or 1",
+    ),
+    "causal": (
+        lambda g, x, w: mi.causal_mask(w),
+        "causal_mask: dimension -2 does not exist in a tensor of rank 1",
     ),
     "part": (lambda g, x, w: x[:, 4:2], r"the part \[4, -2\] has no elements"),
     "steps": (lambda g, x, w: x[::2], "a part is said by slices without steps, at most 2"),

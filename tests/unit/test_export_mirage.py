@@ -168,7 +168,6 @@ REFUSED = {
     "kn.sub": "Mirage has this operator in threadblock graphs only.",
     "_contiguous ": "sums runs of neighbours",
     "combine max": "its sums are all that Mirage's format has.",
-    "kn.slice": "Mirage's format has no such (threadblock )?operator.",
     "tb.concat %v2, %v3, %v": "Mirage's format joins two.",
     "mugraph.alignment": "Mirage's format has no field for mugraph.alignment.",
     ".cast": "Mirage's format has no casts.",
@@ -176,7 +175,11 @@ REFUSED = {
     "rank-2x1x3x1x8": "has 5 dimensions",
 } | {
     f".{name} ": "Mirage's format has no such (threadblock )?operator."
-    for name in {*OWN_FUNCTIONS, *(op.name.removeprefix("kn.") for op in kn.COMPOSITE_OPERATORS)}
+    for name in {
+        *("arg_max", "gather", "mask", "slice"),
+        *OWN_FUNCTIONS,
+        *(op.name.removeprefix("kn.") for op in kn.COMPOSITE_OPERATORS),
+    }
     - {"rms_norm"}
 }
 

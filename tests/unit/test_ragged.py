@@ -143,7 +143,7 @@ def test_functions_listed_as_zero_at_zero_are() -> None:
         constants = (2.0,) * len(UNARY_FUNCTIONS[name].constants) if name in UNARY_FUNCTIONS else ()
         function = ScalarFunction(name, constants)
         assert apply_function(function, *[zero] * function.arity) == 0, name
-    for name in set(SCALAR_FUNCTIONS) - ZERO_AT_ZERO - {"clamp", "add_scalar"}:
+    for name in set(SCALAR_FUNCTIONS) - ZERO_AT_ZERO - {"clamp", "add_scalar", "fill"}:
         described = {
             **UNARY_FUNCTIONS,
             **SCHEDULED_UNARY_FUNCTIONS,
@@ -154,7 +154,8 @@ def test_functions_listed_as_zero_at_zero_are() -> None:
         with np.errstate(all="ignore"):
             value = apply_function(function, *[zero] * function.arity)
         assert value != 0 and function.at([0.0] * function.arity) is None, name
-    assert ScalarFunction("clamp", (0.5, 1.0)).at([0.0]) == 0.5
+    for at_zero in (ScalarFunction("clamp", (0.5, 1.0)), ScalarFunction("fill", (0.5,))):
+        assert apply_function(at_zero, zero) == at_zero.at([0.0]) == 0.5
 
 
 # What graphs compute.

@@ -5,7 +5,9 @@ of them linearly by the same number.  *Degrees* count how often: a value of degr
 exp(-k m) times what it was, in every row.  Where every output has degree 0 the number cancels, as
 in the quotient of a sum of weighted exponentials and their sum, and any m may be subtracted before
 the exponential.  The running maximum of the rows is taken, and what accumulators hold below an
-older maximum is rescaled in every iteration.
+older maximum is rescaled in every iteration.  The logarithm of a value of degree k after the loop
+is -k m more than it was, and the last maximum is added to it.  Rows are along one dimension, most
+often the last one.
 
 Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax (2018), and
 ``spec/mirage-inventory.md`` A.4, which rewrites one place of one form.
@@ -16,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import singledispatch
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
@@ -24,7 +26,7 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
@@ -38,21 +40,26 @@ class OnlineSoftmax(NamedTuple):
     """An exponential to compute below a running maximum, and the accumulators to rescale."""
 
     exponential: Operation
+    dim: int
+    """The dimension that the maximum is taken along."""
     accumulators: tuple[tb.ForloopAccumOp, ...]
+    logarithms: tuple[tb.UnaryOp, ...] = ()
+    """Logarithms, after the loop, of sums of degree 1."""
 
 
 @singledispatch
-def degree_of_result(op: Operation, degrees: Sequence[Degree]) -> Degree | None:
+def degree_of_result(op: Operation, degrees: Sequence[Degree], dim: int) -> Degree | None:
     """The degree of an operator's result, one of whose operands has a degree other than 0.
 
-    ``None`` where the factors of the rows do not come out of it as one factor.  An operator
-    registers a function of its own; any other one does not let them out.
+    The factors differ along all dimensions but ``dim``.  ``None`` where they do not come out of it
+    as one factor.  An operator registers a function of its own; any other one does not let them
+    out.
     """
     return None
 
 
 @degree_of_result.register
-def _(op: tb.UnaryOp, degrees: Sequence[Degree]) -> Degree | None:
+def _(op: tb.UnaryOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
     (degree,) = degrees
     powers = {"mul_scalar": Degree(1), "square": Degree(2), "sqrt": Degree(1, 2)}
     power = powers.get(op.FUNCTION)
@@ -60,12 +67,12 @@ def _(op: tb.UnaryOp, degrees: Sequence[Degree]) -> Degree | None:
 
 
 @degree_of_result.register
-def _(op: tb.CastOp, degrees: Sequence[Degree]) -> Degree | None:
+def _(op: tb.CastOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
     return None if is_integer(element_type_of(op.result.type)) else degrees[0]
 
 
 @degree_of_result.register
-def _(op: tb.BinaryOp, degrees: Sequence[Degree]) -> Degree | None:
+def _(op: tb.BinaryOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
     left, right = degrees
     match op.FUNCTION:
         case "mul":
@@ -79,28 +86,32 @@ def _(op: tb.BinaryOp, degrees: Sequence[Degree]) -> Degree | None:
 
 
 @degree_of_result.register
-def _(op: tb.MatmulOp, degrees: Sequence[Degree]) -> Degree | None:
+def _(op: tb.MatmulOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
     # Rows of the right operand are summed over, so their factors would mix.
     left, right = degrees
-    return left if right == NONE else None
+    return left if right == NONE and _is_last(dim, op.lhs) else None
 
 
 @degree_of_result.register
-def _(op: tb.AnyReductionOp, degrees: Sequence[Degree]) -> Degree | None:
-    is_last = op.reduced_dim == len(shape_of(op.input.type)) - 1
-    return degrees[0] if is_last else None
+def _(op: tb.AnyReductionOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
+    return degrees[0] if op.reduced_dim == dim else None
 
 
 @degree_of_result.register
-def _(op: tb.RmsNormOp, degrees: Sequence[Degree]) -> Degree | None:
+def _(op: tb.RmsNormOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
     is_plain = op.epsilon_value == 0 and not any(degrees[1:])
-    return NONE if is_plain else None
+    return NONE if is_plain and _is_last(dim, op.input) else None
 
 
 @degree_of_result.register
-def _(op: tb.ForloopAccumOp, degrees: Sequence[Degree]) -> Degree | None:
-    sums = (tb.AccumulatorKind.NONE, tb.AccumulatorKind.SUM)
+def _(op: tb.ForloopAccumOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
+    kinds = tb.AccumulatorKind
+    sums = (kinds.NONE, kinds.SUM) if _is_last(dim, op.input) else (kinds.NONE,)
     return degrees[0] if op.kind.data in sums and degrees[0] == 1 else None
+
+
+def _is_last(dim: int, tile: SSAValue) -> bool:
+    return dim == len(shape_of(tile.type)) - 1
 
 
 def _before_casts(value: SSAValue) -> Operation | Block:
@@ -124,7 +135,15 @@ def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSo
     obstacle = why_not_below_maximum(exponential, graph)
     if obstacle is not None:
         return obstacle
-    flow = follow(graph, {exponential.results[0]: Degree(1)})
+    last = len(shape_of(exponential.operands[0].type)) - 1
+    first = _find_along(exponential, graph, last)
+    others = (_find_along(exponential, graph, dim) for dim in reversed(range(last)))
+    return next((found for found in (first, *others) if isinstance(found, OnlineSoftmax)), first)
+
+
+def _find_along(exponential: Operation, graph: CustomizedOp, dim: int) -> OnlineSoftmax | str:
+    """What to rewrite for an exponential below maxima along a dimension, or why it stays."""
+    flow = follow(graph, {exponential.results[0]: Degree(1)}, dim)
     if isinstance(flow, str):
         return flow
     if flow.stored:
@@ -132,7 +151,7 @@ def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSo
         return f"{op_label(output)} stores values that no sum of exponentials has divided"
     if not flow.cancels:
         return "no result is a quotient of its sums"
-    return OnlineSoftmax(exponential, flow.accumulators)
+    return OnlineSoftmax(exponential, dim, flow.accumulators, flow.logarithms)
 
 
 def why_not_below_maximum(exponential: Operation, graph: CustomizedOp) -> str | None:
@@ -157,13 +176,16 @@ class Flow(NamedTuple):
     stored: Mapping[tb.OutputOp, Degree]
     """The outputs that store them after the loop."""
     cancels: bool
-    """Whether they cancel somewhere."""
+    """Whether they cancel somewhere, or become summands."""
+    logarithms: tuple[tb.UnaryOp, ...] = ()
 
 
-def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree]) -> Flow | str:
+def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree], dim: int) -> Flow | str:
     """Follows the degrees of some values; in words where they become no degree of one value."""
     degrees = dict(sources)
     accumulators: list[tb.ForloopAccumOp] = []
+    logarithms: list[tb.UnaryOp] = []
+    phases = phases_of(graph.body.block, graph.forloop_range)
     stored: dict[tb.OutputOp, Degree] = {}
     cancels = False
     for op in graph.body.block.ops:
@@ -173,14 +195,22 @@ def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree]) -> Flow | st
         if isinstance(op, tb.OutputOp) and op.loop_dim < 0:
             stored[op] = of_operands[0]
             continue
-        degree = None if tb.epilogue_of(op) else degree_of_result(op, of_operands)
+        if _is_logarithm(op) and phases[op] is Phase.AFTER and of_operands == [1]:
+            logarithms.append(op)
+            cancels = True
+            continue
+        degree = None if tb.epilogue_of(op) else degree_of_result(op, of_operands, dim)
         if degree is None:
             return f"what it multiplies each row by is no factor of the results of {op_label(op)}"
         degrees[op.results[0]] = degree
         cancels = cancels or degree == NONE
         if isinstance(op, tb.ForloopAccumOp):
             accumulators.append(op)
-    return Flow(tuple(accumulators), stored, cancels)
+    return Flow(tuple(accumulators), stored, cancels, tuple(logarithms))
+
+
+def _is_logarithm(op: Operation) -> TypeGuard[tb.UnaryOp]:
+    return isinstance(op, tb.UnaryOp) and op.FUNCTION == "log" and not tb.epilogue_of(op)
 
 
 def apply_online_softmax(match: OnlineSoftmax) -> tb.ReductionMaxOp:
@@ -189,7 +219,7 @@ def apply_online_softmax(match: OnlineSoftmax) -> tb.ReductionMaxOp:
     Returns the operator of the maximum.
     """
     exponential = match.exponential
-    maximum, below = subtract_maximum(exponential.operands[0])
+    maximum, below = subtract_maximum(exponential.operands[0], match.dim)
     rescale = exponential_of_fall(maximum)
     Rewriter.insert_op(
         [maximum, below, *([rescale] if match.accumulators else [])],
@@ -197,15 +227,30 @@ def apply_online_softmax(match: OnlineSoftmax) -> tb.ReductionMaxOp:
     )
     exponential.operands[0] = below.result
     rescale_accumulators(match.accumulators, rescale)
+    raise_logarithms(match.logarithms, maximum)
     return maximum
 
 
-def subtract_maximum(
-    scores: SSAValue, dim: int | None = None
-) -> tuple[tb.ReductionMaxOp, tb.BinaryOp]:
-    """The running maximum of a tile along a dimension, the last one, and the tile below it."""
+def raise_logarithms(logarithms: Sequence[tb.UnaryOp], maximum: tb.ReductionMaxOp) -> None:
+    """Adds the last maximum to logarithms of sums below it."""
+    if not logarithms:
+        return
+    type_ = maximum.maximum.type
+    largest = tb.ForloopAccumOp(tb.AccumulatorKind.MAX, maximum.maximum, type_)
+    largest.result.name_hint = "largest"
+    Rewriter.insert_op_after(largest, maximum)
+    for op in logarithms:
+        total = tb.AddOp(op.result, largest.result, op.result.type)
+        total.result.name_hint = op.result.name_hint
+        Rewriter.insert_op_after(total, op)
+        op.result.replace_uses_with_if(
+            total.result, lambda use, own=total: use.operation is not own
+        )
+
+
+def subtract_maximum(scores: SSAValue, along: int) -> tuple[tb.ReductionMaxOp, tb.BinaryOp]:
+    """The running maximum of a tile along a dimension, and the tile below it."""
     shape = shape_of(scores.type)
-    along = len(shape) - 1 if dim is None else dim
     rows = tb.STensorType((*shape[:along], 1, *shape[along + 1 :]), f32)
     maximum = tb.ReductionMaxOp(scores, along, (rows, rows))
     below = tb.SubOp(scores, maximum.maximum, tb.STensorType(shape, f32))

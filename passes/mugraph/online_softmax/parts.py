@@ -27,6 +27,7 @@ from mugraph.passes.mugraph.online_softmax.kernel import (
     exponential_of_fall,
     follow,
     is_plain_exponential,
+    raise_logarithms,
     rescale_accumulators,
     subtract_maximum,
     why_not_below_maximum,
@@ -45,8 +46,8 @@ class PartsMatch(NamedTuple):
     loads: tuple[tb.InputOp, ...]
     """What the second kernel loads of them."""
     there: Flow
-    dim: int | None
-    """Along which dimension an iteration sums the parts that it loads, if it loads several."""
+    dim: int
+    """Along which dimension an iteration takes the maximum of the parts that it loads."""
 
 
 def consumer_of(graph: CustomizedOp) -> CustomizedOp | None:
@@ -113,8 +114,11 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
         return None
     if not is_plain_exponential(exponential):
         return None
-    here = follow(first, {exponential.results[0]: Degree(1)})
+    last = len(shape_of(exponential.operands[0].type)) - 1
+    here = follow(first, {exponential.results[0]: Degree(1)}, last)
     if isinstance(here, str) or set(here.stored.values()) != {Degree(1)}:
+        return None
+    if here.logarithms:
         return None
     if why_not_below_maximum(exponential, first) is not None:
         return None
@@ -134,13 +138,14 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
     sources: list[SSAValue] = [load.result for load in loads]
     if is_summed:
         sources = [total.result for total in sums if total is not None]
-    there = follow(second, dict.fromkeys(sources, Degree(1)))
-    if not loads or not is_tile_by_tile or isinstance(there, str):
+    if not loads or not is_tile_by_tile:
         return None
-    if there.stored or not there.cancels:
+    last_there = len(shape_of(loads[0].result.type)) - 1
+    there = follow(second, dict.fromkeys(sources, Degree(1)), last_there)
+    if isinstance(there, str) or there.stored or not there.cancels:
         return None
-    match = OnlineSoftmax(exponential, here.accumulators)
-    dim = loads[0].loop_dim if is_summed else None
+    match = OnlineSoftmax(exponential, last, here.accumulators)
+    dim = loads[0].loop_dim if is_summed else last_there
     return PartsMatch(first, second, match, loaded[0][1], loads, there, dim)
 
 
@@ -214,6 +219,7 @@ def apply_parts(match: PartsMatch) -> None:
             scaled.result, lambda use, own=scaled: use.operation is not own
         )
     rescale_accumulators(match.there.accumulators, rescale)
+    raise_logarithms(match.there.logarithms, running)
 
 
 def online_softmax_of_parts(graph: CustomizedOp) -> bool:

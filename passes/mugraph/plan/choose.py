@@ -27,7 +27,7 @@ from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.outline import find_outlined, outline
 from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
-from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
+from mugraph.passes.mugraph.retile.running_maxima import drop_weights, take_out_running_maxima
 from mugraph.passes.schedule.pipeline_loads.stages import choose_stages
 from mugraph.passes.targets import Target
 
@@ -88,6 +88,7 @@ def space_of(trial: CustomizedOp, plan: Plan) -> TileSpace:
     trial.decided = plan
     trial = regroup(trial)
     take_out_running_maxima(trial)
+    drop_weights(trial)
     return find_dimensions(trial)
 
 

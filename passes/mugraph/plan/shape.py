@@ -58,6 +58,11 @@ def product_index(op: Operation) -> TileIndex | None:
     return None
 
 
+RUNNING_MAXIMUM_EXCHANGES = 2
+"""Times in an iteration that a running maximum of loaded tiles goes to other threads: it and its
+fall."""
+
+
 def _makes_whole_rows(op: Operation) -> bool:
     """Whether an operator makes of whole rows tiles of the same extents, as a norm."""
     return isinstance(op, HasTileIndices) and any(
@@ -104,6 +109,32 @@ def summed_by_product(op: tb.AccumulatorOp) -> bool:
     return is_product and op.adds and not op.reduces_last()
 
 
+def _is_exchanged(factor: SSAValue) -> bool:
+    """Whether a factor of a product is computed, element by element, of tiles of the loop."""
+    return not (isinstance(factor.owner, tb.InputOp) or _is_the_same(factor)) and not (
+        _follows_product(factor)
+    )
+
+
+def _follows_product(value: SSAValue) -> bool:
+    """Whether a tile is computed, element by element, of a product and perhaps of other tiles."""
+    op = value.owner
+    if not isinstance(op, Operation) or product_index(op) is not None:
+        return isinstance(op, Operation)
+    return isinstance(op, tb.ElementwiseOp) and any(map(_follows_product, op.operands))
+
+
+def _has_running_maximum(op: Operation) -> bool:
+    """Whether ``--online-softmax`` may put a running maximum before an operator."""
+    return isinstance(op, tb.UnaryOp) and op.FUNCTION == "exp"
+
+
+def _scales_a_product(op: Operation) -> bool:
+    """Whether an operator multiplies a product by a number, as exponentials of it then do."""
+    is_scale = isinstance(op, tb.UnaryOp) and op.FUNCTION == "mul_scalar"
+    return is_scale and _is_of_product(op.results[0])
+
+
 class _Operator(NamedTuple):
     """What an estimate needs of an operator that computes, however its tiles are cut."""
 
@@ -112,8 +143,11 @@ class _Operator(NamedTuple):
     factors: tuple[tuple[SSAValue, bool], ...]
     """Of products: each left matrix, and whether warp groups could multiply it as it is."""
     steps: int
-    """For each element; 0 where a product adds up what an accumulator keeps."""
+    """For each element; 0 where a product adds up what an accumulator keeps, or what is done with
+    its elements anyhow scales them."""
     special: int
+    exchanged: int
+    """Results, and factors of products, that pass through shared memory to other threads."""
 
     @classmethod
     def of(cls, op: Operation) -> _Operator:
@@ -122,9 +156,13 @@ class _Operator(NamedTuple):
         if product_index(op) is not None:
             factors = [(lhs, _is_for_groups(lhs, rhs)) for lhs, rhs in matrices_of(op)]
         steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
-        if isinstance(op, tb.AccumulatorOp) and summed_by_product(op):
+        if (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)) or _scales_a_product(op):
             steps = 0
-        return cls((*op.operands,), (*op.results,), tuple(factors), steps, special_of(op))
+        exchanged = sum(map(_is_exchanged, op.operands)) if factors else int(steps > 1)
+        if _has_running_maximum(op) and not _follows_product(op.operands[0]):
+            exchanged += RUNNING_MAXIMUM_EXCHANGES
+        operands, results = (*op.operands,), (*op.results,)
+        return cls(operands, results, tuple(factors), steps, special_of(op), exchanged)
 
 
 class _Loaded(NamedTuple):
@@ -258,6 +296,7 @@ def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, .
     passed_on = (0, 0)
     for op in operators:
         tiles = [shapes[value] for value in op.operands]
+        exchanges += op.exchanged
         sources = [derived[value] for value in op.operands if value in derived]
         if op.factors:
             chained += bool(sources)
@@ -273,7 +312,6 @@ def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, .
             sums += math.prod(tiles[0][:-1]) * columns
         elif op.steps:
             count = max(math.prod(shape) for shape in tiles)
-            exchanges += op.steps > 1
             elements += count * op.steps
             special += count * op.special
         if sources:

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from mugraph.dialects.alignment import verify_alignments
 from mugraph.dialects.cute import ComposedLayout, Layout, is_injective
-from mugraph.dialects.interfaces import HasLayoutConstraints
+from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.layout_problem import MIRAGE_COSTS, CostModel, LayoutProblem, Literal
 from mugraph.dialects.tb import STensorType
@@ -276,13 +276,14 @@ def _fixed_strides(label: str, function: FuncOp, value: SSAValue) -> tuple[int, 
             f"--resolve-layout: {label} has the layout {layout}; strides must not be negative"
         )
     broadcast = [dim for dim, extent in enumerate(shape) if extent > 1 and strides[dim] == 0]
-    if isinstance(type_, TensorType) and broadcast:
+    is_view = isinstance(value.owner, SharesMemory)
+    if isinstance(type_, TensorType) and broadcast and not is_view:
         raise PassFailedException(
             f"--resolve-layout: {label} has the layout {layout} with stride 0 along dimension "
             f"{broadcast[0]} of extent {shape[broadcast[0]]}; give that dimension extent 1, which "
             "operators broadcast"
         )
-    is_written = isinstance(type_, TensorType) and not isinstance(value.owner, Block)
+    is_written = isinstance(type_, TensorType) and not (is_view or isinstance(value.owner, Block))
     if is_written and not is_injective(Layout(shape, strides)):
         raise PassFailedException(
             f"--resolve-layout: {label} has the layout {layout}, under which elements share an "

@@ -6,12 +6,12 @@ maximum cancels.  So a kernel is repartitioned without it.
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.mugraph.online_softmax.kernel import find_online_softmax
 from mugraph.passes.mugraph.retile.errors import RetileError
 
@@ -41,6 +41,8 @@ def _take_out(maximum: tb.ReductionMaxOp) -> list[tb.UnaryOp]:
     below: list[tb.UnaryOp] = []
     for use in tuple(maximum.maximum.uses):
         difference = use.operation
+        if isinstance(difference, tb.ForloopAccumOp) and _lower_logarithms(difference):
+            continue
         if not isinstance(difference, tb.BinaryOp) or difference.FUNCTION != "sub":
             raise _fail(maximum, "it is not only subtracted from what it is the maximum of")
         if difference.lhs is not maximum.input or difference.rhs is not maximum.maximum:
@@ -63,6 +65,26 @@ def _take_out(maximum: tb.ReductionMaxOp) -> list[tb.UnaryOp]:
     return below
 
 
+def _lower_logarithms(largest: tb.ForloopAccumOp) -> bool:
+    """Takes the largest of all out of logarithms that it is added to, if nothing else uses it."""
+    sums = [use.operation for use in largest.result.uses]
+    logarithms = [op.operands[0] for op in sums]
+    if largest.kind.data is not tb.AccumulatorKind.MAX or not all(
+        isinstance(op, tb.BinaryOp) and op.FUNCTION == "add" and _is_logarithm(op.lhs.owner)
+        for op in sums
+    ):
+        return False
+    for op, logarithm in zip(sums, logarithms, strict=True):
+        op.results[0].replace_all_uses_with(logarithm)
+        Rewriter.erase_op(op)
+    Rewriter.erase_op(largest)
+    return True
+
+
+def _is_logarithm(op: Operation | Block) -> bool:
+    return isinstance(op, tb.UnaryOp) and op.FUNCTION == "log"
+
+
 def take_out_running_maxima(graph: CustomizedOp) -> bool:
     """Removes the running maxima of a kernel; whether there were any.
 
@@ -77,4 +99,29 @@ def take_out_running_maxima(graph: CustomizedOp) -> bool:
     return bool(maxima)
 
 
-__all__ = ["take_out_running_maxima"]
+def drop_weights(graph: CustomizedOp) -> None:
+    """Leaves out what weighs parts of sums by their maxima, for an estimate of what is left.
+
+    A kernel that adds up parts is so cut the same, whether its maxima are put in before or after.
+    """
+    for op in tuple(graph.body.block.ops):
+        if not (isinstance(op, tb.UnaryOp) and op.FUNCTION == "exp"):
+            continue
+        load, users = op.input.owner, [use.operation for use in op.result.uses]
+        is_of_rows = isinstance(load, tb.InputOp) and shape_of(load.result.type)[-1] == 1
+        if not is_of_rows or not all(map(_weighs, users)):
+            continue
+        for user in users:
+            Rewriter.replace_op(user, [], [user.operands[0]])
+        Rewriter.erase_op(op)
+        if isinstance(load, tb.InputOp) and not load.result.uses:
+            Rewriter.erase_op(load)
+
+
+def _weighs(op: Operation) -> bool:
+    """Whether an operator multiplies a tile by what is the same along rows of it."""
+    is_product = isinstance(op, tb.BinaryOp) and op.FUNCTION == "mul"
+    return is_product and op.results[0].type == op.operands[0].type
+
+
+__all__ = ["drop_weights", "take_out_running_maxima"]

@@ -116,10 +116,6 @@ struct Erf {
   static __device__ __forceinline__ float apply(float x) { return erff(x); }
 };
 
-struct Positive {
-  static __device__ __forceinline__ float apply(float x) { return x > 0.0f ? 1.0f : 0.0f; }
-};
-
 struct Reciprocal {
   static __device__ __forceinline__ float apply(float x) { return 1.0f / x; }
 };
@@ -133,6 +129,11 @@ struct MulScalar {
 template <uint32_t kBits>
 struct AddScalar {
   static __device__ __forceinline__ float apply(float x) { return x + __uint_as_float(kBits); }
+};
+
+template <uint32_t kBits>
+struct Fill {
+  static __device__ __forceinline__ float apply(float) { return __uint_as_float(kBits); }
 };
 
 // The nearest number between the floats whose bits are given.
@@ -184,6 +185,14 @@ struct Max {
 
 struct Min {
   static __device__ __forceinline__ float apply(float x, float y) { return -Max::apply(-x, -y); }
+};
+
+struct Less {
+  static __device__ __forceinline__ float apply(float x, float y) { return x < y ? 1.0f : 0.0f; }
+};
+
+struct LessEqual {
+  static __device__ __forceinline__ float apply(float x, float y) { return x <= y ? 1.0f : 0.0f; }
 };
 
 struct Where {

@@ -48,8 +48,11 @@
 
 #if !defined(__CUDACC_RTC__)
 #include "check.h"
+#include "kn/arg_max.h"
 #include "kn/copy.h"
 #include "kn/elementwise.h"
+#include "kn/gather.h"
+#include "kn/mask.h"
 #include "kn/reduce.h"
 #include "kn/rms_norm.h"
 #include "launch.h"

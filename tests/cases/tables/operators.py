@@ -64,7 +64,7 @@ UNARY: dict[str, Unary] = {
     "rsqrt": Unary(lambda x: x**-0.5, Range(0.25, 9)),
     "reciprocal": Unary(lambda x: 1 / x, Range(0.25, 9)),
     "erf": Unary(erf),
-    "positive": Unary(lambda x: (x > 0) * 1.0),
+    "fill": Unary(lambda x: np.full_like(x, 0.375), more="with 0.375"),
     "log": Unary(np.log, Range(0.25, 9)),
     "add_scalar": Unary(lambda x: x + 0.375, more="by 0.375"),
     "mul_scalar": Unary(lambda x: x * -0.375, more="by -0.375"),
@@ -79,6 +79,8 @@ BINARY: dict[str, tuple[Callable[[Array, Array], Array], Range, Range]] = {
     "pow": (np.power, Range(0.25, 2), Range(-2, 2)),
     "max": (np.maximum, Range(-2, 2), Range(-2, 2)),
     "min": (np.minimum, Range(-2, 2), Range(-2, 2)),
+    "less": (lambda x, y: np.less(x, y) * 1.0, Range(-2, 2), Range(-2, 2)),
+    "less_equal": (lambda x, y: np.less_equal(x, y) * 1.0, Range(-2, 2), Range(-2, 2)),
 }
 
 
@@ -92,12 +94,21 @@ def centred(x: Array) -> Array:
     return x - x.mean(axis=-1, keepdims=True)
 
 
+def masked(a: Array, b: Array, c: Array) -> Array:
+    """Which elements a mask keeps."""
+    return (c - 3 * b + 4 >= 0) & (a + c <= 20)
+
+
 WHOLE: tuple[tuple[str, str, tuple[int, ...], Callable[[Array], Array]], ...] = (
     ("reduction", "combine max dim 1", (7, 1, 32), lambda x: x.max(axis=1, keepdims=True)),
     ("mean", "dim 2", (7, 3, 1), lambda x: x.mean(axis=2, keepdims=True)),
     ("variance", "dim 2", (7, 3, 1), variance),
     ("log_sum_exp", "dim 0", (1, 3, 32), lambda x: np.log(np.exp(x).sum(axis=0, keepdims=True))),
     ("softmax", "dim 2", (7, 3, 32), lambda x: np.exp(x) / np.exp(x).sum(axis=2, keepdims=True)),
+    (
+        *("mask", "where affine_set<(a, b, c) : (c - 3 * b + 4 >= 0, a + c - 20 <= 0)> else -0.5"),
+        *((7, 3, 32), lambda x: np.where(masked(*np.indices(x.shape)), x, -0.5)),
+    ),
     ("reshape", "", (21, 2, 16), lambda x: x.reshape(21, 2, 16)),
     ("transpose", "dims [2, 0, 1]", (32, 7, 3), lambda x: x.transpose(2, 0, 1)),
     ("slice", "from [2, 0, 7]", (5, 3, 20), lambda x: x[2:, :, 7:27]),
@@ -201,10 +212,111 @@ def matmul_cases(element: str) -> Iterator[Case]:
     """The library's product, batched, and the product of tiles in and after the loop."""
     if element in LIBRARY_PRODUCTS:
         yield library_product(element, element)
+        yield product_of_groups(element)
         if element != "f32":
             yield library_product(element, "f32")
     yield tile_product(element)
     yield batched_tile_product(element)
+
+
+def arg_max_cases(element: str) -> Iterator[Case]:
+    """Places along each dimension, in runs, and in rows that a block shares."""
+    for shape, dim, size in (
+        ((10, 8, 3), 0, 1),
+        ((10, 8, 3), 1, 1),
+        ((10, 8, 3), 2, 1),
+        ((10, 8, 3), 1, 2),
+        ((3, 1500), 1, 1),
+        ((700, 5), 0, 1),
+    ):
+        graph = Graph()
+        x = graph.input(*shape, element=element)
+        more = f"dim {dim}"
+        places = graph.op("arg_max", [x], replaced(shape, dim, size), more, element="i32")
+
+        def reference(x: Array, dim: int = dim, size: int = size) -> Array:
+            runs = np.split(x, size, axis=dim)
+            return np.concatenate([run.argmax(dim, keepdims=True) for run in runs], dim) * 1.0
+
+        yield Case(
+            *("kn_operators", f"arg_max-{shape[dim]}-dim{dim}-to{size}-{element}"),
+            *(graph.text(places), (Range(),), reference),
+            sanitize=dim == 1,
+        )
+    yield special_places(element)
+
+
+def special_places(element: str) -> Case:
+    """Of equal elements, and of NaNs, the first one: most rows have some of either."""
+    graph = Graph()
+    x = graph.input(9, 40, element=element)
+    places = [
+        graph.op("arg_max", [each], replaced(x.shape, dim, 1), f"dim {dim}", element="i32")
+        for each in (graph.unary("relu", x), graph.unary("log", x))
+        for dim in (0, 1)
+    ]
+    return Case(
+        *("kn_operators", f"arg_max-special-{element}", graph.text(*places), (Range(-3, 1),)),
+        lambda x: [
+            each.argmax(dim, keepdims=True) * 1.0 for each in (relu(x), np.log(x)) for dim in (0, 1)
+        ],
+        sanitize=True,
+    )
+
+
+def product_of_groups(element: str) -> Case:
+    """Three queries' heads for each of the keys', which are not copied."""
+    graph = Graph()
+    q, k = graph.input(2, 3, 9, 24, element=element), graph.input(2, 1, 24, 16, element=element)
+    product = graph.matmul(q, graph.op("broadcast", [k], (2, 3, 24, 16)))
+    return Case(
+        *("kn_operators", f"matmul-groups-{element}", graph.text(product)),
+        *((Range(), Range()), np.matmul),
+    )
+
+
+def broadcast_cases(element: str) -> Iterator[Case]:
+    """Kernels that read a tensor under strides of 0: one that sums along it among them."""
+    whole = (7, 3, 32)
+    graph = Graph()
+    x, y = graph.input(7, 1, 32, element=element), graph.input(1, 3, 1, element=element)
+    wide = [graph.op("broadcast", [each], whole) for each in (x, y)]
+    results = [
+        *wide,
+        *(
+            graph.op("reduction", [wide[0]], replaced(whole, dim, 1), f"dim {dim}")
+            for dim in (0, 1)
+        ),
+        *(
+            graph.op("reduction", [wide[1]], replaced(whole, dim, 1), f"dim {dim}")
+            for dim in (0, 2)
+        ),
+        *(graph.functional("rms_norm", [each], whole, "over [3, 32]") for each in wide),
+        graph.op("concat", wide, (7, 3, 64), "dim 2"),
+    ]
+
+    def reference(*inputs: Array) -> list[Array]:
+        x, y = (np.broadcast_to(each, whole) for each in inputs)
+        norms = [each / np.sqrt((each**2).mean((1, 2), keepdims=True)) for each in (x, y)]
+        sums = [x.sum(0, keepdims=True), x.sum(1, keepdims=True)]
+        sums += [y.sum(0, keepdims=True), y.sum(2, keepdims=True)]
+        return [x, y, *sums, *norms, np.concatenate([x, y], 2)]
+
+    yield Case(
+        *("kn_operators", f"broadcast-{element}", graph.text(*results)),
+        *((Range(0.25, 2),) * 2, reference),
+        sanitize=element in SANITIZED,
+    )
+    graph = Graph()
+    x = graph.input(24, 1, element=element)
+    y = graph.op("broadcast", [x], SHAPE)
+    body = graph.customized(GRID, BLOCKS[element], FORLOOP)
+    body.output(body.accumulate("none", body.input(y, (0, -1, -1), 1)), (0, -1, -1))
+    yield Case(
+        *("tb_operators", f"input-broadcast-{element}", graph.text(*body.close())),
+        *((Range(),), lambda x: np.broadcast_to(x * FORLOOP, (24, 10))),
+        sanitize=element in SANITIZED,
+    )
 
 
 def library_product(element: str, result: str) -> Case:
@@ -278,8 +390,17 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
         sanitize=element in SANITIZED,
     )
     graph = Graph()
+    shapes = ((5, 3, 32), (1, 3, 32), (5, 1, 1))
+    x, c, s = (graph.input(*shape, element=element) for shape in shapes)
+    turned = graph.functional("rotary", [x, c, s], x.shape, f", {c.name}, {s.name}")
+    yield Case(
+        *("kn_operators", f"rotary-{element}", graph.text(turned), (Range(),) * 3),
+        lambda x, c, s: x * c + np.concatenate([-x[..., 16:], x[..., :16]], -1) * s,
+        sanitize=element in SANITIZED,
+    )
+    graph = Graph()
     c, x, y = (graph.input(7, extent, element=element) for extent in (1, 45, 45))
-    chosen = graph.op("where", [graph.unary("positive", c), x, y], (7, 45))
+    chosen = graph.op("where", [graph.unary("relu", c), x, y], (7, 45))
     yield Case(
         *("kn_operators", f"where-{element}", graph.text(chosen)),
         *((Range(),) * 3, lambda c, x, y: np.where(c > 0, x, y)),
@@ -289,7 +410,7 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
         *("tb_operators", f"where-{element}"),
         in_loop(
             element,
-            lambda body, x, c, y: body.op("where", [body.unary("positive", c), x, y], x.shape),
+            lambda body, x, c, y: body.op("where", [body.unary("relu", c), x, y], x.shape),
             *((24, 1), SHAPE),
         ),
         *((Range(),) * 3, lambda x, c, y: over_loop(np.where(c > 0, x, y)).sum(axis=0)),
@@ -515,6 +636,8 @@ def cases() -> Iterator[Case]:
         yield from binary_cases(element)
         yield from matmul_cases(element)
         yield from whole_tensor_cases(element)
+        yield from broadcast_cases(element)
+        yield from arg_max_cases(element)
         yield from reduction_cases(element)
         yield from weighted_norm_cases(element)
         yield from accumulator_cases(element)

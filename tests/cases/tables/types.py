@@ -182,6 +182,7 @@ def moves(element: str) -> Iterator[Case]:
     parts = graph.op_of_many("split", [joined], [(5, 4), (5, 7)], "dim 1")
     halves = graph.op_of_many("chunk", [y], [(5, 4), (5, 4)], "dim 1")
     copied = graph.unary("copy", x, strides=(1, 6))
+    wide = graph.op("broadcast", [graph.op("slice", [y], (5, 1), "from [0, 2]")], (5, 3))
     turned = graph.op("reshape", [graph.op("transpose", [y], (8, 5), "dims [1, 0]")], (4, 10))
     part = graph.op("slice", [y], (3, 4), "from [2, 1]")
 
@@ -189,12 +190,30 @@ def moves(element: str) -> Iterator[Case]:
         whole = np.concatenate([x, y], axis=1)
         return [
             *(whole[:, :4], whole[:, 4:], y[:, :4], y[:, 4:], x),
-            *(y.T.reshape(4, 10), y[2:, 1:5]),
+            *(y.T.reshape(4, 10), y[2:, 1:5], np.broadcast_to(y[:, 2:3], (5, 3))),
         ]
 
     yield Case(
-        *("types", f"moves-{element}", graph.text(*parts, *halves, copied, turned, part)),
+        *("types", f"moves-{element}", graph.text(*parts, *halves, copied, turned, part, wide)),
         *((WHOLE[element], WHOLE[element]), reference),
+    )
+
+
+def gathers(element: str) -> Iterator[Case]:
+    """Rows that lie side by side, and rows of a table that does not."""
+    graph = Graph()
+    x = graph.input(11, 64, element=element)
+    y = graph.input(9, 5, 3, element=element, strides=(1, 9, 50))
+    rows, others = graph.input(2, 7, element="i32"), graph.input(6, element="i32")
+    results = [
+        graph.functional("gather", [x, rows], (2, 7, 64), f"rows {rows.name}"),
+        graph.functional("gather", [y, others], (6, 5, 3), f"rows {others.name}"),
+    ]
+    yield Case(
+        *("types", f"gather-{element}", graph.text(*results)),
+        (RANGES[element], RANGES[element], Range(0, 10), Range(0, 8)),
+        lambda x, y, rows, others: [x[rows.astype(int)], y[others.astype(int)]],
+        sanitize=True,
     )
 
 
@@ -237,6 +256,8 @@ def cases() -> Iterator[Case]:
     yield from product_cases()
     for element in WHOLE:
         yield from moves(element)
+    for element in RANGES:
+        yield from gathers(element)
     yield from sums("i32")
     yield tile_moves("i32")
     yield from mixed()

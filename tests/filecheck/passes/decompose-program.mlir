@@ -1,5 +1,6 @@
 // RUN: mg-opt --split-input-file --decompose-program %s | filecheck %s
 // RUN: mg-opt --split-input-file --decompose-program=kernels=true %s | filecheck %s --check-prefix=ALL
+// RUN: mg-opt --split-input-file --decompose-program --insert-copies %s | filecheck %s --check-prefix=COPIES
 
 // The largest element is taken away before powers are summed.
 // CHECK-LABEL: @softmax
@@ -67,4 +68,41 @@ func.func @copies(%x: tensor<4x6xf16, #cute.layout<(4,6):(1,4)>>) -> (tensor<24x
   %r = kn.reshape %x : tensor<4x6xf16, #cute.layout<(4,6):(1,4)>> -> tensor<24xf16>
   %t = kn.transpose %x dims [1, 0] : tensor<4x6xf16, #cute.layout<(4,6):(1,4)>> -> tensor<6x4xf16, #cute.layout<(6,4):(1,6)>>
   func.return %r, %t : tensor<24xf16>, tensor<6x4xf16, #cute.layout<(6,4):(1,6)>>
+}
+
+// -----
+
+// A broadcast is a view whose strides are 0 there; who returns it returns a copy.
+// CHECK-LABEL: @broadcast
+// CHECK-SAME:  -> (tensor<4x6xf16, #cute.layout<(4,6):(1,0)>>, tensor<4x6xf16>)
+// CHECK:       kn.view %x : tensor<4x1xf16, #cute.layout<(4,1):(1,1)>> -> tensor<4x6xf16, #cute.layout<(4,6):(1,0)>>
+// CHECK:       kn.customized
+// CHECK:       ^bb0(%dy: tensor<4x6xf16, #cute.layout<(4,6):(1,0)>>):
+// COPIES-LABEL: @broadcast
+// COPIES-SAME:  -> (tensor<4x6xf16>, tensor<4x6xf16>)
+// COPIES:       kn.copy %y : tensor<4x6xf16, #cute.layout<(4,6):(1,0)>> -> tensor<4x6xf16>
+func.func @broadcast(%x: tensor<4x1xf16>) -> (tensor<4x6xf16>, tensor<4x6xf16>) {
+  %y = kn.broadcast %x : tensor<4x1xf16> -> tensor<4x6xf16>
+  %o = kn.customized %y grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%dy: tensor<4x6xf16>):
+    %t = tb.input %dy imap [-1, -1, -1] : tensor<4x6xf16> -> !tb.stensor<4x6xf16>
+    tb.output %t omap [-1, -1, -1] : !tb.stensor<4x6xf16> -> tensor<4x6xf16>
+  } : (tensor<4x6xf16>) -> tensor<4x6xf16>
+  func.return %y, %o : tensor<4x6xf16>, tensor<4x6xf16>
+}
+
+// -----
+
+// The turned halves keep their type: nothing is rounded on the way to the products.
+// CHECK-LABEL: @rotary
+// CHECK-NEXT:  [[A:%.*]] = kn.slice %x from [0, 0] : tensor<4x6xf16> -> tensor<4x3xf16>
+// CHECK-NEXT:  [[B:%.*]] = kn.slice %x from [0, 3] : tensor<4x6xf16> -> tensor<4x3xf16>
+// CHECK-NEXT:  [[N:%.*]] = kn.mul_scalar [[B]] by -1.000000e+00 : tensor<4x3xf16> -> tensor<4x3xf16>
+// CHECK-NEXT:  [[T:%.*]] = kn.concat [[N]], [[A]] dim 1 : (tensor<4x3xf16>, tensor<4x3xf16>) -> tensor<4x6xf16>
+// CHECK-NEXT:  [[P:%.*]] = kn.mul %x, %c : (tensor<4x6xf16>, tensor<4x1xf32>) -> tensor<4x6xf32>
+// CHECK-NEXT:  [[Q:%.*]] = kn.mul [[T]], %s : (tensor<4x6xf16>, tensor<1x6xf32>) -> tensor<4x6xf32>
+// CHECK-NEXT:  kn.add [[P]], [[Q]] : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf16>
+func.func @rotary(%x: tensor<4x6xf16>, %c: tensor<4x1xf32>, %s: tensor<1x6xf32>) -> tensor<4x6xf16> {
+  %y = kn.rotary %x, %c, %s : (tensor<4x6xf16>, tensor<4x1xf32>, tensor<1x6xf32>) -> tensor<4x6xf16>
+  func.return %y : tensor<4x6xf16>
 }

@@ -25,6 +25,16 @@ def binary(result: str, function: str, x: str, y: str) -> str:
     return f"%{result} = kn.{function} %{x}, %{y} : ({X}, {ROW}) -> {X} "
 
 
+def mask(result: str, operand: str, conditions: str, rest: str = "-inf") -> str:
+    set_ = f"affine_set<(i, j) : ({conditions})>"
+    return f"%{result} = kn.mask %{operand} where {set_} else {rest} : {X} -> {X} "
+
+
+WHERE = (
+    f"%h = kn.fill %x with 0.5 : {X} -> {X} %i = kn.fill %x with -inf : {X} -> {X} "
+    f"%c = kn.less %x, %h : ({X}, {X}) -> {X} "
+    f"%s = kn.where %c, %x, %i : ({X}, {X}, {X}) -> {X} "
+)
 SHIFTED = of_rows("m", "reduction", "x combine max") + binary("d", "sub", "x", "m")
 SOFTMAX = f"%r = kn.softmax %x dim 1 : {X} -> {X} "
 CENTRED = of_rows("m", "mean", "x") + binary("d", "sub", "x", "m")
@@ -68,6 +78,24 @@ EQUAL = {
         + unary("e", "exp", "a", tensor(3, 2, 8))
         + f"%r = kn.reshape %e : {tensor(3, 2, 8)} -> {X} ",
     ),
+    "mask": (mask("r", "x", "2 * j - 2 * i >= -5"), mask("r", "x", "i - 2 <= j, j >= 0")),
+    "masked by a tensor": (
+        WHERE + unary("r", "exp", "s"),
+        WHERE.replace("kn.less %x, %h", "kn.less_equal %h, %x").replace("%c, %x, %i", "%c, %i, %x")
+        + unary("r", "exp", "s"),
+    ),
+    "masks add up": (
+        mask("a", "x", "i >= j", "0.0")
+        + mask("b", "x", "j - 1 >= i", "0.0")
+        + f"%s = kn.add %a, %b : ({X}, {X}) -> {X} "
+        + unary("r", "exp", "s"),
+        unary("r", "exp", "x"),
+    ),
+    "broadcast": (
+        of_rows("m", "mean", "x") + binary("r", "sub", "x", "m"),
+        of_rows("m", "mean", "x")
+        + f"%b = kn.broadcast %m : {ROW} -> {X} %r = kn.sub %x, %b : ({X}, {X}) -> {X} ",
+    ),
     "slices": (
         unary("r", "exp", "x"),
         f"%a = kn.slice %x from [0, 0] : {X} -> {tensor(2, 8)} "
@@ -77,6 +105,8 @@ EQUAL = {
     ),
 }
 DIFFERENT = {
+    "another mask": (mask("r", "x", "i >= j", "0.0"), mask("r", "x", "i - 1 >= j", "0.0")),
+    "another constant": (mask("r", "x", "i >= j", "0.0"), mask("r", "x", "i >= j", "1.0")),
     "softmax of the other dimension": (SOFTMAX, SOFTMAX.replace("dim 1", "dim 0")),
     "sums for maxima": (SHIFTED, SHIFTED.replace("x combine max", "x")),
     "epsilon": (NORM, NORM.replace("0.5", "0.25")),
@@ -87,7 +117,17 @@ DIFFERENT = {
         + unary("r", "exp", "s"),
     ),
 }
-PROVED = {"softmax", "softmax of columns", "layer norm", "largest in steps", "reshape"}
+PROVED = {
+    "softmax",
+    "mask",
+    "masks add up",
+    "masked by a tensor",
+    "broadcast",
+    "softmax of columns",
+    "layer norm",
+    "largest in steps",
+    "reshape",
+}
 
 
 @pytest.mark.parametrize("name", EQUAL)
@@ -110,3 +150,39 @@ def test_what_an_operator_is_made_of_is_the_same(name: str) -> None:
     decompose_program(parts.function, kernels=True)
     parts.module.verify()
     assert Checker(whole).check(parts).answer is Answer.PROVED
+
+
+TABLE, TOKENS, FOUND = tensor(9, 4), "tensor<10xi32>", tensor(10, 4)
+
+
+def of_rows_of_a_table(body: str) -> Subject:
+    return subject(
+        f"func.func @f(%x: {TABLE}, %i: {TOKENS}) -> {FOUND} {{ {body} func.return %r : {FOUND} }}"
+    )
+
+
+def test_rows_of_a_table() -> None:
+    """A function of rows is not known to be rows of it, but tests have numbers of existing rows."""
+    rows = f"kn.gather %e rows %i : ({TABLE}, {TOKENS}) -> {FOUND} "
+    exponentials = unary("e", "exp", "x", TABLE)
+    reference = Checker(of_rows_of_a_table(f"{exponentials} %r = {rows}"))
+    halves, regrouped = "tensor<2x5xi32>", tensor(2, 5, 4)
+    for body, answer in (
+        (
+            f"%j = kn.reshape %i : {TOKENS} -> {halves} {exponentials} "
+            f"%g = kn.gather %e rows %j : ({TABLE}, {halves}) -> {regrouped} "
+            f"%r = kn.reshape %g : {regrouped} -> {FOUND} ",
+            Answer.PROVED,
+        ),
+        (f"%g = {rows.replace('%e', '%x')} {unary('r', 'exp', 'g', FOUND)}", Answer.TESTED),
+        (f"%g = {rows.replace('%e', '%x')} {unary('r', 'silu', 'g', FOUND)}", Answer.DIFFERENT),
+    ):
+        assert reference.check(of_rows_of_a_table(body)).answer is answer
+
+
+def test_an_infinity_is_not_less_than_one_more() -> None:
+    infinity = f"%i = kn.fill %x with -inf : {X} -> {X} "
+    more = unary("m", "add_scalar", "i by 1.0")
+    smaller = program(f"{infinity} {more} %r = kn.less %i, %m : ({X}, {X}) -> {X} ")
+    verdict = Checker(program(unary("r", "fill", "x with 1.0"))).check(smaller)
+    assert verdict.answer is Answer.DIFFERENT, str(verdict)

@@ -93,8 +93,12 @@ def test_one_part_makes_both_meanings_equal() -> None:
             elementwise("x add a b"),
         ),
         (
-            elementwise("c positive a", "x where c b c"),
-            elementwise("c positive a", "d sub b c", "m mul c d", "x add m c"),
+            elementwise("c less a b", "x where c b c"),
+            elementwise("c less a b", "d sub b c", "m mul c d", "x add m c"),
+        ),
+        (
+            elementwise("c less a b", "x where c a b"),
+            elementwise("c less_equal b a", "x where c b a"),
         ),
         (elementwise("s mul a b", "x pow s a"), elementwise("s mul b a", "x pow s a")),
         # An fp32 constant means the simplest fraction that rounds to it.

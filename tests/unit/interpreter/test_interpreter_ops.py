@@ -33,7 +33,7 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "reciprocal": lambda x: 1 / x,
     "erf": lambda x: erf(x),
-    "positive": lambda x: np.where(x > 0, x.dtype.type(1), x.dtype.type(0)),
+    "fill": lambda x: np.full_like(x, SCALE),
     "log": lambda x: np.log(x),
     "mul_scalar": lambda x: x * SCALE,
     "add_scalar": lambda x: x + SCALE,
@@ -47,6 +47,8 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "pow": lambda x, y: np.power(x, y),
     "max": lambda x, y: np.maximum(x, y),
     "min": lambda x, y: np.minimum(x, y),
+    "less": lambda x, y: (x < y).astype(x.dtype),
+    "less_equal": lambda x, y: (x <= y).astype(x.dtype),
 }
 COMPUTE = {"storage": np.float32, "float64": np.float64}
 STORE = {"storage": np.float16, "float64": np.float64}
@@ -66,6 +68,7 @@ def with_constant(name: str, operand: str) -> str:
     return operand + {
         "mul_scalar": " by 0.3",
         "add_scalar": " by 0.3",
+        "fill": " with 0.3",
         "clamp": " from -0.25 to 0.5",
     }.get(name, "")
 
@@ -368,7 +371,7 @@ SPECIAL = {
     "erf": [1.0, -1.0, np.nan, -0.0],
     "rsqrt": [0.0, np.nan, np.nan, -np.inf],
     "reciprocal": [0.0, -0.0, np.nan, -np.inf],
-    "positive": [1.0, 0.0, 0.0, 0.0],
+    "fill": [np.float16(SCALE)] * 4,
 }
 """Of infinity, -infinity, NaN and -0."""
 
@@ -384,6 +387,17 @@ def test_special_numbers_of_a_function(name: str) -> None:
     np.testing.assert_array_equal(
         np.signbit(result[zero]), np.signbit(np.array(SPECIAL[name])[zero[0]])
     )
+
+
+@pytest.mark.parametrize(("name", "holds"), [("less", [0, 0, 0, 1]), ("less_equal", [1, 0, 0, 1])])
+def test_special_numbers_are_compared_as_numpys(name: str, holds: list[int]) -> None:
+    x = np.array([[np.inf, np.inf, np.nan, -np.inf]], np.float16)
+    y = np.array([[np.inf, 65504.0, np.nan, np.inf]], np.float16)
+    types = "(tensor<1x4xf16>, tensor<1x4xf16>) -> tensor<1x4xf16>"
+    root = "func.func @f(%x: tensor<1x4xf16>, %y: tensor<1x4xf16>) -> tensor<1x4xf16> {\n"
+    root += f"%z = kn.{name} %x, %y : {types}\n"
+    result = run(root + "func.return %z : tensor<1x4xf16>\n}", x, y)
+    np.testing.assert_array_equal(result, [holds])
 
 
 def test_whole_numbers_are_clamped_between_whole_numbers() -> None:

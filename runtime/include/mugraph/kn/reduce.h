@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kSumThreads) reduce_across_kernel(D* dst, S co
 template <class Combine, class Index, long long kCount, long long kStep, class DstLayout, class SrcLayout>
 struct Reduce {
   static_assert(size_of<SrcLayout> == size_of<DstLayout>, "the source must say where each output's elements start");
-  static_assert(kCount >= 1 && kStep >= 1, "an output is made of at least one element");
+  static_assert(kCount >= 1 && kStep >= 0, "an output is made of at least one element");
   static constexpr long long kOutputs = size_of<DstLayout>;
   // Whether the elements of an output are neighbours in memory.
   static constexpr bool kIsAlong = kStep == 1 && kCount > 1;

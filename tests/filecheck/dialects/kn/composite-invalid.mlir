@@ -56,6 +56,30 @@ func.func @types(%x: tensor<4x6xf16>) {
 
 // -----
 
+// CHECK: 'kn.rotary' %y: rows of 5 elements have no halves
+func.func @halves(%x: tensor<4x5xf16>) {
+  %y = kn.rotary %x, %x, %x : (tensor<4x5xf16>, tensor<4x5xf16>, tensor<4x5xf16>) -> tensor<4x5xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.rotary' %y: cosines and sines have extents beyond the operand's 1x6
+func.func @angles(%x: tensor<1x6xf16>, %c: tensor<4x6xf16>) {
+  %y = kn.rotary %x, %c, %c : (tensor<1x6xf16>, tensor<4x6xf16>, tensor<4x6xf16>) -> tensor<4x6xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.broadcast' %y: 4x6 cannot be broadcast to 4x1: extents are equal, or 1 in the operand
+func.func @broadcast(%x: tensor<4x6xf16>) {
+  %y = kn.broadcast %x : tensor<4x6xf16> -> tensor<4x1xf16>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.transpose' %y: the order [1, 1] must name each dimension of 4x6 once: 0 to 1
 func.func @order(%x: tensor<4x6xf16>) {
   %y = kn.transpose %x dims [1, 1] : tensor<4x6xf16> -> tensor<6x6xf16>

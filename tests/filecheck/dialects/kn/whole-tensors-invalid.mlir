@@ -24,6 +24,54 @@ func.func @result(%x: tensor<4x6xf16>) {
 
 // -----
 
+// CHECK: 'kn.arg_max' %y: places are of i32, but the result has elements of f32
+func.func @places(%x: tensor<4x6xf16>) {
+  %y = kn.arg_max %x dim 1 : tensor<4x6xf16> -> tensor<4x1xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.arg_max' %y computes on floating-point numbers, but %x has elements of i32; insert a 'kn.cast' to f32 first
+func.func @ordered(%x: tensor<4x6xi32>) {
+  %y = kn.arg_max %x dim 1 : tensor<4x6xi32> -> tensor<4x1xi32>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.arg_max' %y: dimension 2 does not exist in 4x6: expected 0 to 1
+func.func @nowhere(%x: tensor<4x6xf16>) {
+  %y = kn.arg_max %x dim 2 : tensor<4x6xf16> -> tensor<4x1xi32>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.gather' %y: numbers of rows are of i32, but %i has elements of i8
+func.func @numbers(%x: tensor<4x6xf16>, %i: tensor<3xi8>) {
+  %y = kn.gather %x rows %i : (tensor<4x6xf16>, tensor<3xi8>) -> tensor<3x6xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.gather' %y moves elements as they are, but %x has f16 and %y f32; insert a 'kn.cast' to convert one
+func.func @types(%x: tensor<4x6xf16>, %i: tensor<3xi32>) {
+  %y = kn.gather %x rows %i : (tensor<4x6xf16>, tensor<3xi32>) -> tensor<3x6xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.gather' %y: the result has 3x4, expected 3x6
+func.func @rows(%x: tensor<4x6xf16>, %i: tensor<3xi32>) {
+  %y = kn.gather %x rows %i : (tensor<4x6xf16>, tensor<3xi32>) -> tensor<3x4xf16>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.rms_norm' %y: the norm is taken over the last extents [4], which must be a suffix of the operand's 4x6
 func.func @suffix(%x: tensor<4x6xf16>) {
   %y = kn.rms_norm %x over [4] : (tensor<4x6xf16>) -> tensor<4x6xf16>

@@ -1,0 +1,161 @@
+"""What ``--fuse-kernels`` finds, in which time, and whether it is proved; no GPU needed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import PassPipeline
+
+from benchmarks import pages
+from benchmarks.facts import revision
+from benchmarks.h200.pipelines import flat_passes
+from benchmarks.programs.families import Program
+from mugraph.dialects import kn
+from mugraph.passes.program.decompose_program import decompose_program
+from mugraph.passes.program.fuse_kernels import fuse_program
+from mugraph.passes.targets import target_named
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.equivalence.prove import prove
+
+PLANNING = "plan,retile,plan,retile"
+"""What ``--transpile`` does to the kernels before it makes schedules of them."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search made of a program; times in seconds."""
+
+    name: str
+    fewest: int
+    error: str = ""
+    """Why there is nothing else."""
+    written: int = 0
+    """Launches of the program as written: without ``--fuse-kernels``."""
+    tried: int = 0
+    """Groups of operators that a kernel was tried for."""
+    launches: int = 0
+    planned_launches: int = 0
+    """After ``--plan`` and ``--retile``: sums that are split over blocks have a kernel more."""
+    proof: str = ""
+    """``proved``, or why not."""
+    search_seconds: float = 0.0
+    plan_seconds: float = 0.0
+    proof_seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Search, plan and proof."""
+        return self.search_seconds + self.plan_seconds + self.proof_seconds
+
+    @property
+    def good(self) -> bool:
+        """Whether it is proved and has no more launches than it must have."""
+        return not self.error and self.proof == PROVED and self.launches <= self.fewest
+
+
+PROVED = "proved"
+
+
+def launches_of(function: FuncOp) -> int:
+    """The operators of a function that are kernels; views are none."""
+    free = (kn.RegroupOp, kn.ViewOp)
+    return sum(1 for op in function.body.block.ops if op.results and not isinstance(op, free))
+
+
+def search(program: Program, arch: str) -> Found:
+    """Fuses, plans and proves a program."""
+    try:
+        return _search(program, arch)
+    except Exception as error:  # the others go on
+        lines = [*str(error).strip().splitlines(), ""]
+        return Found(program.name, program.family.fewest, f"{type(error).__name__}: {lines[0]}")
+
+
+def _search(program: Program, arch: str) -> Found:
+    module = program.module()
+    function = only_function(module)
+    written = function.clone()
+    apart = function.clone()
+    decompose_program(apart)
+    start = time.perf_counter()
+    fusion = fuse_program(function, target_named(arch))
+    searched = time.perf_counter()
+    module.verify()
+    launches = launches_of(function)
+    began = time.perf_counter()
+    proof = prove(written, function)
+    proved = time.perf_counter()
+    PassPipeline(flat_passes(PLANNING, arch)).apply(make_context(), module)
+    planned = time.perf_counter()
+    module.verify()
+    return Found(
+        program.name,
+        program.family.fewest,
+        written=launches_of(apart),
+        tried=sum(group.bit_count() > 1 for group in fusion.attempts),
+        launches=launches,
+        planned_launches=launches_of(only_function(module)),
+        proof=PROVED if proof.holds else proof.reason,
+        search_seconds=searched - start,
+        plan_seconds=planned - proved,
+        proof_seconds=proved - began,
+    )
+
+
+COLUMNS = (
+    "program", "as written:", "tried:", "launches:", "fewest:", "planned:", "proof", "search s:",
+    "plan s:", "proof s:", "all s:",
+)  # fmt: skip
+
+
+def page(rows: Sequence[Found], facts: dict[str, str]) -> list[str]:
+    """The table, after what it comes to."""
+    done = [row for row in rows if not row.error]
+    lines = pages.head("Kernels found for plain programs", facts)
+    lines += [
+        "Seconds of one process: search (`--fuse-kernels`), plan (`--plan`, `--retile`), and the",
+        "proof that the found kernels compute the program. Launches: as written, found, the fewest",
+        "that there can be, and after planning, which may split a sum over blocks.",
+        "",
+    ]
+    if done:
+        seconds = [row.seconds for row in done]
+        fewest = sum(row.launches <= row.fewest for row in done)
+        lines += [
+            f"{len(rows)} programs: {fewest} have the fewest launches, "
+            f"{sum(row.proof == PROVED for row in done)} are proved, "
+            f"{len(rows) - len(done)} fail. Median {statistics.median(seconds):.2f} s, at most "
+            f"{max(seconds):.2f} s; {sum(row.tried for row in done)} kernels tried.",
+            "",
+        ]
+    return [*lines, *pages.table(COLUMNS, map(cells, rows))]
+
+
+def cells(row: Found) -> list[object]:
+    """A line of the table."""
+    if row.error:
+        return [row.name, *[None] * 3, row.fewest, None, row.error, *[None] * 4]
+    launches = f"{row.launches}" if row.launches <= row.fewest else f"**{row.launches}**"
+    counts = (row.written, row.tried, launches, row.fewest, row.planned_launches)
+    times = (row.search_seconds, row.plan_seconds, row.proof_seconds, row.seconds)
+    return [row.name, *counts, row.proof, *(f"{time:.2f}" for time in times)]
+
+
+def search_all(programs: Iterable[Program], arch: str, output: Path) -> list[Found]:
+    """Searches for all; writes OUTPUT.json and OUTPUT.md after each, and says what is not good."""
+    facts = {"date": date.today().isoformat(), "commit": revision(), "arch": arch}
+    rows: list[Found] = []
+    for program in programs:
+        row = search(program, arch)
+        rows.append(row)
+        state = row.error or f"{row.launches} of {row.fewest} launches, {row.proof}"
+        print(f"{row.name}: {state}, {row.seconds:.2f} s", flush=True)
+        pages.write(output, {**facts, "rows": [asdict(each) for each in rows]}, page(rows, facts))
+    return rows

@@ -1,0 +1,88 @@
+"""A kernel that looks rows up."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import operand_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.kn.kernel import KernelOp, MovesElements, prefer_same_innermost
+from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.kn.reshape import RegroupOp
+from mugraph.dialects.kn.view import ViewOp
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+
+
+@irdl_op_definition
+class GatherOp(KernelOp, CanOverlap):
+    """The rows of a table that a tensor of i32 names: embeddings of tokens.
+
+    A row is what the table has at a place of its first dimension.  The kernel takes the nearest row
+    for a number that names none; the interpreter refuses it.
+    ``%y = kn.gather %table rows %tokens : (tensor<1000x64xf16>, tensor<2x5xi32>) ->
+    tensor<2x5x64xf16>``.
+    """
+
+    name = "kn.gather"
+
+    table = operand_def(TensorType)
+    rows = operand_def(TensorType)
+
+    assembly_format = (
+        "$table `rows` $rows (`workspace` $workspace^)? attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+    def __init__(
+        self, table: SSAValue, rows: SSAValue, result_type: Attribute | None = None
+    ) -> None:
+        shape = (*shape_of(rows.type), *shape_of(table.type)[1:])
+        type_ = result_type or TensorType(element_type_of(table.type), shape)
+        super().__init__(operands=[table, rows], result_types=[type_])
+
+    @property
+    def row_rank(self) -> int:
+        """How many dimensions a row has: the result's last ones."""
+        return len(shape_of(self.table.type)) - 1
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The extents of the numbers, then those of a row."""
+        return (*shape_of(self.rows.type), *shape_of(self.table.type)[1:])
+
+    def verify_(self) -> None:
+        """As any kernel; numbers of rows are i32, and elements stay as they are."""
+        super().verify_()
+        number, element, result = (
+            element_type_of(value.type) for value in (self.rows, self.table, self.result)
+        )
+        if number != i32:
+            raise VerifyException(
+                f"{op_label(self)}: numbers of rows are of i32, but {value_label(self.rows)} has "
+                f"elements of {number}"
+            )
+        if element != result:
+            raise VerifyException(
+                f"{op_label(self)} moves elements as they are, but {value_label(self.table)} has "
+                f"{element} and {value_label(self.result)} {result}; insert a 'kn.cast' to convert "
+                "one"
+            )
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Rows of the table and of the result share their innermost dimension."""
+        prefer_same_innermost(problem, self, self.table, self.result, [0])
+
+
+def count_of_rows(numbers: SSAValue) -> int | None:
+    """How many rows the smallest table has in which a tensor names some; ``None`` for no table."""
+    counts: list[int] = []
+    for use in numbers.uses:
+        op = use.operation
+        if isinstance(op, GatherOp) and op.rows is numbers:
+            counts.append(shape_of(op.table.type)[0])
+        elif isinstance(op, MovesElements | RegroupOp | ViewOp):
+            found = map(count_of_rows, op.results)
+            counts += [count for count in found if count is not None]
+    return min(counts, default=None)

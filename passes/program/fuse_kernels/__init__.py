@@ -1,0 +1,71 @@
+"""``--fuse-kernels``: operators of a program share kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from mugraph.dialects.functions import is_foreign
+from mugraph.passes.program.decompose_program import decompose_program
+from mugraph.passes.program.fuse_kernels.fusion import Fusion, fuse_kernels
+from mugraph.passes.program.fuse_kernels.views import hoist_views
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+
+def prepare_program(function: FuncOp) -> None:
+    """Takes operators apart that are made of others, and moves views up to the arguments."""
+    decompose_program(function, kernels=True, views=False)
+    hoist_views(function)
+
+
+def fuse_program(function: FuncOp, target: Target) -> Fusion:
+    """Makes custom kernels of the operators of a function; returns what was tried."""
+    prepare_program(function)
+    return fuse_kernels(function, target)
+
+
+@dataclass(frozen=True)
+class FuseKernelsPass(ModulePass):
+    """Makes custom kernels of the operators of a program.
+
+    Which operators share a kernel is chosen by the estimated time of the whole program on the
+    target ``arch``: launches, bytes, and what is computed more than once.  A kernel's grid cuts
+    what all its results have; its loop walks along one index that is summed over.  What exists only
+    after the loop leaves the sums in it by algebra: factors and quotients that do not depend on the
+    index, sums of terms, and exponentials below a maximum, which becomes a running one.  Operators
+    that share no kernel stay as they are.  ``--plan`` cuts the kernels later.
+
+    Before::
+
+        %s = kn.matmul %q, %k : ...
+        %p = kn.softmax %s dim 2 : ...
+        %o = kn.matmul %p, %v : ...
+
+    After::
+
+        %o = kn.customized %q, %k, %v grid [2, 4, 1] block [128, 1, 1] forloop 64 {
+          ...
+          %s = tb.matmul %q_tile, %k_tile : ...
+          %max, %fall = tb.reduction_max %s dim 2 : ...
+          %below = tb.sub %s, %max : ...
+          %e = tb.exp %below : ...
+          %sum = tb.forloop_accum_rescale sum %e by %rescale : ...
+    """
+
+    name = "fuse-kernels"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Fuses in every µGraph of the module."""
+        target = target_named(self.arch)
+        for function in op.walk():
+            if isinstance(function, FuncOp) and not is_foreign(function):
+                fuse_program(function, target)
+
+
+__all__ = ["FuseKernelsPass", "fuse_program", "prepare_program"]

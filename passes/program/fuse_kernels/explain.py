@@ -1,0 +1,121 @@
+"""``--explain-fusion``: what kernels of a fused program save, and why others are not fused."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn import RegroupOp
+from mugraph.passes.program.fuse_kernels import prepare_program
+from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.program.fuse_kernels.groups import Group
+from mugraph.passes.targets import DEFAULT_TARGET, target_named
+
+
+def explanation(function: FuncOp, fusion: Fusion, groups: Sequence[Group]) -> str:
+    """The kernels of a function in order, and each pair that hand tensors over and stay two."""
+    kernels = [group for group in groups if not _is_view(fusion.program.members(group))]
+    times = [fusion.cost(group) for group in kernels]
+    lines = [
+        f"@{function.sym_name.data}: {len(kernels)} kernels, {_microseconds(sum(times))}; "
+        f"{_tried(fusion)}"
+    ]
+    for number, (group, time) in enumerate(zip(kernels, times, strict=True)):
+        members = fusion.program.members(group)
+        lines.append(f"  kernel {number}: {_names(members)}: {_microseconds(time)}")
+        if len(members) > 1:
+            alone = sum(fusion.cost(1 << place) for place in _places(group))
+            lines.append(f"    {_microseconds(alone - time)} less than {len(members)} kernels")
+    for first, second in _handed_over(fusion, kernels):
+        lines.append(f"  kernels {first} and {second} stay two:")
+        lines += [f"    {why}" for why in _why(fusion, kernels[first], kernels[second])]
+    return "\n".join([*lines, ""])
+
+
+def _tried(fusion: Fusion) -> str:
+    tried = f"{len(fusion.attempts)} groups of operators tried"
+    return tried if fusion.program.is_exact else f"{tried}, of a program too long for all"
+
+
+def _microseconds(time: float) -> str:
+    return f"{time / 1000:.2f} µs"
+
+
+def _is_view(members: Sequence[Operation]) -> bool:
+    return all(isinstance(op, (SharesMemory, RegroupOp)) for op in members)
+
+
+def _names(members: Sequence[Operation]) -> str:
+    counts = Counter(op.name for op in members)
+    return ", ".join(f"{count} {name}" if count > 1 else name for name, count in counts.items())
+
+
+def _places(group: Group) -> Iterator[int]:
+    return (place for place in range(group.bit_length()) if group >> place & 1)
+
+
+def _handed_over(fusion: Fusion, kernels: Sequence[Group]) -> list[tuple[int, int]]:
+    """The kernels one of which uses what the other one stores."""
+    found: list[tuple[int, int]] = []
+    for first, group in enumerate(kernels):
+        stored = {*fusion.program.stored(group)}
+        found += [
+            (first, second)
+            for second, other in enumerate(kernels)
+            if not stored.isdisjoint(fusion.program.loaded(other))
+        ]
+    return found
+
+
+def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
+    """Why two kernels are not one."""
+    both = first | second
+    if not fusion.program.is_convex(both):
+        return ["another kernel stands between them"]
+    if fusion.bound(both) == math.inf:
+        return ["an operator of theirs is a kernel of its own"]
+    time, apart = fusion.cost(both), fusion.cost(first) + fusion.cost(second)
+    reasons = list(fusion.attempts[both].reasons)
+    if time < math.inf:
+        reasons.append(f"one kernel adds {_microseconds(time)}, two {_microseconds(apart)}")
+    return reasons
+
+
+@dataclass(frozen=True)
+class ExplainFusionPass(ModulePass):
+    """Prints what ``--fuse-kernels`` would do with each µGraph, to standard error.
+
+    For each kernel the operators in it, what it adds to the program's time by estimate, and what it
+    saves; for each two that
+    hand a tensor over and stay two, why: along which index a loop was tried, and what is in the way
+    there, or how much longer one kernel takes.  The module stays as it is.
+
+    ``arch`` is the target.
+    """
+
+    name = "explain-fusion"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Prints a paragraph a function."""
+        target = target_named(self.arch)
+        for function in op.clone().walk():
+            if isinstance(function, FuncOp) and not is_foreign(function):
+                prepare_program(function)
+                fusion = Fusion(function, target)
+                print(explanation(function, fusion, fusion.choose()), end="", file=sys.stderr)
+
+
+__all__ = ["ExplainFusionPass", "explanation"]

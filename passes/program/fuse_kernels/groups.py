@@ -1,0 +1,190 @@
+"""Which operators of a program share a kernel: the partition of least estimated time.
+
+A partition of a program into kernels, in an order in which they can run, is a way through its
+*prefixes*: sets of operators with all that they depend on.  A step from one prefix to a longer one
+is a kernel.  The way of least time is found by dynamic programming.  What a step takes is first
+bounded from below, by its launch and by the bytes that it moves; a kernel is built and estimated
+only where it lies on the best way so far.  When nothing on the best way is a bound, it is the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+MOST_PREFIXES = 600
+"""Prefixes of a program that are looked at; of longer programs only those nearest to its order."""
+MOST_OPERATORS = 24
+"""Operators of one kernel."""
+
+Group = int
+"""A set of operators, as bits."""
+
+
+class Program:
+    """The operators of a function that may share kernels, in order, and what depends on what."""
+
+    def __init__(self, operators: Sequence[Operation]) -> None:
+        self.operators = operators
+        self.is_exact = True
+        """Whether all prefixes have been looked at."""
+        place = {op: number for number, op in enumerate(operators)}
+        self.users: dict[SSAValue, Group] = {}
+        """What uses a tensor."""
+        self.kept: set[SSAValue] = set()
+        """Results that others than these operators use, or nothing."""
+        for number, op in enumerate(operators):
+            for value in op.operands:
+                self.users[value] = self.users.get(value, 0) | 1 << number
+            for result in op.results:
+                if any(use.operation not in place for use in result.uses) or not result.uses:
+                    self.kept.add(result)
+        self.needed: list[Group] = []
+        """What each operator uses directly."""
+        self.tied: list[Group] = []
+        """What has an operand in common with each operator, or uses it, or is used by it."""
+        for op in operators:
+            owners = {value.owner for value in op.operands}
+            needed = sum(
+                1 << place[owner]
+                for owner in owners
+                if isinstance(owner, Operation) and owner in place
+            )
+            self.needed.append(needed)
+            for value in (*op.operands, *op.results):
+                needed |= self.users.get(value, 0)
+            self.tied.append(needed)
+
+    def stored(self, group: Group) -> list[SSAValue]:
+        """The results of a group's operators that others use."""
+        return [
+            result
+            for op in self.members(group)
+            for result in op.results
+            if result in self.kept or self.users[result] & ~group
+        ]
+
+    def loaded(self, group: Group) -> list[SSAValue]:
+        """What operators of a group use of others."""
+        members = self.members(group)
+        inside = {result for op in members for result in op.results}
+        return [value for op in members for value in op.operands if value not in inside]
+
+    def members(self, group: Group) -> list[Operation]:
+        """The operators of a group."""
+        return [op for number, op in enumerate(self.operators) if group >> number & 1]
+
+    def is_connected(self, group: Group) -> bool:
+        """Whether operators of a group are tied to one another, all of them together."""
+        reached = group & -group
+        while True:
+            grown = reached
+            for number in bits(reached):
+                grown |= self.tied[number] & group
+            if grown == reached:
+                return reached == group
+            reached = grown
+
+    def is_convex(self, group: Group) -> bool:
+        """Whether nothing outside of a group lies on a way from one of its operators to another."""
+        after = 0
+        for number, needed in enumerate(self.needed):
+            if group >> number & 1:
+                if needed & after:
+                    return False
+            elif needed & (group | after):
+                after |= 1 << number
+        return True
+
+    def prefixes(self) -> list[Group]:
+        """The prefixes, short ones first; of a long program not all."""
+        self.is_exact = True
+        found: list[Group] = []
+        layer: set[Group] = {0}
+        while layer:
+            found += sorted(layer)
+            longer = {
+                prefix | 1 << number
+                for prefix in layer
+                for number, needed in enumerate(self.needed)
+                if not prefix >> number & 1 and needed & ~prefix == 0
+            }
+            room = max(MOST_PREFIXES // max(len(self.operators), 1), 1)
+            # Of many, those in which the first operators are.
+            layer = set(sorted(longer)[:room])
+            self.is_exact = self.is_exact and len(layer) == len(longer)
+        return found
+
+
+def bits(group: Group) -> Iterator[int]:
+    """The numbers of the operators of a group."""
+    while group:
+        lowest = group & -group
+        yield lowest.bit_length() - 1
+        group ^= lowest
+
+
+@dataclass
+class Search:
+    """The search for the partition of least time.
+
+    ``bound`` is what a group adds to a program's time at least, infinite where it cannot be a
+    kernel; ``cost`` is what it adds, infinite where it turns out not to be one.
+    """
+
+    program: Program
+    bound: Callable[[Group], float]
+    cost: Callable[[Group], float]
+    known: dict[Group, float] = field(default_factory=dict[Group, float])
+    """The costs that were asked for."""
+
+    def run(self) -> list[Group]:
+        """The groups, in an order in which they can run."""
+        steps = self._steps()
+        while True:
+            way = self._best_way(steps)
+            open_ = [group for group in way if group not in self.known]
+            if not open_:
+                return way
+            for group in open_:
+                self.known[group] = self.cost(group)
+
+    def _steps(self) -> dict[Group, list[tuple[Group, Group, float]]]:
+        """For each prefix the ways to it: from which other one, by which group, and its bound."""
+        prefixes = self.program.prefixes()
+        steps: dict[Group, list[tuple[Group, Group, float]]] = {}
+        bounds: dict[Group, float] = {}
+        for place, prefix in enumerate(prefixes):
+            steps[prefix] = []
+            for before in prefixes[:place]:
+                group = prefix & ~before
+                if before & ~prefix or group.bit_count() > MOST_OPERATORS:
+                    continue
+                if group not in bounds:
+                    tied = self.program.is_connected(group)
+                    bounds[group] = self.bound(group) if tied else math.inf
+                if bounds[group] < math.inf:
+                    steps[prefix].append((before, group, bounds[group]))
+        return steps
+
+    def _best_way(self, steps: dict[Group, list[tuple[Group, Group, float]]]) -> list[Group]:
+        """The groups on the way of least time, as far as it is known."""
+        least: dict[Group, float] = {0: 0.0}
+        last: dict[Group, tuple[Group, Group]] = {}
+        for prefix, ways in steps.items():
+            for before, group, bound in ways:
+                time = least.get(before, math.inf) + self.known.get(group, bound)
+                if time < least.get(prefix, math.inf):
+                    least[prefix], last[prefix] = time, (before, group)
+        way: list[Group] = []
+        prefix = next(reversed(steps))
+        while prefix:
+            prefix, group = last[prefix]
+            way.append(group)
+        return way[::-1]
+
+
+__all__ = ["Group", "Program", "Search", "bits"]

@@ -1,0 +1,153 @@
+"""Which dimensions of the tensors of a group of operators are one index, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.tensor_types import op_label, shape_of, value_label
+from mugraph.passes.program.fuse_kernels.errors import NotFusedError
+
+
+@dataclass
+class GroupIndices:
+    """The indices of a group, as in Einstein's notation; each is a number.
+
+    Dimensions of one element have none.
+    """
+
+    extents: list[int] = field(default_factory=list[int])
+    of_value: dict[SSAValue, tuple[int | None, ...]] = field(
+        default_factory=dict[SSAValue, tuple[int | None, ...]]
+    )
+    combined: dict[int, list[Operation]] = field(default_factory=dict[int, list[Operation]])
+    """The operators that sum over an index, or take the largest element along it."""
+    batched: set[int] = field(default_factory=set[int])
+    """Indices of leading dimensions of matrix products."""
+
+    def of(self, value: SSAValue, index: int) -> int | None:
+        """The dimension of a tensor that an index runs through."""
+        numbers = self.of_value[value]
+        return numbers.index(index) if index in numbers else None
+
+    def parallel(self, stored: Sequence[SSAValue]) -> list[int]:
+        """The indices that blocks may divide: all results have them, and nothing is combined."""
+        return [
+            number
+            for number in range(len(self.extents))
+            if number not in self.combined
+            and all(number in self.of_value[value] for value in stored)
+        ]
+
+
+class _Joiner:
+    """Joins dimensions while it walks over operators."""
+
+    def __init__(self) -> None:
+        self.parent: dict[tuple[SSAValue, int], tuple[SSAValue, int]] = {}
+
+    def root(self, place: tuple[SSAValue, int]) -> tuple[SSAValue, int]:
+        while (above := self.parent.setdefault(place, place)) != place:
+            place = above
+        return place
+
+    def join(self, places: Iterable[tuple[SSAValue, int]]) -> None:
+        first, *others = [self.root(place) for place in places if _has_index(*place)] or [None]
+        if first is not None:
+            for other in others:
+                if other is not None:
+                    self.parent[other] = first
+
+
+def _has_index(value: SSAValue, dim: int) -> bool:
+    return shape_of(value.type)[dim] > 1
+
+
+def indices_of(operators: Sequence[HasTileIndices]) -> GroupIndices:
+    """The indices of some operators, in the order of their data flow.
+
+    Raises :class:`NotFusedError` where a tensor has one index twice.
+    """
+    joiner = _Joiner()
+    for op in operators:
+        for index in op.tile_indices():
+            places = [
+                (value, dim)
+                for value, dim in zip(op.operands, index.operands, strict=True)
+                if dim is not None
+            ]
+            if index.result is not None:
+                places += [(result, index.result) for result in op.results]
+            joiner.join(places)
+    found = GroupIndices()
+    numbers: dict[tuple[SSAValue, int], int] = {}
+    for op in operators:
+        for value in (*op.operands, *op.results):
+            _number(value, joiner, numbers, found)
+        for index in op.tile_indices():
+            _note(op, index.kind, index.operands, index.result, found)
+    return found
+
+
+def _number(
+    value: SSAValue,
+    joiner: _Joiner,
+    numbers: dict[tuple[SSAValue, int], int],
+    found: GroupIndices,
+) -> None:
+    """Numbers the dimensions of a tensor."""
+    if value in found.of_value:
+        return
+    own: list[int | None] = []
+    for dim, extent in enumerate(shape_of(value.type)):
+        root = joiner.root((value, dim))
+        if extent == 1:
+            own.append(None)
+            continue
+        if root not in numbers:
+            numbers[root] = len(numbers)
+            found.extents.append(extent)
+        own.append(numbers[root])
+    several = [number for number in own if number is not None]
+    if len(set(several)) < len(several):
+        raise NotFusedError(f"{value_label(value)} would have one index along two dimensions")
+    found.of_value[value] = tuple(own)
+
+
+def _note(
+    op: Operation,
+    kind: IndexKind,
+    dims: Sequence[int | None],
+    result: int | None,
+    found: GroupIndices,
+) -> None:
+    """Notes what an operator does along an index."""
+    numbers = {
+        found.of_value[value][dim]
+        for value, dim in zip(op.operands, dims, strict=True)
+        if dim is not None
+    } - {None}
+    for number in numbers:
+        if number is not None and kind is not IndexKind.PARALLEL:
+            found.combined.setdefault(number, []).append(op)
+        elif number is not None and is_product(op) and None not in dims:
+            found.batched.add(number)
+
+
+def is_product(op: Operation) -> bool:
+    """Whether an operator sums products of the elements of two tensors."""
+    return isinstance(op, HasTileIndices) and any(
+        index.kind is IndexKind.SUMMED and len(index.operands) > 1 for index in op.tile_indices()
+    )
+
+
+def label(indices: GroupIndices, index: int) -> str:
+    """How a message names an index: by the first tensor that has it."""
+    value = next(v for v, numbers in indices.of_value.items() if index in numbers)
+    return f"dimension {indices.of_value[value].index(index)} of {value_label(value)}"
+
+
+__all__ = ["GroupIndices", "indices_of", "is_product", "label", "op_label"]

@@ -1,0 +1,203 @@
+"""Writes operators of a program as one kernel, whose loop walks along one index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+from xdsl.transforms.common_subexpression_elimination import cse
+from xdsl.transforms.dead_code_elimination import region_dce
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects import tb
+from mugraph.dialects.interfaces import HasTileIndices
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.maps import AXES
+from mugraph.dialects.tensor_types import element_type_of, shape_of, value_label
+from mugraph.passes.mugraph.online_softmax.kernel import is_plain_exponential, online_softmax
+from mugraph.passes.program.fuse_kernels.algebra import in_the_loop, settled
+from mugraph.passes.program.fuse_kernels.errors import NotFusedError
+from mugraph.passes.program.fuse_kernels.forms import Form, Slices, Term, Whole
+from mugraph.passes.program.fuse_kernels.indices import GroupIndices, indices_of, is_product
+from mugraph.passes.program.fuse_kernels.sums import Kernel, form_of
+from mugraph.passes.program.fuse_kernels.writer import TileWriter
+
+TILE = 64
+"""Elements along a dimension of the tiles that a kernel begins with; ``--plan`` chooses others."""
+ROW_TILE_ELEMENTS = 4096
+"""Of a tile of a kernel without products, about."""
+THREADS = 128
+
+
+def parts_of(extent: int, tile: int) -> int:
+    """Into how many equal tiles of at most so many elements an extent falls; few if it is prime."""
+    return next(parts for parts in range(-(-extent // tile), extent + 1) if extent % parts == 0)
+
+
+class KernelBuilder:
+    """Writes a group of operators, in the order of their data flow, as a kernel.
+
+    ``stored`` are the results that others use.
+    """
+
+    def __init__(self, operators: Sequence[HasTileIndices], stored: Sequence[SSAValue]) -> None:
+        self.operators = operators
+        self.stored = stored
+        self.indices = indices_of(operators)
+
+    def loops(self) -> list[int | None]:
+        """The indices that a loop may walk along: what operators combine, or none."""
+        return [*sorted(self.indices.combined), None]
+
+    def build(self, looped: int | None) -> CustomizedOp:
+        """The kernel whose loop walks along an index.
+
+        Raises :class:`NotFusedError` where there is none that computes the same.
+        """
+        partition = _Partition(self.indices, self.operators, self.stored, looped)
+        writer = TileWriter()
+        kernel = Kernel(self.indices, looped, writer)
+        forms: dict[SSAValue, Form] = {}
+        for op in self.operators:
+            for value in op.operands:
+                if value not in forms:
+                    forms[value] = self.loaded(value, partition, writer)
+            forms[op.results[0]] = form_of(op, kernel, [forms[value] for value in op.operands])
+            writer.name_last(op.results[0].name_hint)
+        for value in self.stored:
+            self.store(value, forms[value], partition, writer)
+        graph = writer.finished(partition.grid, (THREADS, 1, 1), partition.iterations)
+        try:
+            _clean(graph, is_shifted=bool(writer.maxima))
+        except NotFusedError:
+            graph.erase()
+            raise
+        return graph
+
+    def loaded(self, value: SSAValue, partition: _Partition, writer: TileWriter) -> Form:
+        """A tile of a tensor that the group does not compute."""
+        dim = partition.loop_dim(value)
+        argument = writer.argument(value, value.name_hint)
+        type_ = tb.STensorType(partition.tile(value), element_type_of(value.type))
+        tile = writer.tile(argument, partition.map_of(value), dim, type_, value.name_hint)
+        return Whole(tile) if dim < 0 else Slices((Term(tile),))
+
+    def store(self, value: SSAValue, form: Form, partition: _Partition, writer: TileWriter) -> None:
+        """Stores a result, of each iteration or after the loop."""
+        dim = -1
+        if isinstance(form, Slices):
+            dim = partition.loop_dim(value)
+            if dim < 0:
+                raise NotFusedError(f"{value_label(value)} would be stored in each iteration")
+            tile = in_the_loop(form, f"what is stored as {value_label(value)}")
+        else:
+            tile = settled(writer, form)
+        if shape_of(tile.type) != partition.tile(value):
+            raise NotFusedError(f"{value_label(value)} is the same along a dimension of it")
+        writer.add(tb.OutputOp(tile, partition.map_of(value), value.type, dim))
+
+
+class _Partition:
+    """How grid and loop cut the tensors of a kernel at first."""
+
+    def __init__(
+        self,
+        indices: GroupIndices,
+        operators: Sequence[HasTileIndices],
+        stored: Sequence[SSAValue],
+        looped: int | None,
+    ) -> None:
+        self.indices = indices
+        self.looped = looped
+        self.iterations = 1 if looped is None else parts_of(indices.extents[looped], TILE)
+        parallel = [number for number in indices.parallel(stored) if number != looped]
+        batched = [number for number in parallel if number in indices.batched]
+        others = sorted(
+            (number for number in parallel if number not in indices.batched),
+            key=lambda number: -indices.extents[number],
+        )
+        axes = [*batched, *others][: len(AXES)]
+        if any(map(is_product, operators)):
+            parts = {
+                number: indices.extents[number]
+                if number in indices.batched
+                else parts_of(indices.extents[number], TILE)
+                for number in axes
+            }
+        else:
+            parts = self._parts_of_rows(axes)
+        self.axes = [number for number in axes if parts[number] > 1]
+        self.parts = [parts[number] for number in self.axes]
+        self.grid = (*self.parts, *(1,) * (len(AXES) - len(self.parts)))
+
+    def _parts_of_rows(self, axes: Sequence[int]) -> dict[int, int]:
+        """Cuts outer dimensions first, until the largest tile has few elements."""
+        largest = max(self.indices.of_value, key=lambda v: math.prod(shape_of(v.type)))
+        left = math.prod(shape_of(largest.type)) // self.iterations
+        parts = dict.fromkeys(axes, 1)
+        for number in self.indices.of_value[largest]:
+            if number in parts:
+                extent = self.indices.extents[number]
+                parts[number] = parts_of(extent, max(ROW_TILE_ELEMENTS * extent // left, 1))
+                left = max(left // parts[number], 1)
+        return parts
+
+    def tile(self, value: SSAValue) -> tuple[int, ...]:
+        """The extents of a tensor's tiles."""
+        shape = list(shape_of(value.type))
+        for dim, number in enumerate(self.indices.of_value[value]):
+            if number in self.axes:
+                shape[dim] = -(-shape[dim] // self.parts[self.axes.index(number)])
+            elif number is not None and number == self.looped:
+                shape[dim] = -(-shape[dim] // self.iterations)
+        return tuple(shape)
+
+    def map_of(self, value: SSAValue) -> tuple[int, ...]:
+        """The dimension that each axis of the grid cuts."""
+        dims = [self.indices.of(value, number) for number in self.axes]
+        entries = [-1 if dim is None else dim for dim in dims]
+        return (*entries, *(-1,) * (len(AXES) - len(entries)))
+
+    def loop_dim(self, value: SSAValue) -> int:
+        """The dimension that the loop cuts; -1 for none."""
+        dim = None if self.looped is None else self.indices.of(value, self.looped)
+        return -1 if dim is None else dim
+
+
+def _clean(graph: CustomizedOp, *, is_shifted: bool) -> None:
+    """Drops what nothing uses, and puts running maxima where maxima cancelled.
+
+    Raises :class:`NotFusedError` where an exponential stays that may overflow.
+    """
+    cse(graph.body)
+    region_dce(graph.body)
+    for op in tuple(graph.body.block.ops):
+        if isinstance(op, tb.CastOp):
+            _round_at_once(op)
+    plain = [op for op in graph.body.block.ops if is_plain_exponential(op)]
+    if is_shifted:
+        online_softmax(graph)
+        left = [op for op in graph.body.block.ops if is_plain_exponential(op)]
+        if plain and left:
+            raise NotFusedError("an exponential would be left without its maximum")
+    try:
+        graph.verify()
+    except VerifyException as error:
+        raise NotFusedError(str(error)) from error
+
+
+def _round_at_once(cast: tb.CastOp) -> None:
+    """Rounds a tile where it is computed, if sums and products of the rounded one alone use it."""
+    source = cast.input.owner
+    users = [use.operation for use in cast.input.uses if use.operation is not cast]
+    if not isinstance(source, tb.ElementwiseOp) or isinstance(source, tb.CastOp):
+        return
+    if all(isinstance(user, tb.AccumulatorOp) for user in users):
+        rounded = Rewriter.replace_value_with_new_type(cast.input, cast.result.type)
+        cast.result.replace_all_uses_with(rounded)
+        Rewriter.erase_op(cast)
+
+
+__all__ = ["KernelBuilder"]

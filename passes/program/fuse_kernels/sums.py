@@ -1,0 +1,222 @@
+"""What sums, maxima and matrix products make of forms: how a loop adds them up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import singledispatch
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mugraph.dialects import kn
+from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+from mugraph.passes.program.fuse_kernels.algebra import (
+    apply_function,
+    in_the_loop,
+    settled,
+    times,
+)
+from mugraph.passes.program.fuse_kernels.errors import NotFusedError
+from mugraph.passes.program.fuse_kernels.forms import (
+    Form,
+    Slices,
+    Term,
+    Total,
+    Whole,
+    combined,
+)
+from mugraph.passes.program.fuse_kernels.indices import GroupIndices
+from mugraph.passes.program.fuse_kernels.writer import Maximum, TileWriter
+
+
+@dataclass
+class Kernel:
+    """A kernel that is being written: its indices, the one that its loop walks, and its body."""
+
+    indices: GroupIndices
+    looped: int | None
+    writer: TileWriter
+
+    def walks(self, value: SSAValue, dim: int) -> bool:
+        """Whether the loop walks along a dimension of a tensor."""
+        return self.looped is not None and self.indices.of_value[value][dim] == self.looped
+
+
+@singledispatch
+def form_of(op: Operation, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    """The form of an operator's result; operators that may share a kernel register a function.
+
+    Raises :class:`NotFusedError` where the loop cannot compute it.
+    """
+    raise NotFusedError(f"{op_label(op)} is a kernel of its own")
+
+
+def can_share(op: Operation) -> bool:
+    """Whether an operator may share a kernel with others at all."""
+    return form_of.dispatch(type(op)) is not form_of.dispatch(object)
+
+
+@form_of.register
+def _(op: kn.ElementwiseOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    function = ScalarFunction(op.FUNCTION, op.function.constants)
+    return apply_function(kernel.writer, function, element_type_of(op.result.type), forms)
+
+
+@form_of.register
+def _(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    if op.compute is not None:
+        raise NotFusedError(f"{op_label(op)} asks for a library's sums in f16")
+    writer, type_ = kernel.writer, element_type_of(op.result.type)
+    factor_type = element_type_of(op.lhs.type)
+    precision = None if op.precision is None else op.precision.data
+    rank = len(shape_of(op.lhs.type))
+
+    def product(left: SSAValue, right: SSAValue) -> SSAValue:
+        left, right = (writer.cast(tile, factor_type) for tile in (left, right))
+        return writer.product(left, right, type_, precision)
+
+    left, right = forms
+    if kernel.walks(op.lhs, rank - 1):
+        return _summed_product(writer, product, left, right, type_)
+    if isinstance(left, Slices) or isinstance(right, Slices):
+        return _sliced_product(writer, product, left, right)
+    tile = product(settled(writer, left), settled(writer, right))
+    is_whole = isinstance(left, Whole) and isinstance(right, Whole)
+    return Whole(tile) if is_whole else Total(tile)
+
+
+Product = Callable[[SSAValue, SSAValue], SSAValue]
+
+
+def _slices(form: Form) -> Slices:
+    match form:
+        case Whole(tile):
+            return Slices((Term(tile),))
+        case Slices(_, plus) if not plus:
+            return form
+        case _:
+            raise NotFusedError("a product is not linear in a value known only after the loop")
+
+
+def _late_factors(
+    writer: TileWriter, left: Term, right: Term
+) -> tuple[SSAValue | None, SSAValue | None]:
+    return times(writer, left.times, right.times), times(writer, left.over, right.over)
+
+
+def _summed_product(
+    writer: TileWriter, product: Product, left: Form, right: Form, type_: Attribute
+) -> Total:
+    """A product over the loop's index: each pair of terms is added up, its late factors after."""
+    total: Total | None = None
+    for one, other in itertools.product(_slices(left).terms, _slices(right).terms):
+        if one.tile is not None and other.tile is not None:
+            tile = writer.accumulate(product(one.tile, other.tile))
+        elif other.tile is not None:
+            tile = writer.total(other.tile, len(shape_of(other.tile.type)) - 2, type_)
+        elif one.tile is not None:
+            tile = writer.total(one.tile, len(shape_of(one.tile.type)) - 1, type_)
+        else:
+            raise NotFusedError("a product sums what no tile of the loop has a part in")
+        total = _with(writer, total, tile, one, other, type_)
+    assert total is not None
+    return total
+
+
+def _with(
+    writer: TileWriter,
+    total: Total | None,
+    tile: SSAValue,
+    one: Term,
+    other: Term,
+    type_: Attribute,
+) -> Total:
+    """A sum so far, and one more sum over the loop with its late factors."""
+    factor, divisor = _late_factors(writer, one, other)
+    if factor is not None:
+        tile = writer.apply("mul", tile, factor, type_=type_)
+    if divisor is not None:
+        tile = writer.apply("div", tile, divisor, type_=type_)
+    power = combined(one.power, other.power)
+    if total is None:
+        return Total(tile, power)
+    if total.power != power or total.tile is None:
+        raise NotFusedError("exponentials below different maxima would be added up")
+    return Total(writer.apply("add", total.tile, tile, type_=type_), power)
+
+
+def _sliced_product(writer: TileWriter, product: Product, left: Form, right: Form) -> Slices:
+    """A product within an iteration, over an index of which tiles have all."""
+    terms: list[Term] = []
+    for one, other in itertools.product(_slices(left).terms, _slices(right).terms):
+        if one.tile is None or other.tile is None:
+            raise NotFusedError("a product in the loop has a factor that is known only after it")
+        for term, dim in ((one, -1), (other, -2)):
+            for late in (term.times, term.over):
+                if late is not None and shape_of(late.type)[dim] > 1:
+                    raise NotFusedError(
+                        "a factor that is known only after the loop differs along what a product "
+                        "in the loop sums over"
+                    )
+        factors = _late_factors(writer, one, other)
+        tile = product(one.tile, other.tile)
+        terms.append(Term(tile, *factors, combined(one.power, other.power)))
+    return Slices(tuple(terms))
+
+
+@form_of.register
+def _(op: kn.ReductionOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    dim, writer, type_ = op.reduced_dim, kernel.writer, element_type_of(op.result.type)
+    if shape_of(op.result.type)[dim] != 1:
+        raise NotFusedError(f"{op_label(op)} reduces groups of neighbours")
+    (form,) = forms
+    looped = kernel.walks(op.input, dim)
+    if op.combination is Combiner.MAX:
+        return _largest(writer, form, dim, looped=looped)
+    match form:
+        case Whole(tile):
+            return Whole(writer.reduce(tile, dim, type_))
+        case Total():
+            return Total(writer.reduce(settled(writer, form), dim, type_))
+        case Slices() if looped:
+            return _summed(writer, form, dim, shape_of(op.input.type)[dim], type_)
+        case Slices():
+            tile = in_the_loop(form, "a sum")
+            return Slices((Term(writer.reduce(tile, dim, type_)),))
+
+
+def _summed(writer: TileWriter, form: Slices, dim: int, extent: int, type_: Attribute) -> Total:
+    """The sum along the loop's index, term by term."""
+    if form.plus:
+        raise NotFusedError("a sum has a maximum as a summand")
+    total: Total | None = None
+    for term in form.terms:
+        if term.tile is not None:
+            total = _with(
+                writer, total, writer.total(term.tile, dim, type_), term, Term(None), type_
+            )
+            continue
+        assert term.times is not None
+        counted = writer.apply("mul_scalar", term.times, constants=[float(extent)], type_=type_)
+        total = _with(
+            writer, total, counted, Term(None, None, term.over, term.power), Term(None), type_
+        )
+    assert total is not None
+    return total
+
+
+def _largest(writer: TileWriter, form: Form, dim: int, *, looped: bool) -> Form:
+    """A maximum: of the loop's tiles it is a number that may cancel later."""
+    if isinstance(form, Whole):
+        return Whole(writer.largest(form.tile, dim))
+    if not looped:
+        raise NotFusedError("a maximum is not along the index that the loop walks")
+    writer.maxima.append(Maximum(in_the_loop(form, "a maximum"), dim))
+    return Total(None, plus={len(writer.maxima) - 1: Fraction(1)})
+
+
+__all__ = ["Kernel", "can_share", "form_of"]

@@ -1,0 +1,76 @@
+"""How long kernels take that operators of a program become."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn import CustomizedOp, RegroupOp
+from mugraph.dialects.plan import Plan
+from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
+from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.mugraph.plan.shape import shape_under
+from mugraph.passes.mugraph.plan.tiles import choose_least_time
+from mugraph.passes.mugraph.retile.dimensions import find_dimensions
+from mugraph.passes.mugraph.retile.errors import RetileError
+from mugraph.passes.mugraph.retile.partition import partition_of
+from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
+from mugraph.passes.targets import Target
+
+
+def moved_bytes(values: Iterable[SSAValue]) -> int:
+    """The bytes of some tensors, each once."""
+    return sum(
+        math.prod(shape_of(value.type)) * element_bytes_of(value.type) for value in {*values}
+    )
+
+
+def least_time(operands: Iterable[SSAValue], stored: Iterable[SSAValue], target: Target) -> float:
+    """Nanoseconds that a kernel takes at least that reads some tensors and writes others."""
+    return (
+        LAUNCH_NS + target.memory_latency_ns + device_ns(moved_bytes([*operands, *stored]), target)
+    )
+
+
+HIDDEN_NS = 500.0
+"""What a kernel's launch costs less between others, by programmatic dependent launch.
+
+Less than ``OVERLAP_NS``, for a kernel that loads what the one before it stores waits for it.
+Between what norms before an attention need to be a kernel of their own (130) and what would take
+scores out of it (850); no script fits it.
+"""
+
+
+def in_a_program(time: float, target: Target) -> float:
+    """What a kernel adds to the time of others: it is launched while the one before it ends."""
+    return max(time - HIDDEN_NS, 0.0) if target.has_programmatic_launch else time
+
+
+def time_as_written(op: Operation, target: Target) -> float:
+    """Nanoseconds at least of the kernel that an operator is; none where there is no kernel."""
+    if isinstance(op, (SharesMemory, RegroupOp)):
+        return 0.0
+    return least_time(op.operands, op.results, target)
+
+
+def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
+    """Nanoseconds of a custom kernel with its best tiles; infinite where none fit a block."""
+    trial = graph.clone()
+    try:
+        take_out_running_maxima(trial)
+        space = find_dimensions(trial)
+        choice = choose_least_time(space, target, Plan())
+        return math.inf if choice is None else choice.time
+    except RetileError:
+        space = find_dimensions(graph)
+        time = estimate(shape_under(space, partition_of(space)), target)
+        return math.inf if time is None else time
+    finally:
+        trial.erase()
+
+
+__all__ = ["in_a_program", "least_time", "moved_bytes", "time_as_written", "time_of_kernel"]

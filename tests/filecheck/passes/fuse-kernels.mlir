@@ -1,0 +1,93 @@
+// RUN: mg-opt --fuse-kernels --split-input-file %s | filecheck %s
+
+// The norm leaves the sum: the loop walks along what both sum over.
+func.func @norm_and_product(%x: tensor<16x256xf16>, %w: tensor<256x512xf16>) -> tensor<16x512xf16> {
+  %n = kn.rms_norm %x over [256] epsilon 1.0e-05 : (tensor<16x256xf16>) -> tensor<16x256xf16>
+  %y = kn.matmul %n, %w : (tensor<16x256xf16>, tensor<256x512xf16>) -> tensor<16x512xf16>
+  func.return %y : tensor<16x512xf16>
+}
+// CHECK:      func.func @norm_and_product
+// CHECK-NEXT:   %y = kn.customized %x, %w grid [8, 1, 1] block [128, 1, 1] forloop 4 {
+// CHECK:          %x_2 = tb.input %x_1 imap [-1, -1, -1] fordim 1
+// CHECK-NEXT:     %n = tb.square %x_2
+// CHECK-NEXT:     %n_1 = tb.forloop_accum sum %n
+// CHECK-NEXT:     %n_2 = tb.mul_scalar %n_1
+// CHECK-NEXT:     %n_3 = tb.add_scalar %n_2
+// CHECK-NEXT:     %n_4 = tb.sqrt %n_3
+// CHECK-NEXT:     %w_2 = tb.input %w_1 imap [1, -1, -1] fordim 0
+// CHECK-NEXT:     %0 = tb.matmul %x_2, %w_2
+// CHECK-NEXT:     %1 = tb.forloop_accum none %0
+// CHECK-NEXT:     %y_1 = tb.div %1, %n_4
+// CHECK-NEXT:     tb.output %y_1 omap [1, -1, -1]
+// CHECK:        func.return %y
+
+// -----
+
+// Powers of e to the power of the maximum cancel; a running maximum takes their place.
+func.func @attention(%q: tensor<2x64x64xf16>, %k: tensor<2x1024x64xf16>, %v: tensor<2x1024x64xf16>) -> tensor<2x64x64xf16> {
+  %t = kn.transpose %k dims [0, 2, 1] : tensor<2x1024x64xf16> -> tensor<2x64x1024xf16>
+  %s = kn.matmul %q, %t : (tensor<2x64x64xf16>, tensor<2x64x1024xf16>) -> tensor<2x64x1024xf16>
+  %p = kn.softmax %s dim 2 : tensor<2x64x1024xf16> -> tensor<2x64x1024xf16>
+  %y = kn.matmul %p, %v : (tensor<2x64x1024xf16>, tensor<2x1024x64xf16>) -> tensor<2x64x64xf16>
+  func.return %y : tensor<2x64x64xf16>
+}
+// CHECK:      func.func @attention
+// CHECK-NEXT:   %t = kn.transpose %k
+// CHECK-NEXT:   %y = kn.customized %q, %t, %v grid [2, 1, 1] block [128, 1, 1] forloop 16 {
+// CHECK:          %s = tb.matmul %q_2, %t_2
+// CHECK-NEXT:     %max, %fall = tb.reduction_max %s dim 2
+// CHECK-NEXT:     %0 = tb.sub %s, %max
+// CHECK-NEXT:     %rescale = tb.exp %fall
+// CHECK-NEXT:     %p = tb.exp %0 {{.*}} -> !tb.stensor<1x64x64xf16>
+// CHECK-NEXT:     %p_1 = tb.forloop_accum_rescale sum %p by %rescale
+// CHECK-NEXT:     %v_2 = tb.input %v_1
+// CHECK-NEXT:     %1 = tb.matmul %p, %v_2
+// CHECK-NEXT:     %2 = tb.forloop_accum_rescale none %1 by %rescale
+// CHECK-NEXT:     %y_1 = tb.div %2, %p_1
+
+// -----
+
+// A sum of terms: the mean's part of a product is a product of its own, summed once.
+func.func @sum_of_terms(%x: tensor<16x4096xf16>, %b: tensor<1x4096xf16>, %w: tensor<4096x512xf16>) -> tensor<16x512xf16> {
+  %n = kn.rms_norm %x over [4096] : (tensor<16x4096xf16>) -> tensor<16x4096xf16>
+  %s = kn.add %n, %b : (tensor<16x4096xf16>, tensor<1x4096xf16>) -> tensor<16x4096xf16>
+  %y = kn.matmul %s, %w : (tensor<16x4096xf16>, tensor<4096x512xf16>) -> tensor<16x512xf16>
+  func.return %y : tensor<16x512xf16>
+}
+// CHECK:      func.func @sum_of_terms
+// CHECK-NEXT:   %y = kn.customized
+// CHECK:          [[A:%.*]] = tb.matmul %x_2, %w_2
+// CHECK-NEXT:     [[SUM:%.*]] = tb.forloop_accum none [[A]]
+// CHECK-NEXT:     [[D:%.*]] = tb.div [[SUM]], %n_3
+// CHECK-NEXT:     [[B:%.*]] = tb.matmul %b_2, %w_2
+// CHECK-NEXT:     [[BIAS:%.*]] = tb.forloop_accum none [[B]]
+// CHECK-NEXT:     %y_1 = tb.add [[D]], [[BIAS]]
+
+// -----
+
+// The transpose of what nothing else uses is computed of transposed operands.
+func.func @transposes(%a: tensor<64x32xf16>, %b: tensor<32x16xf16>) -> tensor<16x64xf16> {
+  %p = kn.matmul %a, %b : (tensor<64x32xf16>, tensor<32x16xf16>) -> tensor<64x16xf16>
+  %e = kn.exp %p : tensor<64x16xf16> -> tensor<64x16xf16>
+  %t = kn.transpose %e dims [1, 0] : tensor<64x16xf16> -> tensor<16x64xf16>
+  func.return %t : tensor<16x64xf16>
+}
+// CHECK:      func.func @transposes
+// CHECK-NEXT:   [[A:%.*]] = kn.transpose %a dims [1, 0]
+// CHECK-NEXT:   [[B:%.*]] = kn.transpose %b dims [1, 0]
+// CHECK-NEXT:   %e = kn.customized [[B]], [[A]]
+// CHECK:          tb.matmul
+// CHECK-NEXT:     tb.exp
+
+// -----
+
+// The sums of groups are no sum along a dimension: the reduction stays a kernel.
+func.func @groups(%x: tensor<16x256xf16>) -> tensor<16x4xf16> {
+  %s = kn.square %x : tensor<16x256xf16> -> tensor<16x256xf16>
+  %y = kn.reduction %s dim 1 : tensor<16x256xf16> -> tensor<16x4xf16>
+  func.return %y : tensor<16x4xf16>
+}
+// CHECK:      func.func @groups
+// CHECK-NEXT:   %s = kn.square %x
+// CHECK-NEXT:   %y = kn.reduction %s dim 1
+// CHECK-NEXT:   func.return %y

@@ -1,0 +1,261 @@
+"""Random programs of ``kn`` operators, fused: ``python -m fuzz.programs -n 5000 --seed 1``.
+
+Each program is of up to 12 operators in the builder's sense.  What ``--fuse-kernels`` makes of it
+must verify, have no more launches than the program, be proved to be the same function, and give the
+same numbers in float64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+import mugraph.build as mi
+from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn import RegroupOp
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.program.decompose_program import decompose_program
+from mugraph.passes.program.fuse_kernels import fuse_program
+from mugraph.passes.targets import target_named
+from mugraph.passes.transpile import TranspilePass
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.equivalence.prove import prove
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.run import bound_rounding
+
+Array = npt.NDArray[Any]
+
+MOST_OPERATORS = 12
+EXTENTS = (1, 2, 3, 5, 8, 16, 24, 32, 33, 64, 96, 128)
+UNARY = (mi.exp, mi.silu, mi.gelu, mi.relu, mi.tanh, mi.square, mi.sigmoid, mi.abs)
+
+
+@dataclass
+class Program:
+    """A program that is being drawn."""
+
+    random: np.random.Generator
+    graph: mi.KernelGraph = field(default_factory=lambda: mi.new_kernel_graph("program"))
+    values: list[mi.DTensor] = field(default_factory=list[mi.DTensor])
+
+    def one(self) -> mi.DTensor:
+        """One of the values, late ones more often."""
+        last = len(self.values)
+        return self.values[max(last - 1 - int(self.random.geometric(0.45) - 1), 0)]
+
+    def input(self, *shape: int) -> mi.DTensor:
+        """A new argument."""
+        self.values.insert(0, self.graph.new_input(shape))
+        return self.values[0]
+
+    def extent(self) -> int:
+        """Of a new dimension."""
+        return int(self.random.choice(EXTENTS))
+
+    def dim(self, x: mi.DTensor) -> int:
+        """One of a tensor's dimensions, the last one more often."""
+        rank = len(x.shape)
+        return rank - 1 if self.random.random() < 0.6 else int(self.random.integers(rank))
+
+    def other(self, x: mi.DTensor) -> mi.DTensor:
+        """A tensor that goes with another one, element by element."""
+        fitting = [
+            y
+            for y in self.values
+            if len(y.shape) == len(x.shape)
+            and all(a in (b, 1) or b == 1 for a, b in zip(x.shape, y.shape, strict=True))
+        ]
+        if fitting and self.random.random() < 0.7:
+            return fitting[int(self.random.integers(len(fitting)))]
+        return self.input(*(1 if self.random.random() < 0.4 else extent for extent in x.shape))
+
+    def factor(self, x: mi.DTensor) -> mi.DTensor:
+        """A right factor of a matrix product."""
+        *batch, _, depth = x.shape
+        fitting = [y for y in self.values if y.shape[:-1] == (*batch, depth)]
+        if fitting and self.random.random() < 0.5:
+            return fitting[int(self.random.integers(len(fitting)))]
+        return self.input(*batch, depth, self.extent())
+
+
+def _unary(program: Program) -> mi.DTensor:
+    function = UNARY[int(program.random.integers(len(UNARY)))]
+    return function(program.one())
+
+
+def _root(program: Program) -> mi.DTensor:
+    return mi.sqrt(mi.abs(program.one()) + 1.0)
+
+
+def _logarithm(program: Program) -> mi.DTensor:
+    return mi.log(mi.abs(program.one()) + 0.5)
+
+
+def _scaled(program: Program) -> mi.DTensor:
+    return program.one() * float(program.random.choice([0.125, -1.0, 3.0]))
+
+
+def _binary(program: Program) -> mi.DTensor:
+    x = program.one()
+    y = program.other(x)
+    kind = int(program.random.integers(5))
+    return (x + y, x - y, x * y, x / (mi.abs(y) + 1.0), mi.max(x, y))[kind]
+
+
+def _product(program: Program) -> mi.DTensor:
+    x = program.one()
+    return program.graph.matmul(x, program.factor(x)) * (1.0 / 16)
+
+
+def _reduction(program: Program) -> mi.DTensor:
+    x = program.one()
+    dim = program.dim(x)
+    kind = int(program.random.integers(4))
+    if kind == 0:
+        return mi.reduction(x, dim) * (1.0 / 16)
+    return (mi.reduction_max, mi.mean, mi.log_sum_exp)[kind - 1](x, dim)
+
+
+def _norm(program: Program) -> mi.DTensor:
+    x = program.one()
+    kind = int(program.random.integers(3))
+    if kind == 0:
+        return mi.softmax(x, program.dim(x))
+    weight = program.graph.new_input((x.shape[-1],))
+    return mi.rms_norm(x, weight, 1e-3) if kind == 1 else mi.layer_norm(x, weight, eps=1e-3)
+
+
+def _view(program: Program) -> mi.DTensor:
+    x = program.one()
+    if program.random.random() < 0.7:
+        return mi.transpose(x)
+    start = (0,) * len(x.shape)
+    return x.graph.slice(x, start, [max(extent // 2, 1) for extent in x.shape])
+
+
+STEPS: tuple[tuple[Callable[[Program], mi.DTensor], float], ...] = (
+    (_unary, 2),
+    (_root, 0.5),
+    (_logarithm, 0.4),
+    (_scaled, 0.7),
+    (_binary, 3),
+    (_product, 3),
+    (_reduction, 1.5),
+    (_norm, 2),
+    (_view, 1),
+)
+
+
+def draw_program(seed: int, number: int) -> ModuleOp:
+    """A random program."""
+    random = np.random.default_rng([seed, number])
+    program = Program(random)
+    batch = [2] if random.random() < 0.3 else []
+    for _ in range(int(random.integers(1, 4))):
+        program.input(*batch, program.extent(), program.extent())
+    steps, weights = zip(*STEPS, strict=True)
+    chances = np.array(weights) / sum(weights)
+    stored: list[mi.DTensor] = []
+    for _ in range(int(random.integers(2, MOST_OPERATORS + 1))):
+        result = steps[int(random.choice(len(steps), p=chances))](program)
+        program.values.append(result)
+        if random.random() < 0.08:
+            stored.append(result)
+    last = program.values[-1]
+    for result in dict.fromkeys([*stored, last]):
+        program.graph.mark_output(result)
+    return program.graph.module()
+
+
+def launches_of(function: FuncOp) -> int:
+    """How many kernels a function is."""
+    return sum(
+        bool(op.results) and not isinstance(op, (SharesMemory, RegroupOp))
+        for op in function.body.block.ops
+    )
+
+
+class ProgramError(AssertionError):
+    """What is wrong with a fused program."""
+
+
+def check_program(module: ModuleOp, *, scheduled: bool = False, target: str = "h200") -> str:
+    """Fuses a program and checks what comes out; how it was shown to be the same.
+
+    With ``scheduled`` also what its kernels compute, at the level of bytes and addresses.
+
+    Raises :class:`ProgramError`.
+    """
+    fused = module.clone()
+    function, written = only_function(fused), only_function(module)
+    plain = written.clone()
+    decompose_program(plain, kernels=True, views=False)
+    fuse_program(function, target_named(target))
+    fused.verify()
+    if launches_of(function) > launches_of(plain):
+        raise ProgramError(f"{launches_of(function)} launches, {launches_of(plain)} as written")
+    random = np.random.default_rng(7)
+    arrays = [
+        random.standard_normal(shape_of(argument.type)).astype(np.float16)
+        for argument in written.args
+    ]
+    expected = run_function(module, None, arrays, "float64")
+    found = run_function(fused, None, arrays, "float64")
+    for number, (one, other) in enumerate(zip(expected, found, strict=True)):
+        if not np.allclose(one, other, rtol=1e-6, atol=1e-6, equal_nan=True):
+            worst = float(np.nanmax(np.abs(one - other)))
+            raise ProgramError(f"result {number} differs by {worst:.2g}")
+    if scheduled:
+        _check_schedule(fused, arrays, found)
+    proof = prove(written, function)
+    return "proved" if proof.holds else proof.reason
+
+
+def _check_schedule(fused: ModuleOp, arrays: list[Array], exact: list[Array]) -> None:
+    """Schedules a program, runs it, and compares with what is exact."""
+    bounds = bound_rounding(fused, None, arrays)
+    module = fused.clone()
+    TranspilePass().apply(make_context(), module)
+    found = run_function(module, None, arrays, level="address")
+    for number, (one, other, bound) in enumerate(zip(found, exact, bounds, strict=True)):
+        is_near = np.abs(one.astype(np.float64) - other) <= bound
+        if not (is_near | ~np.isfinite(bound)).all():
+            raise ProgramError(f"result {number} of the schedule is not within its budget")
+
+
+def main() -> int:
+    """Checks random programs; how many failed."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz.programs", description=__doc__)
+    parser.add_argument("-n", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scheduled", action="store_true", help="run the kernels' schedules")
+    parser.add_argument("--first", type=int, default=0, help="number of the first program")
+    options = parser.parse_args()
+    shown: Counter[str] = Counter()
+    failed, start = 0, time.monotonic()
+    for number in range(options.first, options.first + options.n):
+        module = draw_program(options.seed, number)
+        try:
+            shown[check_program(module, scheduled=options.scheduled)] += 1
+        except Exception as error:
+            failed += 1
+            print(f"program {number}: {type(error).__name__}: {error}", flush=True)
+    print(f"{options.n} programs, {failed} failed, {time.monotonic() - start:.0f} s")
+    for reason, count in shown.most_common():
+        print(f"{count:6} {reason}")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))

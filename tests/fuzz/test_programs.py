@@ -1,0 +1,16 @@
+"""Random programs, fused: ``python -m fuzz.programs`` takes thousands."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.programs import check_program, draw_program
+
+SEED = 23
+SCHEDULED_EVERY = 4
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_a_fused_program_is_the_same_function(number: int) -> None:
+    scheduled = number % SCHEDULED_EVERY == 0
+    assert check_program(draw_program(SEED, number), scheduled=scheduled) == "proved"

@@ -1,0 +1,187 @@
+"""``--fuse-kernels``: which operators of a program share a kernel, and by which algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from fuzz.programs import launches_of
+from xdsl.dialects.builtin import ModuleOp
+
+import mugraph.build as mi
+from mugraph.dialects import kn, tb
+from mugraph.passes.program.fuse_kernels import algebra, fuse_program
+from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.targets import target_named
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.equivalence.prove import prove
+
+Tensors = mi.DTensor | tuple[mi.DTensor, ...]
+ROWS, WIDTH, HIDDEN, KEYS = 16, 2048, 4096, 1024
+
+
+def norm_and_product(new: Callable[..., mi.DTensor]) -> Tensors:
+    return mi.rms_norm(new(ROWS, WIDTH), new(WIDTH), 1e-5) @ new(WIDTH, HIDDEN)
+
+
+def gated_mlp(new: Callable[..., mi.DTensor]) -> Tensors:
+    x = new(ROWS, WIDTH)
+    return mi.silu(x @ new(WIDTH, HIDDEN)) * (x @ new(WIDTH, HIDDEN))
+
+
+def lora(new: Callable[..., mi.DTensor]) -> Tensors:
+    x = new(ROWS, WIDTH)
+    return x @ new(WIDTH, HIDDEN) + x @ new(WIDTH, 16) @ new(16, HIDDEN)
+
+
+def attention(new: Callable[..., mi.DTensor]) -> Tensors:
+    q, k, v = new(8, ROWS, 64), new(8, KEYS, 64), new(8, KEYS, 64)
+    return mi.softmax(q @ mi.transpose(k) * 0.125) @ v
+
+
+def attention_of_norms(new: Callable[..., mi.DTensor]) -> Tensors:
+    q, k, v = new(8, 256, 64), new(8, KEYS, 64), new(8, KEYS, 64)
+    q, k = mi.rms_norm(q, new(64), 1e-6), mi.rms_norm(k, new(64), 1e-6)
+    return mi.softmax(q @ mi.transpose(k) * 0.125) @ v
+
+
+def attention_with_a_bias(new: Callable[..., mi.DTensor]) -> Tensors:
+    q, k, v = new(8, ROWS, 64), new(8, KEYS, 64), new(8, KEYS, 64)
+    scores = mi.tanh(q @ mi.transpose(k) * 0.02) * 50.0
+    return mi.softmax(scores + new(1, ROWS, KEYS)) @ v
+
+
+def residual_and_norm(new: Callable[..., mi.DTensor]) -> Tensors:
+    x = new(ROWS, WIDTH) + new(ROWS, WIDTH)
+    return x, mi.rms_norm(x, new(WIDTH), 1e-5)
+
+
+def log_sum_exp(new: Callable[..., mi.DTensor]) -> Tensors:
+    return mi.log_sum_exp(new(ROWS, 32 * WIDTH))
+
+
+def cosine_similarity(new: Callable[..., mi.DTensor]) -> Tensors:
+    x, y = new(ROWS, WIDTH), new(ROWS, WIDTH)
+    lengths = mi.sqrt(mi.reduction(x * x, 1)) * mi.sqrt(mi.reduction(y * y, 1))
+    return mi.reduction(x * y, 1) / lengths
+
+
+def distances(new: Callable[..., mi.DTensor]) -> Tensors:
+    x, centroids = new(ROWS, 64), new(512, 64)
+    lengths = mi.reduction(x * x, 1) + mi.transpose(mi.reduction(centroids * centroids, 1))
+    return lengths - x @ mi.transpose(centroids) * 2.0
+
+
+def two_norms(new: Callable[..., mi.DTensor]) -> Tensors:
+    x = new(ROWS, WIDTH)
+    return mi.rms_norm(x + mi.rms_norm(new(ROWS, WIDTH)) * new(WIDTH))
+
+
+def two_experts(new: Callable[..., mi.DTensor]) -> Tensors:
+    x = new(ROWS, WIDTH)
+    return (x @ new(WIDTH, WIDTH)) * new(ROWS, 1) + (x @ new(WIDTH, WIDTH)) * new(ROWS, 1)
+
+
+def layer_norm_and_product(new: Callable[..., mi.DTensor]) -> Tensors:
+    normal = mi.layer_norm(new(ROWS, WIDTH), new(WIDTH), new(WIDTH), 1e-5)
+    return mi.gelu(normal @ new(WIDTH, HIDDEN) + new(HIDDEN))
+
+
+ONE_KERNEL = (
+    norm_and_product,
+    gated_mlp,
+    lora,
+    attention,
+    attention_of_norms,
+    attention_with_a_bias,
+    residual_and_norm,
+    log_sum_exp,
+    cosine_similarity,
+    distances,
+    two_norms,
+    two_experts,
+)
+
+
+def module_of(program: Callable[[Callable[..., mi.DTensor]], Tensors]) -> ModuleOp:
+    graph = mi.new_kernel_graph(program.__name__)
+    results = program(lambda *shape: graph.new_input(shape))
+    for result in results if isinstance(results, tuple) else (results,):
+        graph.mark_output(result)
+    return graph.module()
+
+
+def fused(module: ModuleOp) -> tuple[ModuleOp, Fusion]:
+    own = module.clone()
+    fusion = fuse_program(only_function(own), target_named("h200"))
+    own.verify()
+    return own, fusion
+
+
+def require_proof(module: ModuleOp, other: ModuleOp) -> None:
+    proof = prove(only_function(module), only_function(other))
+    assert proof.holds, proof.reason
+
+
+@pytest.mark.parametrize("program", ONE_KERNEL, ids=lambda program: program.__name__)
+def test_a_program_becomes_one_kernel_that_is_proved(
+    program: Callable[[Callable[..., mi.DTensor]], Tensors],
+) -> None:
+    module = module_of(program)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
+    require_proof(module, own)
+
+
+def test_a_centred_variance_stays_centred() -> None:
+    """The mean is a kernel of its own: a variance of powers would cancel."""
+    module = module_of(layer_norm_and_product)
+    own, fusion = fused(module)
+    assert launches_of(only_function(own)) == 2
+    require_proof(module, own)
+    reasons = {reason for attempt in fusion.attempts.values() for reason in attempt.reasons}
+    assert any("'square' is not linear in a value that is known only" in why for why in reasons)
+
+
+LOST = {
+    "div": {norm_and_product, attention, attention_with_a_bias, attention_of_norms},
+    "exp": {attention, attention_with_a_bias, attention_of_norms, log_sum_exp},
+    "log": {log_sum_exp},
+}
+"""Programs that are more than one kernel without what is known of a function."""
+
+
+@pytest.mark.parametrize("rule", LOST)
+def test_programs_need_their_algebra_and_no_other(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(algebra.RULES, rule)
+    lost = set[object]()
+    for program in ONE_KERNEL:
+        own, _ = fused(module_of(program))
+        if launches_of(only_function(own)) > 1:
+            lost.add(program)
+    assert lost == LOST[rule]
+
+
+def test_an_exponential_without_its_maximum_is_not_taken() -> None:
+    """Of a softmax over rows that fit no block, two kernels are never one that may overflow."""
+    graph = mi.new_kernel_graph("long_rows")
+    graph.mark_output(mi.softmax(graph.new_input((4, 64 * 4096))))
+    own, _ = fused(graph.module())
+    for op in own.walk():
+        if isinstance(op, tb.ExpOp):
+            assert isinstance(op.operands[0].owner, tb.SubOp) or op.result.name_hint == "rescale"
+    require_proof(graph.module(), own)
+
+
+def test_what_is_customized_stays() -> None:
+    graph = mi.new_kernel_graph("customized")
+    x = graph.new_input((64, 64))
+    y = mi.pointwise(mi.silu, x)
+    graph.mark_output(mi.square(mi.exp(y)) @ graph.new_input((64, 64)))
+    module = graph.module()
+    own, _ = fused(module)
+    kernels = [op for op in own.walk() if isinstance(op, kn.CustomizedOp)]
+    assert launches_of(only_function(own)) == len(kernels) == 2
+    require_proof(module, own)

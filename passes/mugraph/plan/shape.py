@@ -58,11 +58,6 @@ def product_index(op: Operation) -> TileIndex | None:
     return None
 
 
-RUNNING_MAXIMUM_EXCHANGES = 2
-"""Times in an iteration that a running maximum of loaded tiles goes to other threads: it and its
-fall."""
-
-
 def _makes_whole_rows(op: Operation) -> bool:
     """Whether an operator makes of whole rows tiles of the same extents, as a norm."""
     return isinstance(op, HasTileIndices) and any(
@@ -124,11 +119,6 @@ def _follows_product(value: SSAValue) -> bool:
     return isinstance(op, tb.ElementwiseOp) and any(map(_follows_product, op.operands))
 
 
-def _has_running_maximum(op: Operation) -> bool:
-    """Whether ``--online-softmax`` may put a running maximum before an operator."""
-    return isinstance(op, tb.UnaryOp) and op.FUNCTION == "exp"
-
-
 def _scales_a_product(op: Operation) -> bool:
     """Whether an operator multiplies a product by a number, as exponentials of it then do."""
     is_scale = isinstance(op, tb.UnaryOp) and op.FUNCTION == "mul_scalar"
@@ -159,8 +149,6 @@ class _Operator(NamedTuple):
         if (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)) or _scales_a_product(op):
             steps = 0
         exchanged = sum(map(_is_exchanged, op.operands)) if factors else int(steps > 1)
-        if _has_running_maximum(op) and not _follows_product(op.operands[0]):
-            exchanged += RUNNING_MAXIMUM_EXCHANGES
         operands, results = (*op.operands,), (*op.results,)
         return cls(operands, results, tuple(factors), steps, special_of(op), exchanged)
 

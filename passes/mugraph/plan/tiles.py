@@ -50,8 +50,6 @@ BLOCKS = (64, 128, 256, 512)
 """Numbers of threads to choose from."""
 LONGEST_TILE = 512
 """Elements along what the loop cuts, of all tiles but those of one iteration."""
-LONGEST_ROW = 8192
-"""The same in kernels without products."""
 USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
@@ -208,9 +206,8 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
     for number in looped:
         whole = partition.split(number, space.dimensions[number].extent)
         common = math.gcd(common, whole.block_extent)
-    longest = LONGEST_TILE if products_of(space) else LONGEST_ROW
     for iterations in divisors(common):
-        if 16 <= common // iterations <= longest or iterations == 1:
+        if 16 <= common // iterations <= LONGEST_TILE or iterations == 1:
             yield partition._replace(forloop=iterations)
 
 

@@ -27,6 +27,8 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
+# Each worker has a processor; BLAS would start a thread for each, and they wait busily.
+test: export OPENBLAS_NUM_THREADS := 1
 test: $(INSTALLED) ## run the FileCheck and unit tests
 	$(BIN)/lit --succinct --show-unsupported tests/filecheck
 	$(BIN)/python -m pytest -r s -n auto --dist loadfile --no-loadscope-reorder

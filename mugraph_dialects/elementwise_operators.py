@@ -13,10 +13,11 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def
+from xdsl.irdl import IRDLOperation, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_joined_types, verify_no_integers
 from mugraph.dialects.elementwise import (
     FUNCTIONS,

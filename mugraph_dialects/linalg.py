@@ -19,8 +19,10 @@ from xdsl.dialects.linalg.abstract_ops import ConvOperation, ElementwiseOperatio
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.irdl import irdl_op_definition, prop_def
+from xdsl.irdl import prop_def
 from xdsl.parser import Parser
+
+from mugraph.dialects.definition import irdl_op_definition
 
 
 class SumOfProducts(NamedOperation):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
+from xdsl.irdl import operand_def, opt_prop_def
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.layout_problem import LayoutProblem
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.kn.phases import (
     Phase,
     accumulates,

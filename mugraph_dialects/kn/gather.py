@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def
+from xdsl.irdl import operand_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.reshape import RegroupOp

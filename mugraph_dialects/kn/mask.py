@@ -18,10 +18,11 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineSet,
 )
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.irdl import operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost

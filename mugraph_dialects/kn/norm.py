@@ -10,7 +10,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     prop_def,
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.kn.kernel import prefer_same_innermost

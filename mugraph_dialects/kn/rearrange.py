@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -19,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.kn.kernel import MovesElements
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.pieces import Concatenation, Cut, Move, verify_moved_types

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
+from xdsl.irdl import operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost

@@ -9,9 +9,10 @@ from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.irdl import operand_def, prop_def
 
 from mugraph.dialects.cute import Layout
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.kn.customized import CustomizedOp, match_arguments
 from mugraph.dialects.kn.rearrange import CopyOp

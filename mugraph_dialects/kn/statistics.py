@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def
+from xdsl.irdl import operand_def
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.reductions import Combiner, ReductionOperator

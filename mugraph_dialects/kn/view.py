@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tensor_types import (

@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -29,6 +28,7 @@ from mugraph.dialects.bulk import (
 )
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import (
     HasBufferEffects,
     HasSharedAccesses,

@@ -10,7 +10,6 @@ from xdsl.irdl import (
     EqAttrConstraint,
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     region_def,
@@ -21,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, i64
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     prop_def,
     region_def,
     traits_def,
@@ -18,6 +17,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.custom_accesses import (

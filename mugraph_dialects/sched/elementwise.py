@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -16,6 +15,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number, NamedFunction, ThenEpilogue
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import (
     Epilogue,
     EpilogueAttr,

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
 )
@@ -22,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
 from mugraph.dialects.cute.chaining import accumulator_is_operand
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import (
     Epilogue,

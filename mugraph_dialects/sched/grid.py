@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.irdl import IRDLOperation, irdl_op_definition
+from xdsl.irdl import IRDLOperation
+
+from mugraph.dialects.definition import irdl_op_definition
 
 
 @irdl_op_definition

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -30,6 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import CONSTANT, is_constant
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, three_fault

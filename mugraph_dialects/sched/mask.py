@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, f32
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute import Layout
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def
+from xdsl.irdl import IRDLOperation, operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.partition import LinearPartition

@@ -10,12 +10,12 @@ from xdsl.irdl import (
     EqAttrConstraint,
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     result_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.channel import ChannelOp
 from mugraph.dialects.sched.kernel import enclosing_kernel

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute import Layout
@@ -20,6 +20,7 @@ from mugraph.dialects.cute.atoms import (
 )
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import element_type_name, verify_same_type
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.accesses import AccessError, HasThreadAccesses, ThreadAccess

@@ -10,7 +10,6 @@ from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -21,6 +20,7 @@ from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition

@@ -6,7 +6,6 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -16,6 +15,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.kernel import (
     MAX_REGISTERS,

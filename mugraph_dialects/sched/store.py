@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import (

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -30,6 +29,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.maps import PartitionError, block_strides, tile_bounds, tile_shape
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import (

@@ -14,7 +14,6 @@ from typing import ClassVar, cast
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     traits_def,
     var_operand_def,
     var_result_def,
@@ -32,6 +31,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.tensor_types import op_label, value_label
 

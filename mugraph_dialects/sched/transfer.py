@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -16,6 +15,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.copies import ASYNC_BYTES
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition

@@ -8,7 +8,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     var_operand_def,
@@ -25,6 +24,7 @@ from mugraph.dialects.cute.matrix_descriptor import (
     MatrixDescriptor,
     matrix_descriptor,
 )
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import (
     HasBufferEffects,

@@ -8,9 +8,10 @@ from typing import ClassVar, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def, var_operand_def
+from xdsl.irdl import prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import HasThreadAccesses, StageReference, ThreadAccess
 from mugraph.dialects.sched.kernel import enclosing_kernel

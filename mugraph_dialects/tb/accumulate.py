@@ -15,7 +15,6 @@ from xdsl.ir import Attribute, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -25,6 +24,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.interfaces import (

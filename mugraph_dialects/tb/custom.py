@@ -10,7 +10,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     prop_def,
     traits_def,
     var_operand_def,
@@ -20,6 +19,7 @@ from xdsl.traits import Pure, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import ancestors
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import (
     AdaptsToTiles,
     HasLayoutConstraints,

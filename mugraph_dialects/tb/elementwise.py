@@ -6,11 +6,12 @@ from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import (
     BINARY_FUNCTIONS,

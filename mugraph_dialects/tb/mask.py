@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.irdl import operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.interfaces import IndexKind, TileIndex

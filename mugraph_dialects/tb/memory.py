@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -21,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.copies import TileCopy
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     result_def,
@@ -15,6 +14,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.interfaces import (
     HasLayoutConstraints,

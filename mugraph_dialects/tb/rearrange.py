@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     result_def,
     var_operand_def,
     var_result_def,
 )
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import (
     HasLayoutConstraints,
     HasSharedAccesses,

@@ -17,7 +17,6 @@ from xdsl.irdl import (
     ParamAttrConstraint,
     VarConstraint,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -25,6 +24,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import verify_indices
 from mugraph.dialects.te.sections import IndexedOp, SectionOp
 from mugraph.dialects.te.types import BufferType

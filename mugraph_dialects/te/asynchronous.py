@@ -10,7 +10,6 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     var_operand_def,
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch, row_box, verify_index_count
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import StepOp, ThreadsOp

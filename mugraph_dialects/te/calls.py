@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, var_operand_def
+from xdsl.irdl import IRDLOperation, prop_def, var_operand_def
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,
@@ -26,6 +26,7 @@ from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch

@@ -15,13 +15,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import ApplyOp
 

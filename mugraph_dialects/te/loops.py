@@ -19,7 +19,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -32,6 +31,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import ancestors
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import Conditions, verify_indices
 from mugraph.dialects.te.types import Level
 

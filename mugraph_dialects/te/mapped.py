@@ -25,7 +25,6 @@ from xdsl.ir import (
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -41,6 +40,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.launch_extents import MAX_GRID
 from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te.accesses import (

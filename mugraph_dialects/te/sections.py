@@ -10,7 +10,6 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -20,6 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.layout import Layout
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import dims

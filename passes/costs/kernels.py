@@ -13,6 +13,7 @@ partitions of one kernel; microseconds are right to some tenths.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 from mugraph.dialects.cute.atoms import tensor_core_atom
@@ -75,9 +76,35 @@ class Load(NamedTuple):
     row_bytes: int = BULK_ROW_BYTES
     """Of a row of the tile."""
 
-    def cycles(self, *, bulk: bool) -> float:
-        """Of a multiprocessor that loads it."""
-        return copy_cycles(self.bytes, self.row_bytes, bulk=bulk)
+
+class Loading(NamedTuple):
+    """What all loads of a block take, however often its loop goes around."""
+
+    loop_bytes: int
+    """Of an iteration."""
+    first_bytes: int
+    """Of what is loaded once."""
+    tensor_bytes: int
+    cycles: tuple[tuple[bool, float, float], ...]
+    """Of each: whether it is in the loop, and how long copies of threads and bulk copies take."""
+
+
+@lru_cache(1 << 12)
+def loading_of(loads: tuple[Load, ...]) -> Loading:
+    """What so many loads take together; a kernel's are asked for under many numbers of blocks."""
+    return Loading(
+        sum(load.bytes for load in loads if load.looped),
+        sum(load.bytes for load in loads if not load.looped),
+        sum(load.tensor_bytes for load in loads),
+        tuple(
+            (
+                load.looped,
+                copy_cycles(load.bytes, load.row_bytes, bulk=False),
+                copy_cycles(load.bytes, load.row_bytes, bulk=True),
+            )
+            for load in loads
+        ),
+    )
 
 
 class Product(NamedTuple):
@@ -191,8 +218,8 @@ class KernelShape(NamedTuple):
         """Cycles of a multiprocessor for what a block loads."""
         return math.fsum(
             [
-                (self.iterations if load.looped else 1) * load.cycles(bulk=bulk)
-                for load in self.loads
+                (self.iterations if looped else 1) * (by_bulk if bulk else by_threads)
+                for looped, by_threads, by_bulk in self.loading.cycles
             ]
         )
 
@@ -213,14 +240,14 @@ class KernelShape(NamedTuple):
         return self._replace(blocks=self.blocks * split, iterations=self.iterations // split)
 
     @property
-    def loop_bytes(self) -> int:
-        """What an iteration loads."""
-        return sum(load.bytes for load in self.loads if load.looped)
+    def loading(self) -> Loading:
+        """What its loads take."""
+        return loading_of(self.loads)
 
     @property
-    def first_bytes(self) -> int:
-        """What is loaded once."""
-        return sum(load.bytes for load in self.loads if not load.looped)
+    def loop_bytes(self) -> int:
+        """What an iteration loads."""
+        return self.loading.loop_bytes
 
 
 def stages_of(shape: KernelShape, target: Target) -> int | None:
@@ -242,18 +269,20 @@ def sums_of_a_thread(shape: KernelShape, target: Target) -> int:
 
 
 def least_time(shape: KernelShape, target: Target) -> float:
-    """Nanoseconds that a kernel takes at least: of what it loads, however it computes.
+    """Nanoseconds that a kernel takes at least: of what it loads and stores, however it computes.
 
     A bound from below of :func:`estimate` that takes a fraction of its time; infinite where a block
     has no room for the tiles with any number of threads.
     """
+    loop_bytes, first_bytes, tensor_bytes, _ = shape.loading
     tiles_at_once = 1 if shape.iterations == 1 else 2
-    if shape.kept_bytes + tiles_at_once * shape.loop_bytes > target.shared_memory_per_block:
+    if shape.kept_bytes + tiles_at_once * loop_bytes > target.shared_memory_per_block:
         return math.inf
-    clock, tile = target.clock_ghz, shape.loop_bytes + shape.first_bytes
-    device = sum(load.tensor_bytes for load in shape.loads)
-    cached = shape.blocks * (shape.iterations * shape.loop_bytes + shape.first_bytes)
-    copies = min(shape.copy_cycles(bulk=bulk) for bulk in (False, True))
+    clock, tile = target.clock_ghz, loop_bytes + first_bytes
+    one_block = shape.iterations * loop_bytes + first_bytes
+    device = tensor_bytes + shape.blocks * shape.stored_bytes
+    cached = shape.blocks * (one_block + shape.stored_bytes)
+    copies = min(shape.copy_cycles(bulk=False), shape.copy_cycles(bulk=True))
     bound = max(
         device_ns(device, target),
         device_ns(cached, target) / CACHE_FACTOR,
@@ -269,7 +298,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     if stages is None or shape.loop.sums > sums_of_a_thread(shape, target) * shape.threads:
         return None
     clock = target.clock_ghz
-    loop_bytes, first_bytes = shape.loop_bytes, shape.first_bytes
+    loop_bytes, first_bytes, tensor_bytes, _ = shape.loading
     memory = shape.fixed_bytes(target.warp_size) + stages * loop_bytes
     registers = max(FEWEST_REGISTERS, shape.loop.sums // shape.threads + OTHER_REGISTERS)
     resident = target.resident_blocks(shape.blocks, shape.threads, memory, registers)
@@ -277,7 +306,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     one_block = shape.iterations * loop_bytes + first_bytes
     # What all blocks load; tensors that are loaded often come from the cache.
-    device = sum(load.tensor_bytes for load in shape.loads) + shape.blocks * shape.stored_bytes
+    device = tensor_bytes + shape.blocks * shape.stored_bytes
     cached = shape.blocks * (one_block + shape.stored_bytes)
     bulk = shape.prefers_bulk(target)
     rate = (BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE) * clock

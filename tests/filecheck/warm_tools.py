@@ -11,13 +11,18 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from subprocess import Popen
 from typing import Any, NoReturn
 from unittest.mock import patch
 
 import lit.formats
 
+from mugraph.passes.transpile import TranspilePass
+from mugraph.reading import make_context, read_module
 from mugraph.tools.universe import MUGRAPH_UNIVERSE
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "rmsnorm_linear.mlir"
 
 TOOLS: dict[str, EntryPoint] = {
     os.path.join(os.path.dirname(sys.executable), script.name): script
@@ -33,6 +38,11 @@ for table in (
 ):
     for load in table.values():
         load()
+# And what a process finds out once, whatever it compiles.
+context = make_context()
+compiled = read_module(str(EXAMPLE), context)
+TranspilePass().apply(context, compiled)
+str(compiled)
 # A collection in a fork would write to, and so copy, the pages of all that was imported.
 gc.freeze()
 

@@ -12,7 +12,7 @@ from fuzz.properties import (
     Compiled,
     make_case,
     parse,
-    require_printed_again,
+    require_parsed_back,
     require_same_function,
 )
 from mugraph.codegen.cuda import print_module
@@ -63,7 +63,9 @@ def compiled() -> list[Compiled]:
             step.apply(context, module)
             if step.name in ("lower-threadblock", "pipeline-products", "set-register-budgets"):
                 stage = f"--{step.name}"
-                require_same_function(stage, require_printed_again(stage, str(module)), case)
+                module.verify()
+                parsed = require_parsed_back(stage, module, str(module))
+                require_same_function(stage, parsed, case)
         found.append(Compiled(case, module, print_module(module)))
     return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from random import Random
 from typing import TypeVar
 
@@ -36,13 +37,18 @@ MOVES = (-2, -1, 1, 2)
 
 @dataclass(frozen=True)
 class Mutant:
-    """A module that differs from a schedule in one place."""
+    """A module that differs from a schedule in one place; it is made when it is asked for."""
 
     kind: str
     description: str
     kernel: str | None
     """The name of the kernel that was changed; ``None`` for the workspace of the function."""
-    module: ModuleOp
+    make: Callable[[], ModuleOp]
+
+    @cached_property
+    def module(self) -> ModuleOp:
+        """The changed module."""
+        return self.make()
 
     @property
     def verifies(self) -> bool:
@@ -62,11 +68,16 @@ def mutants_of(module: ModuleOp) -> Iterator[Mutant]:
         if kernel is None and not isinstance(op, HasWorkspace):
             continue
         for kind, description, edit in _changes_of(op):
-            copy = module.clone()
-            edit(_operator_at(copy, position))
-            by_values(copy)
             name = None if kernel is None else kernel.sym_name.data
-            yield Mutant(kind, description, name, copy)
+            yield Mutant(kind, description, name, partial(_mutated, module, position, edit))
+
+
+def _mutated(module: ModuleOp, position: int, edit: Edit) -> ModuleOp:
+    """A copy of what :func:`by_registers` gives, with the edit of an operator, by values again."""
+    copy = module.clone()
+    edit(_operator_at(copy, position))
+    by_values(copy)
+    return copy
 
 
 def by_registers(module: ModuleOp) -> ModuleOp:
@@ -104,7 +115,7 @@ def random_mutant(module: ModuleOp, random: Random, changes: int) -> Mutant:
             edit(target)
             descriptions.append(f"{kind}: {description}")
     by_values(copy)
-    return Mutant("several", "; ".join(descriptions), name, copy)
+    return Mutant("several", "; ".join(descriptions), name, lambda: copy)
 
 
 _SYNCHRONISATION = (sched.BarrierOp, sched.BulkCopyOp, sched.ChannelStepOp, sched.OrderStepOp)

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.h200.building import mugraph_of
 from benchmarks.h200.workloads import WORKLOADS
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.kernels import (
     KernelShape,
     Load,
@@ -19,8 +20,9 @@ from mugraph.passes.costs.kernels import (
     least_time,
     stages_of,
 )
-from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.mugraph.plan import PlanPass, tiles
 from mugraph.passes.mugraph.plan.shape import shape_under
+from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.partition import partition_of
@@ -87,6 +89,17 @@ def test_the_bound_by_which_partitions_are_left_out_is_below_every_estimate(name
                 assert least <= time
             left_out += math.isinf(least)
     assert estimated > 10 and left_out > 0
+
+
+@pytest.mark.parametrize("name", ["gqa_bs8", "rmsnorm_bs8", "gated_mlp"])
+def test_what_is_left_out_by_its_bound_is_not_chosen(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = next(op for op in mugraph_of(WORKLOADS[name]).walk() if isinstance(op, CustomizedOp))
+    space = find_dimensions(graph)
+    chosen = choose_least_time(space, TARGET, Plan())
+    monkeypatch.setattr(tiles._Division, "least_time", lambda division, target: 0.0)
+    assert choose_least_time(space, TARGET, Plan()) == chosen is not None
 
 
 def test_many_warps_wait_for_each_other() -> None:

@@ -95,6 +95,25 @@ def test_trades_on_the_figure() -> None:
     assert (least.executed, least.peak) == (4, 4)
 
 
+def test_what_the_search_finds_is_not_taken_where_it_needs_more() -> None:
+    # The last buffer is touched by a task that may stand before the first one of its list.
+    touched = [(0,), (0,), (1,), (0, 2), (1, 2)]
+    graph = Graph(
+        tuple(Task(f"{i}", Phase.LOOP) for i in range(3)),
+        (),
+        tuple(Buffer(f"b{i}", 1 + (i == 4), tasks) for i, tasks in enumerate(touched)),
+    )
+    barriers = Barriers(0, 1, 0)
+    limits = windows(graph, barriers)
+    assert limits is not None
+    found = assign_regions(graph, barriers, limits)
+    assert found is not None
+    assert found.peak == peak_load(graph, barriers, found.regions)
+    assert found.peak == min(
+        peak_load(graph, barriers, regions) for regions in itertools.product(range(2), repeat=3)
+    )
+
+
 def random_graph(seed: int, *, loop: bool) -> Graph:
     """Up to eight tasks of random phases, sizes, dependences and distances."""
     rng = random.Random(seed)

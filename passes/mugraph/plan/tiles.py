@@ -24,6 +24,7 @@ from mugraph.passes.costs.kernels import (
     estimate,
     least_time,
 )
+from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.parts import can_have
 from mugraph.passes.mugraph.plan.shape import (
     KernelModel,
@@ -227,17 +228,21 @@ class _Division(NamedTuple):
     split: int = 1
 
     def least_time(self, target: Target) -> float:
-        """Nanoseconds that both kernels take at least, for what the first loads."""
-        combination = LAUNCH_NS - OVERLAP_NS if self.split > 1 else 0.0
-        return least_time(self.whole.idle.divided(self.split), target) + combination
+        """Nanoseconds that both kernels take at least, for what they load and store."""
+        whole = self.whole.idle
+        if self.split == 1:
+            return least_time(whole, target)
+        first = whole.divided(self.split)._replace(stored_bytes=self.whole.sums * PART_BYTES)
+        parts = device_ns(first.blocks * first.stored_bytes, target)
+        second = LAUNCH_NS + target.memory_latency_ns + parts
+        return least_time(first, target) + second - OVERLAP_NS
 
     def shape(self, threads: int) -> KernelShape:
         """The kernel that has the loop, with so many threads, as if it combined the sums itself."""
         return self.whole.shape.divided(self.split)._replace(threads=threads)
 
-    def time(self, threads: int, target: Target) -> float | None:
-        """Nanoseconds of both kernels, the first with so many threads; ``None`` where none fits."""
-        first = self.shape(threads)
+    def time(self, first: KernelShape, target: Target) -> float | None:
+        """Nanoseconds of both kernels, the first of a :meth:`shape`; ``None`` where none fits."""
         if self.split == 1:
             return estimate(first, target)
         sums, whole = self.whole.sums, self.whole.shape
@@ -326,10 +331,10 @@ def _candidates(
         if not allowed(partition):
             continue
         for block in blocks:
-            threads = math.prod(block)
+            shape = division.shape(math.prod(block))
             candidate = partition._replace(block=block)
-            time = division.time(threads, target)
-            if time is not None and (fits is None or fits(candidate, division.shape(threads))):
+            time = division.time(shape, target)
+            if time is not None and (fits is None or fits(candidate, shape)):
                 loop_bytes = division.whole.idle.loop_bytes
                 choices.append(TileChoice(candidate, division.split, time, loop_bytes))
                 longest = min(longest, WORTH_FILLING * time + ALIKE_NS)

@@ -71,6 +71,8 @@ class _Charge(NamedTuple):
     literals: tuple[Literal, ...]
     use: SharedUse
     strides: Strides
+    plain: AccessWork
+    """The work where the tensor has no swizzle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +161,7 @@ class _Charger:
             uses = accesses.uses(chosen)
             self.charge(accesses.op, uses.other, literals)
             for use in uses.shared:
-                self.note(_Charge(accesses.op, literals, use, chosen[use.value][1]))
+                self.note(accesses.op, literals, use, chosen[use.value][1])
 
     def bound(self, accesses: _Accesses) -> None:
         """Charges what each tensor costs at least, whatever the others' strides are."""
@@ -206,13 +208,14 @@ class _Charger:
         """What work is charged with, in picoseconds."""
         return sum(round(each) for each in self.site.picoseconds(work).values())
 
-    def note(self, charge: _Charge) -> None:
+    def note(
+        self, op: Operation, literals: tuple[Literal, ...], use: SharedUse, strides: Strides
+    ) -> None:
         """Keeps a use for later; finds out whether its tensor needs a swizzle."""
-        value = charge.use.value
-        self.charges.append(charge)
-        plain = plain_layout(shape_of(value.type), charge.strides)
-        if charge.use.work(plain).conflicts:
-            self.conflicting.add((self.problem.number_of(value), charge.strides))
+        plain = use.work(plain_layout(shape_of(use.value.type), strides))
+        self.charges.append(_Charge(op, literals, use, strides, plain))
+        if plain.conflicts:
+            self.conflicting.add((self.problem.number_of(use.value), strides))
 
     def layouts(self, value: SSAValue, strides: Strides) -> Sequence[AnyLayout]:
         """The plain layout of a tensor, then the swizzled ones that it may get."""
@@ -242,7 +245,7 @@ class _Charger:
         for charge in self.charges:
             value = charge.use.value
             layouts = self.layouts(value, charge.strides)
-            works = [charge.use.work(layout) for layout in layouts]
+            works = [charge.plain, *(charge.use.work(layout) for layout in layouts[1:])]
             cases: list[tuple[Literal, ...]] = [()]
             if any(work != works[0] for work in works):
                 swizzles = [self.problem.permuted(value, k) for k in range(1, len(layouts))]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -72,6 +73,19 @@ def lower_bound(graph: Graph, barriers: Barriers, windows: Windows) -> int:
     return best
 
 
+class _Region(NamedTuple):
+    """What of a region does not depend on the tasks done before it; sets are bits."""
+
+    tasks: list[int]
+    """Those that may stand in it or before it."""
+    due: int
+    """Those that may not stand behind it."""
+    kept: int
+    """Bytes that are alive whatever has been done."""
+    alive_while_read: list[tuple[int, int, int]]
+    """Of other buffers the bytes, the task that makes them, if any, and those that read."""
+
+
 class _Line:
     """The problem as the search uses it: tasks along one line of regions, sets as bits."""
 
@@ -123,12 +137,33 @@ class _Line:
                 self.reads[first].pop()
                 self.buffers.append((buffer.size, first, -1, mask & ~(1 << first), -1))
 
+    @cached_property
+    def regions(self) -> list[_Region]:
+        """What the search asks of each region again and again."""
+        tasks = range(len(self.graph.tasks))
+        first, last = self.windows
+        found: list[_Region] = []
+        for region in range(self.barriers.regions):
+            kept = 0
+            alive_while_read: list[tuple[int, int, int]] = []
+            for size, maker, start, readers, until in self.buffers:
+                if maker >= 0:
+                    alive_while_read.append((size, 1 << maker, readers))
+                elif start <= region <= until:
+                    kept += size
+                elif start <= region:
+                    alive_while_read.append((size, 0, readers))
+            tasks_so_far = [task for task in tasks if first[task] <= region]
+            due = sum(1 << task for task in tasks if last[task] == region)
+            found.append(_Region(tasks_so_far, due, kept, alive_while_read))
+        return found
+
     def alive_at_start(self, done: int, region: int) -> int:
         """Bytes that region ``region`` finds alive, ``done`` being the tasks before it."""
-        total = 0
-        for size, maker, start, readers, until in self.buffers:
-            made = start <= region if maker < 0 else done >> maker & 1
-            if made and (region <= until or readers & ~done):
+        here, open_ = self.regions[region], ~done
+        total = here.kept
+        for size, maker, readers in here.alive_while_read:
+            if readers & open_ and not maker & open_:
                 total += size
         return total
 
@@ -188,33 +223,33 @@ class _Search:
         base = line.alive_at_start(done, region)
         if base > capacity:
             return
-        candidates = [
-            task
-            for task in range(self.count)
-            if windows.first[task] <= region
-            and not done >> task & 1
-            and not line.strict[task] & ~done
+        here, open_, strict = line.regions[region], ~done, line.strict
+        candidates = [task for task in here.tasks if open_ >> task & 1 and not strict[task] & open_]
+        due = here.due & open_
+        options = [
+            (1 << task, line.weak[task], line.makes[task], windows.last[task] == region)
+            for task in candidates
         ]
-        due = 0
-        for task in range(self.count):
-            if windows.last[task] == region and not done >> task & 1:
-                due |= 1 << task
         stack = [(0, done, base)]
         while stack:
-            self.budget.steps -= 1
-            if self.budget.steps < 0:
-                return
             position, reached, load = stack.pop()
-            if position == len(candidates):
-                if not due & ~reached and not self._lacks(candidates, region, reached, load):
-                    yield reached
-                continue
-            task = candidates[position]
-            must = windows.last[task] == region
-            if not must:
-                stack.append((position + 1, reached, load))
-            if not line.weak[task] & ~reached and load + line.makes[task] <= capacity:
-                stack.append((position + 1, reached | 1 << task, load + line.makes[task]))
+            while True:
+                self.budget.steps -= 1
+                if self.budget.steps < 0:
+                    return
+                if position == len(options):
+                    if not due & ~reached and not self._lacks(candidates, region, reached, load):
+                        yield reached
+                    break
+                bit, before, makes, must = options[position]
+                position += 1
+                if not before & ~reached and load + makes <= capacity:
+                    if not must:
+                        stack.append((position, reached, load))
+                    reached |= bit
+                    load += makes
+                elif must:
+                    break
 
     def _lacks(self, candidates: Sequence[int], region: int, reached: int, load: int) -> bool:
         """Whether a task left for later would fit here and free at least what it makes.
@@ -257,8 +292,12 @@ def _close_gap(
         found = _Search(line, middle, budget).run()
         steps -= min(share, steps) - max(budget.steps, 0)
         if found is not None:
-            regions = found
-            peak = ceiling = peak_load(line.graph, line.barriers, regions)
+            needed = peak_load(line.graph, line.barriers, found)
+            if needed >= peak:
+                # The search counts a buffer from the first task that is listed for it.  Where
+                # another stands in a region before, more is needed than was asked for.
+                break
+            regions, peak, ceiling = found, needed, needed
         elif budget.steps < 0:
             # Too hard to decide: smaller capacities are easier to rule out.
             ceiling = middle

@@ -1,0 +1,52 @@
+"""How the operators of all dialects are defined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeVar
+
+from xdsl.irdl import IRDLOperation, OpDef, get_accessors_from_op_def
+from xdsl.irdl.declarative_assembly_format import FormatProgram
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+Operator = TypeVar("Operator", bound=IRDLOperation)
+
+
+def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
+    """Defines an operator as xDSL's decorator of this name does, but reads its format when needed.
+
+    A process parses and prints few of the operators that it loads, and reading their assembly
+    formats takes longer than the rest of their definitions.  A wrong format raises xDSL's
+    ``ParseError`` where the operator is first parsed or printed.
+    """
+    definition = OpDef.from_pyrdl(cls)
+    without_format = replace(definition, assembly_format=None)
+    members = get_accessors_from_op_def(without_format, getattr(cls, "verify_", None))
+    if definition.assembly_format is not None:
+        members |= _format_members(definition, definition.assembly_format)
+    for name, member in members.items():
+        setattr(cls, name, member)
+    return cls
+
+
+def _format_members(definition: OpDef, assembly_format: str) -> dict[str, Any]:
+    """What an operator with an assembly format has besides."""
+
+    @cache
+    def program() -> FormatProgram:
+        return FormatProgram.from_str(assembly_format, definition)
+
+    @classmethod
+    def get_irdl_definition(_cls: type[IRDLOperation]) -> OpDef:
+        return definition
+
+    @classmethod
+    def parse(cls: type[Operator], parser: Parser) -> Operator:
+        return program().parse(parser, cls)
+
+    def print(self: IRDLOperation, printer: Printer) -> None:
+        program().print(printer, self)
+
+    return {"get_irdl_definition": get_irdl_definition, "parse": parse, "print": print}

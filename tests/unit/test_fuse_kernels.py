@@ -175,6 +175,15 @@ def test_an_exponential_without_its_maximum_is_not_taken() -> None:
     require_proof(graph.module(), own)
 
 
+def test_a_difference_of_equal_maxima_is_no_sum_of_terms() -> None:
+    graph = mi.new_kernel_graph("nothing")
+    x = graph.new_input((4, 64))
+    largest = mi.reduction_max(mi.exp(x), 1)
+    graph.mark_output(largest - largest)
+    own, _ = fused(graph.module())
+    require_proof(graph.module(), own)
+
+
 def test_what_is_customized_stays() -> None:
     graph = mi.new_kernel_graph("customized")
     x = graph.new_input((64, 64))

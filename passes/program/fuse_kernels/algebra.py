@@ -223,6 +223,8 @@ def _late_sum(
                 tile = writer.apply("mul_scalar", tile, constants=[-1.0], type_=type_)
     else:
         tile = writer.apply(function, one.tile, other.tile, type_=type_)
+    if tile is None and not plus:
+        raise NotFusedError("nothing is left of the difference of maxima")
     if plus and power:
         raise NotFusedError("an exponential would be left without its maximum")
     return Total(tile, power, plus)

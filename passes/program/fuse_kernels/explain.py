@@ -86,7 +86,11 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
     if fusion.bound(both) == math.inf:
         return ["an operator of theirs is a kernel of its own"]
     time, apart = fusion.cost(both), fusion.cost(first) + fusion.cost(second)
-    reasons = list(fusion.attempts[both].reasons)
+    # Once more, so that they name these tensors and not those of a group that is like it.
+    attempt = fusion.fastest(fusion.program.members(both), both)
+    reasons = list(attempt.reasons)
+    if attempt.kernel is not None:
+        attempt.kernel.erase()
     if time < math.inf:
         reasons.append(f"one kernel adds {_microseconds(time)}, two {_microseconds(apart)}")
     return reasons

@@ -8,14 +8,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CustomizedOp, MatmulOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
-from mugraph.passes.program.fuse_kernels.groups import Group, Program, Search
+from mugraph.passes.program.fuse_kernels.groups import (
+    Group,
+    Program,
+    Search,
+    Structure,
+)
 from mugraph.passes.program.fuse_kernels.indices import label
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.program.fuse_kernels.sums import can_share
@@ -43,6 +48,12 @@ class Fusion:
     function: FuncOp
     target: Target
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
+    known: dict[Structure, tuple[Attempt, list[SSAValue]]] = field(
+        default_factory=dict[Structure, tuple[Attempt, list[SSAValue]]]
+    )
+    """What was found of groups, whatever their operators and operands are called."""
+    spare: list[CustomizedOp] = field(default_factory=list[CustomizedOp])
+    """Kernels that were made for their times only."""
 
     def __post_init__(self) -> None:
         self.operators = [op for op in self.function.body.block.ops if op.results]
@@ -76,22 +87,30 @@ class Fusion:
     def attempt(self, group: Group) -> Attempt:
         """The fastest kernel of a group; an operator alone stays as it is written."""
         members = self.program.members(group)
-        if len(members) == 1:
-            return Attempt(self.time_alone(members[0], group))
-        return self.fastest(members, group)
-
-    def time_alone(self, op: Operation, group: Group) -> float:
-        """Nanoseconds of an operator's own kernel; a product takes what a custom kernel would."""
+        if len(members) > 1:
+            return self.like_others(members, group)
+        (op,) = members
         if isinstance(op, CustomizedOp):
-            return time_of_kernel(op, self.target)
+            return Attempt(time_of_kernel(op, self.target))
         time = time_as_written(op, self.target)
-        if not isinstance(op, MatmulOp):
-            return time
-        attempt = self.fastest([op], group)
-        if attempt.kernel is None:
-            return time
-        attempt.kernel.erase()
-        return max(time, attempt.time)
+        if isinstance(op, MatmulOp):
+            # A product takes what a custom kernel would.
+            as_kernel = self.like_others(members, group)
+            if as_kernel.kernel is not None:
+                self.spare.append(as_kernel.kernel)
+                time = max(time, as_kernel.time)
+        return Attempt(time)
+
+    def like_others(self, members: Sequence[Operation], group: Group) -> Attempt:
+        """The fastest kernel of some operators, found once for all that are alike."""
+        structure, loaded = self.program.structure(group)
+        if structure not in self.known:
+            self.known[structure] = self.fastest(members, group), loaded
+            return self.known[structure][0]
+        found, own = self.known[structure]
+        if found.kernel is None:
+            return found
+        return found._replace(kernel=found.kernel.clone(dict(zip(own, loaded, strict=True))))
 
     def fastest(self, members: Sequence[Operation], group: Group) -> Attempt:
         """The fastest kernel of some operators."""
@@ -143,9 +162,10 @@ class Fusion:
             for old, new in zip(self.program.stored(group), kernel.results, strict=True):
                 new.name_hint = old.name_hint
                 old.replace_all_uses_with(new)
-        for group, attempt in self.attempts.items():
-            if attempt.kernel is not None and group not in groups:
-                attempt.kernel.erase()
+        made = {attempt.kernel for attempt in self.attempts.values()} | {*self.spare}
+        for kernel in made - {self.attempts[group].kernel for group in groups}:
+            if kernel is not None:
+                kernel.erase()
         for group in reversed(groups):
             if self.attempts[group].kernel is not None:
                 for op in reversed(self.program.members(group)):

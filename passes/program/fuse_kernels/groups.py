@@ -10,7 +10,7 @@ only where it lies on the best way so far.  When nothing on the best way is a bo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
@@ -22,6 +22,8 @@ MOST_OPERATORS = 24
 
 Group = int
 """A set of operators, as bits."""
+Structure = tuple[Hashable, ...]
+"""What groups that are computed alike have in common."""
 
 
 class Program:
@@ -72,6 +74,24 @@ class Program:
         members = self.members(group)
         inside = {result for op in members for result in op.results}
         return [value for op in members for value in op.operands if value not in inside]
+
+    def structure(self, group: Group) -> tuple[Structure, list[SSAValue]]:
+        """What a group computes, whatever its values are called, and what it uses of others."""
+        loaded = list(dict.fromkeys(self.loaded(group)))
+        stored = {*self.stored(group)}
+        names: dict[SSAValue, int] = {value: -1 - number for number, value in enumerate(loaded)}
+        described: list[Hashable] = [value.type for value in loaded]
+        for op in self.members(group):
+            names |= {result: len(names) for result in op.results}
+            described.append(
+                (
+                    op.name,
+                    tuple(op.properties.items()),
+                    tuple(names[value] for value in op.operands),
+                    tuple((result.type, result in stored) for result in op.results),
+                )
+            )
+        return tuple(described), loaded
 
     def members(self, group: Group) -> list[Operation]:
         """The operators of a group."""

@@ -78,8 +78,7 @@ def test_large_scores_come_right_at_every_stage(text: str, scale: float) -> None
 def test_the_function_stays_the_same() -> None:
     before, after = parse(attention()), rewritten(attention())
     verdict = Checker(Subject.of(before)).check(Subject.of(after))
-    assert verdict.answer is Answer.TESTED
-    assert "over finite fields" in str(verdict) and "in float64" in str(verdict)
+    assert verdict.answer is Answer.PROVED
 
 
 def test_a_place_is_rewritten_once() -> None:

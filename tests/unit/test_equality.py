@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute
 from xdsl.parser import Parser
 
 import mugraph
+from mugraph.build.tensors import Handle
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.f2 import LinearMap
@@ -58,13 +59,15 @@ def parameters_of(cls: type) -> list[str]:
 
 def compares_by_hand(cls: type) -> bool:
     """Whether ``==`` of a class is written in the package; decorators' functions have no file."""
+    if cls is Handle:
+        return False  # ``x == y`` of tensors is a tensor
     method = vars(cls).get("__eq__")
     return inspect.isfunction(method) and method.__code__.co_filename != "<string>"
 
 
 def is_value_class(cls: type) -> bool:
     """Whether a decorator says what values of a class are equal."""
-    if issubclass(cls, Operation) or inspect.isabstract(cls) or compares_by_hand(cls):
+    if issubclass(cls, Operation | Handle) or inspect.isabstract(cls) or compares_by_hand(cls):
         return False
     if issubclass(cls, ParametrizedAttribute):
         return "get_irdl_definition" in vars(cls)

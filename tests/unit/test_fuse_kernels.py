@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from fuzz.programs import launches_of
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
 
 import mugraph.build as mi
 from mugraph.dialects import kn, tb
@@ -173,6 +174,21 @@ def test_an_exponential_without_its_maximum_is_not_taken() -> None:
         if isinstance(op, tb.ExpOp):
             assert isinstance(op.operands[0].owner, tb.SubOp) or op.result.name_hint == "rescale"
     require_proof(graph.module(), own)
+
+
+@pytest.mark.parametrize("dtype", [mi.int8, mi.float8_e4m3fn])
+def test_what_is_rounded_for_good_is_rounded_where_it_is_written(dtype: Attribute) -> None:
+    """A norm leaves no sum of numbers of 8 bits: they are rounded after it."""
+    graph = mi.new_kernel_graph("quantized")
+    x, w = graph.new_input((ROWS, WIDTH)), graph.new_input((WIDTH, HIDDEN))
+    normal = mi.cast(mi.rms_norm(x) * 16.0, dtype)
+    graph.mark_output(mi.cast(normal, mi.float16) @ w)
+    module = graph.module()
+    own, fusion = fused(module)
+    assert launches_of(only_function(own)) == 2
+    require_proof(module, own)
+    reasons = {reason for attempt in fusion.attempts.values() for reason in attempt.reasons}
+    assert any("'identity' is not linear" in reason for reason in reasons)
 
 
 def test_a_difference_of_equal_maxima_is_no_sum_of_terms() -> None:

@@ -374,15 +374,21 @@ RULES: dict[str, Rule] = {
 
 
 def apply_function(
-    writer: TileWriter, function: ScalarFunction, type_: Attribute, forms: Sequence[Form]
+    writer: TileWriter,
+    function: ScalarFunction,
+    type_: Attribute,
+    forms: Sequence[Form],
+    *,
+    rounds: bool,
 ) -> Form:
     """The form of a scalar function's result, of that element type.
 
+    One that ``rounds`` for good is not linear, whatever the function.
     Raises :class:`NotFusedError` where the function is not linear, nor a power, in what exists
     after the loop.
     """
     rule = RULES.get(function.name)
-    if rule is None or all(isinstance(form, Whole) for form in forms):
+    if rounds or rule is None or all(isinstance(form, Whole) for form in forms):
         return _nonlinear(writer, function.name, type_, function.constants, forms)
     return rule(writer, type_, function.constants, forms)
 

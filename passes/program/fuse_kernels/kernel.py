@@ -11,6 +11,7 @@ from xdsl.transforms.dead_code_elimination import region_dce
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
+from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
@@ -193,6 +194,9 @@ def _round_at_once(cast: tb.CastOp) -> None:
     source = cast.input.owner
     users = [use.operation for use in cast.input.uses if use.operation is not cast]
     if not isinstance(source, tb.ElementwiseOp) or isinstance(source, tb.CastOp):
+        return
+    types = [element_type_of(value.type) for value in (cast.result, cast.input)]
+    if rounds_for_good(types[0], types[1:]):
         return
     if all(isinstance(user, tb.AccumulatorOp) for user in users):
         rounded = Rewriter.replace_value_with_new_type(cast.input, cast.result.type)

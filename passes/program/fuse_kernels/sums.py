@@ -11,6 +11,7 @@ from functools import singledispatch
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import kn
+from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
@@ -60,16 +61,25 @@ def can_share(op: Operation) -> bool:
     return form_of.dispatch(type(op)) is not form_of.dispatch(object)
 
 
+def _rounds(op: kn.KernelOp) -> bool:
+    """Whether an operator rounds its result as a part of what a program means."""
+    operands = [element_type_of(value.type) for value in op.operands]
+    return rounds_for_good(element_type_of(op.result.type), operands)
+
+
 @form_of.register
 def _(op: kn.ElementwiseOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     function = ScalarFunction(op.FUNCTION, op.function.constants)
-    return apply_function(kernel.writer, function, element_type_of(op.result.type), forms)
+    type_ = element_type_of(op.result.type)
+    return apply_function(kernel.writer, function, type_, forms, rounds=_rounds(op))
 
 
 @form_of.register
 def _(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     if op.compute is not None:
         raise NotFusedError(f"{op_label(op)} asks for a library's sums in f16")
+    if _rounds(op):
+        raise NotFusedError(f"{op_label(op)} rounds its sums")
     writer, type_ = kernel.writer, element_type_of(op.result.type)
     factor_type = element_type_of(op.lhs.type)
     precision = None if op.precision is None else op.precision.data
@@ -173,6 +183,8 @@ def _(op: kn.ReductionOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     dim, writer, type_ = op.reduced_dim, kernel.writer, element_type_of(op.result.type)
     if shape_of(op.result.type)[dim] != 1:
         raise NotFusedError(f"{op_label(op)} reduces groups of neighbours")
+    if _rounds(op):
+        raise NotFusedError(f"{op_label(op)} rounds its sums")
     (form,) = forms
     looped = kernel.walks(op.input, dim)
     if op.combination is Combiner.MAX:

@@ -11,8 +11,11 @@ from xdsl.ir import Attribute
 
 import mugraph.build as mi
 from mugraph.dialects import kn, tb
+from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.passes.program.fuse_kernels import algebra, fuse_program
+from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.targets import target_named
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
@@ -189,6 +192,29 @@ def test_what_is_rounded_for_good_is_rounded_where_it_is_written(dtype: Attribut
     require_proof(module, own)
     reasons = {reason for attempt in fusion.attempts.values() for reason in attempt.reasons}
     assert any("'identity' is not linear" in reason for reason in reasons)
+
+
+def test_what_is_the_same_along_the_loop_is_not_summed_once_a_tile() -> None:
+    """A norm plus a number of each row: the number counts once an element."""
+    graph = mi.new_kernel_graph("rows")
+    x, row = graph.new_input((ROWS, WIDTH)), graph.new_input((ROWS, 1))
+    normal = x * mi.rsqrt(mi.reduction(x * x, 1) + 1.0) + row
+    graph.mark_output(mi.reduction(normal, 1))
+    function = only_function(graph.module())
+    operators = [op for op in function.body.block.ops if isinstance(op, HasTileIndices)]
+    builder = KernelBuilder(operators, [operators[-1].results[0]])
+    looped = builder.indices.of_value[function.args[0]][1]
+    with pytest.raises(NotFusedError, match="the same along the index that the loop walks"):
+        builder.build(looped)
+
+
+def test_a_softmax_in_one_iteration_needs_no_rescaling() -> None:
+    graph = mi.new_kernel_graph("small")
+    x = mi.exp(graph.new_input((3, 3)) @ graph.new_input((3, 3)))
+    largest = mi.reduction_max(x @ graph.new_input((3, 96)), 1)
+    graph.mark_output(mi.softmax(x) * largest)
+    own, _ = fused(graph.module())
+    require_proof(graph.module(), own)
 
 
 def test_a_difference_of_equal_maxima_is_no_sum_of_terms() -> None:

@@ -220,13 +220,12 @@ def apply_online_softmax(match: OnlineSoftmax) -> tb.ReductionMaxOp:
     """
     exponential = match.exponential
     maximum, below = subtract_maximum(exponential.operands[0], match.dim)
-    rescale = exponential_of_fall(maximum)
-    Rewriter.insert_op(
-        [maximum, below, *([rescale] if match.accumulators else [])],
-        InsertPoint.before(exponential),
-    )
+    Rewriter.insert_op([maximum, below], InsertPoint.before(exponential))
     exponential.operands[0] = below.result
-    rescale_accumulators(match.accumulators, rescale)
+    if match.accumulators:
+        rescale = exponential_of_fall(maximum)
+        Rewriter.insert_op(rescale, InsertPoint.before(exponential))
+        rescale_accumulators(match.accumulators, rescale)
     raise_logarithms(match.logarithms, maximum)
     return maximum
 

@@ -202,10 +202,11 @@ def apply_parts(match: PartsMatch) -> None:
     running, below = subtract_maximum(load.result, match.dim)
     weight = tb.ExpOp(below.result)
     weight.result.name_hint = "weight"
-    rescale = exponential_of_fall(running)
     steps: list[Operation] = [load, running, below, weight]
     if match.there.accumulators:
+        rescale = exponential_of_fall(running)
         steps.append(rescale)
+        rescale_accumulators(match.there.accumulators, rescale)
     first_op = block.first_op
     assert first_op is not None
     Rewriter.insert_op(steps, InsertPoint.before(first_op))
@@ -218,7 +219,6 @@ def apply_parts(match: PartsMatch) -> None:
         part.result.replace_uses_with_if(
             scaled.result, lambda use, own=scaled: use.operation is not own
         )
-    rescale_accumulators(match.there.accumulators, rescale)
     raise_logarithms(match.there.logarithms, running)
 
 

@@ -112,6 +112,16 @@ def _slices(form: Form) -> Slices:
             raise NotFusedError("a product is not linear in a value known only after the loop")
 
 
+def _require_slices(tiles: Sequence[SSAValue | None], dim: int) -> None:
+    """Raises :class:`NotFusedError` where a tile stands for all elements of a slice.
+
+    It would be added up once an iteration, and not once an element.
+    """
+    extents = {shape_of(tile.type)[dim] for tile in tiles if tile is not None}
+    if len(extents) > 1:
+        raise NotFusedError("a summand is the same along the index that the loop walks")
+
+
 def _late_factors(
     writer: TileWriter, left: Term, right: Term
 ) -> tuple[SSAValue | None, SSAValue | None]:
@@ -123,7 +133,10 @@ def _summed_product(
 ) -> Total:
     """A product over the loop's index: each pair of terms is added up, its late factors after."""
     total: Total | None = None
-    for one, other in itertools.product(_slices(left).terms, _slices(right).terms):
+    pairs = list(itertools.product(_slices(left).terms, _slices(right).terms))
+    _require_slices([one.tile for one, _ in pairs], -1)
+    _require_slices([other.tile for _, other in pairs], -2)
+    for one, other in pairs:
         if one.tile is not None and other.tile is not None:
             tile = writer.accumulate(product(one.tile, other.tile))
         elif other.tile is not None:
@@ -205,6 +218,7 @@ def _summed(writer: TileWriter, form: Slices, dim: int, extent: int, type_: Attr
     """The sum along the loop's index, term by term."""
     if form.plus:
         raise NotFusedError("a sum has a maximum as a summand")
+    _require_slices([term.tile for term in form.terms], dim)
     total: Total | None = None
     for term in form.terms:
         if term.tile is not None:

@@ -12,9 +12,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.precision import Precision
-from mugraph.dialects.shapes import broadcast_shape, matmul_shape
+from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.mugraph.retile.writer import KernelWriter
+from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 
 
 class Maximum(NamedTuple):
@@ -64,8 +65,14 @@ class TileWriter(KernelWriter):
     def product(
         self, left: SSAValue, right: SSAValue, type_: Attribute, precision: Precision | None
     ) -> SSAValue:
-        """The matrix product."""
-        shape = matmul_shape(shape_of(left.type), shape_of(right.type))
+        """The matrix product.
+
+        Raises :class:`NotFusedError` where a factor has one tile for several matrices.
+        """
+        try:
+            shape = matmul_shape(shape_of(left.type), shape_of(right.type))
+        except ShapeError as error:
+            raise NotFusedError(f"a product has tiles that do not fit: {error}") from error
         return self.first(tb.MatmulOp(left, right, tb.STensorType(shape, type_), precision))
 
     def reduce(self, tile: SSAValue, dim: int, type_: Attribute) -> SSAValue:

@@ -108,16 +108,23 @@ def _of_terms(terms: Sequence[Term], plus: Degrees | None = None) -> Slices:
     return Slices(tuple(terms), plus or {})
 
 
+def _late_product(
+    writer: TileWriter, function: str, type_: Attribute, forms: Sequence[Form]
+) -> Form:
+    """A product, or a quotient, after the loop; powers of e stay beside it."""
+    left, right = map(_total, forms)
+    if left.plus or right.plus or left.tile is None or right.tile is None:
+        return _nonlinear(writer, function, type_, (), forms)
+    tile = writer.apply(function, left.tile, right.tile, type_=type_)
+    return Total(tile, combined(left.power, right.power, -1 if function == "div" else 1))
+
+
 def _mul(
     writer: TileWriter, type_: Attribute, constants: Sequence[float], forms: Sequence[Form]
 ) -> Form:
-    one, other = forms
     if _is_late(forms):
-        left, right = map(_total, forms)
-        if left.plus or right.plus or left.tile is None or right.tile is None:
-            return _nonlinear(writer, "mul", type_, constants, forms)
-        tile = writer.apply("mul", left.tile, right.tile, type_=type_)
-        return Total(tile, combined(left.power, right.power))
+        return _late_product(writer, "mul", type_, forms)
+    one, other = forms
     pairs = itertools.product(_terms(one, "a product"), _terms(other, "a product"))
     return _of_terms([_multiplied(writer, *pair, type_) for pair in pairs])
 
@@ -125,13 +132,9 @@ def _mul(
 def _div(
     writer: TileWriter, type_: Attribute, constants: Sequence[float], forms: Sequence[Form]
 ) -> Form:
-    one, other = forms
     if _is_late(forms):
-        left, right = map(_total, forms)
-        if left.plus or right.plus or left.tile is None or right.tile is None:
-            return _nonlinear(writer, "div", type_, constants, forms)
-        tile = writer.apply("div", left.tile, right.tile, type_=type_)
-        return Total(tile, combined(left.power, right.power, -1))
+        return _late_product(writer, "div", type_, forms)
+    one, other = forms
     divisors = _terms(other, "a quotient")
     if len(divisors) != 1:
         raise NotFusedError("a quotient is not linear in its divisor, which is a sum of terms")
@@ -175,8 +178,8 @@ def _sum(function: str) -> Rule:
                 terms.append(term if sign > 0 else _negated(writer, term))
                 continue
             own = terms[place]
-            tiles = [tile for tile in (own.tile, term.tile) if tile is not None]
-            joined = writer.apply(function, *tiles, type_=type_)
+            assert own.tile is not None and term.tile is not None
+            joined = writer.apply(function, own.tile, term.tile, type_=type_)
             terms[place] = Term(joined, own.times, own.over, own.power)
         return _of_terms(terms, plus)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -19,7 +19,7 @@ from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import RegroupOp
 from mugraph.passes.program.fuse_kernels import prepare_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
-from mugraph.passes.program.fuse_kernels.groups import Group
+from mugraph.passes.program.fuse_kernels.groups import Group, bits
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
@@ -35,7 +35,7 @@ def explanation(function: FuncOp, fusion: Fusion, groups: Sequence[Group]) -> st
         members = fusion.program.members(group)
         lines.append(f"  kernel {number}: {_names(members)}: {_microseconds(time)}")
         if len(members) > 1:
-            alone = sum(fusion.cost(1 << place) for place in _places(group))
+            alone = sum(fusion.cost(1 << place) for place in bits(group))
             lines.append(f"    {_microseconds(alone - time)} less than {len(members)} kernels")
     for first, second in _handed_over(fusion, kernels):
         lines.append(f"  kernels {first} and {second} stay two:")
@@ -59,10 +59,6 @@ def _is_view(members: Sequence[Operation]) -> bool:
 def _names(members: Sequence[Operation]) -> str:
     counts = Counter(op.name for op in members)
     return ", ".join(f"{count} {name}" if count > 1 else name for name, count in counts.items())
-
-
-def _places(group: Group) -> Iterator[int]:
-    return (place for place in range(group.bit_length()) if group >> place & 1)
 
 
 def _handed_over(fusion: Fusion, kernels: Sequence[Group]) -> list[tuple[int, int]]:

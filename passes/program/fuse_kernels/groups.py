@@ -95,7 +95,7 @@ class Program:
 
     def members(self, group: Group) -> list[Operation]:
         """The operators of a group."""
-        return [op for number, op in enumerate(self.operators) if group >> number & 1]
+        return [self.operators[number] for number in bits(group)]
 
     def is_connected(self, group: Group) -> bool:
         """Whether operators of a group are tied to one another, all of them together."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
-from mugraph.dialects.tensor_types import op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import shape_of, value_label
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 
 
@@ -150,4 +150,4 @@ def label(indices: GroupIndices, index: int) -> str:
     return f"dimension {indices.of_value[value].index(index)} of {value_label(value)}"
 
 
-__all__ = ["GroupIndices", "indices_of", "is_product", "label", "op_label"]
+__all__ = ["GroupIndices", "indices_of", "is_product", "label"]

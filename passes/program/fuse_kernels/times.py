@@ -13,12 +13,12 @@ from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.mugraph.plan.choose import space_of
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.partition import partition_of
-from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.targets import Target
 
 
@@ -61,9 +61,7 @@ def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
     """Nanoseconds of a custom kernel with its best tiles; infinite where none fit a block."""
     trial = graph.clone()
     try:
-        take_out_running_maxima(trial)
-        space = find_dimensions(trial)
-        choice = choose_least_time(space, target, Plan())
+        choice = choose_least_time(space_of(trial, Plan()), target, Plan())
         return math.inf if choice is None else choice.time
     except RetileError:
         space = find_dimensions(graph)

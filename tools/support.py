@@ -30,10 +30,7 @@ from mugraph.tools.diagnostics import describe_error
 TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
-NOT_RUN_YET = frozenset(
-    {"kn.arg_max", "kn.broadcast", "kn.fill", "kn.gather", "kn.less", "kn.less_equal", "kn.mask"}
-    | {"kn.rotary", "tb.fill", "tb.less", "tb.less_equal"}
-)
+NOT_RUN_YET: frozenset[str] = frozenset()
 """Operators whose cases have been compiled and run on a CPU only.
 
 A test requires that they are just those which the last run of the cases on a GPU lacks.

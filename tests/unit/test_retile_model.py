@@ -179,7 +179,7 @@ def product_in(iterations: int) -> CustomizedOp:
     return next(op for op in module.walk() if isinstance(op, CustomizedOp))
 
 
-@pytest.mark.parametrize("plan", [Plan(forloop=64), Plan(forloop=32, split_k=4), Plan(forloop=1)])
+@pytest.mark.parametrize("plan", [Plan(forloop=64), Plan(forloop=32, split_k=4)])
 def test_a_loop_that_is_added_takes_what_a_written_one_takes(plan: Plan) -> None:
     times: list[float | None] = []
     for graph in (product_in(1), product_in(8)):
@@ -187,8 +187,7 @@ def test_a_loop_that_is_added_takes_what_a_written_one_takes(plan: Plan) -> None
         partition = choose_partition(space, plan)
         whole = KernelModel.of(space, partition.looped()).under(partition)
         shape = whole.shape.divided(plan.split_k or 1)
-        assert (plan.forloop == 1) == (not shape.loop.products), "a loop multiplies in it"
-        assert whole.sums == 64 * 64 or plan.forloop == 1
+        assert shape.loop.products and whole.sums == 64 * 64
         times.append(estimate(shape, TARGET))
     assert times[0] == times[1] is not None
 

@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.maps import block_coordinate_factors, mapped_axes
+from mugraph.dialects.pieces import Concatenation
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -124,6 +125,8 @@ class ThreadblockExecution:
             case tb.ForloopAccumSumToDimxOp():
                 sums = self.accumulated(operands[0])
                 return symbolic.reduction(shape, len(shape) - 1, op.groups(), sums)
+            case tb.ConcatOp():
+                return _concatenated(op, symbolic, operands)
             case tb.CustomOp() if len(op.outputs) == 1:
                 return symbolic.unknown(shape, _identity_of(op), op.inputs, operands)
             case _:
@@ -320,6 +323,8 @@ def _results(
                 results = operands
             case kn.ViewOp():
                 results = [_seen(op, symbolic, *operands)]
+            case kn.ConcatOp():
+                results = [_concatenated(op, symbolic, operands)]
             case kn.SliceOp() | kn.PartsOp():
                 results = [
                     symbolic.part(shape_of(part.type), start, *operands)
@@ -331,6 +336,15 @@ def _results(
             results = [symbolic.rounded(op.results[0].type, op.operands, *results)]
         values |= zip(op.results, results, strict=True)
     raise NoProofError("the function has no func.return")
+
+
+def _concatenated(
+    op: Concatenation, symbolic: Symbolic, operands: Sequence[SymbolicTensor]
+) -> SymbolicTensor:
+    """The operands one after the other."""
+    dim = op.joined_dim
+    extents = [shape_of(part.type)[dim] for part in op.inputs]
+    return symbolic.concatenated(shape_of(op.result.type), dim, extents, operands)
 
 
 def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> SymbolicTensor:

@@ -7,7 +7,6 @@ depends on how large extents are.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -353,8 +352,7 @@ def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symboli
     if dims is not None:
         return symbolic.permuted(shape, dims, operand)
     own = shape_of(op.input.type)
-    strides = [strides_of(resolved_layout_of(value)) for value in (op.input, op.result)]
-    if strides[0] == strides[1] and all(map(operator.le, shape, own)):
+    if op.is_first_part():
         return symbolic.part(shape, [0] * len(shape), operand)
     for value in (op.input, op.result):
         if strides_of(resolved_layout_of(value)) != row_major_strides(shape_of(value.type)):

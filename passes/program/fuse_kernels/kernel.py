@@ -50,7 +50,7 @@ class KernelBuilder:
 
     def loops(self) -> list[int | None]:
         """The indices that a loop may walk along: what operators combine, or none."""
-        return [*sorted(self.indices.combined), None]
+        return [*self.indices.looped, None]
 
     def build(self, looped: int | None) -> CustomizedOp:
         """The kernel whose loop walks along an index.

@@ -48,9 +48,14 @@ def parallel_indices(
 
 
 def moved_indices(rank: int, operands: int, dim: int) -> list[TileIndex]:
-    """Those of parts that stand one after the other along a dimension, where they are whole."""
-    whole = TileIndex(IndexKind.WHOLE, (dim,) * operands)
-    return [*parallel_indices(rank, operands, all_but(rank, dim)), whole]
+    """Those of parts that stand one after the other along a dimension, where each is whole."""
+    whole = [
+        TileIndex(
+            IndexKind.WHOLE, tuple(dim if part == other else None for other in range(operands))
+        )
+        for part in range(operands)
+    ]
+    return [*parallel_indices(rank, operands, all_but(rank, dim)), *whole]
 
 
 def product_indices(rank: int) -> list[TileIndex]:

@@ -60,10 +60,22 @@ CHAIN_BARRIERS = 3
 """Barriers of a block in each iteration in which they do: each waits for all warps."""
 CHAIN_CYCLES = 450.0
 """From a product to one of what is computed of it: rows across lanes, operands put in place."""
+ROW_VECTOR, MOST_ROW_VALUES = 8, 64
+"""Elements of a row that a thread loads at once, and at most keeps."""
+ROW_STEP_CYCLES = 18.0
+"""What a warp takes for each of its steps along a row that it reduces alone (13 to 25 measured)."""
 OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
 FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
+
+
+def shares_rows(rows: int, length: int, threads: int) -> bool:
+    """Whether threads of a block share rows evenly, each with its parts in registers."""
+    vectors = max(length // ROW_VECTOR, 1)
+    each = math.ceil(rows * vectors / threads)
+    even = rows == 1 or vectors % threads == 0 or threads % vectors == 0
+    return even and each * ROW_VECTOR <= MOST_ROW_VALUES
 
 
 class Load(NamedTuple):
@@ -139,6 +151,8 @@ class PhaseWork(NamedTuple):
     """Sums of products, of all threads."""
     exchanges: int = 0
     """Operators whose results other threads need: they pass through shared memory."""
+    rows: tuple[tuple[int, int], ...] = ()
+    """How many rows each reduction of what is no product has, and of how many elements each."""
 
     def stays_in_registers(self, threads: int, warp_size: int) -> bool:
         """Whether what one product passes on to another can stay with the threads that have it."""
@@ -167,6 +181,11 @@ class PhaseWork(NamedTuple):
         total += self.elements * ELEMENT_CYCLES / min(threads, schedulers * warp_size * 2)
         total += self.special / target.special_a_cycle
         total += self.exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
+        total += sum(
+            math.ceil(rows / warps) * length / warp_size * ROW_STEP_CYCLES
+            for rows, length in self.rows
+            if not shares_rows(rows, length, threads)
+        )
         if self.chained and not self.stays_in_registers(threads, warp_size):
             total *= THROUGH_MEMORY
             total += CHAIN_BARRIERS * WARP_CYCLES * warps

@@ -8,25 +8,29 @@ same numbers in float64.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 import mugraph.build as mi
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import RegroupOp
+from mugraph.dialects.kn import CustomizedOp, RegroupOp
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.decompose_program import decompose_program
-from mugraph.passes.program.fuse_kernels import fuse_program
-from mugraph.passes.targets import target_named
+from mugraph.passes.program.fuse_kernels import fuse_program, fusion
+from mugraph.passes.targets import Target, target_named
 from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
@@ -186,6 +190,29 @@ def launches_of(function: FuncOp) -> int:
     )
 
 
+@contextmanager
+def groups_by_chance(seed: int) -> Generator[None]:
+    """Lets ``--fuse-kernels`` choose by chance, so that kernels are made which take too long."""
+    random = np.random.default_rng(seed)
+    real = fusion.time_of_kernel
+
+    def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
+        fits = math.isfinite(real(graph, target))
+        return 1 + random.random() if fits else math.inf
+
+    def time_as_written(op: Operation, target: Target) -> float:
+        return 0.0 if isinstance(op, (SharesMemory, RegroupOp)) else 1 + random.random()
+
+    with patch.multiple(
+        fusion,
+        time_of_kernel=time_of_kernel,
+        time_as_written=time_as_written,
+        least_time=lambda *tensors: 0.0,  # pyright: ignore[reportUnknownLambdaType]
+        in_a_program=lambda time, target: time,  # pyright: ignore[reportUnknownLambdaType]
+    ):
+        yield
+
+
 class ProgramError(AssertionError):
     """What is wrong with a fused program."""
 
@@ -240,6 +267,7 @@ def main() -> int:
     parser.add_argument("-n", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scheduled", action="store_true", help="run the kernels' schedules")
+    parser.add_argument("--by-chance", action="store_true", help="fuse what no estimate chooses")
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
     options = parser.parse_args()
     shown: Counter[str] = Counter()
@@ -247,7 +275,8 @@ def main() -> int:
     for number in range(options.first, options.first + options.n):
         module = draw_program(options.seed, number)
         try:
-            shown[check_program(module, scheduled=options.scheduled)] += 1
+            with groups_by_chance(number) if options.by_chance else nullcontext():
+                shown[check_program(module, scheduled=options.scheduled)] += 1
         except Exception as error:
             failed += 1
             print(f"program {number}: {type(error).__name__}: {error}", flush=True)

@@ -21,13 +21,14 @@ from mugraph.passes.costs.kernels import (
     stages_of,
 )
 from mugraph.passes.mugraph.plan import PlanPass, tiles
-from mugraph.passes.mugraph.plan.shape import shape_under
+from mugraph.passes.mugraph.plan.choose import space_of
+from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
-from mugraph.passes.mugraph.retile.partition import partition_of
+from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
 from mugraph.passes.targets import target_named
-from mugraph.reading import make_context
+from mugraph.reading import make_context, parse_text
 
 TARGET = target_named("sm_90a")
 COLUMNS, ROWS = 6144, 4096
@@ -145,3 +146,56 @@ def test_sums_that_no_block_can_keep() -> None:
     assert estimate(shape, TARGET) is None
     assert estimate(shape._replace(threads=512), TARGET) is None  # fewer registers each
     assert estimate(shape._replace(loop=PhaseWork((), 0, sums=128 * 256)), TARGET) is not None
+
+
+PRODUCT = """
+func.func @product(%x: tensor<64x2048xf16>, %w: tensor<2048x2048xf16>) -> tensor<64x2048xf16> {
+  %y = kn.customized %x, %w grid [32, 1, 1] block [128, 1, 1] forloop FORLOOP {
+  ^bb0(%a: tensor<64x2048xf16>, %b: tensor<2048x2048xf16>):
+    %p = tb.input %a imap [-1, -1, -1] BY_COLUMNS : tensor<64x2048xf16> -> !tb.stensor<64xDEPTHxf16>
+    %q = tb.input %b imap [1, -1, -1] BY_ROWS : tensor<2048x2048xf16> -> !tb.stensor<DEPTHx64xf16>
+    %h = tb.sigmoid %p : !tb.stensor<64xDEPTHxf16> -> !tb.stensor<64xDEPTHxf16>
+    %r = tb.matmul %h, %q : (!tb.stensor<64xDEPTHxf16>, !tb.stensor<DEPTHx64xf16>) -> !tb.stensor<64x64xf16>
+    SUM
+    tb.output %s omap [1, -1, -1] : !tb.stensor<64x64xf16> -> tensor<64x2048xf16>
+  } : (tensor<64x2048xf16>, tensor<2048x2048xf16>) -> tensor<64x2048xf16>
+  func.return %y : tensor<64x2048xf16>
+}
+"""  # noqa: E501
+
+
+def product_in(iterations: int) -> CustomizedOp:
+    """A product of a computed factor, with a loop or without one."""
+    loops = iterations > 1
+    type_ = "!tb.stensor<64x64xf16>"
+    text = PRODUCT.replace("FORLOOP", str(iterations)).replace("DEPTH", str(2048 // iterations))
+    text = text.replace("BY_COLUMNS", "fordim 1" if loops else "")
+    text = text.replace("BY_ROWS", "fordim 0" if loops else "")
+    text = text.replace(
+        "SUM", f"%s = tb.forloop_accum none %r : {type_} -> {type_}" if loops else ""
+    )
+    text = text if loops else text.replace("output %s", "output %r")
+    module = parse_text(make_context(), text, "product.mlir")
+    return next(op for op in module.walk() if isinstance(op, CustomizedOp))
+
+
+@pytest.mark.parametrize("plan", [Plan(forloop=64), Plan(forloop=32, split_k=4)])
+def test_a_loop_that_is_added_takes_what_a_written_one_takes(plan: Plan) -> None:
+    times: list[float | None] = []
+    for graph in (product_in(1), product_in(8)):
+        space = space_of(graph, Plan())
+        partition = choose_partition(space, plan)
+        whole = KernelModel.of(space, partition.looped()).under(partition)
+        shape = whole.shape.divided(plan.split_k or 1)
+        assert shape.loop.products and whole.sums == 64 * 64
+        times.append(estimate(shape, TARGET))
+    assert times[0] == times[1] is not None
+
+
+def test_rows_that_threads_do_not_share_evenly_take_long() -> None:
+    def time(rows: int, length: int) -> float:
+        shape = weights(96, 32)
+        return time_of(shape._replace(loop=shape.loop._replace(rows=((rows, length),))))
+
+    assert time(1, 8192) == time(2, 4096) == time(64, 256) < time(2, 4104)
+    assert time(1, 8192) < time(1, 32768), "more than a thread keeps"

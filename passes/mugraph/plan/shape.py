@@ -13,7 +13,6 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
-from mugraph.dialects.kn import Phase, phases_of
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
@@ -58,6 +57,13 @@ def product_index(op: Operation) -> TileIndex | None:
     return None
 
 
+RUNNING_MAXIMUM_STEPS, RUNNING_MAXIMUM_EXCHANGES = 2, 4
+"""What a running maximum of loaded tiles takes in an iteration beside the exponential.
+
+Steps of an element: the maximum and the difference; times that numbers go to other threads.
+"""
+
+
 def _makes_whole_rows(op: Operation) -> bool:
     """Whether an operator makes of whole rows tiles of the same extents, as a norm."""
     return isinstance(op, HasTileIndices) and any(
@@ -78,14 +84,14 @@ def matrices_of(op: Operation) -> Sequence[tuple[SSAValue, SSAValue]]:
     return [(lhs, rhs)]
 
 
-def _is_for_groups(lhs: SSAValue, rhs: SSAValue) -> bool:
+def _is_for_groups(lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> bool:
     """Whether warp groups could multiply two matrices as they are.
 
     They read a right matrix from shared memory, as it is loaded.  The left one is loaded, too, or
     is in registers: what another product gives, or what is computed once, before the loop.
     """
     return isinstance(rhs.owner, tb.InputOp) and (
-        isinstance(lhs.owner, tb.InputOp) or _is_of_product(lhs) or _is_the_same(lhs)
+        isinstance(lhs.owner, tb.InputOp) or _is_of_product(lhs) or lhs in phases.same
     )
 
 
@@ -104,9 +110,9 @@ def summed_by_product(op: tb.AccumulatorOp) -> bool:
     return is_product and op.adds and not op.reduces_last()
 
 
-def _is_exchanged(factor: SSAValue) -> bool:
+def _is_exchanged(factor: SSAValue, phases: LoopPhases) -> bool:
     """Whether a factor of a product is computed, element by element, of tiles of the loop."""
-    return not (isinstance(factor.owner, tb.InputOp) or _is_the_same(factor)) and not (
+    return not (isinstance(factor.owner, tb.InputOp) or factor in phases.same) and not (
         _follows_product(factor)
     )
 
@@ -117,6 +123,22 @@ def _follows_product(value: SSAValue) -> bool:
     if not isinstance(op, Operation) or product_index(op) is not None:
         return isinstance(op, Operation)
     return isinstance(op, tb.ElementwiseOp) and any(map(_follows_product, op.operands))
+
+
+def _has_running_maximum(op: Operation, phases: LoopPhases) -> bool:
+    """Whether ``--online-softmax`` may put a running maximum of loaded tiles before an operator."""
+    is_exponential = isinstance(op, tb.UnaryOp) and op.FUNCTION == "exp"
+    return is_exponential and op in phases.loop and not _follows_product(op.operands[0])
+
+
+def _reduced_dim(op: Operation) -> int | None:
+    """Along which dimension an operator adds up elements of its operand; ``None`` for others."""
+    if not isinstance(op, HasTileIndices) or _follows_product(op.operands[0]):
+        return None
+    for index in op.tile_indices():
+        if index.kind is IndexKind.SUMMED and product_index(op) is None:
+            return index.operands[0]
+    return None
 
 
 def _scales_a_product(op: Operation) -> bool:
@@ -138,19 +160,29 @@ class _Operator(NamedTuple):
     special: int
     exchanged: int
     """Results, and factors of products, that pass through shared memory to other threads."""
+    row_dims: tuple[int, ...]
+    """Dimensions of the first operand, not of a product, along which its elements are combined."""
 
     @classmethod
-    def of(cls, op: Operation) -> _Operator:
+    def of(cls, op: Operation, phases: LoopPhases) -> _Operator:
         """An operator's part of a model."""
         factors: list[tuple[SSAValue, bool]] = []
         if product_index(op) is not None:
-            factors = [(lhs, _is_for_groups(lhs, rhs)) for lhs, rhs in matrices_of(op)]
+            factors = [(lhs, _is_for_groups(lhs, rhs, phases)) for lhs, rhs in matrices_of(op)]
         steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
         if (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)) or _scales_a_product(op):
             steps = 0
-        exchanged = sum(map(_is_exchanged, op.operands)) if factors else int(steps > 1)
+        exchanged = int(steps > 1)
+        if factors:
+            exchanged = sum(_is_exchanged(operand, phases) for operand in op.operands)
+        reduced = _reduced_dim(op)
+        row_dims = () if reduced is None else (reduced,)
+        if _has_running_maximum(op, phases):
+            steps += RUNNING_MAXIMUM_STEPS
+            exchanged += RUNNING_MAXIMUM_EXCHANGES
+            row_dims = (len(shape_of(op.operands[0].type)) - 1,)
         operands, results = (*op.operands,), (*op.results,)
-        return cls(operands, results, tuple(factors), steps, special_of(op), exchanged)
+        return cls(operands, results, tuple(factors), steps, special_of(op), exchanged, row_dims)
 
 
 class _Loaded(NamedTuple):
@@ -163,8 +195,57 @@ class _Loaded(NamedTuple):
     tensor_bytes: int
 
 
+class LoopPhases(NamedTuple):
+    """What a loop along some dimensions computes in each iteration, and what once."""
+
+    loop: tuple[Operation, ...]
+    after: tuple[Operation, ...]
+    """Also what is computed once, before the loop."""
+    same: frozenset[SSAValue]
+    """Tiles that are the same in each iteration."""
+    sums: tuple[SSAValue, ...]
+    """What is kept over all iterations."""
+
+    @classmethod
+    def of(cls, space: TileSpace, looped: frozenset[int]) -> LoopPhases:
+        """Of the loop that a graph has, or of one along other dimensions that it may be given.
+
+        In a graph whose loop moves no tile, what is summed along these dimensions is not
+        accumulated yet; it is where a sum over one of them is.
+        """
+        ops = [op for op in space.graph.body.block.ops if op.results]
+        inputs = [op for op in ops if isinstance(op, tb.InputOp)]
+        is_written = any(op.loop_dim >= 0 for op in inputs)
+        same: set[SSAValue] = set()
+        same.update(op.result for op in inputs if not _has_one_of(space, op.results, looped))
+        late: set[SSAValue] = set()
+        loop: list[Operation] = []
+        after: list[Operation] = []
+        sums: list[SSAValue] = []
+        for op in ops:
+            if isinstance(op, tb.InputOp):
+                continue
+            accumulates = isinstance(op, tb.AccumulatorOp)
+            if not accumulates and same.issuperset(op.operands) and op.operands:
+                same.update(op.results)
+                after.append(op)
+            elif not late.isdisjoint(op.operands):
+                late.update(op.results)
+                after.append(op)
+            else:
+                loop.append(op)
+                if accumulates or not (is_written or _has_one_of(space, op.results, looped)):
+                    late.update(op.results)
+                    sums += op.results[:1]
+        return cls(tuple(loop), tuple(after), frozenset(same), tuple(sums))
+
+
+def _has_one_of(space: TileSpace, values: Iterable[SSAValue], numbers: frozenset[int]) -> bool:
+    return any(not numbers.isdisjoint(space.numbers[value]) for value in values)
+
+
 class KernelModel(NamedTuple):
-    """What a kernel is, to ask what it becomes under one partition after another.
+    """What a kernel with a loop along some dimensions is, to ask what it becomes under partitions.
 
     It holds while the graph of its ``space`` is not rewritten.
     """
@@ -177,19 +258,20 @@ class KernelModel(NamedTuple):
     """Products, and what is computed of them: in registers, where there are enough."""
     others: tuple[SSAValue, ...]
     """What else is computed."""
-    accumulators: tuple[SSAValue, ...]
+    sums: tuple[SSAValue, ...]
+    """What is kept over all iterations."""
     loop: tuple[_Operator, ...]
     after: tuple[_Operator, ...]
 
     @classmethod
-    def of(cls, space: TileSpace) -> KernelModel:
-        """The model of a graph."""
-        phases = phases_of(space.graph.body.block, space.graph.forloop_range)
+    def of(cls, space: TileSpace, looped: frozenset[int]) -> KernelModel:
+        """The model of a graph whose loop goes along some dimensions."""
+        phases = LoopPhases.of(space, looped)
         loaded: list[_Loaded] = []
         stored: list[tuple[SSAValue, int]] = []
         of_products: dict[SSAValue, None] = {}
         others: list[SSAValue] = []
-        for op in phases:
+        for op in space.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
                 size = element_bytes_of(op.result.type)
                 tensor = math.prod(shape_of(op.dtensor.type)) * size
@@ -200,19 +282,15 @@ class KernelModel(NamedTuple):
                 of_products.update(dict.fromkeys(op.results))
             else:
                 others += op.results
-        accumulators = tuple(op.result for op in phases if isinstance(op, tb.AccumulatorOp))
-        once = [op for op in phases if op.results and all(map(_is_the_same, op.results))]
-        loop = [op for op, phase in phases.items() if phase is Phase.LOOP and op not in once]
-        after = [op for op, phase in phases.items() if phase is Phase.AFTER or op in once]
         return cls(
             space,
             tuple(loaded),
             tuple(stored),
             tuple(of_products),
             tuple(others),
-            accumulators,
-            _computing(loop),
-            _computing(after),
+            phases.sums,
+            _computing(phases.loop, phases),
+            _computing(phases.after, phases),
         )
 
     def under(self, partition: Partition) -> TiledKernel:
@@ -265,26 +343,28 @@ class TiledKernel:
     @cached_property
     def sums(self) -> int:
         """The elements of all accumulators of a block."""
-        return sum(math.prod(self.shapes[value]) for value in self.model.accumulators)
+        return sum(math.prod(self.shapes[value]) for value in self.model.sums)
 
 
 def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     """What a kernel is under a partition."""
-    return KernelModel.of(space).under(partition).shape
+    return KernelModel.of(space, partition.looped()).under(partition).shape
 
 
-def _computing(operators: Iterable[Operation]) -> tuple[_Operator, ...]:
-    return tuple(_Operator.of(op) for op in operators if isinstance(op, HasTileIndices))
+def _computing(operators: Iterable[Operation], phases: LoopPhases) -> tuple[_Operator, ...]:
+    return tuple(_Operator.of(op, phases) for op in operators if isinstance(op, HasTileIndices))
 
 
 def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, ...]]) -> PhaseWork:
     products: list[Product] = []
+    reduced: list[tuple[int, int]] = []
     elements = special = chained = sums = exchanges = 0
     derived: dict[SSAValue, tuple[int, int]] = {}
     passed_on = (0, 0)
     for op in operators:
         tiles = [shapes[value] for value in op.operands]
         exchanges += op.exchanged
+        reduced += [(math.prod(tiles[0]) // tiles[0][dim], tiles[0][dim]) for dim in op.row_dims]
         sources = [derived[value] for value in op.operands if value in derived]
         if op.factors:
             chained += bool(sources)
@@ -304,14 +384,6 @@ def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, .
             special += count * op.special
         if sources:
             derived.update(dict.fromkeys(op.results, sources[0]))
-    return PhaseWork(tuple(products), elements, special, chained, passed_on, sums, exchanges)
-
-
-def _is_the_same(value: SSAValue) -> bool:
-    """Whether a tile is the same in each iteration: loaded once, or computed of what is."""
-    op = value.owner
-    if isinstance(op, tb.InputOp):
-        return op.loop_dim < 0
-    if not isinstance(op, Operation) or isinstance(op, tb.AccumulatorOp):
-        return False
-    return bool(op.operands) and all(map(_is_the_same, op.operands))
+    return PhaseWork(
+        tuple(products), elements, special, chained, passed_on, sums, exchanges, tuple(reduced)
+    )

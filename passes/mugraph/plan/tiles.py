@@ -50,6 +50,8 @@ BLOCKS = (64, 128, 256, 512)
 """Numbers of threads to choose from."""
 LONGEST_TILE = 512
 """Elements along what the loop cuts, of all tiles but those of one iteration."""
+LONGEST_ROW = 8192
+"""The same in kernels without products."""
 USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
@@ -206,8 +208,9 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
     for number in looped:
         whole = partition.split(number, space.dimensions[number].extent)
         common = math.gcd(common, whole.block_extent)
+    longest = LONGEST_TILE if products_of(space) else LONGEST_ROW
     for iterations in divisors(common):
-        if 16 <= common // iterations <= LONGEST_TILE or iterations == 1:
+        if 16 <= common // iterations <= longest or iterations == 1:
             yield partition._replace(forloop=iterations)
 
 
@@ -310,7 +313,7 @@ def _candidates(
 
     What the loads take shows of most of them that they do.
     """
-    model = KernelModel.of(space)
+    model_of = cache(partial(KernelModel.of, space))
     # Few sets of dimensions are looped, each in many partitions.
     check = cache(partial(LoopAnalysis, space))
     divides = cache(partial(adds_up, check))
@@ -318,7 +321,9 @@ def _candidates(
     divisions = [
         (division, division.least_time(target))
         for partition in _partitions(space, target, divides)
-        for division in _divisions(model, partition, divides if split else None)
+        for division in _divisions(
+            model_of(partition.looped()), partition, divides if split else None
+        )
     ]
     divisions.sort(key=lambda bounded: bounded[1])
     blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in BLOCKS)))

@@ -49,8 +49,8 @@ class KernelBuilder:
         self.indices = indices_of(operators)
 
     def loops(self) -> list[int | None]:
-        """The indices that a loop may walk along: what operators combine, or none."""
-        return [*self.indices.looped, None]
+        """No loop, and the indices that one may walk along: what operators combine."""
+        return [None, *self.indices.looped]
 
     def build(self, looped: int | None) -> CustomizedOp:
         """The kernel whose loop walks along an index.

@@ -22,6 +22,7 @@ from mugraph.passes.schedule.promote_registers.linear import (
 )
 from mugraph.passes.schedule.promote_registers.mma import promote_mma
 from mugraph.passes.schedule.promote_registers.rewrite import Promotion, apply
+from mugraph.passes.schedule.promote_registers.row_loads import load_long_rows
 from mugraph.passes.schedule.promote_registers.stages import double_buffer
 from mugraph.passes.schedule.promote_registers.uses import uses_of
 from mugraph.passes.schedule.promote_registers.write_back import write_back
@@ -84,7 +85,8 @@ class PromoteRegistersPass(ModulePass):
     masks, copies to and from device memory, and reductions of rows, whose results all threads of
     the row get, by shuffles or, of rows that several warps share, through one number a warp in
     shared memory.  Operators on one chain are dealt out alike, in 16-byte vectors where device
-    memory allows.
+    memory allows.  A tile that a loop loads is copied to registers first where warps would reduce
+    its rows in shared memory.
 
     What warp groups computed is written to device memory from registers, by quads of lanes.
 
@@ -112,5 +114,8 @@ class PromoteRegistersPass(ModulePass):
                 hoist_invariant(kernel)
                 if promote_mma(kernel, target):
                     write_back(kernel)
+                loads = load_long_rows(kernel)
                 promote_registers(kernel, target)
+                for load in loads:
+                    load.undo()
                 double_buffer(kernel)

@@ -287,10 +287,12 @@ def _allows(
     if isinstance(op, sched.FillOp):
         return True
     if isinstance(op, sched.CopyOp):
+        if rows is not None:
+            # Rows, which many threads hold, go through shared memory.
+            return value is op.source and isinstance(op.destination.type, sched.GlobalType)
         partition = op.partition.data
         return (
-            rows is None
-            and op.ahead_of == 0
+            op.ahead_of == 0
             and domain.partition is not None
             and partition.inner == domain.partition.inner
             and partition.vector >= domain.partition.vector

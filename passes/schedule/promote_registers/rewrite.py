@@ -62,6 +62,16 @@ class Promotion:
         self.made.append(op)
         return op.result
 
+    def buffer(self, value: SSAValue) -> SSAValue:
+        """Another buffer like one that is promoted."""
+        assert isinstance(value.type, sched.SharedType)
+        alloc = sched.AllocOp(value.type)
+        alloc.result.name_hint = value.name_hint
+        first = self.kernel.body.block.first_op
+        assert first is not None
+        self.kernel.body.block.insert_op_before(alloc, first)
+        return alloc.result
+
     def promote(self, value: SSAValue) -> None:
         """Makes the fragment that takes the place of a value."""
         own = element_type_of(value.type)
@@ -110,6 +120,11 @@ def _(op: sched.CopyOp, promotion: Promotion) -> None:
     tile = op.source if op.source in promotion.promoted else op.destination
     partition = promotion.domains[tile].partition
     assert partition is not None
+    if promotion.domains[tile].rows() is not None:
+        buffer = promotion.buffer(op.source)
+        Rewriter.insert_op(sched.StoreOp(source, buffer, Epilogue()), InsertPoint.before(op))
+        op.operands[0] = buffer
+        return
     iteration = op.fixed_iteration
     replace_by(
         op,

@@ -19,9 +19,11 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import MovesElements
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.pieces import Concatenation, Cut, Move, verify_moved_types
+from mugraph.dialects.tb.operators import moved_indices
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 
@@ -62,7 +64,7 @@ class CopyOp(MovesElements):
 
 
 @irdl_op_definition
-class SliceOp(MovesElements):
+class SliceOp(MovesElements, HasTileIndices):
     """The part of a tensor that starts at a coordinate, in a tensor of its own.
 
     ``%y = kn.slice %x from [0, 3] : tensor<4x8xf16> -> tensor<4x5xf16>``.
@@ -109,9 +111,19 @@ class SliceOp(MovesElements):
         """One."""
         return [(self.input, self.result, extents_of(self.start))]
 
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """Along dimensions of which there is a part the operand is whole."""
+        sides = zip(shape_of(self.input.type), shape_of(self.result.type), strict=True)
+        return [
+            TileIndex(IndexKind.PARALLEL, (dim,), dim)
+            if whole == part
+            else TileIndex(IndexKind.WHOLE, (dim,))
+            for dim, (whole, part) in enumerate(sides)
+        ]
+
 
 @irdl_op_definition
-class ConcatOp(Concatenation, MovesElements):
+class ConcatOp(Concatenation, MovesElements, HasTileIndices):
     """Tensors one after the other along a dimension.
 
     ``%z = kn.concat %x, %y dim 1 : (tensor<4x3xf16>, tensor<4x5xf16>) -> tensor<4x8xf16>``.
@@ -126,6 +138,10 @@ class ConcatOp(Concatenation, MovesElements):
         "$inputs `dim` $dim (`workspace` $workspace^)? attr-dict "
         "`:` functional-type(operands, results)"
     )
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """Along the dimension of the parts they are whole."""
+        return moved_indices(len(shape_of(self.result.type)), len(self.inputs), self.joined_dim)
 
 
 class PartsOp(Cut, MovesElements, ABC):

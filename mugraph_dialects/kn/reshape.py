@@ -13,6 +13,7 @@ from xdsl.irdl import operand_def, prop_def
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.kn.customized import CustomizedOp, match_arguments
 from mugraph.dialects.kn.rearrange import CopyOp
@@ -190,7 +191,7 @@ class TransposeOp(RegroupOp):
 
 
 @irdl_op_definition
-class BroadcastOp(RegroupOp):
+class BroadcastOp(RegroupOp, HasTileIndices):
     """A tensor whose extents of 1 become the result's: each element stands there many times.
 
     No kernel runs, unless the result has a layout in which every element has a place of its own.
@@ -215,6 +216,14 @@ class BroadcastOp(RegroupOp):
                 "the operand"
             )
         return wanted
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """One a dimension; where the operand has one element it is the result's alone."""
+        sides = zip(shape_of(self.input.type), shape_of(self.result.type), strict=True)
+        return [
+            TileIndex(IndexKind.PARALLEL, (dim if own == wanted else None,), dim)
+            for dim, (own, wanted) in enumerate(sides)
+        ]
 
     def expand(self, parts: Expansion) -> SSAValue:
         """A view with strides of 0."""

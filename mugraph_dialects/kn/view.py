@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -93,6 +94,12 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
         if (found < 0).any():
             self._refuse(int(target.ravel()[int((found < 0).argmax())]))
         return found
+
+    def is_first_part(self) -> bool:
+        """Whether it is the part of the operand that starts where that starts."""
+        layouts = [strides_of(resolved_layout_of(value)) for value in self._both]
+        fits = map(operator.le, shape_of(self.result.type), shape_of(self.input.type))
+        return layouts[0] == layouts[1] and all(fits)
 
     def permuted_dims(self) -> tuple[int | None, ...] | None:
         """For each dimension of the result, which of the operand's it is.

@@ -47,6 +47,17 @@ def parallel_indices(
     ]
 
 
+def moved_indices(rank: int, operands: int, dim: int) -> list[TileIndex]:
+    """Those of parts that stand one after the other along a dimension, where each is whole."""
+    whole = [
+        TileIndex(
+            IndexKind.WHOLE, tuple(dim if part == other else None for other in range(operands))
+        )
+        for part in range(operands)
+    ]
+    return [*parallel_indices(rank, operands, all_but(rank, dim)), *whole]
+
+
 def product_indices(rank: int) -> list[TileIndex]:
     """Leading dimensions, rows, columns, and the one that a matrix product sums over."""
     return [

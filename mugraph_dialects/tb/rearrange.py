@@ -18,7 +18,6 @@ from mugraph.dialects.interfaces import (
     HasLayoutConstraints,
     HasSharedAccesses,
     HasTileIndices,
-    IndexKind,
     SharedAccess,
     TileIndex,
 )
@@ -26,7 +25,7 @@ from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.pieces import Concatenation, Cut, Move
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
-from mugraph.dialects.tb.operators import all_but, parallel_indices
+from mugraph.dialects.tb.operators import moved_indices
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import shape_of
 
@@ -41,9 +40,8 @@ class MovingOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIn
 
     def tile_indices(self) -> Sequence[TileIndex]:
         """Along the dimension of the parts they are whole."""
-        rank, operands = len(shape_of(self.operands[0].type)), len(self.operands)
-        whole = TileIndex(IndexKind.WHOLE, (self.moved_dim,) * operands)
-        return [*parallel_indices(rank, operands, all_but(rank, self.moved_dim)), whole]
+        rank = len(shape_of(self.operands[0].type))
+        return moved_indices(rank, len(self.operands), self.moved_dim)
 
     def linear_in(self) -> Sequence[frozenset[int]]:
         """In all tiles together."""

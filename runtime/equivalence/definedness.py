@@ -11,6 +11,7 @@ from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.derivation import current
 from mugraph.runtime.equivalence.normal_form import (
     Application,
+    Choice,
     Element,
     Exponential,
     NormalForm,
@@ -55,7 +56,7 @@ def _is_term_positive(term: Term) -> bool:
                 continue
             case Power(base) if power.denominator % 2 == 0 or _is_positive(base):
                 continue
-            case Element() | Power() | Application():
+            case Element() | Power() | Application() | Choice():
                 if power.denominator % 2 == 0 or power.numerator % 2:
                     return False
     return True

@@ -79,6 +79,24 @@ class Affine:
             low, high = low + min(reach, 0), high + max(reach, 0)
         return low, high
 
+    def digits_of(self, value: int) -> tuple[tuple[Variable, int], ...] | None:
+        """What each variable is where this form is ``value``; ``None`` where it never is.
+
+        Raises ``NoProofError`` where variables are no digits of one number.
+        """
+        digits: list[tuple[Variable, int]] = []
+        rest = value - self.constant
+        by_size = sorted(self.terms, key=lambda term: term[1], reverse=True)
+        for place, (variable, coefficient) in enumerate(by_size):
+            reach = sum(c * (v.extent - 1) for v, c in by_size[place + 1 :])
+            if by_size[-1][1] < 0 or reach >= coefficient:
+                raise NoProofError("a part is chosen by what is no mixed-radix number")
+            digit, rest = divmod(rest, coefficient)
+            if not 0 <= digit < variable.extent:
+                return None
+            digits.append((variable, digit))
+        return None if rest else tuple(digits)
+
 
 ZERO = Affine()
 

@@ -6,7 +6,8 @@ over the ranges of its bound variables::
     sum over k of X[i, k] * W[k, j] * (sum over k of X[i, k]² / 4096)^(-1/2)
 
 Factors are elements of the inputs at affine indices, exponentials of normal forms, normal forms to
-a rational power (what divisions and roots leave), and unknown functions of normal forms.  Products
+a rational power (what divisions and roots leave), unknown functions of normal forms, and choices:
+1 where a variable has a value, else 0, of which a concatenation is made.  Products
 of sums are multiplied out; sums stand outside products.  A range of sums that together run through
 one longer range once, because their variables occur in every index side by side as the digits of
 one mixed-radix number, becomes one sum over the longer range.  Bound variables are then named by
@@ -97,7 +98,20 @@ class Application:
         return ("apply", self.function, *(argument.key for argument in self.arguments))
 
 
-Factor = Element | Exponential | Power | Application
+@dataclass(frozen=True)
+class Choice:
+    """1 where an index has a value, else 0."""
+
+    index: Affine
+    value: int
+
+    @cached_property
+    def key(self) -> Key:
+        """What orders factors."""
+        return ("choice", self.index, self.value)
+
+
+Factor = Element | Exponential | Power | Application | Choice
 Factors = tuple[tuple[Factor, Fraction], ...]
 
 
@@ -152,7 +166,7 @@ class NormalForm:
 
 def _nested(factor: Factor) -> tuple[NormalForm, ...]:
     match factor:
-        case Element():
+        case Element() | Choice():
             return ()
         case Exponential(exponent):
             return (exponent,)
@@ -171,6 +185,8 @@ def _affines(factor: Factor) -> Iterable[Affine]:
     """Every index in a factor, however deep."""
     if isinstance(factor, Element):
         return factor.indices
+    if isinstance(factor, Choice):
+        return (factor.index,)
     return itertools.chain.from_iterable(nested.indices for nested in _nested(factor))
 
 
@@ -182,6 +198,17 @@ def applies(function: str, form: NormalForm) -> bool:
         for term in form.terms
         for factor, _ in term.factors
     )
+
+
+def choosing_variables(form: NormalForm) -> set[Variable]:
+    """The variables by whose values something is chosen, however deep."""
+    found: set[Variable] = set()
+    for term in form.terms:
+        for factor, _ in term.factors:
+            if isinstance(factor, Choice):
+                found |= {v for v, _ in factor.index.terms}
+            found = found.union(*map(choosing_variables, _nested(factor)))
+    return found
 
 
 def free_variables(form: NormalForm) -> set[Variable]:
@@ -218,6 +245,8 @@ class Substitution:
         match factor:
             case Element(tensor, indices):
                 return Element(tensor, tuple(index.substituted(self.values) for index in indices))
+            case Choice(index, value):
+                return Choice(index.substituted(self.values), value)
             case Exponential(exponent):
                 return Exponential(self.of(exponent))
             case Power(base):
@@ -260,6 +289,11 @@ def element(tensor: int, indices: Sequence[Affine]) -> NormalForm:
     return NormalForm((Term(Fraction(1), (), ((Element(tensor, tuple(indices)), Fraction(1)),)),))
 
 
+def choice(index: Affine, value: int) -> NormalForm:
+    """1 where an index has a value, else 0."""
+    return _collect(_terms(Fraction(1), (), [(Choice(index, value), Fraction(1))]))
+
+
 def add(left: NormalForm, right: NormalForm) -> NormalForm:
     """The sum."""
     return _collect((*left.terms, *right.terms))
@@ -282,14 +316,32 @@ def multiply(left: NormalForm, right: NormalForm) -> NormalForm:
 
 
 def sum_over(form: NormalForm, variables: Iterable[Variable]) -> NormalForm:
-    """The sum over the ranges of free variables, which become bound."""
+    """The sum over the ranges of free variables, which become bound.
+
+    Where something is chosen by a variable its values are taken one by one.
+    """
     bound = tuple(variables)
+    for variable in choosing_variables(form) & {*bound}:
+        cases = cases_of(form, [variable])
+        form = _collect(itertools.chain.from_iterable(case.terms for case in cases))
+        bound = tuple(other for other in bound if other != variable)
     return _collect(
         itertools.chain.from_iterable(
             _terms(term.coefficient, (*term.bound, *bound), list(term.factors))
             for term in form.terms
         )
     )
+
+
+def cases_of(form: NormalForm, variables: Sequence[Variable]) -> list[NormalForm]:
+    """The normal form for all values of some free variables."""
+    ranges = [range(variable.extent) for variable in variables]
+    if math.prod(map(len, ranges)) > MOST_TERMS:
+        raise NoProofError(f"there are more than {MOST_TERMS} cases of what is chosen")
+    return [
+        substitute(form, {v: Affine((), n) for v, n in zip(variables, values, strict=True)})
+        for values in itertools.product(*ranges)
+    ]
 
 
 def exponential(form: NormalForm) -> NormalForm:
@@ -344,7 +396,8 @@ def _content(form: NormalForm) -> tuple[Term, NormalForm]:
     shared = {
         factor: power
         for factor, power in first.factors
-        if all(
+        if not isinstance(factor, Choice)
+        and all(
             _depends_on_none(factor, term) and _power(factor, term) == power for term in form.terms
         )
     }
@@ -407,6 +460,11 @@ def _terms(
 ) -> list[Term]:
     """The terms that ``coefficient * sum over bound of the product of factors`` is."""
     current().budget.step(1 + len(factors))
+    if any(isinstance(factor, Choice) for factor, _ in factors):
+        chosen = _chosen(factors)
+        if chosen is None:
+            return []
+        factors = chosen
     powers: dict[Factor, Fraction] = {}
     exponent = NormalForm()
     for factor, power in factors:
@@ -429,6 +487,25 @@ def _terms(
                 rest.append((factor, power - 1))
             return _expanded(coefficient, bound, rest, factor.base)
     return [_canonical(coefficient, bound, tuple(kept.items()))] if coefficient else []
+
+
+def _chosen(factors: Sequence[tuple[Factor, Fraction]]) -> Factors | None:
+    """Factors of which each choice is of one variable, whose value the others have.
+
+    ``None`` where choices exclude one another.
+    """
+    values: dict[Variable, int] = {}
+    others: list[tuple[Factor, Fraction]] = []
+    for factor, power in factors:
+        if not isinstance(factor, Choice):
+            others.append((factor, power))
+            continue
+        digits = factor.index.digits_of(factor.value)
+        if digits is None or any(values.setdefault(v, digit) != digit for v, digit in digits):
+            return None
+    known = Substitution({variable: Affine((), value) for variable, value in values.items()})
+    choices = [(Choice(affine(v), value), Fraction(1)) for v, value in values.items()]
+    return (*known.of_factors(tuple(others)), *choices)
 
 
 def _by_dependence(form: NormalForm, bound: Sequence[Variable]) -> list[NormalForm]:

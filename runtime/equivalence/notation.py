@@ -8,6 +8,7 @@ from fractions import Fraction
 from mugraph.runtime.equivalence.indices import Affine, Variable
 from mugraph.runtime.equivalence.normal_form import (
     Application,
+    Choice,
     Element,
     Exponential,
     Factor,
@@ -51,6 +52,8 @@ def _factor(factor: Factor, power: Fraction, names: Names) -> str:
     match factor:
         case Element(tensor, indices):
             text = f"in{tensor}[{', '.join(_index(index, names) for index in indices)}]"
+        case Choice(index, value):
+            text = f"[{_index(index, names)}={value}]"
         case Exponential(exponent):
             text = f"exp({show(exponent, names)})"
         case Application(function, arguments):

@@ -7,7 +7,6 @@ depends on how large extents are.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.maps import block_coordinate_factors, mapped_axes
+from mugraph.dialects.pieces import Concatenation
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -124,6 +124,8 @@ class ThreadblockExecution:
             case tb.ForloopAccumSumToDimxOp():
                 sums = self.accumulated(operands[0])
                 return symbolic.reduction(shape, len(shape) - 1, op.groups(), sums)
+            case tb.ConcatOp():
+                return _concatenated(op, symbolic, operands)
             case tb.CustomOp() if len(op.outputs) == 1:
                 return symbolic.unknown(shape, _identity_of(op), op.inputs, operands)
             case _:
@@ -320,6 +322,8 @@ def _results(
                 results = operands
             case kn.ViewOp():
                 results = [_seen(op, symbolic, *operands)]
+            case kn.ConcatOp():
+                results = [_concatenated(op, symbolic, operands)]
             case kn.SliceOp() | kn.PartsOp():
                 results = [
                     symbolic.part(shape_of(part.type), start, *operands)
@@ -333,14 +337,22 @@ def _results(
     raise NoProofError("the function has no func.return")
 
 
+def _concatenated(
+    op: Concatenation, symbolic: Symbolic, operands: Sequence[SymbolicTensor]
+) -> SymbolicTensor:
+    """The operands one after the other."""
+    dim = op.joined_dim
+    extents = [shape_of(part.type)[dim] for part in op.inputs]
+    return symbolic.concatenated(shape_of(op.result.type), dim, extents, operands)
+
+
 def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> SymbolicTensor:
     """The operand under other extents."""
     shape, dims = shape_of(op.result.type), op.permuted_dims()
     if dims is not None:
         return symbolic.permuted(shape, dims, operand)
     own = shape_of(op.input.type)
-    strides = [strides_of(resolved_layout_of(value)) for value in (op.input, op.result)]
-    if strides[0] == strides[1] and all(map(operator.le, shape, own)):
+    if op.is_first_part():
         return symbolic.part(shape, [0] * len(shape), operand)
     for value in (op.input, op.result):
         if strides_of(resolved_layout_of(value)) != row_major_strides(shape_of(value.type)):

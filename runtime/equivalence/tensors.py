@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,12 +16,15 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.kn.mask import LinearForm
 from mugraph.dialects.tensor_types import element_type_of, row_major_strides, shape_of
 from mugraph.runtime.equivalence import normal_form as nf
+from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.functions import apply_function, number, opposite, positive, where
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.normal_form import NormalForm
 
 _PLACE = -1
 """The number of the tensor whose elements are their own places."""
+_MOST_PIECES = 32
+"""Of a concatenation: as many terms its elements may be a sum of."""
 _BOUND = -1
 """The number of the first variable that stands for any place of a whole tensor."""
 
@@ -177,6 +183,34 @@ class Symbolic:
         read = [place + Affine((), at) for place, at in zip(places, start, strict=True)]
         (form,) = self.read((operand, read))
         return self.tensor(places, form)
+
+    def concatenated(
+        self,
+        shape: Sequence[int],
+        dim: int,
+        extents: Sequence[int],
+        operands: Sequence[SymbolicTensor],
+    ) -> SymbolicTensor:
+        """Tensors of these extents along a dimension, one after the other.
+
+        The place along it is a number of equal pieces and a place in one; which operand an element
+        is of is chosen by the piece.
+        """
+        step = math.gcd(*extents)
+        count = shape[dim] // step
+        if count > _MOST_PIECES:
+            raise NoProofError(f"a concatenation falls into {count} pieces of {step} elements")
+        places = self.places(shape)
+        piece, within = self.scope.take_apart(places[dim], [count, step])
+        starts = list(itertools.accumulate(extents, initial=0))
+        body = NormalForm()
+        for place in range(count):
+            part = bisect.bisect(starts, place * step) - 1
+            read = list(places)
+            read[dim] = within + Affine((), place * step - starts[part])
+            form = self.at(operands[part], read)
+            body = nf.add(body, nf.multiply(nf.choice(piece, place), form))
+        return self.tensor(places, body)
 
     def permuted(
         self, shape: Sequence[int], dims: Sequence[int | None], operand: SymbolicTensor

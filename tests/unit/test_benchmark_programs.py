@@ -30,7 +30,6 @@ from mugraph.runtime.interpreter import run_function
 ARCH = "sm_90a"
 CONSTANTS = 1e-7
 """Factors and epsilons are rounded to fp32."""
-NOT_PROVED = {"rms_norm_qkv_rotary": "'kn.concat' has no normal form"}
 
 by_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
@@ -59,7 +58,7 @@ def test_programs_and_their_kernels_compute_the_reference(family: Family) -> Non
 def test_search(family: Family) -> None:
     found = search(family.least, ARCH)
     assert found.error == ""
-    assert found.proof == NOT_PROVED.get(family.name, PROVED)
+    assert found.proof == PROVED
     assert found.launches < found.written and found.launches <= found.planned_launches
 
 

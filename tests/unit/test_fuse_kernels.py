@@ -12,6 +12,7 @@ from xdsl.ir import Attribute
 import mugraph.build as mi
 from mugraph.dialects import kn, tb
 from mugraph.dialects.interfaces import HasTileIndices
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.fuse_kernels import algebra, fuse_program
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
@@ -235,4 +236,104 @@ def test_what_is_customized_stays() -> None:
     own, _ = fused(module)
     kernels = [op for op in own.walk() if isinstance(op, kn.CustomizedOp)]
     assert launches_of(only_function(own)) == len(kernels) == 2
+    require_proof(module, own)
+
+
+def rotated(y: mi.DTensor, cos: mi.DTensor, sin: mi.DTensor) -> mi.DTensor:
+    half = y.shape[-1] // 2
+    return y * cos + mi.concat(-y[:, :, half:], y[:, :, :half], -1) * sin
+
+
+def product_and_rotary(new: Callable[..., mi.DTensor]) -> Tensors:
+    y = new(ROWS, WIDTH) @ new(WIDTH, 8 * 64) + new(8 * 64)
+    return rotated(mi.reshape(y, (ROWS, 8, 64)), new(ROWS, 1, 64), new(ROWS, 1, 64))
+
+
+def rotary_by_its_name(new: Callable[..., mi.DTensor]) -> Tensors:
+    y = new(ROWS, WIDTH) @ new(WIDTH, 8 * 64)
+    return mi.rotary(mi.reshape(y, (ROWS, 8, 64)), new(ROWS, 1, 64), new(ROWS, 1, 64))
+
+
+def heads_first(new: Callable[..., mi.DTensor]) -> Tensors:
+    y = mi.reshape(new(ROWS, WIDTH) @ new(WIDTH, 8 * 64), (ROWS, 8, 64))
+    return mi.rotary(mi.transpose(y, (1, 0, 2)), new(1, ROWS, 64), new(1, ROWS, 64))
+
+
+def norms_of_heads(new: Callable[..., mi.DTensor]) -> Tensors:
+    y = mi.reshape(new(ROWS, WIDTH) @ new(WIDTH, 8 * 64), (ROWS, 8, 64))
+    return mi.reshape(mi.rms_norm(y, new(64), 1e-5), (ROWS, 8 * 64))
+
+
+def split_rows(new: Callable[..., mi.DTensor]) -> Tensors:
+    y = mi.reshape(new(4 * 32, WIDTH) @ new(WIDTH, 64), (4, 32, 64))
+    return mi.exp(y) * new(4, 1, 1) + new(1, 32, 64)
+
+
+def norm_of_groups(new: Callable[..., mi.DTensor]) -> Tensors:
+    x = new(64, 2048, 16)
+    normal = mi.layer_norm(mi.reshape(x, (64, 32, 64 * 16)), eps=1e-5)
+    return mi.reshape(normal, (64, 2048, 16)) * new(2048, 1) + new(2048, 1)
+
+
+REGROUPED = (
+    product_and_rotary,
+    rotary_by_its_name,
+    heads_first,
+    norms_of_heads,
+    split_rows,
+    norm_of_groups,
+)
+"""Views stand between operators of one kernel."""
+
+
+@pytest.mark.parametrize("program", REGROUPED, ids=lambda program: program.__name__)
+def test_views_between_operators_are_changes_of_indices(
+    program: Callable[[Callable[..., mi.DTensor]], Tensors],
+) -> None:
+    module = module_of(program)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
+    require_proof(module, own)
+
+
+def test_blocks_have_whole_heads() -> None:
+    """A rotary embedding mixes the halves of a head: the grid has one head a block."""
+    own, _ = fused(module_of(product_and_rotary))
+    (kernel,) = [op for op in own.walk() if isinstance(op, kn.CustomizedOp)]
+    assert kernel.grid_dim[0] == 8
+    (joined,) = [op for op in own.walk() if isinstance(op, tb.ConcatOp)]
+    assert shape_of(joined.result.type) == (1, ROWS, 64)
+
+
+def test_a_rotary_embedding_of_halves_the_wrong_way_round_is_no_proof() -> None:
+    own, _ = fused(module_of(product_and_rotary))
+    (joined,) = [op for op in own.walk() if isinstance(op, tb.ConcatOp)]
+    joined.operands = [*reversed(joined.operands)]
+    own.verify()
+    assert not prove(only_function(module_of(product_and_rotary)), only_function(own)).holds
+
+
+def test_what_views_do_not_line_up_stays_apart() -> None:
+    """Rows of 48 fall into no parts of rows of 64."""
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        y = mi.exp(new(48, 64)) * new(1, 64)
+        return mi.exp(mi.reshape(y, (64, 48))) * new(1, 48)
+
+    module = module_of(program)
+    own, fusion = fused(module)
+    assert launches_of(only_function(own)) == 2
+    reasons = {reason for attempt in fusion.attempts.values() for reason in attempt.reasons}
+    assert any("where another one has" in why for why in reasons)
+
+
+def test_parts_of_a_row_share_its_kernel() -> None:
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        x = mi.exp(new(ROWS, 96))
+        middle = x[:, 32:64] * mi.reduction(x, 1)
+        return mi.concat(mi.concat(middle, x[:, :32], 1), -x[:, 64:], 1)
+
+    module = module_of(program)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
     require_proof(module, own)

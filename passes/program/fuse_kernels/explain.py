@@ -79,14 +79,14 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
     both = first | second
     if not fusion.program.is_convex(both):
         return ["another kernel stands between them"]
-    if fusion.bound(both) == math.inf:
+    if not all(fusion.may_share(op, both) for op in fusion.program.members(both)):
         return ["an operator of theirs is a kernel of its own"]
+    if fusion.bound(both) == math.inf:
+        return ["a view splits a product into matrices that not all results have"]
     time, apart = fusion.cost(both), fusion.cost(first) + fusion.cost(second)
     # Once more, so that they name these tensors and not those of a group that is like it.
     attempt = fusion.fastest(fusion.program.members(both), both)
     reasons = list(attempt.reasons)
-    if attempt.kernel is not None:
-        attempt.kernel.erase()
     if time < math.inf:
         reasons.append(f"one kernel adds {_microseconds(time)}, two {_microseconds(apart)}")
     return reasons

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.interfaces import HasTileIndices
-from mugraph.dialects.kn import CustomizedOp, MatmulOp
+from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ViewOp
 from mugraph.dialects.locations import Rewriter
+from mugraph.passes.program.fuse_kernels.atoms import SplitProducts
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.groups import (
     Group,
@@ -23,6 +24,8 @@ from mugraph.passes.program.fuse_kernels.groups import (
 )
 from mugraph.passes.program.fuse_kernels.indices import label
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
+from mugraph.passes.program.fuse_kernels.part import Part
+from mugraph.passes.program.fuse_kernels.regroup import part_of
 from mugraph.passes.program.fuse_kernels.sums import can_share
 from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
@@ -37,7 +40,8 @@ class Attempt(NamedTuple):
     """A kernel that a group of operators could be; if there is none, why."""
 
     time: float
-    kernel: CustomizedOp | None = None
+    part: Part | None = None
+    """The kernel, in the place of the operators."""
     reasons: tuple[str, ...] = ()
 
 
@@ -48,26 +52,31 @@ class Fusion:
     function: FuncOp
     target: Target
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
-    known: dict[Structure, tuple[Attempt, list[SSAValue]]] = field(
-        default_factory=dict[Structure, tuple[Attempt, list[SSAValue]]]
-    )
+    known: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
     """What was found of groups, whatever their operators and operands are called."""
-    spare: list[CustomizedOp] = field(default_factory=list[CustomizedOp])
-    """Kernels that were made for their times only."""
 
     def __post_init__(self) -> None:
         self.operators = [op for op in self.function.body.block.ops if op.results]
         self.program = Program(self.operators)
+        self.products = SplitProducts(self.operators)
 
     def bound(self, group: Group) -> float:
         """What a group adds to a program at least; infinite where it cannot be one kernel."""
         members = self.program.members(group)
         if len(members) == 1:
             return time_as_written(members[0], self.target)
-        if not all(map(can_share, members)):
+        if not all(self.may_share(op, group) for op in members):
             return math.inf
         loaded, stored = self.program.loaded(group), self.program.stored(group)
+        if self.products.refuse(members, stored):
+            return math.inf
         return in_a_program(least_time(loaded, stored, self.target), self.target)
+
+    def may_share(self, op: Operation, group: Group) -> bool:
+        """Whether an operator may be part of a kernel: a view only between its operators."""
+        if isinstance(op, (RegroupOp, ViewOp)):
+            return self.program.is_between(op, group)
+        return can_share(op)
 
     def cost(self, group: Group) -> float:
         """Nanoseconds that a group adds to a program.
@@ -75,7 +84,7 @@ class Fusion:
         A kernel as it is written has any extents; what its launch hides pays for that.
         """
         time = self.time(group)
-        alone = self.attempts[group].kernel is None
+        alone = self.attempts[group].part is None
         return time if alone else in_a_program(time, self.target)
 
     def time(self, group: Group) -> float:
@@ -96,32 +105,29 @@ class Fusion:
         if isinstance(op, MatmulOp):
             # A product takes what a custom kernel would.
             as_kernel = self.like_others(members, group)
-            if as_kernel.kernel is not None:
-                self.spare.append(as_kernel.kernel)
+            if as_kernel.part is not None:
                 time = max(time, as_kernel.time)
         return Attempt(time)
 
     def like_others(self, members: Sequence[Operation], group: Group) -> Attempt:
         """The fastest kernel of some operators, found once for all that are alike."""
-        structure, loaded = self.program.structure(group)
+        structure, _ = self.program.structure(group)
         if structure not in self.known:
-            self.known[structure] = self.fastest(members, group), loaded
-            return self.known[structure][0]
-        found, own = self.known[structure]
-        if found.kernel is None:
-            return found
-        return found._replace(kernel=found.kernel.clone(dict(zip(own, loaded, strict=True))))
+            self.known[structure] = self.fastest(members, group)
+        return self.known[structure]
 
     def fastest(self, members: Sequence[Operation], group: Group) -> Attempt:
         """The fastest kernel of some operators."""
         reasons: list[str] = []
-        best = Attempt(math.inf)
+        _, loaded = self.program.structure(group)
         try:
+            part = part_of(members, loaded, self.program.stored(group))
             builder = KernelBuilder(
-                [op for op in members if isinstance(op, HasTileIndices)], self.program.stored(group)
+                [op for op in part.operators if isinstance(op, HasTileIndices)], part.stored
             )
         except NotFusedError as error:
             return Attempt(math.inf, None, (str(error),))
+        best: tuple[float, CustomizedOp | None] = (math.inf, None)
         for looped in builder.loops():
             along = (
                 "without a loop" if looped is None else f"along {label(builder.indices, looped)}"
@@ -132,15 +138,15 @@ class Fusion:
                 reasons.append(f"{along}: {error}")
                 continue
             time = time_of_kernel(kernel, self.target)
-            if time < best.time:
-                if best.kernel is not None:
-                    best.kernel.erase()
-                best = Attempt(time, kernel)
-            else:
-                kernel.erase()
-                if time == math.inf:
-                    reasons.append(f"{along}: no tiles fit a block")
-        return best._replace(reasons=tuple(reasons))
+            if time < best[0]:
+                best = time, kernel
+            elif time == math.inf:
+                reasons.append(f"{along}: no tiles fit a block")
+        time, kernel = best
+        if kernel is None:
+            return Attempt(math.inf, None, tuple(reasons))
+        part.replace(kernel)
+        return Attempt(time, part, tuple(reasons))
 
     def choose(self) -> list[Group]:
         """The groups of least estimated time, in an order in which they can run."""
@@ -150,24 +156,19 @@ class Fusion:
         """Puts the kernels of groups in the place of their operators."""
         end = self.function.body.block.last_op
         assert end is not None
+        point = InsertPoint.before(end)
         for group in groups:
-            kernel = self.attempts[group].kernel
             members = self.program.members(group)
-            if kernel is None:
-                for op in members:
-                    op.detach()
-                    Rewriter.insert_op(op, InsertPoint.before(end))
+            part = self.attempts[group].part
+            if part is not None:
+                _, loaded = self.program.structure(group)
+                part.insert(loaded, self.program.stored(group), point)
                 continue
-            Rewriter.insert_op(kernel, InsertPoint.before(end))
-            for old, new in zip(self.program.stored(group), kernel.results, strict=True):
-                new.name_hint = old.name_hint
-                old.replace_all_uses_with(new)
-        made = {attempt.kernel for attempt in self.attempts.values()} | {*self.spare}
-        for kernel in made - {self.attempts[group].kernel for group in groups}:
-            if kernel is not None:
-                kernel.erase()
+            for op in members:
+                op.detach()
+                Rewriter.insert_op(op, point)
         for group in reversed(groups):
-            if self.attempts[group].kernel is not None:
+            if self.attempts[group].part is not None:
                 for op in reversed(self.program.members(group)):
                     Rewriter.erase_op(op)
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.passes.program.fuse_kernels.regroup import is_view
+
 MOST_PREFIXES = 600
 """Prefixes of a program that are looked at; of longer programs only those nearest to its order."""
 MOST_OPERATORS = 24
@@ -59,6 +61,15 @@ class Program:
             for value in (*op.operands, *op.results):
                 needed |= self.users.get(value, 0)
             self.tied.append(needed)
+
+    def is_between(self, op: Operation, group: Group) -> bool:
+        """Whether an operator is a view of what a group computes, for others of the group."""
+        made = {result for each in self.members(group) for result in each.results}
+        return (
+            is_view(op)
+            and made.issuperset(op.operands)
+            and any(self.users.get(result, 0) & group for result in op.results)
+        )
 
     def stored(self, group: Group) -> list[SSAValue]:
         """The results of a group's operators that others use."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.kn import MovesElements
 from mugraph.dialects.tensor_types import shape_of, value_label
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 
@@ -27,6 +28,13 @@ class GroupIndices:
     """The operators that sum over an index, or take the largest element along it."""
     batched: set[int] = field(default_factory=set[int])
     """Indices of leading dimensions of matrix products."""
+    moved: set[int] = field(default_factory=set[int])
+    """Indices along which parts are cut out or put together: tiles have all of them."""
+
+    @property
+    def looped(self) -> list[int]:
+        """The indices that a loop may walk along: those that operators combine."""
+        return sorted({*self.combined} - self.moved)
 
     def of(self, value: SSAValue, index: int) -> int | None:
         """The dimension of a tensor that an index runs through."""
@@ -39,6 +47,7 @@ class GroupIndices:
             number
             for number in range(len(self.extents))
             if number not in self.combined
+            and number not in self.moved
             and all(number in self.of_value[value] for value in stored)
         ]
 
@@ -89,6 +98,10 @@ def indices_of(operators: Sequence[HasTileIndices]) -> GroupIndices:
             _number(value, joiner, numbers, found)
         for index in op.tile_indices():
             _note(op, index.kind, index.operands, index.result, found)
+        numbered = {index.result for index in op.tile_indices()}
+        for result in op.results:
+            own = enumerate(found.of_value[result])
+            found.moved |= {n for dim, n in own if n is not None and dim not in numbered}
     return found
 
 
@@ -131,7 +144,9 @@ def _note(
         if dim is not None
     } - {None}
     for number in numbers:
-        if number is not None and kind is not IndexKind.PARALLEL:
+        if number is not None and isinstance(op, MovesElements) and kind is IndexKind.WHOLE:
+            found.moved.add(number)
+        elif number is not None and kind is not IndexKind.PARALLEL:
             found.combined.setdefault(number, []).append(op)
         elif number is not None and is_product(op) and None not in dims:
             found.batched.add(number)

@@ -50,7 +50,7 @@ class KernelBuilder:
 
     def loops(self) -> list[int | None]:
         """No loop, and the indices that one may walk along: what operators combine."""
-        return [None, *sorted(self.indices.combined)]
+        return [None, *self.indices.looped]
 
     def build(self, looped: int | None) -> CustomizedOp:
         """The kernel whose loop walks along an index.

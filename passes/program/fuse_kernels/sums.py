@@ -75,6 +75,51 @@ def _(op: kn.ElementwiseOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
+def _(op: kn.BroadcastOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    for dim, number in enumerate(kernel.indices.of_value[op.result]):
+        is_new = shape_of(op.input.type)[dim] != shape_of(op.result.type)[dim]
+        if is_new and number not in kernel.indices.batched:
+            raise NotFusedError(f"{op_label(op)} is not along matrices of a product")
+    # Of these a block has one each, or the product does not fit.
+    return forms[0]
+
+
+Move = Callable[[Sequence[SSAValue]], SSAValue]
+
+
+def _moved(writer: TileWriter, op: Operation, move: Move, forms: Sequence[Form]) -> Form:
+    """What moves elements of tiles as they are; ``move`` writes it."""
+    if any(isinstance(form, Slices) for form in forms):
+        tile = move([in_the_loop(form, f"what {op_label(op)} moves") for form in forms])
+        return Slices((Term(tile),))
+    tile = move([settled(writer, form) for form in forms])
+    return Whole(tile) if all(isinstance(form, Whole) for form in forms) else Total(tile)
+
+
+@form_of.register
+def _(op: kn.SliceOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    ((_, _, start),) = op.moves()
+    own, wanted = shape_of(op.input.type), shape_of(op.result.type)
+
+    def cut(tiles: Sequence[SSAValue]) -> SSAValue:
+        (tile,) = tiles
+        for dim, first in enumerate(start):
+            if own[dim] != wanted[dim]:
+                tile = kernel.writer.part(tile, dim, first, wanted[dim])
+        return tile
+
+    return _moved(kernel.writer, op, cut, forms)
+
+
+@form_of.register
+def _(op: kn.ConcatOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    def join(tiles: Sequence[SSAValue]) -> SSAValue:
+        return kernel.writer.join(tiles, op.joined_dim, element_type_of(op.result.type))
+
+    return _moved(kernel.writer, op, join, forms)
+
+
+@form_of.register
 def _(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     if op.compute is not None:
         raise NotFusedError(f"{op_label(op)} asks for a library's sums in f16")

@@ -79,6 +79,21 @@ class TileWriter(KernelWriter):
         """The sum along a dimension of a tile."""
         return self.first(tb.ReductionOp(tile, dim, _without(tile, dim, type_)))
 
+    def part(self, tile: SSAValue, dim: int, start: int, extent: int) -> SSAValue:
+        """The elements of a tile from ``start`` on along a dimension."""
+        whole = shape_of(tile.type)[dim]
+        extents = [start, extent, whole - start - extent]
+        if whole == 1 or extents[2] < 0:
+            raise NotFusedError("a part would be cut out of a tile of one element")
+        types = [_with(tile, dim, each) for each in extents if each > 0]
+        return self.add(tb.SplitOp(tile, dim, types)).results[int(start > 0)]
+
+    def join(self, tiles: Sequence[SSAValue], dim: int, type_: Attribute) -> SSAValue:
+        """Tiles one after the other along a dimension."""
+        tiles = [self.cast(tile, type_) for tile in tiles]
+        extent = sum(shape_of(tile.type)[dim] for tile in tiles)
+        return self.first(tb.ConcatOp(tiles, dim, _with(tiles[0], dim, extent)))
+
     def accumulate(self, tile: SSAValue) -> SSAValue:
         """The sum over the iterations."""
         return self.first(tb.ForloopAccumOp(tb.AccumulatorKind.NONE, tile, tile.type))
@@ -102,10 +117,15 @@ class TileWriter(KernelWriter):
         return self.first(tb.ForloopAccumOp(tb.AccumulatorKind.MAX, largest, largest.type))
 
 
-def _without(tile: SSAValue, dim: int, type_: Attribute) -> tb.STensorType:
+def _with(tile: SSAValue, dim: int, extent: int, type_: Attribute | None = None) -> tb.STensorType:
+    """A tile's type with another extent along a dimension, and perhaps other elements."""
     shape = list(shape_of(tile.type))
-    shape[dim] = 1
-    return tb.STensorType(shape, type_)
+    shape[dim] = extent
+    return tb.STensorType(shape, type_ or element_type_of(tile.type))
+
+
+def _without(tile: SSAValue, dim: int, type_: Attribute) -> tb.STensorType:
+    return _with(tile, dim, 1, type_)
 
 
 __all__ = ["Maximum", "TileWriter"]

@@ -127,6 +127,7 @@ PROVED = {
     "layer norm",
     "largest in steps",
     "reshape",
+    "slices",
 }
 
 

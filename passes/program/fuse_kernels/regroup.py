@@ -1,0 +1,302 @@
+"""A group of operators with views among them, written on tensors whose dimensions are atoms.
+
+All tensors of the group get as many dimensions, so that an atom has one place in what operators
+number together.  A tensor has one element along an atom that it lacks.  Views are then left at the
+edges of the group only, where they cost nothing::
+
+    matmul [m, k] · [k, h * d], reshape to [m, h, d], a product with [m, 1, d]
+
+    becomes  matmul [1, m, k] · [h, k, d], a product with [1, m, d], seen as [m, h, d]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import singledispatch
+
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mugraph.dialects import kn
+from mugraph.dialects.cute import Layout
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.kn.reshape import strides_of_reshaped
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    layout_of,
+    op_label,
+    resolved_layout_of,
+    row_major_strides,
+    shape_of,
+    strides_of,
+    value_label,
+)
+from mugraph.passes.program.fuse_kernels.atoms import Atom, Atoms
+from mugraph.passes.program.fuse_kernels.errors import NotFusedError
+from mugraph.passes.program.fuse_kernels.part import Part, block_of
+from mugraph.passes.program.fuse_kernels.places import Places, Tensor, places_of
+
+
+class Regrouping:
+    """Writes operators anew, on tensors whose dimensions are atoms."""
+
+    def __init__(self, operators: Sequence[Operation], loaded: Sequence[SSAValue]) -> None:
+        self.atoms = Atoms.of(operators)
+        self.places = places_of(operators, self.atoms)
+        self.rank = max(
+            1, *(-place for places in self.places.values() for place in places.values())
+        )
+        if any(isinstance(op, kn.MatmulOp) for op in operators):
+            self.rank = max(self.rank, 2)
+        self.block = block_of(loaded)
+        self.arguments = dict(zip(loaded, self.block.args, strict=True))
+        self.views: list[Operation] = []
+        self.operators: list[Operation] = []
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.types: dict[SSAValue, Attribute] = {}
+        """Of results that are stored: with the layout that makes views of them those results."""
+
+    def write(self, operators: Sequence[Operation], stored: Sequence[SSAValue]) -> Part:
+        """The operators, and before and after them views."""
+        for value in stored:
+            self.types[value] = self.stored_type(value)
+        for op in operators:
+            (result,) = op.results
+            operands = [
+                self.values[value] if value in self.values else self.loaded(value, op)
+                for value in op.operands
+            ]
+            self.values[result] = rewritten(op, operands, self)
+            self.values[result].name_hint = result.name_hint
+        before, self.views = self.views, []
+        results = [self.seen(value) for value in stored]
+        self.block.add_ops([*before, *self.operators, *self.views, ReturnOp(*results)])
+        return Part(self.block, self.operators, [self.values[value] for value in stored])
+
+    def add(self, op: Operation) -> SSAValue:
+        """Appends an operator; its result."""
+        self.operators.append(op)
+        return op.results[0]
+
+    def places_in(self, value: SSAValue, user: Operation | None = None) -> Places:
+        """The places of a tensor's atoms; of a loaded one by its user."""
+        key: Tensor = (value, None if (value, None) in self.places else user)
+        return self.places[key]
+
+    def shape(self, atoms: Places) -> list[int]:
+        """The extents of a tensor with some atoms."""
+        extents = [1] * self.rank
+        for atom, place in atoms.items():
+            extents[place] = atom.extent
+        return extents
+
+    def dim(self, value: SSAValue, dim: int, user: Operation) -> int:
+        """What one dimension of a tensor has become."""
+        row = self.atoms.dims(value)[dim]
+        if len(row) != 1:
+            raise NotFusedError(f"{op_label(user)} goes along what is not one dimension")
+        return self.rank + self.places_in(value, user)[row[0]]
+
+    def type_of(self, result: SSAValue) -> Attribute:
+        """The type that a result gets."""
+        if result in self.types:
+            return self.types[result]
+        return TensorType(element_type_of(result.type), self.shape(self.places_in(result)))
+
+    def loaded(self, value: SSAValue, user: Operation) -> SSAValue:
+        """A tensor from outside with its atoms in their places."""
+        places = self.places_in(value, user)
+        row = self.atoms.all(value)
+        seen = self.arguments[value]
+        if layout_of(value.type) is not None:
+            strides = strides_of(resolved_layout_of(value))
+            if strides_of_reshaped(shape_of(value.type), strides, _extents(row)) is None:
+                raise NotFusedError(f"{value_label(value)} would be copied to be seen in parts")
+        shape, order = self.shape(places), _order(row, places, self.rank)
+        if order == sorted(order):
+            return self.view(seen, shape)
+        seen = self.view(seen, [1] * (self.rank - len(row)) + _extents(row))
+        # Where each dimension comes from.
+        return self.transposed(seen, [order.index(dim) for dim in range(self.rank)])
+
+    def view(
+        self, value: SSAValue, shape: Sequence[int], type_: Attribute | None = None
+    ) -> SSAValue:
+        """A tensor's elements in the same order under other extents."""
+        type_ = type_ or TensorType(element_type_of(value.type), shape)
+        if list(shape_of(value.type)) == list(shape):
+            return value
+        return self._add_view(kn.ReshapeOp(value, type_), value)
+
+    def transposed(
+        self, value: SSAValue, order: Sequence[int], type_: Attribute | None = None
+    ) -> SSAValue:
+        """A tensor with its dimensions in another order."""
+        return self._add_view(kn.TransposeOp(value, order, type_), value)
+
+    def _add_view(self, op: Operation, value: SSAValue) -> SSAValue:
+        known = next((each for each in self.views if each.is_structurally_equivalent(op)), None)
+        if known is None:
+            self.views.append(op)
+            op.results[0].name_hint = value.name_hint
+            known = op
+        return known.results[0]
+
+    def stored_type(self, value: SSAValue) -> Attribute:
+        """The type of a result of which a view is stored."""
+        places, row = self.places_in(value), self.atoms.all(value)
+        shape, own = self.shape(places), shape_of(value.type)
+        order = _order(row, places, self.rank)
+        if list(own) == shape and order == sorted(order):
+            return value.type
+        if layout_of(value.type) is None:
+            outer = row_major_strides(own)
+        else:
+            outer = strides_of(resolved_layout_of(value))
+        strides = strides_of_reshaped(own, outer, _extents(row))
+        if strides is None:
+            raise NotFusedError(f"{value_label(value)} would be copied from its parts")
+        placed = [math.prod(own)] * self.rank
+        for atom, stride in zip(row, strides, strict=True):
+            placed[places[atom]] = stride
+        layout = Layout(tuple(shape), tuple(placed))
+        return TensorType(element_type_of(value.type), shape, LayoutAttr(layout))
+
+    def seen(self, value: SSAValue) -> SSAValue:
+        """A stored result as it is outside."""
+        row = self.atoms.all(value)
+        order = _order(row, self.places_in(value), self.rank)
+        new, own = self.values[value], shape_of(value.type)
+        if order != sorted(order):
+            extents = [shape_of(new.type)[dim] for dim in order]
+            new = self.transposed(new, order, value.type if extents == [*own] else None)
+        return self.view(new, own, value.type)
+
+
+def is_view(op: Operation) -> bool:
+    """Whether an operator of a group is a change of indices, or takes the first part of a tensor.
+
+    In a group it is no operator on tiles, or a slice.
+    """
+    return isinstance(op, (kn.ReshapeOp, kn.TransposeOp)) or (
+        isinstance(op, kn.ViewOp) and op.is_first_part()
+    )
+
+
+def part_of(
+    operators: Sequence[Operation], loaded: Sequence[SSAValue], stored: Sequence[SSAValue]
+) -> Part:
+    """Operators alone; views are left before and after them only.
+
+    Raises :class:`NotFusedError` where views do not go together.
+    """
+    if any(map(is_view, operators)):
+        return Regrouping(operators, loaded).write(operators, stored)
+    return Part.of(operators, loaded, stored)
+
+
+@singledispatch
+def rewritten(op: Operation, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    """What an operator computes, of operands whose dimensions are atoms.
+
+    Operators that may stand in a group with views register a function.
+    """
+    raise NotFusedError(f"{op_label(op)} is a kernel of its own")
+
+
+@rewritten.register
+def _(op: kn.ElementwiseOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    new = op.clone(dict(zip(op.operands, operands, strict=True)))
+    Rewriter.replace_value_with_new_type(new.result, group.type_of(op.result))
+    return group.add(new)
+
+
+@rewritten.register
+def _(op: kn.ReductionOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    if shape_of(op.result.type)[op.reduced_dim] != 1:
+        raise NotFusedError(f"{op_label(op)} reduces groups of neighbours")
+    (value,) = operands
+    places = group.places_in(op.input, op)
+    row = group.atoms.dims(op.input)[op.reduced_dim]
+    if not row:
+        raise NotFusedError(f"{op_label(op)} reduces one element")
+    outermost, *others = row
+    for atom in reversed(others):
+        shape = list(shape_of(value.type))
+        shape[places[atom]] = 1
+        dim = group.rank + places[atom]
+        value = group.add(kn.ReductionOp(value, dim, TensorType(f32, shape), op.combination))
+    dim = group.rank + places[outermost]
+    return group.add(kn.ReductionOp(value, dim, group.type_of(op.result), op.combination))
+
+
+@rewritten.register
+def _(op: kn.MatmulOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    type_ = group.type_of(op.result)
+    leading = shape_of(type_)[:-2]
+    factors: list[SSAValue] = []
+    for value in operands:
+        wanted = [*leading, *shape_of(value.type)[-2:]]
+        if wanted != [*shape_of(value.type)]:
+            value = group.add(
+                kn.BroadcastOp(value, TensorType(element_type_of(value.type), wanted))
+            )
+        factors.append(value)
+    new = op.clone(dict(zip(op.operands, factors, strict=True)))
+    Rewriter.replace_value_with_new_type(new.result, type_)
+    return group.add(new)
+
+
+def _slice(
+    op: Operation, start: Sequence[int], operands: Sequence[SSAValue], group: Regrouping
+) -> SSAValue:
+    """The part of a tensor that has other extents where atoms differ."""
+    (source,), (result,) = op.operands, op.results
+    own, wanted = shape_of(source.type), shape_of(result.type)
+    starts = [0] * group.rank
+    for dim, first in enumerate(start):
+        if own[dim] != wanted[dim]:
+            starts[group.dim(source, dim, op)] = first
+    return group.add(kn.SliceOp(operands[0], starts, group.type_of(result)))
+
+
+@rewritten.register
+def _(op: kn.SliceOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    ((_, _, start),) = op.moves()
+    return _slice(op, start, operands, group)
+
+
+@rewritten.register
+def _(op: kn.ConcatOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    dim = group.dim(op.result, op.joined_dim, op)
+    return group.add(kn.ConcatOp(operands, dim, group.type_of(op.result)))
+
+
+@rewritten.register(kn.ReshapeOp)
+@rewritten.register(kn.TransposeOp)
+def _(op: Operation, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    return operands[0]
+
+
+@rewritten.register
+def _(op: kn.ViewOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    return _slice(op, [0] * len(shape_of(op.result.type)), operands, group)
+
+
+def _extents(row: Sequence[Atom]) -> list[int]:
+    return [atom.extent for atom in row]
+
+
+def _order(row: Sequence[Atom], places: Places, rank: int) -> list[int]:
+    """The dimensions of a tensor with its atoms in their places that make up the row.
+
+    Those of one element come first.
+    """
+    own = [rank + places[atom] for atom in row]
+    return [dim for dim in range(rank) if dim not in own] + own
+
+
+__all__ = ["is_view", "part_of"]

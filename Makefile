@@ -45,10 +45,12 @@ SEED ?= 0
 COMPILE ?= 0
 EMULATE ?= 0
 
+fuzz: export MUGRAPH_THOROUGH := 1
 fuzz: $(INSTALLED) ## take N random µGraphs through every pass, and 10,000 layouts through each operation
 	PYTHONPATH=tests $(BIN)/python -m fuzz -n $(N) --seed $(SEED) \
 		--compile $(COMPILE) --emulate $(EMULATE) --out build/fuzz
-	MUGRAPH_CUTE_INPUTS=10000 $(BIN)/python -m pytest -q tests/unit/cute/test_other_implementations.py
+	MUGRAPH_CUTE_INPUTS=10000 $(BIN)/python -m pytest -q tests/fuzz tests/unit/cute \
+		tests/unit/test_layout_limits.py tests/mutation
 
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff check .

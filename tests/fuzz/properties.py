@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from schedules import passes_as_written
+from thorough import THOROUGH
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
@@ -163,10 +164,11 @@ PARSED_BACK: set[str] = set()
 def require_new_forms_parse_back(stage: str, module: ModuleOp, text: str) -> ModuleOp:
     """A module whose text parses back; parsed again only if a line has a form that was not yet.
 
-    A form keeps the operator, its attributes and the kinds of its types.
+    A form keeps the operator, its attributes and the kinds of its types. ``make fuzz`` parses every
+    text again.
     """
     forms = {FORM_OF_A_LINE.sub("0", line) for line in text.splitlines()}
-    if forms <= PARSED_BACK:
+    if forms <= PARSED_BACK and not THOROUGH:
         return module
     parsed = require_parsed_back(stage, module, text)
     PARSED_BACK.update(forms)

@@ -155,8 +155,8 @@ def require_parsed_back(stage: str, module: ModuleOp, text: str) -> ModuleOp:
     return parsed
 
 
-FORM_OF_A_LINE = re.compile(r"[%@^#!][A-Za-z_]\w*|\d+")
-"""What lines of one form may differ in: names, and the digits of numbers."""
+FREE_IN_A_FORM = re.compile(r"[%@^]\w+|(?<![\dfiem])\d+")
+"""What lines of one form may differ in: names and the digits of numbers, but not those of types."""
 PARSED_BACK: set[str] = set()
 """The forms of lines that this process has parsed back."""
 
@@ -164,10 +164,10 @@ PARSED_BACK: set[str] = set()
 def require_new_forms_parse_back(stage: str, module: ModuleOp, text: str) -> ModuleOp:
     """A module whose text parses back; parsed again only if a line has a form that was not yet.
 
-    A form keeps the operator, its attributes and the kinds of its types. ``make fuzz`` parses every
-    text again.
+    A form keeps the operator, its attributes and element types.  ``make fuzz`` parses every text
+    again.
     """
-    forms = {FORM_OF_A_LINE.sub("0", line) for line in text.splitlines()}
+    forms = {FREE_IN_A_FORM.sub("0", line) for line in text.splitlines()}
     if forms <= PARSED_BACK and not THOROUGH:
         return module
     parsed = require_parsed_back(stage, module, text)

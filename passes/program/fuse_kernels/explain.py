@@ -91,7 +91,7 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
         return ["a view splits a product into matrices that not all results have"]
     time, apart = fusion.cost(both), fusion.cost(first) + fusion.cost(second)
     # Once more, so that they name these tensors and not those of a group that is like it.
-    attempt = fusion.fastest(fusion.program.members(both), both)
+    attempt = fusion.fastest(both)
     reasons = list(attempt.reasons)
     if time < math.inf:
         reasons.append(f"one kernel adds {_microseconds(time)}, two {_microseconds(apart)}")

@@ -31,6 +31,7 @@ from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
     least_time,
     time_as_written,
+    time_of_a_block,
     time_of_kernel,
 )
 from mugraph.passes.targets import Target
@@ -71,6 +72,28 @@ class Fusion:
         if self.products.refuse(members, stored):
             return math.inf
         return in_a_program(least_time(loaded, stored, self.target), self.target)
+
+    def sharper_bound(self, group: Group) -> float:
+        """Another bound, which takes longer: each block loads what its results need."""
+        members = self.program.members(group)
+        if len(members) == 1:
+            return 0.0
+        try:
+            builder = self.builder_of(group)[1]
+        except NotFusedError:
+            return math.inf
+        time = time_of_a_block(builder.least_traffic(), self.target)
+        return in_a_program(time, self.target)
+
+    def builder_of(self, group: Group) -> tuple[Part, KernelBuilder]:
+        """What writes a group as a kernel, with its operators alone.
+
+        Raises :class:`NotFusedError` where its views do not go together.
+        """
+        _, loaded = self.program.structure(group)
+        part = part_of(self.program.members(group), loaded, self.program.stored(group))
+        operators = [op for op in part.operators if isinstance(op, HasTileIndices)]
+        return part, KernelBuilder(operators, part.stored)
 
     def may_share(self, op: Operation, group: Group) -> bool:
         """Whether an operator may be part of a kernel: a view only between its operators."""
@@ -113,18 +136,14 @@ class Fusion:
         """The fastest kernel of some operators, found once for all that are alike."""
         structure, _ = self.program.structure(group)
         if structure not in self.known:
-            self.known[structure] = self.fastest(members, group)
+            self.known[structure] = self.fastest(group)
         return self.known[structure]
 
-    def fastest(self, members: Sequence[Operation], group: Group) -> Attempt:
+    def fastest(self, group: Group) -> Attempt:
         """The fastest kernel of some operators."""
         reasons: list[str] = []
-        _, loaded = self.program.structure(group)
         try:
-            part = part_of(members, loaded, self.program.stored(group))
-            builder = KernelBuilder(
-                [op for op in part.operators if isinstance(op, HasTileIndices)], part.stored
-            )
+            part, builder = self.builder_of(group)
         except NotFusedError as error:
             return Attempt(math.inf, None, (str(error),))
         best: tuple[float, CustomizedOp | None] = (math.inf, None)
@@ -132,6 +151,9 @@ class Fusion:
             along = (
                 "without a loop" if looped is None else f"along {label(builder.indices, looped)}"
             )
+            if builder.least_bytes(looped) > self.target.shared_memory_per_block:
+                reasons.append(f"{along}: no tiles fit a block")
+                continue
             try:
                 kernel = builder.build(looped)
             except NotFusedError as error:
@@ -150,7 +172,7 @@ class Fusion:
 
     def choose(self) -> list[Group]:
         """The groups of least estimated time, in an order in which they can run."""
-        return Search(self.program, self.bound, self.cost).run()
+        return Search(self.program, self.bound, self.sharper_bound, self.cost).run()
 
     def apply(self, groups: Sequence[Group]) -> None:
         """Puts the kernels of groups in the place of their operators."""

@@ -217,15 +217,18 @@ class Search:
     """The search for the partition of least time.
 
     ``bound`` is what a group adds to a program's time at least, infinite where it cannot be a
-    kernel; ``cost`` is what it adds, infinite where it turns out not to be one.
+    kernel; ``sharper_bound`` another one, for those that may be on the best way; ``cost`` is what
+    it adds, infinite where it turns out not to be one.
     """
 
     program: Program
     bound: Callable[[Group], float]
+    sharper_bound: Callable[[Group], float]
     cost: Callable[[Group], float]
     known: dict[Group, float] = field(default_factory=dict[Group, float])
     """The costs that were asked for."""
     bounds: dict[Group, float] = field(default_factory=dict[Group, float])
+    sharpened: set[Group] = field(default_factory=set[Group])
 
     def run(self) -> list[Group]:
         """The groups, in an order in which they can run."""
@@ -262,8 +265,12 @@ class Search:
             open_ = [step.group for step in way if step.group not in self.known]
             if not open_:
                 return way
-            for group in open_:
+            sharp = [group for group in open_ if group in self.sharpened]
+            for group in sharp:
                 self.known[group] = self.cost(group)
+            for group in () if sharp else open_:
+                self.sharpened.add(group)
+                self.bounds[group] = max(self.bounds[group], self.sharper_bound(group))
 
     def _steps(self, prefixes: Sequence[Group]) -> dict[Group, list[Step]]:
         """For each prefix the ways to it."""

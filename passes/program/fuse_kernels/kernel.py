@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from xdsl.ir import SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
@@ -16,8 +16,14 @@ from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
-from mugraph.dialects.tensor_types import element_type_of, shape_of, value_label
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    element_type_of,
+    shape_of,
+    value_label,
+)
 from mugraph.passes.mugraph.online_softmax.kernel import is_plain_exponential, online_softmax
+from mugraph.passes.mugraph.plan.tiles import SPLITS
 from mugraph.passes.program.fuse_kernels.algebra import in_the_loop, settled
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.forms import Form, Slices, Term, Whole
@@ -51,6 +57,32 @@ class KernelBuilder:
     def loops(self) -> list[int | None]:
         """No loop, and the indices that one may walk along: what operators combine."""
         return [None, *self.indices.looped]
+
+    def least_bytes(self, looped: int | None) -> int:
+        """What the tiles that a block loads take at least, however ``--plan`` cuts them.
+
+        Without a loop it may add one along any index.
+        """
+        if looped is None and self.indices.looped:
+            return min(map(self.least_bytes, self.indices.looped))
+        return self._loaded_bytes({*self.indices.parallel(self.stored), looped})
+
+    def least_traffic(self) -> float:
+        """The bytes that a block loads at least, though a loop be divided over some blocks."""
+        parallel = {*self.indices.parallel(self.stored)}
+        loops = [self._loaded_bytes({*parallel, looped}) for looped in self.indices.looped]
+        whole = self._loaded_bytes(parallel)
+        return max(min(loops, default=whole), whole / max(SPLITS))
+
+    def _loaded_bytes(self, cut: Container[int | None]) -> int:
+        """The bytes of one element along some indices of all that is loaded."""
+        made = {result for op in self.operators for result in op.results}
+        return sum(
+            element_bytes_of(value.type)
+            * math.prod(self.indices.extents[n] for n in numbers if n is not None and n not in cut)
+            for value, numbers in self.indices.of_value.items()
+            if value not in made
+        )
 
     def build(self, looped: int | None) -> CustomizedOp:
         """The kernel whose loop walks along an index.

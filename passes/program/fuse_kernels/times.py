@@ -12,7 +12,7 @@ from mugraph.dialects.kn import CustomizedOp, RegroupOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
-from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE, device_ns
 from mugraph.passes.mugraph.plan.choose import space_of
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
@@ -34,6 +34,12 @@ def least_time(operands: Iterable[SSAValue], stored: Iterable[SSAValue], target:
     return (
         LAUNCH_NS + target.memory_latency_ns + device_ns(moved_bytes([*operands, *stored]), target)
     )
+
+
+def time_of_a_block(loaded_bytes: float, target: Target) -> float:
+    """Nanoseconds that a kernel takes at least of which a block loads so many bytes."""
+    rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * target.clock_ghz
+    return LAUNCH_NS + target.memory_latency_ns + loaded_bytes / rate
 
 
 HIDDEN_NS = 500.0
@@ -71,4 +77,11 @@ def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
         trial.erase()
 
 
-__all__ = ["in_a_program", "least_time", "moved_bytes", "time_as_written", "time_of_kernel"]
+__all__ = [
+    "in_a_program",
+    "least_time",
+    "moved_bytes",
+    "time_as_written",
+    "time_of_a_block",
+    "time_of_kernel",
+]

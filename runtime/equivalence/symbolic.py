@@ -354,7 +354,24 @@ def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symboli
     own = shape_of(op.input.type)
     if op.is_first_part():
         return symbolic.part(shape, [0] * len(shape), operand)
-    for value in (op.input, op.result):
-        if strides_of(resolved_layout_of(value)) != row_major_strides(shape_of(value.type)):
-            raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")
-    return symbolic.reshaped(shape, own, operand)
+    orders = [_memory_order(value) for value in (op.input, op.result)]
+    if None in orders:
+        raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")
+    before, after = (order or () for order in orders)
+    in_memory = [own[dim] for dim in before]
+    operand = symbolic.permuted(in_memory, before, operand)
+    seen = symbolic.reshaped([shape[dim] for dim in after], in_memory, operand)
+    return symbolic.permuted(shape, [after.index(dim) for dim in range(len(shape))], seen)
+
+
+def _memory_order(value: SSAValue) -> tuple[int, ...] | None:
+    """A tensor's dimensions in the order of its memory; ``None`` where that has holes."""
+    shape, strides = shape_of(value.type), strides_of(resolved_layout_of(value))
+    order = sorted(range(len(shape)), key=lambda dim: (shape[dim] > 1, -strides[dim]))
+    expected = row_major_strides([shape[dim] for dim in order])
+    is_dense = all(
+        strides[dim] == stride
+        for dim, stride in zip(order, expected, strict=True)
+        if shape[dim] > 1
+    )
+    return tuple(order) if is_dense else None

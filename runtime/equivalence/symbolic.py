@@ -44,8 +44,8 @@ from mugraph.runtime.equivalence.functions import (
     square,
 )
 from mugraph.runtime.equivalence.indices import Variable, affine
-from mugraph.runtime.equivalence.normal_form import NormalForm
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
+from mugraph.runtime.equivalence.terms import NormalForm, free_variables
 from mugraph.runtime.interpreter.constants import meant_by
 
 
@@ -168,7 +168,7 @@ class ThreadblockExecution:
             {v: affine(name) for v, name in own.items()},
         )
         bound = {digit for one in self.symbolic.bound for digit in scope.digits(one)}
-        if nf.free_variables(body) - set(own.values()) - bound:
+        if free_variables(body) - set(own.values()) - bound:
             raise NoProofError(
                 f"{op_label(op)} stores a value that is not the same in all blocks or iterations"
             )
@@ -180,7 +180,7 @@ class ThreadblockExecution:
         groups = tb.Groups(shape_of(op.input.type)[dim], 1, 0)
         tile = self.symbolic.map(candidates, self.values[op.input])
         numbers = self.symbolic.reduction(shape, dim, groups, tile)
-        moves = nf.free_variables(self.symbolic.settled(numbers.body)) & {
+        moves = free_variables(self.symbolic.settled(numbers.body)) & {
             *self.symbolic.scope.digits_of_index(self.iteration)
         }
         self.values[op.maximum] = self.symbolic.map(largest_so_far if moves else largest, numbers)

@@ -49,7 +49,9 @@ def _padded(extent: int, multiple: int) -> int:
 
 def product_index(op: Operation) -> TileIndex | None:
     """The index that a product of two tiles is summed over; ``None`` for other operators."""
-    if not isinstance(op, HasTileIndices) or isinstance(op, tb.AccumulatorOp):
+    if not isinstance(op, HasTileIndices) or isinstance(op, tb.AccumulatorOp | tb.ElementwiseOp):
+        return None
+    if len(op.operands) < 2:
         return None
     for index in op.tile_indices():
         if index.kind is IndexKind.SUMMED and sum(dim is not None for dim in index.operands) > 1:
@@ -66,7 +68,9 @@ Steps of an element: the maximum and the difference; times that numbers go to ot
 
 def _makes_whole_rows(op: Operation) -> bool:
     """Whether an operator makes of whole rows tiles of the same extents, as a norm."""
-    return isinstance(op, HasTileIndices) and any(
+    if not isinstance(op, HasTileIndices) or isinstance(op, tb.ElementwiseOp):
+        return False
+    return any(
         index.kind is IndexKind.WHOLE and index.result is not None for index in op.tile_indices()
     )
 
@@ -133,12 +137,12 @@ def _has_running_maximum(op: Operation, phases: LoopPhases) -> bool:
 
 def _reduced_dim(op: Operation) -> int | None:
     """Along which dimension an operator adds up elements of its operand; ``None`` for others."""
-    if not isinstance(op, HasTileIndices) or _follows_product(op.operands[0]):
+    if not isinstance(op, HasTileIndices) or isinstance(op, tb.ElementwiseOp):
         return None
-    for index in op.tile_indices():
-        if index.kind is IndexKind.SUMMED and product_index(op) is None:
-            return index.operands[0]
-    return None
+    if product_index(op) is not None or _follows_product(op.operands[0]):
+        return None
+    summed = (index for index in op.tile_indices() if index.kind is IndexKind.SUMMED)
+    return next((index.operands[0] for index in summed), None)
 
 
 def _scales_a_product(op: Operation) -> bool:

@@ -362,7 +362,8 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     free = sum(extent > 1 for extent in old.grid) < len(AXES)
     split = free and written.split_k != 1
     choices = _candidates(space, target, fits, split=split)
-    choices = choices or _candidates(space, target, None, split=split)
+    if not choices and written != Plan():
+        choices = _candidates(space, target, None, split=split)
     if not choices:
         return None
     fastest = min(choices, key=lambda choice: choice.time)

@@ -337,3 +337,34 @@ def test_parts_of_a_row_share_its_kernel() -> None:
     own, _ = fused(module)
     assert launches_of(only_function(own)) == 1
     require_proof(module, own)
+
+
+def products_of_one_operand(new: Callable[..., mi.DTensor]) -> Tensors:
+    x = mi.rms_norm(new(ROWS, WIDTH), new(WIDTH), 1e-5)
+    return tuple(x @ new(WIDTH, columns) + new(columns) for columns in (1024, 512, 512))
+
+
+def test_products_of_one_operand_are_computed_side_by_side() -> None:
+    """An axis of the grid cuts the columns of all results, in as many parts each."""
+    module = module_of(products_of_one_operand)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
+    require_proof(module, own)
+    (kernel,) = [op for op in own.walk() if isinstance(op, kn.CustomizedOp)]
+    stored = [op for op in kernel.body.block.ops if isinstance(op, tb.OutputOp)]
+    assert kernel.grid_dim == (8, 1, 1)
+    assert [shape_of(op.stensor.type) for op in stored] == [(ROWS, 128), (ROWS, 64), (ROWS, 64)]
+
+
+def queries_keys_and_values(new: Callable[..., mi.DTensor]) -> Tensors:
+    x, cos, sin = mi.rms_norm(new(ROWS, WIDTH)), new(ROWS, 1, 64), new(ROWS, 1, 64)
+    q, k, v = (x @ new(WIDTH, 8 * 64) for _ in range(3))
+    heads = (mi.reshape(y, (ROWS, 8, 64)) for y in (q, k))
+    return (*(rotated(y, cos, sin) for y in heads), v)
+
+
+def test_rotated_and_other_heads_are_computed_side_by_side() -> None:
+    module = module_of(queries_keys_and_values)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
+    require_proof(module, own)

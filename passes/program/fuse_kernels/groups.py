@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects.kn import ElementwiseOp, MovesElements, RegroupOp, ViewOp
 from mugraph.passes.program.fuse_kernels.regroup import is_view
 
 MOST_PREFIXES = 600
 """Prefixes of a program that are looked at; of longer programs only those nearest to its order."""
-MOST_OPERATORS = 24
-"""Operators of one kernel."""
+MOST_OPERATORS = 26
+"""Operators of one kernel; views do not count."""
 
 Group = int
 """A set of operators, as bits."""
@@ -36,6 +37,7 @@ class Program:
         self.is_exact = True
         """Whether all prefixes have been looked at."""
         place = {op: number for number, op in enumerate(operators)}
+        self.views = sum(1 << n for op, n in place.items() if isinstance(op, (RegroupOp, ViewOp)))
         self.users: dict[SSAValue, Group] = {}
         """What uses a tensor."""
         self.kept: set[SSAValue] = set()
@@ -69,6 +71,28 @@ class Program:
             is_view(op)
             and made.issuperset(op.operands)
             and any(self.users.get(result, 0) & group for result in op.results)
+        )
+
+    def size(self, group: Group) -> int:
+        """How many operators a group has; views do not count."""
+        return (group & ~self.views).bit_count()
+
+    def users_of(self, value: SSAValue) -> list[Operation]:
+        """The operators that use a tensor."""
+        return self.members(self.users.get(value, 0))
+
+    def could_follow(self, op: Operation, group: Group) -> bool:
+        """Whether an element-wise operator is left out that uses what a group makes, or is given.
+
+        Or one that moves elements, or a view that others use.
+        """
+        if op in self.members(group):
+            return False
+        if isinstance(op, (RegroupOp, ViewOp)):
+            return bool(self.users.get(op.result))
+        made = {result for each in self.members(group) for result in each.results}
+        return isinstance(op, (ElementwiseOp, MovesElements)) and all(
+            value in made or _is_given(value) for value in op.operands
         )
 
     def stored(self, group: Group) -> list[SSAValue]:
@@ -150,6 +174,14 @@ class Program:
         return found
 
 
+def _is_given(value: SSAValue) -> bool:
+    """Whether a tensor is an argument of the function, or a view of one."""
+    op = value.owner
+    if isinstance(op, (RegroupOp, ViewOp)):
+        return _is_given(op.input)
+    return not isinstance(op, Operation)
+
+
 def bits(group: Group) -> Iterator[int]:
     """The numbers of the operators of a group."""
     while group:
@@ -192,7 +224,7 @@ class Search:
             steps[prefix] = []
             for before in prefixes[:place]:
                 group = prefix & ~before
-                if before & ~prefix or group.bit_count() > MOST_OPERATORS:
+                if before & ~prefix or self.program.size(group) > MOST_OPERATORS:
                     continue
                 if group not in bounds:
                     tied = self.program.is_connected(group)

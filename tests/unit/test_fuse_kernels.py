@@ -368,3 +368,32 @@ def test_rotated_and_other_heads_are_computed_side_by_side() -> None:
     own, _ = fused(module)
     assert launches_of(only_function(own)) == 1
     require_proof(module, own)
+
+
+def test_a_result_and_views_of_it_are_stored() -> None:
+    """A view that is used in a kernel and outside lies as the program's results do."""
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        y = new(ROWS, 256) @ new(256, 8 * 64)
+        heads = mi.reshape(y, (ROWS, 8, 64))
+        return mi.exp(heads) * new(ROWS, 1, 64), heads, y
+
+    module = module_of(program)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
+    require_proof(module, own)
+
+
+def test_one_index_along_two_dimensions_is_refused() -> None:
+    """A matrix times its own transpose, and its reshape, has rows and columns of one index."""
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        y = mi.exp(new(16, 16))
+        both = mi.reshape(y + mi.transpose(y), (4, 4, 16))
+        return mi.exp(both) * new(4, 1, 16)
+
+    module = module_of(program)
+    own, fusion = fused(module)
+    require_proof(module, own)
+    reasons = {reason for attempt in fusion.attempts.values() for reason in attempt.reasons}
+    assert any("one index twice" in why for why in reasons)

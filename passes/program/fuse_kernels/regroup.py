@@ -141,7 +141,14 @@ class Regrouping:
         return self._add_view(kn.TransposeOp(value, order, type_), value)
 
     def _add_view(self, op: Operation, value: SSAValue) -> SSAValue:
-        known = next((each for each in self.views if each.is_structurally_equivalent(op)), None)
+        known = next(
+            (
+                each
+                for each in self.views
+                if each.is_structurally_equivalent(op) and each.result_types == op.result_types
+            ),
+            None,
+        )
         if known is None:
             self.views.append(op)
             op.results[0].name_hint = value.name_hint

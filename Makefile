@@ -29,6 +29,8 @@ $(INSTALLED): pyproject.toml
 
 # Each worker has a processor; BLAS would start a thread for each, and they wait busily.
 test: export OPENBLAS_NUM_THREADS := 1
+# Tools that tests start load what the first of them compiled.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(INSTALLED) ## run the FileCheck and unit tests
 	$(BIN)/lit --succinct --show-unsupported tests/filecheck
 	$(BIN)/python -m pytest -r s -n auto --dist loadfile --no-loadscope-reorder
@@ -45,10 +47,12 @@ SEED ?= 0
 COMPILE ?= 0
 EMULATE ?= 0
 
+fuzz: export MUGRAPH_THOROUGH := 1
 fuzz: $(INSTALLED) ## take N random µGraphs through every pass, and 10,000 layouts through each operation
 	PYTHONPATH=tests $(BIN)/python -m fuzz -n $(N) --seed $(SEED) \
 		--compile $(COMPILE) --emulate $(EMULATE) --out build/fuzz
-	MUGRAPH_CUTE_INPUTS=10000 $(BIN)/python -m pytest -q tests/unit/cute/test_other_implementations.py
+	MUGRAPH_CUTE_INPUTS=10000 $(BIN)/python -m pytest -q -n auto tests/cases tests/fuzz \
+		tests/mutation tests/unit/cute tests/unit/test_layout_limits.py
 
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff check .

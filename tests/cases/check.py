@@ -19,12 +19,13 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
+from xdsl.passes import ModulePass
 
 from cases.case import Array, Case, draw, results_of
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.sequence import verifying
-from mugraph.passes.transpile import transpile_pipeline
+from mugraph.passes.transpile import LEVEL_ENDS, transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.arithmetic import (
@@ -90,8 +91,13 @@ def parse(case: Case) -> ModuleOp:
 
 
 def transpile(case: Case, module: ModuleOp, arch: str) -> ModuleOp:
-    """The planned schedule, in place of the µGraph."""
-    verifying(transpile_pipeline(arch, case.plan)).apply(make_context(), module)
+    """The planned schedule, in place of the µGraph.
+
+    The cases that sanitizers run have every operator and every type: they are verified after each
+    pass, the others where a level ends.
+    """
+    verified_after = (ModulePass,) if case.sanitize else LEVEL_ENDS
+    verifying(transpile_pipeline(arch, case.plan), verified_after).apply(make_context(), module)
     return module
 
 

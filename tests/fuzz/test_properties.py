@@ -1,7 +1,9 @@
 """What :mod:`fuzz.properties` finds wrong of a text that does not say what its module is."""
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
+from fuzz import properties
 from fuzz.operator_cases import products
 from fuzz.properties import PropertyError, parse, require_parsed_back
 
@@ -22,3 +24,30 @@ def test_a_text_that_says_something_else_is_found(words: str, others: str) -> No
     assert text != TEXT
     with pytest.raises(PropertyError, match="parses as another module"):
         require_parsed_back("input", module, text)
+
+
+def test_a_text_is_parsed_back_where_a_line_has_a_new_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+
+    def parse_back(stage: str, module: ModuleOp, text: str) -> ModuleOp:
+        parsed.append(text)
+        return require_parsed_back(stage, module, text)
+
+    monkeypatch.setattr(properties, "PARSED_BACK", set[str]())
+    monkeypatch.setattr(properties, "THOROUGH", False)
+    monkeypatch.setattr(properties, "require_parsed_back", parse_back)
+    line = (
+        "func.func @f(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {{\n  {}\n  func.return %y : {}\n}}"
+    )
+    exp = line.format("%y = kn.exp %x : tensor<4x8xf16> -> tensor<4x8xf16>", "tensor<4x8xf16>")
+    smaller, wider = exp.replace("4x8", "2x6").replace("%x", "%a"), exp.replace("f16", "f32")
+    other = exp.replace("kn.exp", "kn.sqrt")
+    for text in (exp, smaller, exp, wider, other, other):
+        printed = str(parse(text))
+        properties.require_new_forms_parse_back("input", parse(text), printed)
+    assert parsed == [str(parse(text)) for text in (exp, wider, other)]
+    wrong = str(parse(exp)).replace("kn.exp", "kn.log")
+    with pytest.raises(PropertyError):
+        properties.require_new_forms_parse_back("input", parse(exp), wrong)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from schedules import IN_REGISTERS, passes_as_written
+from thorough import inputs
 from xdsl.dialects.builtin import ModuleOp
 
 from fuzz.properties import parse
@@ -56,7 +57,7 @@ def test_example(path: Path) -> None:
         require_right_and_minimal(kernel)
 
 
-@pytest.mark.parametrize("number", range(40))
+@pytest.mark.parametrize("number", range(inputs(20, 40)))
 def test_drawn_mugraph(number: int) -> None:
     drawn = draw_case(WELL_FORMED, SEED, number)
     if drawn is not None:

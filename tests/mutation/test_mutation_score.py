@@ -29,6 +29,7 @@ from score import (
     scheduled,
     score_of,
 )
+from thorough import inputs
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.sched import WarpgroupWaitOp, ping_pong_roles, roles_of
@@ -46,7 +47,7 @@ from mugraph.tools.mg_run import random_inputs
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))
 SAVED = Path(os.environ.get("MUGRAPH_SAVED_MUGRAPHS", ROOT.parent / "shared" / "mugraphs"))
-SAMPLED = 35
+SAMPLED = inputs(70, 35)
 """One in so many saved µGraphs has its mutants run."""
 SAMPLED_MUTANTS = 7
 """One in so many mutants is run, and every one of a schedule that has few: of a kernel that keeps
@@ -292,7 +293,7 @@ def test_no_harmful_mutant_of_saved_mugraphs_is_missed() -> None:
 def test_no_saved_mugraph_is_reported() -> None:
     require_saved()
     checked = 0
-    for name, module in saved_modules(SAVED, 1):
+    for name, module in saved_modules(SAVED, inputs(3, 1)):
         verifying(passes_as_written(check_hazards=False)).apply(make_context(), module)
         for kernel in kernels_of(module):
             assert find_hazards(kernel) == [], name

@@ -46,6 +46,12 @@ def reduced(text: str) -> str:
 
 
 @cache
+def parsed(text: str) -> ModuleOp:
+    """The module in a text, for tests that leave it as it is."""
+    return parse(text)
+
+
+@cache
 def stages(path: Path) -> list[str]:
     """The text of an example as it is, and after each pass of ``--transpile``."""
     module = parse(reduced(path.read_text(encoding="utf-8")))
@@ -72,13 +78,13 @@ def inputs_of(path: Path) -> list[Array]:
 @cache
 def results_of(text: str, path: Path, precision: str) -> list[Array]:
     """What a stage gives; the same text is that of several where passes leave it as it was."""
-    return run_function(parse(text), None, inputs_of(path), precision)
+    return run_function(parsed(text), None, inputs_of(path), precision)
 
 
 @cache
 def printed_again(text: str) -> tuple[str, str]:
     """The text of what a text parses as, and that of its generic form."""
-    module = parse(text)
+    module = parsed(text)
     generic = StringIO()
     Printer(stream=generic, print_generic_format=True).print_op(module)
     return str(module), str(parse(generic.getvalue()))

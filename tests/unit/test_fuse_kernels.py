@@ -13,8 +13,9 @@ import mugraph.build as mi
 from mugraph.dialects import kn, tb
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.program.fuse_kernels import algebra, fuse_program
+from mugraph.passes.program.fuse_kernels import algebra, fuse_program, groups, prepare_program
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
+from mugraph.passes.program.fuse_kernels.explain import explanation
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.targets import target_named
@@ -397,3 +398,36 @@ def test_one_index_along_two_dimensions_is_refused() -> None:
     require_proof(module, own)
     reasons = {reason for attempt in fusion.attempts.values() for reason in attempt.reasons}
     assert any("one index twice" in why for why in reasons)
+
+
+def gated_layer(x: mi.DTensor, new: Callable[..., mi.DTensor]) -> mi.DTensor:
+    """A norm, a gated product, and the residual."""
+    normed = mi.rms_norm(x, new(256), 1e-5)
+    gate, up = normed @ new(256, 512), normed @ new(256, 512)
+    return x + (mi.silu(gate) * up) @ new(512, 256)
+
+
+def fused_layers(layers: int) -> tuple[Fusion, int]:
+    """How some layers are fused, and how many kernels they become."""
+    graph = mi.new_kernel_graph("layers")
+    x = graph.new_input((1, 256))
+    for _ in range(layers):
+        x = gated_layer(x, lambda *shape: graph.new_input(shape))
+    graph.mark_output(x)
+    function = only_function(graph.module())
+    prepare_program(function)
+    fusion = Fusion(function, target_named("h200"))
+    fusion.apply(fusion.choose())
+    return fusion, launches_of(function)
+
+
+def test_a_program_of_many_layers_becomes_the_kernels_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, kernels = fused_layers(1)
+    whole, all_kernels = fused_layers(3)
+    assert one.program.is_exact and whole.program.is_exact and all_kernels == 3 * kernels
+    monkeypatch.setattr(groups, "MOST_PREFIXES", 42)
+    windows, found = fused_layers(3)
+    assert not windows.program.is_exact and found == all_kernels
+    assert "a window at a time; memory alone takes" in explanation(windows.function, windows, [])

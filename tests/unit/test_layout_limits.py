@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
+from thorough import inputs
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
@@ -200,7 +201,7 @@ def limited(text: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Sol
         return solve_with_bounds(problem, solve), operators
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(inputs(2, 4)))
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_are_on_either_side_of_the_best(
     kind: str, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,7 @@ from mugraph.dialects.kn import RegroupOp
 from mugraph.passes.program.fuse_kernels import prepare_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group, bits
+from mugraph.passes.program.fuse_kernels.times import least_time
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
@@ -45,7 +46,12 @@ def explanation(function: FuncOp, fusion: Fusion, groups: Sequence[Group]) -> st
 
 def _tried(fusion: Fusion) -> str:
     tried = f"{len(fusion.attempts)} groups of operators tried"
-    return tried if fusion.program.is_exact else f"{tried}, of a program too long for all"
+    if fusion.program.is_exact:
+        return tried
+    results = fusion.function.get_return_op()
+    assert results is not None
+    least = least_time(fusion.function.args, results.operands, fusion.target)
+    return f"{tried}, a window at a time; memory alone takes {_microseconds(least)}"
 
 
 def _microseconds(time: float) -> str:
@@ -97,9 +103,10 @@ class ExplainFusionPass(ModulePass):
     """Prints what ``--fuse-kernels`` would do with each µGraph, to standard error.
 
     For each kernel the operators in it, what it adds to the program's time by estimate, and what it
-    saves; for each two that
-    hand a tensor over and stay two, why: along which index a loop was tried, and what is in the way
-    there, or how much longer one kernel takes.  The module stays as it is.
+    saves; for each two that hand a tensor over and stay two, why: along which index a loop was
+    tried, and what is in the way there, or how much longer one kernel takes.  Of a program that is
+    searched a window at a time also a bound: what its arguments and results take alone.  The module
+    stays as it is.
 
     ``arch`` is the target.
     """

@@ -5,13 +5,21 @@ A partition of a program into kernels, in an order in which they can run, is a w
 is a kernel.  The way of least time is found by dynamic programming.  What a step takes is first
 bounded from below, by its launch and by the bytes that it moves; a kernel is built and estimated
 only where it lies on the best way so far.  When nothing on the best way is a bound, it is the best.
+
+Views are free: a prefix has all views of what it computes.  In a kernel are those only that stand
+between its operators.
+
+A program with too many prefixes is searched a window at a time: the first half of the best way
+through it stays, and the next window begins where that ends.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -19,9 +27,11 @@ from mugraph.dialects.kn import ElementwiseOp, MovesElements, RegroupOp, ViewOp
 from mugraph.passes.program.fuse_kernels.regroup import is_view
 
 MOST_PREFIXES = 600
-"""Prefixes of a program that are looked at; of longer programs only those nearest to its order."""
+"""Prefixes that are looked at in one search."""
 MOST_OPERATORS = 26
 """Operators of one kernel; views do not count."""
+WINDOW = 40
+"""Operators of a window of a program with more prefixes: some that fill two kernels."""
 
 Group = int
 """A set of operators, as bits."""
@@ -37,7 +47,6 @@ class Program:
         self.is_exact = True
         """Whether all prefixes have been looked at."""
         place = {op: number for number, op in enumerate(operators)}
-        self.views = sum(1 << n for op, n in place.items() if isinstance(op, (RegroupOp, ViewOp)))
         self.users: dict[SSAValue, Group] = {}
         """What uses a tensor."""
         self.kept: set[SSAValue] = set()
@@ -63,6 +72,13 @@ class Program:
             for value in (*op.operands, *op.results):
                 needed |= self.users.get(value, 0)
             self.tied.append(needed)
+        self.views: Group = sum(1 << place[op] for op in operators if is_view(op))
+        self.views_of: list[Group] = [0] * len(operators)
+        """The views of what each operator computes, and views of them."""
+        for number in reversed(range(len(operators))):
+            for view in bits(self.views & ~((1 << number + 1) - 1)):
+                if self.needed[view] == 1 << number:
+                    self.views_of[number] |= 1 << view | self.views_of[view]
 
     def is_between(self, op: Operation, group: Group) -> bool:
         """Whether an operator is a view of what a group computes, for others of the group."""
@@ -154,23 +170,40 @@ class Program:
                 after |= 1 << number
         return True
 
-    def prefixes(self) -> list[Group]:
-        """The prefixes, short ones first; of a long program not all."""
-        self.is_exact = True
+    def first_prefix(self) -> Group:
+        """The views of arguments."""
+        views = [number for number in bits(self.views) if not self.needed[number]]
+        return sum(1 << number | self.views_of[number] for number in views)
+
+    def without_loose_views(self, group: Group) -> Group:
+        """A group but for views that none of its other operators uses."""
+        for number in reversed(list(bits(group & self.views))):
+            users = sum({self.users.get(result, 0) for result in self.operators[number].results})
+            if not users & group:
+                group ^= 1 << number
+        return group
+
+    def prefixes(self, start: Group, length: int, room: int) -> list[Group] | None:
+        """Prefixes that have so many operators more than one of them, short ones first.
+
+        Views do not count.  Of many of one length, ``room`` that are nearest to the program's
+        order.  ``None`` where there are more than :data:`MOST_PREFIXES`.
+        """
         found: list[Group] = []
-        layer: set[Group] = {0}
-        while layer:
+        layer: set[Group] = {start}
+        for _ in range(length + 1):
             found += sorted(layer)
+            if not layer:
+                break
+            if len(found) > MOST_PREFIXES:
+                return None
             longer = {
-                prefix | 1 << number
+                prefix | 1 << number | self.views_of[number]
                 for prefix in layer
                 for number, needed in enumerate(self.needed)
                 if not prefix >> number & 1 and needed & ~prefix == 0
             }
-            room = max(MOST_PREFIXES // max(len(self.operators), 1), 1)
-            # Of many, those in which the first operators are.
             layer = set(sorted(longer)[:room])
-            self.is_exact = self.is_exact and len(layer) == len(longer)
         return found
 
 
@@ -190,6 +223,26 @@ def bits(group: Group) -> Iterator[int]:
         group ^= lowest
 
 
+class Step(NamedTuple):
+    """A way from one prefix to a longer one."""
+
+    before: Group
+    group: Group
+    """What a kernel computes."""
+    views: Group
+    """Views of that which others use."""
+
+
+def _first_half(way: Sequence[Step]) -> list[Step]:
+    """The steps, at least one, that have no more than half of the operators of a window."""
+    counts = list(accumulate(step.group.bit_count() for step in way))
+    return [
+        step
+        for place, (step, count) in enumerate(zip(way, counts, strict=True))
+        if place == 0 or count <= WINDOW // 2
+    ]
+
+
 @dataclass
 class Search:
     """The search for the partition of least time.
@@ -203,50 +256,85 @@ class Search:
     cost: Callable[[Group], float]
     known: dict[Group, float] = field(default_factory=dict[Group, float])
     """The costs that were asked for."""
+    bounds: dict[Group, float] = field(default_factory=dict[Group, float])
 
     def run(self) -> list[Group]:
         """The groups, in an order in which they can run."""
-        steps = self._steps()
+        done = self.program.first_prefix()
+        groups = [1 << view for view in bits(done)]
+        whole = (1 << len(self.program.operators)) - 1
+        while done != whole:
+            steps = self._steps(self._window(done))
+            way = self._refined(steps)
+            if next(reversed(steps)) != whole:
+                way = _first_half(way)
+            for step in way:
+                groups += [step.group, *(1 << view for view in bits(step.views))]
+                done |= step.group | step.views
+        for group in groups:
+            self.cost(group)
+        return groups
+
+    def _window(self, done: Group) -> list[Group]:
+        """The prefixes beyond one that are searched next: all, or those of a window."""
+        count = len(self.program.operators)
+        every = self.program.prefixes(done, count, MOST_PREFIXES)
+        if every is not None:
+            return every
+        self.program.is_exact = False
+        window = self.program.prefixes(done, WINDOW, MOST_PREFIXES // (WINDOW + 1))
+        assert window is not None, "a window has few prefixes"
+        return window
+
+    def _refined(self, steps: Mapping[Group, Sequence[Step]]) -> list[Step]:
+        """The way of least time, all of whose costs are known."""
         while True:
             way = self._best_way(steps)
-            open_ = [group for group in way if group not in self.known]
+            open_ = [step.group for step in way if step.group not in self.known]
             if not open_:
                 return way
             for group in open_:
                 self.known[group] = self.cost(group)
 
-    def _steps(self) -> dict[Group, list[tuple[Group, Group, float]]]:
-        """For each prefix the ways to it: from which other one, by which group, and its bound."""
-        prefixes = self.program.prefixes()
-        steps: dict[Group, list[tuple[Group, Group, float]]] = {}
-        bounds: dict[Group, float] = {}
+    def _steps(self, prefixes: Sequence[Group]) -> dict[Group, list[Step]]:
+        """For each prefix the ways to it."""
+        steps: dict[Group, list[Step]] = {}
         for place, prefix in enumerate(prefixes):
             steps[prefix] = []
             for before in prefixes[:place]:
-                group = prefix & ~before
-                if before & ~prefix or self.program.size(group) > MOST_OPERATORS:
+                if before & ~prefix:
                     continue
-                if group not in bounds:
-                    tied = self.program.is_connected(group)
-                    bounds[group] = self.bound(group) if tied else math.inf
-                if bounds[group] < math.inf:
-                    steps[prefix].append((before, group, bounds[group]))
+                group = self.program.without_loose_views(prefix & ~before)
+                if self._bound(group) < math.inf:
+                    steps[prefix].append(Step(before, group, prefix & ~before & ~group))
         return steps
 
-    def _best_way(self, steps: dict[Group, list[tuple[Group, Group, float]]]) -> list[Group]:
-        """The groups on the way of least time, as far as it is known."""
-        least: dict[Group, float] = {0: 0.0}
-        last: dict[Group, tuple[Group, Group]] = {}
+    def _bound(self, group: Group) -> float:
+        """What a group takes at least, asked for once."""
+        if group not in self.bounds:
+            few = self.program.size(group) <= MOST_OPERATORS
+            possible = few and self.program.is_connected(group)
+            self.bounds[group] = self.bound(group) if possible else math.inf
+        return self.bounds[group]
+
+    def _best_way(self, steps: Mapping[Group, Sequence[Step]]) -> list[Step]:
+        """The way of least time to a longest prefix, as far as it is known."""
+        start = next(iter(steps))
+        least: dict[Group, float] = {start: 0.0}
+        last: dict[Group, Step] = {}
         for prefix, ways in steps.items():
-            for before, group, bound in ways:
-                time = least.get(before, math.inf) + self.known.get(group, bound)
+            for step in ways:
+                group = step.group
+                time = least.get(step.before, math.inf) + self.known.get(group, self.bounds[group])
                 if time < least.get(prefix, math.inf):
-                    least[prefix], last[prefix] = time, (before, group)
-        way: list[Group] = []
-        prefix = next(reversed(steps))
-        while prefix:
-            prefix, group = last[prefix]
-            way.append(group)
+                    least[prefix], last[prefix] = time, step
+        longest = max(map(self.program.size, steps))
+        ends = (prefix for prefix in least if self.program.size(prefix) == longest)
+        way: list[Step] = []
+        prefix = min(ends, key=least.__getitem__)
+        while prefix != start:
+            way.append(last[prefix])
+            prefix = last[prefix].before
         return way[::-1]
 
 

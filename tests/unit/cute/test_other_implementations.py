@@ -1,6 +1,6 @@
 """Agreement with NVIDIA's pycute and PyPI's tensor-layouts on random inputs of every operation.
 
-The number of inputs of an operation is MUGRAPH_CUTE_INPUTS (default 2,000; `make fuzz` takes
+The number of inputs of an operation is MUGRAPH_CUTE_INPUTS (default 1,000; `make fuzz` takes
 10,000).  Both are test dependencies only.  Two answers agree if they are the same function of a 1-D
 coordinate, of the same rank.  Where they do not, the disagreement must be one of those explained in
 this file, and this library's answer must satisfy the operation's definition.
@@ -26,7 +26,7 @@ from mugraph.dialects.cute import ComposedLayout, Layout, LayoutError, coalesce,
 from mugraph.dialects.cute.f2 import LinearMap
 from mugraph.dialects.cute.int_tuple import coordinates
 
-COUNT = int(os.environ.get("MUGRAPH_CUTE_INPUTS", "2000"))
+COUNT = int(os.environ.get("MUGRAPH_CUTE_INPUTS", "1000"))
 SMALL = (1, 2, 2, 3, 4)
 
 

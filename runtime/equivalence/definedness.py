@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.derivation import current
-from mugraph.runtime.equivalence.normal_form import (
+from mugraph.runtime.equivalence.notation import show
+from mugraph.runtime.equivalence.terms import (
     Application,
     Choice,
     Element,
@@ -18,7 +19,6 @@ from mugraph.runtime.equivalence.normal_form import (
     Power,
     Term,
 )
-from mugraph.runtime.equivalence.notation import show
 
 _LONGEST = 80
 """Characters of a normal form that a message quotes."""

@@ -10,7 +10,7 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.normal_form import Application, Exponential, NormalForm, Term
+from mugraph.runtime.equivalence.terms import Application, Exponential, NormalForm, Term, applies
 from mugraph.runtime.interpreter.constants import meant_by
 
 
@@ -196,7 +196,7 @@ def fallen(rescale: NormalForm) -> NormalForm | None:
 
 def require_settled(form: NormalForm) -> NormalForm:
     """The form; raises ``NoProofError`` where it depends on what was the largest on the way."""
-    if any(nf.applies(name, form) for name in (_LARGEST_SO_FAR, _FALL)):
+    if any(applies(name, form) for name in (_LARGEST_SO_FAR, _FALL)):
         raise NoProofError("a running maximum does not cancel")
     return form
 

@@ -25,8 +25,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
 
 from mugraph.runtime.equivalence.derivation import current
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -37,6 +35,21 @@ from mugraph.runtime.equivalence.indices import (
     fresh_variable,
     merge_digits,
 )
+from mugraph.runtime.equivalence.terms import (
+    Application,
+    Choice,
+    Element,
+    Exponential,
+    Factor,
+    Factors,
+    Key,
+    NormalForm,
+    Power,
+    Term,
+    choosing_variables,
+    height_of,
+    indices_of,
+)
 
 MOST_ORDERS = 720
 """How many orders of the bound variables of one term are tried for the least one."""
@@ -44,176 +57,7 @@ MOST_ORDERS = 720
 MOST_TERMS = 256
 """How many terms a normal form may have before a proof is given up."""
 
-Key = tuple[Any, ...]
 Values = Mapping[Variable, Affine]
-
-
-@dataclass(frozen=True)
-class Element:
-    """An element of an input."""
-
-    tensor: int
-    indices: tuple[Affine, ...]
-
-    @cached_property
-    def key(self) -> Key:
-        """What orders factors."""
-        return ("element", self.tensor, self.indices)
-
-
-@dataclass(frozen=True)
-class Exponential:
-    """e to the power of a normal form."""
-
-    exponent: NormalForm
-
-    @cached_property
-    def key(self) -> Key:
-        """What orders factors."""
-        return ("exp", self.exponent.key)
-
-
-@dataclass(frozen=True)
-class Power:
-    """A normal form that is raised to some power; which one is said by the term."""
-
-    base: NormalForm
-
-    @cached_property
-    def key(self) -> Key:
-        """What orders factors."""
-        return ("power", self.base.key)
-
-
-@dataclass(frozen=True)
-class Application:
-    """A function, of which nothing is known but its name, of normal forms."""
-
-    function: str
-    arguments: tuple[NormalForm, ...]
-
-    @cached_property
-    def key(self) -> Key:
-        """What orders factors."""
-        return ("apply", self.function, *(argument.key for argument in self.arguments))
-
-
-@dataclass(frozen=True)
-class Choice:
-    """1 where an index has a value, else 0."""
-
-    index: Affine
-    value: int
-
-    @cached_property
-    def key(self) -> Key:
-        """What orders factors."""
-        return ("choice", self.index, self.value)
-
-
-Factor = Element | Exponential | Power | Application | Choice
-Factors = tuple[tuple[Factor, Fraction], ...]
-
-
-@dataclass(frozen=True)
-class Term:
-    """``coefficient * sum over bound of the product of factor^exponent``, named canonically."""
-
-    coefficient: Fraction
-    bound: tuple[Variable, ...]
-    factors: Factors
-
-    @cached_property
-    def shape_key(self) -> Key:
-        """What orders terms: all but the coefficient."""
-        return (
-            len(self.factors),
-            len(self.bound),
-            self.bound,
-            tuple((factor.key, exponent) for factor, exponent in self.factors),
-        )
-
-    @cached_property
-    def height(self) -> int:
-        """How many sums are nested in the term."""
-        return max((_height(factor) for factor, _ in self.factors), default=0) + bool(self.bound)
-
-
-@dataclass(frozen=True)
-class NormalForm:
-    """A sum of terms, in order."""
-
-    terms: tuple[Term, ...] = ()
-
-    @cached_property
-    def key(self) -> int:
-        """What orders normal forms, and tells them apart, in one derivation."""
-        terms = tuple((term.shape_key, term.coefficient) for term in self.terms)
-        return current().number_of(terms)
-
-    @cached_property
-    def indices(self) -> frozenset[Affine]:
-        """Every index in it, however deep."""
-        factors = (factor for term in self.terms for factor, _ in term.factors)
-        return frozenset(itertools.chain.from_iterable(map(_affines, factors)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NormalForm) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
-def _nested(factor: Factor) -> tuple[NormalForm, ...]:
-    match factor:
-        case Element() | Choice():
-            return ()
-        case Exponential(exponent):
-            return (exponent,)
-        case Power(base):
-            return (base,)
-        case Application(_, arguments):
-            return arguments
-
-
-def _height(factor: Factor) -> int:
-    terms = itertools.chain.from_iterable(nested.terms for nested in _nested(factor))
-    return max((term.height for term in terms), default=0)
-
-
-def _affines(factor: Factor) -> Iterable[Affine]:
-    """Every index in a factor, however deep."""
-    if isinstance(factor, Element):
-        return factor.indices
-    if isinstance(factor, Choice):
-        return (factor.index,)
-    return itertools.chain.from_iterable(nested.indices for nested in _nested(factor))
-
-
-def applies(function: str, form: NormalForm) -> bool:
-    """Whether an unknown function occurs in a normal form, however deep."""
-    return any(
-        (isinstance(factor, Application) and factor.function == function)
-        or any(applies(function, nested) for nested in _nested(factor))
-        for term in form.terms
-        for factor, _ in term.factors
-    )
-
-
-def choosing_variables(form: NormalForm) -> set[Variable]:
-    """The variables by whose values something is chosen, however deep."""
-    found: set[Variable] = set()
-    for term in form.terms:
-        for factor, _ in term.factors:
-            if isinstance(factor, Choice):
-                found |= {v for v, _ in factor.index.terms}
-            found = found.union(*map(choosing_variables, _nested(factor)))
-    return found
-
-
-def free_variables(form: NormalForm) -> set[Variable]:
-    """The variables that no sum binds."""
-    return {v for index in form.indices for v, _ in index.terms if v.height == 0}
 
 
 @dataclass
@@ -434,7 +278,7 @@ def _power(factor: Factor, term: Term) -> Fraction:
 
 def _depends_on_none(factor: Factor, term: Term) -> bool:
     """Whether a factor has none of the variables that the term binds."""
-    return not any(index.coefficient(v) for index in _affines(factor) for v in term.bound)
+    return not any(index.coefficient(v) for index in indices_of(factor) for v in term.bound)
 
 
 def _renamed_apart(term: Term) -> tuple[tuple[Variable, ...], list[tuple[Factor, Fraction]]]:
@@ -516,7 +360,7 @@ def _by_dependence(form: NormalForm, bound: Sequence[Variable]) -> list[NormalFo
     variables = set(bound)
     moving, still = list[Term](), list[Term]()
     for term in form.terms:
-        indices = itertools.chain.from_iterable(_affines(factor) for factor, _ in term.factors)
+        indices = itertools.chain.from_iterable(indices_of(factor) for factor, _ in term.factors)
         moves = any(v in variables for index in indices for v, _ in index.terms)
         (moving if moves else still).append(term)
     return [NormalForm(tuple(terms)) for terms in (moving, still) if terms]
@@ -540,14 +384,14 @@ def _expanded(
 
 def _canonical(coefficient: Fraction, bound: Sequence[Variable], factors: Factors) -> Term:
     """The term with unused sums done, digits merged and bound variables named by their places."""
-    indices = {index for factor, _ in factors for index in _affines(factor)}
+    indices = {index for factor, _ in factors for index in indices_of(factor)}
     used = [v for v in bound if any(index.coefficient(v) for index in indices)]
     coefficient *= math.prod(v.extent for v in bound if v not in used)
     current().budget.step(len(used) ** 2 * len(indices))
     used, values = merge_digits(used, indices)
     if values:
         factors = Substitution(values).of_factors(factors)
-    height = 1 + max((_height(factor) for factor, _ in factors), default=0)
+    height = 1 + max((height_of(factor) for factor, _ in factors), default=0)
     candidates = [
         Term(coefficient, *_named(order, factors, height)) for order in _orders(used, factors)
     ]

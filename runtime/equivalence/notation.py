@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from mugraph.runtime.equivalence.indices import Affine, Variable
-from mugraph.runtime.equivalence.normal_form import (
+from mugraph.runtime.equivalence.terms import (
     Application,
     Choice,
     Element,

@@ -11,9 +11,9 @@ from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.budget import Budget
 from mugraph.runtime.equivalence.derivation import Derivation, derivation
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.normal_form import NormalForm
 from mugraph.runtime.equivalence.symbolic import results_of
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
+from mugraph.runtime.equivalence.terms import NormalForm, choosing_variables
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def _prove(one: FuncOp, other: FuncOp, made: Derivation) -> Proof:
 
 def _same_in_all_cases(symbolic: Symbolic, one: NormalForm, other: NormalForm) -> bool:
     """Whether forms are equal for each value of the places by which something is chosen."""
-    choosing = nf.choosing_variables(one) | nf.choosing_variables(other)
+    choosing = choosing_variables(one) | choosing_variables(other)
     anywhere = {digit for whole in symbolic.bound for digit in symbolic.scope.digits(whole)}
     by = sorted(choosing - anywhere)
     return bool(by) and nf.cases_of(one, by) == nf.cases_of(other, by)

@@ -44,8 +44,8 @@ from mugraph.runtime.equivalence.functions import (
     square,
 )
 from mugraph.runtime.equivalence.indices import Variable, affine
-from mugraph.runtime.equivalence.normal_form import NormalForm
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
+from mugraph.runtime.equivalence.terms import NormalForm, free_variables
 from mugraph.runtime.interpreter.constants import meant_by
 
 
@@ -168,7 +168,7 @@ class ThreadblockExecution:
             {v: affine(name) for v, name in own.items()},
         )
         bound = {digit for one in self.symbolic.bound for digit in scope.digits(one)}
-        if nf.free_variables(body) - set(own.values()) - bound:
+        if free_variables(body) - set(own.values()) - bound:
             raise NoProofError(
                 f"{op_label(op)} stores a value that is not the same in all blocks or iterations"
             )
@@ -180,7 +180,7 @@ class ThreadblockExecution:
         groups = tb.Groups(shape_of(op.input.type)[dim], 1, 0)
         tile = self.symbolic.map(candidates, self.values[op.input])
         numbers = self.symbolic.reduction(shape, dim, groups, tile)
-        moves = nf.free_variables(self.symbolic.settled(numbers.body)) & {
+        moves = free_variables(self.symbolic.settled(numbers.body)) & {
             *self.symbolic.scope.digits_of_index(self.iteration)
         }
         self.values[op.maximum] = self.symbolic.map(largest_so_far if moves else largest, numbers)
@@ -354,7 +354,24 @@ def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symboli
     own = shape_of(op.input.type)
     if op.is_first_part():
         return symbolic.part(shape, [0] * len(shape), operand)
-    for value in (op.input, op.result):
-        if strides_of(resolved_layout_of(value)) != row_major_strides(shape_of(value.type)):
-            raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")
-    return symbolic.reshaped(shape, own, operand)
+    orders = [_memory_order(value) for value in (op.input, op.result)]
+    if None in orders:
+        raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")
+    before, after = (order or () for order in orders)
+    in_memory = [own[dim] for dim in before]
+    operand = symbolic.permuted(in_memory, before, operand)
+    seen = symbolic.reshaped([shape[dim] for dim in after], in_memory, operand)
+    return symbolic.permuted(shape, [after.index(dim) for dim in range(len(shape))], seen)
+
+
+def _memory_order(value: SSAValue) -> tuple[int, ...] | None:
+    """A tensor's dimensions in the order of its memory; ``None`` where that has holes."""
+    shape, strides = shape_of(value.type), strides_of(resolved_layout_of(value))
+    order = sorted(range(len(shape)), key=lambda dim: (shape[dim] > 1, -strides[dim]))
+    expected = row_major_strides([shape[dim] for dim in order])
+    is_dense = all(
+        strides[dim] == stride
+        for dim, stride in zip(order, expected, strict=True)
+        if shape[dim] > 1
+    )
+    return tuple(order) if is_dense else None

@@ -19,7 +19,7 @@ from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.functions import apply_function, number, opposite, positive, where
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
-from mugraph.runtime.equivalence.normal_form import NormalForm
+from mugraph.runtime.equivalence.terms import NormalForm
 
 _PLACE = -1
 """The number of the tensor whose elements are their own places."""

@@ -150,6 +150,37 @@ def _view(program: Program) -> mi.DTensor:
     return x.graph.slice(x, start, [max(extent // 2, 1) for extent in x.shape])
 
 
+def _turned(program: Program) -> mi.DTensor:
+    """The halves of rows the other way round, one of them negated."""
+    x = program.one()
+    if (extent := x.shape[-1]) % 2:
+        return -x
+    one, other = (
+        x.graph.slice(x, (*[0] * (len(x.shape) - 1), start), (*x.shape[:-1], extent // 2))
+        for start in (0, extent // 2)
+    )
+    turned: mi.DTensor = mi.concat(-other, one, len(x.shape) - 1)
+    return x * 0.5 + turned
+
+
+def _regrouped(program: Program) -> mi.DTensor:
+    """Parts of a dimension as one of their own, or two dimensions as one.
+
+    Of powers of two, that all partitions line up with.
+    """
+    x = program.one()
+    *outer, rows, columns = x.shape
+    if (rows * columns) & (rows * columns - 1):
+        return -x
+    kind = int(program.random.integers(3))
+    if kind == 0:
+        return mi.reshape(x, (*outer, rows * columns, 1))
+    parts = min(columns, 4)
+    if kind == 1 and not outer:
+        return mi.reshape(x, (rows, parts, columns // parts))
+    return mi.reshape(x, (*outer, rows * parts, columns // parts))
+
+
 STEPS: tuple[tuple[Callable[[Program], mi.DTensor], float], ...] = (
     (_unary, 2),
     (_root, 0.5),
@@ -160,6 +191,8 @@ STEPS: tuple[tuple[Callable[[Program], mi.DTensor], float], ...] = (
     (_reduction, 1.5),
     (_norm, 2),
     (_view, 1),
+    (_turned, 0.5),
+    (_regrouped, 0.7),
 )
 
 

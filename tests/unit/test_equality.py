@@ -19,7 +19,7 @@ from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.f2 import LinearMap
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence.indices import Variable, affine
-from mugraph.runtime.equivalence.normal_form import Element, NormalForm, Term
+from mugraph.runtime.equivalence.terms import Element, NormalForm, Term
 
 
 @cache

@@ -340,6 +340,66 @@ def test_parts_of_a_row_share_its_kernel() -> None:
     require_proof(module, own)
 
 
+def products_of_one_operand(new: Callable[..., mi.DTensor]) -> Tensors:
+    x = mi.rms_norm(new(ROWS, WIDTH), new(WIDTH), 1e-5)
+    return tuple(x @ new(WIDTH, columns) + new(columns) for columns in (1024, 512, 512))
+
+
+def test_products_of_one_operand_are_computed_side_by_side() -> None:
+    """An axis of the grid cuts the columns of all results, in as many parts each."""
+    module = module_of(products_of_one_operand)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
+    require_proof(module, own)
+    (kernel,) = [op for op in own.walk() if isinstance(op, kn.CustomizedOp)]
+    stored = [op for op in kernel.body.block.ops if isinstance(op, tb.OutputOp)]
+    assert kernel.grid_dim == (8, 1, 1)
+    assert [shape_of(op.stensor.type) for op in stored] == [(ROWS, 128), (ROWS, 64), (ROWS, 64)]
+
+
+def queries_keys_and_values(new: Callable[..., mi.DTensor]) -> Tensors:
+    x, cos, sin = mi.rms_norm(new(ROWS, WIDTH)), new(ROWS, 1, 64), new(ROWS, 1, 64)
+    q, k, v = (x @ new(WIDTH, 8 * 64) for _ in range(3))
+    heads = (mi.reshape(y, (ROWS, 8, 64)) for y in (q, k))
+    return (*(rotated(y, cos, sin) for y in heads), v)
+
+
+def test_rotated_and_other_heads_are_computed_side_by_side() -> None:
+    module = module_of(queries_keys_and_values)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
+    require_proof(module, own)
+
+
+def test_a_result_and_views_of_it_are_stored() -> None:
+    """A view that is used in a kernel and outside lies as the program's results do."""
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        y = new(ROWS, 256) @ new(256, 8 * 64)
+        heads = mi.reshape(y, (ROWS, 8, 64))
+        return mi.exp(heads) * new(ROWS, 1, 64), heads, y
+
+    module = module_of(program)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
+    require_proof(module, own)
+
+
+def test_one_index_along_two_dimensions_is_refused() -> None:
+    """A matrix times its own transpose, and its reshape, has rows and columns of one index."""
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        y = mi.exp(new(16, 16))
+        both = mi.reshape(y + mi.transpose(y), (4, 4, 16))
+        return mi.exp(both) * new(4, 1, 16)
+
+    module = module_of(program)
+    own, fusion = fused(module)
+    require_proof(module, own)
+    reasons = {reason for attempt in fusion.attempts.values() for reason in attempt.reasons}
+    assert any("one index twice" in why for why in reasons)
+
+
 def gated_layer(x: mi.DTensor, new: Callable[..., mi.DTensor]) -> mi.DTensor:
     """A norm, a gated product, and the residual."""
     normed = mi.rms_norm(x, new(256), 1e-5)

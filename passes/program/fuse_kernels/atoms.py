@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.interfaces import HasTileIndices
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 
 
@@ -80,6 +80,8 @@ class Atoms:
             tie(op, found)
         for value, dims in found.of_value.items():
             found.of_value[value] = tuple(leaves(atoms) for atoms in dims)
+            if len(set(found.all(value))) < len(found.all(value)):
+                raise NotFusedError(f"{value_label(value)} would have one index twice")
         while found.join_neighbours():
             pass
         return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.interfaces import HasTileIndices
@@ -69,7 +69,7 @@ class Fusion:
         if not all(self.may_share(op, group) for op in members):
             return math.inf
         loaded, stored = self.program.loaded(group), self.program.stored(group)
-        if self.products.refuse(members, stored):
+        if self.products.refuse(members, stored) and not self.is_side_by_side(group):
             return math.inf
         return in_a_program(least_time(loaded, stored, self.target), self.target)
 
@@ -94,6 +94,23 @@ class Fusion:
         part = part_of(self.program.members(group), loaded, self.program.stored(group))
         operators = [op for op in part.operators if isinstance(op, HasTileIndices)]
         return part, KernelBuilder(operators, part.stored)
+
+    def is_side_by_side(self, group: Group) -> bool:
+        """Whether results of a group may be computed side by side, each of products of its own.
+
+        Where what else could be computed of a result is left out, that is not worth a try.
+        """
+        members = self.program.members(group)
+        of_products: set[SSAValue] = set()
+        for op in members:
+            if isinstance(op, MatmulOp) or not of_products.isdisjoint(op.operands):
+                of_products.update(op.results)
+        stored = self.program.stored(group)
+        return of_products.issuperset(stored) and not any(
+            self.program.could_follow(op, group)
+            for value in stored
+            for op in self.program.users_of(value)
+        )
 
     def may_share(self, op: Operation, group: Group) -> bool:
         """Whether an operator may be part of a kernel: a view only between its operators."""

@@ -23,12 +23,13 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects.kn import ElementwiseOp, MovesElements, RegroupOp, ViewOp
 from mugraph.passes.program.fuse_kernels.regroup import is_view
 
 MOST_PREFIXES = 600
 """Prefixes that are looked at in one search."""
-MOST_OPERATORS = 24
-"""Operators of one kernel."""
+MOST_OPERATORS = 26
+"""Operators of one kernel; views do not count."""
 WINDOW = 40
 """Operators of a window of a program with more prefixes: some that fill two kernels."""
 
@@ -86,6 +87,28 @@ class Program:
             is_view(op)
             and made.issuperset(op.operands)
             and any(self.users.get(result, 0) & group for result in op.results)
+        )
+
+    def size(self, group: Group) -> int:
+        """How many operators a group has; views do not count."""
+        return (group & ~self.views).bit_count()
+
+    def users_of(self, value: SSAValue) -> list[Operation]:
+        """The operators that use a tensor."""
+        return self.members(self.users.get(value, 0))
+
+    def could_follow(self, op: Operation, group: Group) -> bool:
+        """Whether an element-wise operator is left out that uses what a group makes, or is given.
+
+        Or one that moves elements, or a view that others use.
+        """
+        if op in self.members(group):
+            return False
+        if isinstance(op, (RegroupOp, ViewOp)):
+            return bool(self.users.get(op.result))
+        made = {result for each in self.members(group) for result in each.results}
+        return isinstance(op, (ElementwiseOp, MovesElements)) and all(
+            value in made or _is_given(value) for value in op.operands
         )
 
     def stored(self, group: Group) -> list[SSAValue]:
@@ -182,6 +205,14 @@ class Program:
             }
             layer = set(sorted(longer)[:room])
         return found
+
+
+def _is_given(value: SSAValue) -> bool:
+    """Whether a tensor is an argument of the function, or a view of one."""
+    op = value.owner
+    if isinstance(op, (RegroupOp, ViewOp)):
+        return _is_given(op.input)
+    return not isinstance(op, Operation)
 
 
 def bits(group: Group) -> Iterator[int]:
@@ -288,7 +319,7 @@ class Search:
     def _bound(self, group: Group) -> float:
         """What a group takes at least, asked for once."""
         if group not in self.bounds:
-            few = group.bit_count() <= MOST_OPERATORS
+            few = self.program.size(group) <= MOST_OPERATORS
             possible = few and self.program.is_connected(group)
             self.bounds[group] = self.bound(group) if possible else math.inf
         return self.bounds[group]
@@ -304,18 +335,14 @@ class Search:
                 time = least.get(step.before, math.inf) + self.known.get(group, self.bounds[group])
                 if time < least.get(prefix, math.inf):
                     least[prefix], last[prefix] = time, step
-        longest = max(map(self._length, steps))
-        ends = (prefix for prefix in least if self._length(prefix) == longest)
+        longest = max(map(self.program.size, steps))
+        ends = (prefix for prefix in least if self.program.size(prefix) == longest)
         way: list[Step] = []
         prefix = min(ends, key=least.__getitem__)
         while prefix != start:
             way.append(last[prefix])
             prefix = last[prefix].before
         return way[::-1]
-
-    def _length(self, prefix: Group) -> int:
-        """The operators of a prefix but for views."""
-        return (prefix & ~self.program.views).bit_count()
 
 
 __all__ = ["Group", "Program", "Search", "bits"]

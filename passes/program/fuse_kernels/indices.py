@@ -51,6 +51,29 @@ class GroupIndices:
             and all(number in self.of_value[value] for value in stored)
         ]
 
+    def side_by_side(self, stored: Sequence[SSAValue]) -> frozenset[int]:
+        """Indices of which each result has one of its own, so that an axis may cut all of them.
+
+        None where results have no such indices: matrices of products come first, then long ones.
+        """
+        rows = [self.of_value[value] for value in stored]
+        chosen: set[int] = set()
+        for row in rows:
+            own = [
+                number
+                for number in row
+                if number is not None
+                and number not in self.combined
+                and number not in self.moved
+                and not all(number in other for other in rows)
+            ]
+            if not own:
+                return frozenset()
+            chosen.add(max(own, key=lambda n: (n in self.batched, self.extents[n])))
+        counts = [sum(number in chosen for number in row) for row in self.of_value.values()]
+        is_one_each = all(sum(number in chosen for number in row) == 1 for row in rows)
+        return frozenset(chosen) if is_one_each and max(counts) == 1 else frozenset()
+
 
 class _Joiner:
     """Joins dimensions while it walks over operators."""

@@ -65,14 +65,19 @@ class KernelBuilder:
         """
         if looped is None and self.indices.looped:
             return min(map(self.least_bytes, self.indices.looped))
-        return self._loaded_bytes({*self.indices.parallel(self.stored), looped})
+        return self._loaded_bytes({*self._cut_by_grid(), looped})
 
     def least_traffic(self) -> float:
         """The bytes that a block loads at least, though a loop be divided over some blocks."""
-        parallel = {*self.indices.parallel(self.stored)}
+        parallel = self._cut_by_grid()
         loops = [self._loaded_bytes({*parallel, looped}) for looped in self.indices.looped]
         whole = self._loaded_bytes(parallel)
         return max(min(loops, default=whole), whole / max(SPLITS))
+
+    def _cut_by_grid(self) -> frozenset[int]:
+        """The indices that blocks may divide."""
+        side_by_side = self.indices.side_by_side(self.stored)
+        return side_by_side.union(self.indices.parallel(self.stored))
 
     def _loaded_bytes(self, cut: Container[int | None]) -> int:
         """The bytes of one element along some indices of all that is loaded."""
@@ -151,19 +156,33 @@ class _Partition:
             (number for number in parallel if number not in indices.batched),
             key=lambda number: -indices.extents[number],
         )
-        axes = [*batched, *others][: len(AXES)]
+        axes = [*batched, *others]
+        joint = frozenset[int]()
         if any(map(is_product, operators)):
-            parts = {
-                number: indices.extents[number]
-                if number in indices.batched
-                else parts_of(indices.extents[number], TILE)
-                for number in axes
-            }
+            parts = {number: self._parts_of_index(number) for number in axes}
+            joint = indices.side_by_side(stored)
+            if joint and looped not in joint:
+                parts |= dict.fromkeys(joint, self._parts_of_joint(joint))
+                axes = [min(joint), *axes]
         else:
-            parts = self._parts_of_rows(axes)
-        self.axes = [number for number in axes if parts[number] > 1]
-        self.parts = [parts[number] for number in self.axes]
+            parts = self._parts_of_rows(axes[: len(AXES)])
+        axes = [number for number in axes[: len(AXES)] if parts[number] > 1]
+        self.axes = [joint if number in joint else frozenset({number}) for number in axes]
+        """The indices that each axis of the grid cuts."""
+        self.parts = [parts[number] for number in axes]
         self.grid = (*self.parts, *(1,) * (len(AXES) - len(self.parts)))
+
+    def _parts_of_index(self, number: int) -> int:
+        extent = self.indices.extents[number]
+        return extent if number in self.indices.batched else parts_of(extent, TILE)
+
+    def _parts_of_joint(self, joint: frozenset[int]) -> int:
+        """Into how many parts indices are cut together; 1 if there is no such number."""
+        extents = [self.indices.extents[number] for number in joint]
+        matrices = {self.indices.extents[n] for n in joint & self.indices.batched}
+        parts = max(matrices, default=0) or parts_of(math.gcd(*extents), TILE)
+        fits = len(matrices) < 2 and not any(extent % parts for extent in extents)
+        return parts if fits else 1
 
     def _parts_of_rows(self, axes: Sequence[int]) -> dict[int, int]:
         """Cuts outer dimensions first, until the largest tile has few elements."""
@@ -181,16 +200,20 @@ class _Partition:
         """The extents of a tensor's tiles."""
         shape = list(shape_of(value.type))
         for dim, number in enumerate(self.indices.of_value[value]):
-            if number in self.axes:
-                shape[dim] = -(-shape[dim] // self.parts[self.axes.index(number)])
-            elif number is not None and number == self.looped:
+            if number is None:
+                continue
+            for axis, parts in zip(self.axes, self.parts, strict=True):
+                if number in axis:
+                    shape[dim] = -(-shape[dim] // parts)
+            if number == self.looped:
                 shape[dim] = -(-shape[dim] // self.iterations)
         return tuple(shape)
 
     def map_of(self, value: SSAValue) -> tuple[int, ...]:
         """The dimension that each axis of the grid cuts."""
-        dims = [self.indices.of(value, number) for number in self.axes]
-        entries = [-1 if dim is None else dim for dim in dims]
+        own = self.indices.of_value[value]
+        dims = [[dim for dim, number in enumerate(own) if number in axis] for axis in self.axes]
+        entries = [next(iter(cut), -1) for cut in dims]
         return (*entries, *(-1,) * (len(AXES) - len(entries)))
 
     def loop_dim(self, value: SSAValue) -> int:

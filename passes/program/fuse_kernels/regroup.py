@@ -62,7 +62,9 @@ class Regrouping:
     def write(self, operators: Sequence[Operation], stored: Sequence[SSAValue]) -> Part:
         """The operators, and before and after them views."""
         for value in stored:
-            self.types[value] = self.stored_type(value)
+            type_ = self.stored_type(value)
+            if self.types.setdefault(self.computed(value), type_) != type_:
+                raise NotFusedError(f"{value_label(value)} would be stored in two layouts")
         for op in operators:
             (result,) = op.results
             operands = [
@@ -74,7 +76,8 @@ class Regrouping:
         before, self.views = self.views, []
         results = [self.seen(value) for value in stored]
         self.block.add_ops([*before, *self.operators, *self.views, ReturnOp(*results)])
-        return Part(self.block, self.operators, [self.values[value] for value in stored])
+        made = dict.fromkeys(self.values[value] for value in stored)
+        return Part(self.block, self.operators, [*made])
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an operator; its result."""
@@ -138,12 +141,26 @@ class Regrouping:
         return self._add_view(kn.TransposeOp(value, order, type_), value)
 
     def _add_view(self, op: Operation, value: SSAValue) -> SSAValue:
-        known = next((each for each in self.views if each.is_structurally_equivalent(op)), None)
+        known = next(
+            (
+                each
+                for each in self.views
+                if each.is_structurally_equivalent(op) and each.result_types == op.result_types
+            ),
+            None,
+        )
         if known is None:
             self.views.append(op)
             op.results[0].name_hint = value.name_hint
             known = op
         return known.results[0]
+
+    def computed(self, value: SSAValue) -> SSAValue:
+        """What an operator computes that a tensor is a view of, with all its elements."""
+        op = value.owner
+        if isinstance(op, (kn.ReshapeOp, kn.TransposeOp)) and (value, None) in self.places:
+            return self.computed(op.input)
+        return value
 
     def stored_type(self, value: SSAValue) -> Attribute:
         """The type of a result of which a view is stored."""

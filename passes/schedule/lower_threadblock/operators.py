@@ -143,8 +143,11 @@ def _(op: tb.ForloopAccumOp, builder: KernelBuilder) -> None:
 @schedule_operator.register
 def _(op: tb.MovingOp, builder: KernelBuilder) -> None:
     for result in op.results:
-        builder.allocate(result)
+        if result.uses:
+            builder.allocate(result)
     for tile, other, start in op.moves():
+        if not other.uses:
+            continue
         source, destination = builder.buffer_as_typed(tile), builder.buffer(other)
         part, whole = source, destination
         if isinstance(op, tb.SplitOp):

@@ -91,3 +91,24 @@ func.func @groups(%x: tensor<16x256xf16>) -> tensor<16x4xf16> {
 // CHECK-NEXT:   %s = kn.square %x
 // CHECK-NEXT:   %y = kn.reduction %s dim 1
 // CHECK-NEXT:   func.return %y
+
+// -----
+
+// A view splits columns into heads: a block has one, whose halves a rotary embedding mixes.
+func.func @rotary(%x: tensor<16x256xf16>, %w: tensor<256x512xf16>, %c: tensor<16x1x64xf16>, %s: tensor<16x1x64xf16>) -> tensor<16x8x64xf16> {
+  %p = kn.matmul %x, %w : (tensor<16x256xf16>, tensor<256x512xf16>) -> tensor<16x512xf16>
+  %h = kn.reshape %p : tensor<16x512xf16> -> tensor<16x8x64xf16>
+  %y = kn.rotary %h, %c, %s : (tensor<16x8x64xf16>, tensor<16x1x64xf16>, tensor<16x1x64xf16>) -> tensor<16x8x64xf16>
+  func.return %y : tensor<16x8x64xf16>
+}
+// CHECK:      func.func @rotary
+// CHECK-NEXT:   %x_1 = kn.reshape %x : tensor<16x256xf16> -> tensor<1x16x256xf16>
+// CHECK-NEXT:   %w_1 = kn.reshape %w : tensor<256x512xf16> -> tensor<256x8x64xf16>
+// CHECK-NEXT:   %w_2 = kn.transpose %w_1 dims [1, 0, 2]
+// CHECK:        kn.customized %x_1, %w_2, {{.*}} grid [8, 1, 1] block [128, 1, 1] forloop 4 {
+// CHECK:          tb.matmul {{.*}} -> !tb.stensor<1x16x64xf16>
+// CHECK:          [[A:%.*]], [[B:%.*]] = tb.split {{.*}} dim 2 : (!tb.stensor<1x16x64xf16>) -> (!tb.stensor<1x16x32xf16>, !tb.stensor<1x16x32xf16>)
+// CHECK:          [[N:%.*]] = tb.mul_scalar [[B]] by -1.000000e+00
+// CHECK:          tb.concat [[N]], [[A]] dim 2
+// CHECK:          tb.output {{.*}} omap [0, -1, -1] : !tb.stensor<1x16x64xf16> -> tensor<8x16x64xf16, #cute.layout<(8,16,64):(64,512,1)>>
+// CHECK:        kn.transpose {{.*}} dims [1, 0, 2] : {{.*}} -> tensor<16x8x64xf16>

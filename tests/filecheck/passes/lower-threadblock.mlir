@@ -148,3 +148,22 @@ func.func @levels(%x: tensor<16x64xf16>, %y: tensor<64x16xf16>) -> tensor<16x16x
   } : (tensor<16x64xf16>, tensor<64x16xf16>) -> tensor<16x16xf16>
   func.return %o : tensor<16x16xf16>
 }
+
+// -----
+
+// A part that nothing uses has no buffer, and is not moved.
+// CHECK-LABEL: sched.kernel @one_part_custom0
+// CHECK:      %b = sched.alloc
+// CHECK-NOT:  %c = sched.alloc
+// CHECK:      sched.move %a to %b at [0, 32]
+// CHECK-NOT:  sched.move
+func.func @one_part(%x: tensor<64x96xf16>) -> tensor<64x32xf16> {
+  %o = kn.customized %x grid [4, 1, 1] block [128, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<64x96xf16>):
+    %a = tb.input %dx imap [0, -1, -1] : tensor<64x96xf16> -> !tb.stensor<16x96xf16>
+    %0, %b, %c = tb.split %a dim 1 : (!tb.stensor<16x96xf16>) -> (!tb.stensor<16x32xf16>, !tb.stensor<16x32xf16>, !tb.stensor<16x32xf16>)
+    %e = tb.exp %b : !tb.stensor<16x32xf16> -> !tb.stensor<16x32xf16>
+    tb.output %e omap [0, -1, -1] : !tb.stensor<16x32xf16> -> tensor<64x32xf16>
+  } : (tensor<64x96xf16>) -> tensor<64x32xf16>
+  func.return %o : tensor<64x32xf16>
+}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from equivalence_programs import subject
 from xdsl.dialects.func import FuncOp
 
 import mugraph.build as mi
@@ -122,3 +123,23 @@ def test_whole_tensors_are_not_compared_element_by_element() -> None:
 
     shapes = ((4, 8), (4, 8))
     assert not prove(function(first_or_second, shapes), function(mixed, shapes)).holds
+
+
+COLUMNS = "tensor<4x8xf16, #cute.layout<(4,8):(1,4)>>"
+PARTS = "tensor<2x4x4xf16, #cute.layout<(2,4,4):(16,4,1)>>"
+
+
+@pytest.mark.parametrize(("dims", "holds"), [("0, 1, 2", True), ("0, 2, 1", False)])
+def test_a_view_of_what_lies_in_columns(dims: str, holds: bool) -> None:
+    one = f"%r = kn.view %x : {COLUMNS} -> {PARTS} func.return %r : {PARTS}"
+    rows = "tensor<8x4xf16, #cute.layout<(8,4):(4,1)>>"
+    other = (
+        f"%t = kn.transpose %x dims [1, 0] : {COLUMNS} -> {rows} "
+        f"%p = kn.reshape %t : {rows} -> {PARTS} "
+        f"%r = kn.transpose %p dims [{dims}] : {PARTS} -> tensor<2x4x4xf16> "
+        "func.return %r : tensor<2x4x4xf16>"
+    )
+    signature = f"func.func @f(%x: {COLUMNS}) ->"
+    first = subject(f"{signature} {PARTS} {{ {one} }}")
+    second = subject(f"{signature} tensor<2x4x4xf16> {{ {other} }}")
+    assert prove(first.function, second.function).holds is holds

@@ -1,0 +1,185 @@
+"""What normal forms are made of: terms, factors, and what is asked of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from mugraph.runtime.equivalence.derivation import current
+from mugraph.runtime.equivalence.indices import Affine, Variable
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element of an input."""
+
+    tensor: int
+    indices: tuple[Affine, ...]
+
+    @cached_property
+    def key(self) -> Key:
+        """What orders factors."""
+        return ("element", self.tensor, self.indices)
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """e to the power of a normal form."""
+
+    exponent: NormalForm
+
+    @cached_property
+    def key(self) -> Key:
+        """What orders factors."""
+        return ("exp", self.exponent.key)
+
+
+@dataclass(frozen=True)
+class Power:
+    """A normal form that is raised to some power; which one is said by the term."""
+
+    base: NormalForm
+
+    @cached_property
+    def key(self) -> Key:
+        """What orders factors."""
+        return ("power", self.base.key)
+
+
+@dataclass(frozen=True)
+class Application:
+    """A function, of which nothing is known but its name, of normal forms."""
+
+    function: str
+    arguments: tuple[NormalForm, ...]
+
+    @cached_property
+    def key(self) -> Key:
+        """What orders factors."""
+        return ("apply", self.function, *(argument.key for argument in self.arguments))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """1 where an index has a value, else 0."""
+
+    index: Affine
+    value: int
+
+    @cached_property
+    def key(self) -> Key:
+        """What orders factors."""
+        return ("choice", self.index, self.value)
+
+
+Factor = Element | Exponential | Power | Application | Choice
+Factors = tuple[tuple[Factor, Fraction], ...]
+
+
+@dataclass(frozen=True)
+class Term:
+    """``coefficient * sum over bound of the product of factor^exponent``, named canonically."""
+
+    coefficient: Fraction
+    bound: tuple[Variable, ...]
+    factors: Factors
+
+    @cached_property
+    def shape_key(self) -> Key:
+        """What orders terms: all but the coefficient."""
+        return (
+            len(self.factors),
+            len(self.bound),
+            self.bound,
+            tuple((factor.key, exponent) for factor, exponent in self.factors),
+        )
+
+    @cached_property
+    def height(self) -> int:
+        """How many sums are nested in the term."""
+        return max((height_of(factor) for factor, _ in self.factors), default=0) + bool(self.bound)
+
+
+@dataclass(frozen=True)
+class NormalForm:
+    """A sum of terms, in order."""
+
+    terms: tuple[Term, ...] = ()
+
+    @cached_property
+    def key(self) -> int:
+        """What orders normal forms, and tells them apart, in one derivation."""
+        terms = tuple((term.shape_key, term.coefficient) for term in self.terms)
+        return current().number_of(terms)
+
+    @cached_property
+    def indices(self) -> frozenset[Affine]:
+        """Every index in it, however deep."""
+        factors = (factor for term in self.terms for factor, _ in term.factors)
+        return frozenset(itertools.chain.from_iterable(map(indices_of, factors)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NormalForm) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def nested_in(factor: Factor) -> tuple[NormalForm, ...]:
+    """The normal forms that a factor is made of."""
+    match factor:
+        case Element() | Choice():
+            return ()
+        case Exponential(exponent):
+            return (exponent,)
+        case Power(base):
+            return (base,)
+        case Application(_, arguments):
+            return arguments
+
+
+def height_of(factor: Factor) -> int:
+    """How many sums are nested in a factor."""
+    terms = itertools.chain.from_iterable(nested.terms for nested in nested_in(factor))
+    return max((term.height for term in terms), default=0)
+
+
+def indices_of(factor: Factor) -> Iterable[Affine]:
+    """Every index in a factor, however deep."""
+    if isinstance(factor, Element):
+        return factor.indices
+    if isinstance(factor, Choice):
+        return (factor.index,)
+    return itertools.chain.from_iterable(nested.indices for nested in nested_in(factor))
+
+
+def applies(function: str, form: NormalForm) -> bool:
+    """Whether an unknown function occurs in a normal form, however deep."""
+    return any(
+        (isinstance(factor, Application) and factor.function == function)
+        or any(applies(function, nested) for nested in nested_in(factor))
+        for term in form.terms
+        for factor, _ in term.factors
+    )
+
+
+def choosing_variables(form: NormalForm) -> set[Variable]:
+    """The variables by whose values something is chosen, however deep."""
+    found: set[Variable] = set()
+    for term in form.terms:
+        for factor, _ in term.factors:
+            if isinstance(factor, Choice):
+                found |= {v for v, _ in factor.index.terms}
+            found = found.union(*map(choosing_variables, nested_in(factor)))
+    return found
+
+
+def free_variables(form: NormalForm) -> set[Variable]:
+    """The variables that no sum binds."""
+    return {v for index in form.indices for v, _ in index.terms if v.height == 0}

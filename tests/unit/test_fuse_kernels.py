@@ -385,6 +385,20 @@ def test_a_result_and_views_of_it_are_stored() -> None:
     require_proof(module, own)
 
 
+def test_views_of_single_elements() -> None:
+    """There is no dimension to split."""
+    graph = mi.new_kernel_graph("single")
+    x = mi.exp(graph.new_input((1, 1)))
+    graph.mark_output(mi.silu(mi.reshape(x, (1, 1, 1))))
+    module = graph.module()
+    function = only_function(module.clone())
+    prepare_program(function)
+    fusion = Fusion(function, target_named("h200"))
+    whole = (1 << len(fusion.operators)) - 1
+    assert fusion.fastest(fusion.operators, whole).part is not None
+    require_proof(module, fused(module)[0])
+
+
 def test_one_index_along_two_dimensions_is_refused() -> None:
     """A matrix times its own transpose, and its reshape, has rows and columns of one index."""
 

@@ -46,9 +46,8 @@ class Regrouping:
     def __init__(self, operators: Sequence[Operation], loaded: Sequence[SSAValue]) -> None:
         self.atoms = Atoms.of(operators)
         self.places = places_of(operators, self.atoms)
-        self.rank = max(
-            1, *(-place for places in self.places.values() for place in places.values())
-        )
+        taken = (-place for places in self.places.values() for place in places.values())
+        self.rank = max(taken, default=1)
         if any(isinstance(op, kn.MatmulOp) for op in operators):
             self.rank = max(self.rank, 2)
         self.block = block_of(loaded)

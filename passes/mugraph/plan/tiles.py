@@ -48,6 +48,12 @@ from mugraph.passes.targets import Target
 
 BLOCKS = (64, 128, 256, 512)
 """Numbers of threads to choose from."""
+SHORTEST_TILE, SHORTEST_PRODUCT = 16, 32
+"""Elements along what the loop cuts, at least: of all tiles, and of those of products.
+
+With 16 an iteration has a step of tensor cores for each tile that is waited for; three products of
+64 rows took 28 us on an H200, and 18 with 32 (``benchmarks/results/programs_h200.md``).
+"""
 LONGEST_TILE = 512
 """Elements along what the loop cuts, of all tiles but those of one iteration."""
 LONGEST_ROW = 8192
@@ -208,9 +214,11 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
     for number in looped:
         whole = partition.split(number, space.dimensions[number].extent)
         common = math.gcd(common, whole.block_extent)
-    longest = LONGEST_TILE if products_of(space) else LONGEST_ROW
+    of_products = bool(products_of(space))
+    shortest = SHORTEST_PRODUCT if of_products else SHORTEST_TILE
+    longest = LONGEST_TILE if of_products else LONGEST_ROW
     for iterations in divisors(common):
-        if 16 <= common // iterations <= longest or iterations == 1:
+        if shortest <= common // iterations <= longest or iterations == 1:
             yield partition._replace(forloop=iterations)
 
 

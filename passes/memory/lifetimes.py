@@ -18,6 +18,8 @@ from mugraph.dialects.interfaces import HasBufferEffects, HasWorkspace, SharesMe
 from mugraph.dialects.sched import (
     AllocOp,
     BarrierOp,
+    BulkCopyOp,
+    BulkWaitOp,
     ChannelOp,
     CopyOp,
     KernelOp,
@@ -63,12 +65,15 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     A buffer that each iteration writes before it reads, and that nothing outside the loop touches,
     lives from its first to its last use inside an iteration, unless that is before the loop's first
     barrier: that region runs on from the last one of the iteration before.  Any other buffer that
-    a loop of several iterations touches lives for the whole loop.  The buffers of channels live
-    from the start of the kernel on; where several roles compute, side by side, all live to its end.
+    a loop of several iterations touches lives for the whole loop.  What a bulk copy reads lives until
+    the copy has been waited for.  The buffers of channels live from the start of the kernel on;
+    where several roles compute, side by side, all live to its end.
     """
     accesses: dict[AllocOp, list[_Access]] = {}
     region = 0
     loop_regions: list[int] = []
+    # What bulk copies may still be reading, and whether a loop started them.
+    leaving: dict[AllocOp, bool] = {}
     for op, in_loop in _ordered_operations(kernel):
         if in_loop:
             loop_regions.append(region)
@@ -81,6 +86,11 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
                 if isinstance(value.owner, AllocOp):
                     access = _access(op, value, region, in_loop)
                     accesses.setdefault(value.owner, []).append(access)
+        if isinstance(op, BulkCopyOp) and isinstance(op.source.owner, AllocOp):
+            leaving[op.source.owner] = in_loop
+        elif isinstance(op, BulkWaitOp):
+            _leave(leaving, region, accesses)
+    _leave(leaving, region, accesses)
     whole_loop = Lifetime(min(loop_regions), max(loop_regions)) if loop_regions else None
     if loop_iterations(kernel) == 1:
         whole_loop = None
@@ -98,6 +108,15 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
         for buffer in channel_buffers(kernel)
     }
     return {**lifetimes, **filled}
+
+
+def _leave(
+    leaving: dict[AllocOp, bool], region: int, accesses: dict[AllocOp, list[_Access]]
+) -> None:
+    """Bulk copies have read their buffers once they have been waited for."""
+    for buffer, in_loop in leaving.items():
+        accesses[buffer].append(_Access(region, in_loop, reads=True, writes_whole=False))
+    leaving.clear()
 
 
 def channel_buffers(kernel: KernelOp) -> list[AllocOp]:

@@ -32,6 +32,10 @@ def lifetimes(
                     )
                 case ["store", buffer]:
                     lines.append(f"sched.copy {buffer} to %o {BY} : {SHARED} to {DEVICE}")
+                case ["leave", buffer]:
+                    lines.append(f"sched.bulk_copy {buffer} to %t : {SHARED} to {DEVICE}")
+                case ["left"]:
+                    lines.append("sched.bulk_wait")
                 case ["clear", buffer]:
                     lines.append(f"sched.fill {buffer} with 0.0 : {SHARED}")
                 case ["use", source, "to", destination, *epilogue]:
@@ -52,6 +56,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [32, 1, 1] {{
   %b = sched.alloc : {SHARED}
   %c = sched.alloc : {SHARED}
   %d = sched.alloc : {SHARED}
+  %t = sched.local_tile %o map [-1, -1, -1] : {DEVICE} -> {DEVICE}
   sched.prologue {{
     {steps(prologue)}
   }}
@@ -86,6 +91,14 @@ def test_an_input_used_after_the_loop_lives_to_its_last_use() -> None:
     assert found["%d"] == Lifetime(0, 3)
     both = lifetimes("load %a", LOOP, "barrier, use %a to %d, barrier, store %d")
     assert both["%a"] == Lifetime(0, 3)
+
+
+def test_what_a_bulk_copy_reads_lives_until_that_has_been_waited_for() -> None:
+    start = "barrier, use %c to %d, barrier, leave %d, clear %a, barrier, use %a to %b"
+    waited = lifetimes("load %a", LOOP, f"{start}, left, barrier, store %b")
+    assert waited["%d"] == Lifetime(3, 5)
+    at_the_end = lifetimes("load %a", LOOP, f"{start}, barrier, store %b")
+    assert at_the_end["%d"] == Lifetime(3, 6)
 
 
 def test_a_pipelined_input_lives_for_the_whole_loop() -> None:

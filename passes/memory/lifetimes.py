@@ -65,9 +65,9 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     A buffer that each iteration writes before it reads, and that nothing outside the loop touches,
     lives from its first to its last use inside an iteration, unless that is before the loop's first
     barrier: that region runs on from the last one of the iteration before.  Any other buffer that
-    a loop of several iterations touches lives for the whole loop.  What a bulk copy reads lives until
-    the copy has been waited for.  The buffers of channels live from the start of the kernel on;
-    where several roles compute, side by side, all live to its end.
+    a loop of several iterations touches lives for the whole loop.  What a bulk copy reads lives
+    until the copy has been waited for.  The buffers of channels live from the start of the kernel
+    on; where several roles compute, side by side, all live to its end.
     """
     accesses: dict[AllocOp, list[_Access]] = {}
     region = 0

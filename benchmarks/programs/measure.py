@@ -195,7 +195,7 @@ def run(programs: Sequence[Program], level: Level, arch: str, jobs: int, output:
 
 COLUMNS = (
     "program", "ours:", "by hand:", "ours / by hand:", "as written:",
-    "max-autotune:", "ours / max-autotune:", "error", "not right",
+    "max-autotune:", "ours / max-autotune:", "error", "commit", "not right",
 )  # fmt: skip
 
 
@@ -234,6 +234,7 @@ def cells(record: Record) -> list[object]:
         time(MAX_AUTOTUNE),
         ratio(MAX_AUTOTUNE),
         None if ours.relative_error is None else f"{ours.relative_error:.1e}",
+        record.facts.get("commit"),
         "; ".join(wrong),
     ]
 

@@ -234,7 +234,7 @@ def cells(record: Record) -> list[object]:
         time(MAX_AUTOTUNE),
         ratio(MAX_AUTOTUNE),
         None if ours.relative_error is None else f"{ours.relative_error:.1e}",
-        record.facts.get("commit"),
+        record.facts["commit"],
         "; ".join(wrong),
     ]
 

@@ -102,7 +102,7 @@ def test_table_of_a_run() -> None:
     for name, time in ((OURS, 5.0), (BY_HAND, 4.0), (MAX_AUTOTUNE, 10.0)):
         record.add(System(name, RIGHT, kernels=["k"])).set_samples(Samples((time,)))
     record.add(System(WRITTEN, "wrong: error 1.0e+00"))
-    cells = "| lora | 5.00 | 4.00 | 1.25 |  | 10.00 | 0.50 |  | as written: wrong"
+    cells = "| lora | 5.00 | 4.00 | 1.25 |  | 10.00 | 0.50 |  | c | as written: wrong"
     assert any(line.startswith(cells) for line in page({"lora": record}))
 
 

@@ -296,12 +296,12 @@ class Search:
             open_ = [step.group for step in way if step.group not in self.known]
             if not open_:
                 return way
-            sharp = [group for group in open_ if group in self.sharpened]
-            for group in sharp:
-                self.known[group] = self.cost(group)
-            for group in () if sharp else open_:
-                self.sharpened.add(group)
+            bounded = [group for group in open_ if group not in self.sharpened]
+            for group in bounded:
                 self.bounds[group] = max(self.bounds[group], self.sharper_bound(group))
+            self.sharpened.update(bounded)
+            if not bounded:
+                self.known.update((group, self.cost(group)) for group in open_)
 
     def _steps(self, prefixes: Sequence[Group]) -> dict[Group, list[Step]]:
         """For each prefix the ways to it."""

@@ -445,3 +445,15 @@ def test_a_program_of_many_layers_becomes_the_kernels_of_each(
     windows, found = fused_layers(3)
     assert not windows.program.is_exact and found == all_kernels
     assert "a window at a time; memory alone takes" in explanation(windows.function, windows, [])
+
+
+def test_the_first_part_of_rows_and_columns_stands_where_they_do() -> None:
+    """Two rows of one column, out of a tensor whose extents neither divides."""
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        return mi.sqrt(mi.abs((new(5, 3) * -1.0)[:2, :1]) + 1.0)
+
+    module = module_of(program)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == 1
+    assert prove(only_function(module), only_function(own)).holds

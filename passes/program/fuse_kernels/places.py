@@ -33,8 +33,8 @@ class _Lines:
             node = above
         return node
 
-    def tie(self, one: Tensor, other: Tensor, atom: Atom) -> None:
-        self.parent[self.root((one, atom))] = self.root((other, atom))
+    def tie(self, one: tuple[Tensor, Atom], other: tuple[Tensor, Atom]) -> None:
+        self.parent[self.root(one)] = self.root(other)
 
     def place(self, tensor: Tensor, atom: Atom, place: int) -> None:
         root = self.root((tensor, atom))
@@ -61,7 +61,12 @@ def places_of(operators: Sequence[Operation], atoms: Atoms) -> dict[Tensor, Plac
             tensors[tensor(value, op)] = None
             for atom in atoms.all(value):
                 if atom in atoms.all(result):
-                    lines.tie(tensor(value, op), (result, None), atom)
+                    lines.tie((tensor(value, op), atom), ((result, None), atom))
+            if isinstance(op, (kn.MovesElements, kn.ViewOp)):
+                # A part of a dimension, or what parts are put together to, stands in its place.
+                for own, new in zip(atoms.dims(value), atoms.dims(result), strict=True):
+                    if len(own) == 1 and len(new) == 1:
+                        lines.tie((tensor(value, op), own[0]), ((result, None), new[0]))
         tensors[result, None] = None
     for op in operators:
         if isinstance(op, kn.MatmulOp):

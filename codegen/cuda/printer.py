@@ -133,16 +133,12 @@ def print_operation(op: Operation, printer: KernelPrinter) -> None:
 
 
 def partition_of(
-    op: sched.CopyOp
-    | sched.MapOp
-    | sched.MaskOp
-    | sched.ReduceOp
-    | sched.MoveOp
-    | sched.SumPartsOp,
+    op: sched.CopyOp | sched.MapOp | sched.MaskOp | sched.ReduceOp | sched.MoveOp,
     printer: KernelPrinter,
 ) -> LinearPartition:
     """Who does what of an operation; the headers count on every thread of the block."""
-    attribute = op.distribution if isinstance(op, sched.MapOp) else op.partition
+    computes = isinstance(op, sched.MapOp | sched.ReduceOp)
+    attribute = op.distribution if computes else op.partition
     if not isinstance(attribute, sched.LinearPartitionAttr):
         raise CodegenError(f"{op_label(op)}: the CUDA target cannot deal out {attribute} yet")
     partition = attribute.data

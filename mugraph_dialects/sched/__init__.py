@@ -57,7 +57,6 @@ from mugraph.dialects.sched.order_barrier import (
     OrderStepOp,
     OrderWaitOp,
 )
-from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
 from mugraph.dialects.sched.role import (
     RoleOp,
     enclosing_role,
@@ -79,7 +78,6 @@ from mugraph.dialects.sched.structure import (
     enclosing_kernel,
     enclosing_loop,
 )
-from mugraph.dialects.sched.sum_parts import SumPartsOp
 from mugraph.dialects.sched.tile_values import (
     CarriesTiles,
     WritesTiles,
@@ -121,13 +119,11 @@ Sched = Dialect(
         GridLaunchOp,
         FillOp,
         ReduceOp,
-        ReduceWarpsOp,
         MaskOp,
         MoveOp,
         CustomOp,
         MmaOp,
         StoreOp,
-        SumPartsOp,
         MapOp,
         LoadOp,
         ChannelOp,
@@ -209,7 +205,6 @@ __all__ = [
     "ProxyFenceOp",
     "PublishOp",
     "ReduceOp",
-    "ReduceWarpsOp",
     "ReleaseOp",
     "RoleOp",
     "Sched",
@@ -217,7 +212,6 @@ __all__ = [
     "SliceAttr",
     "StageReference",
     "StoreOp",
-    "SumPartsOp",
     "TensorMemoryType",
     "ThreadAccess",
     "TileType",

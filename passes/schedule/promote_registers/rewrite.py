@@ -204,14 +204,6 @@ def _(op: sched.MaskOp, promotion: Promotion) -> None:
 
 
 @rewrite_operation.register
-def _(op: sched.SumPartsOp, promotion: Promotion) -> None:
-    partition = promotion.domains[op.destination].partition
-    assert partition is not None
-    destination = promotion.held(op.destination)
-    replace_by(op, sched.SumPartsOp(op.source, destination, epilogue_of(op), partition))
-
-
-@rewrite_operation.register
 def _(op: sched.StoreOp, promotion: Promotion) -> None:
     source, destination = (promotion.held(value) for value in op.operands)
     if op.destination not in promotion.promoted:
@@ -227,6 +219,10 @@ def _(op: sched.StoreOp, promotion: Promotion) -> None:
 
 @rewrite_operation.register
 def _(op: sched.ReduceOp, promotion: Promotion) -> None:
+    if op.drops_dim:
+        destination = promotion.held(op.destination)
+        replace_by(op, sched.ReduceOp(op.source, destination, op.reduced_dim, epilogue_of(op)))
+        return
     rows = reduced_rows(op, promotion.domains[op.source])
     assert rows is not None
     slice_ = slice_of(rows)
@@ -242,8 +238,8 @@ def _(op: sched.ReduceOp, promotion: Promotion) -> None:
     difference = None if op.difference is None else promotion.held(op.difference)
     first: list[Operation] = []
     if rows.warps > 1 or rows.lanes > 32:
-        parts = _parts(op, rows, promotion)
-        first = [sched.ReduceWarpsOp(source, parts, slice_, op.combination, rows.results)]
+        parts, dim = _parts(op, rows, promotion), op.reduced_dim
+        first = [sched.ReduceOp(source, parts, dim, None, op.combination, parts=rows.warps)]
         source = parts
     reduction = sched.ReduceOp(
         source,

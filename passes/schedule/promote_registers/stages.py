@@ -48,7 +48,7 @@ def _is_passed_on(buffer: sched.AllocOp, uses: Sequence[Use]) -> bool:
         return False
     looped = all(sched.enclosing_loop(use.operation) is not None for use in uses)
     first, *others = uses
-    steps = sched.MapOp | sched.ReduceOp | sched.ReduceWarpsOp | sched.StoreOp | sched.SumPartsOp
+    steps = sched.MapOp | sched.ReduceOp | sched.StoreOp
     return (
         looped
         and first.writes

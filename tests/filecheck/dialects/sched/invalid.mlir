@@ -1161,12 +1161,34 @@ sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.sum_parts' of %s: source has 4x16x64, so that each of its 4 parts has 16x64; the destination has 64x16
+// CHECK: 'sched.reduce' of %s: 4x16x64 does not reduce to 64x16 along dimension 0
 sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
   %s = sched.alloc : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)>
   %d = sched.alloc : !sched.shared<64x16xf16, (64,16):(16,1)>
   sched.epilogue {
-    sched.sum_parts %s to %d by <128, vector 4, order [1, 0]> : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)> to !sched.shared<64x16xf16, (64,16):(16,1)>
+    sched.reduce %s to %d dim 0 contiguous by <128, vector 4, order [1, 0]> : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)> to !sched.shared<64x16xf16, (64,16):(16,1)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %s: results without dimension 0 are sums, each thread's its own; leave out 'combine', 'lanes' and 'parts'
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %s = sched.alloc : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)>
+  %d = sched.alloc : !sched.shared<16x64xf32, (16,64):(64,1)>
+  sched.epilogue {
+    sched.reduce %s to %d combine max dim 0 contiguous by <128, vector 4, order [1, 0]> : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)> to !sched.shared<16x64xf32, (16,64):(64,1)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %x: 2 warps share a row, expected 'parts 2' and as many elements for each along dimension 1
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %x = sched.empty : !sched.tile<2x512xf32, #sched.linear<128, vector 8, order [1, 0]>>
+  %p = sched.alloc : !sched.shared<2x4xf32, (2,4):(4,1)>
+  sched.epilogue {
+    sched.reduce %x to %p dim 1 contiguous parts 4 : !sched.tile<2x512xf32, #sched.linear<128, vector 8, order [1, 0]>> to !sched.shared<2x4xf32, (2,4):(4,1)>
   }
 }
 

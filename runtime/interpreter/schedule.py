@@ -1,8 +1,9 @@
 """Execution of ``sched`` kernels at the level of logical values.
 
-Buffers and fragments are logical arrays, one a stage; their layouts do not matter here.  Copies
-take effect at once, and commits, waits and barriers do nothing: a schedule that lacks one, or a
-memory plan that overlaps buffers, still gives the right values.
+Buffers and fragments are logical arrays, one a stage; their layouts do not matter here.  What
+``cp.async`` copies, and what warp groups multiply asynchronously, is there once it has been waited
+for.  Bulk copies to device memory take effect at once, and barriers do nothing: a schedule that
+lacks one, or a memory plan that overlaps buffers, still gives the right values.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ sched.kernel @kernel inputs 2 grid [3, 1, 1] block [32, 1, 1] {{
   %acc_1 = sched.prologue {{
     sched.copy async %xt to %sx {BY} iteration 0 : {X_TILE} to {SX}
     sched.copy async %wt to %sw {BY} iteration 0 : {W_TILE} to {SW}
+    sched.commit
     sched.copy async %xt to %sx {BY} iteration 1 : {X_TILE} to {SX}
     sched.copy async %wt to %sw {BY} iteration 1 : {W_TILE} to {SW}
     sched.commit
@@ -103,6 +104,22 @@ def run_linear(text: str) -> tuple[np.ndarray, np.ndarray]:
     x, w = integers((16, 64), seed=1), integers((64, 24), seed=2)
     (result,) = run_function(parse(text), None, [x, w])
     return result, x.astype(np.float64) @ w / 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    sched.wait pending 1\n", ""),
+        ("sched.wait pending 1", "sched.wait pending 2"),
+        ("    sched.commit\n    %acc_5", "    %acc_5"),
+        ("sched.commit\n    sched.copy", "sched.copy"),
+    ],
+    ids=["no wait", "a wait for too few", "no commit in the loop", "one group too few"],
+)
+def test_a_copy_that_nobody_waited_for_is_not_there(old: str, new: str) -> None:
+    assert LINEAR.count(old) == 1
+    with pytest.raises(ExecutionError, match=r"%sx is read in iteration \d before anything"):
+        run_linear(LINEAR.replace(old, new))
 
 
 def test_synchronous_copies_ahead_use_stages_too() -> None:

@@ -45,6 +45,7 @@ from mugraph.dialects.sched.compute import (
     computes_on_product,
     is_of_product,
 )
+from mugraph.dialects.sched.copy_groups import CommitOp, WaitOp
 from mugraph.dialects.sched.custom import CustomOp
 from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
@@ -85,7 +86,7 @@ from mugraph.dialects.sched.tile_values import (
     is_tile,
     registers_of,
 )
-from mugraph.dialects.sched.transfer import BarrierOp, CommitOp, CopyOp, WaitOp
+from mugraph.dialects.sched.transfer import BarrierOp, CopyOp
 from mugraph.dialects.sched.types import (
     GlobalType,
     LinearPartitionAttr,
@@ -93,6 +94,7 @@ from mugraph.dialects.sched.types import (
     SliceAttr,
     TensorMemoryType,
     TileType,
+    TokenType,
 )
 from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp
 from mugraph.dialects.sched.warpgroup_wait import WarpgroupWaitOp
@@ -146,6 +148,7 @@ Sched = Dialect(
         SharedType,
         TensorMemoryType,
         TileType,
+        TokenType,
         ChannelType,
         OrderBarrierType,
         LinearPartitionAttr,
@@ -215,6 +218,7 @@ __all__ = [
     "TensorMemoryType",
     "ThreadAccess",
     "TileType",
+    "TokenType",
     "WaitOp",
     "WarpgroupMmaOp",
     "WarpgroupWaitOp",

@@ -43,7 +43,6 @@ from mugraph.dialects.sched.role import RoleOp, roles_of, verify_partition
 from mugraph.dialects.sched.tile_values import (
     CarriesTiles,
     TiedTiles,
-    tile_types,
     yielded_types,
 )
 from mugraph.dialects.sched.types import (
@@ -51,6 +50,7 @@ from mugraph.dialects.sched.types import (
     SharedType,
     TensorMemoryType,
     TileType,
+    TokenType,
 )
 from mugraph.dialects.tensor_types import (
     dims,
@@ -100,7 +100,8 @@ class ForloopOp(CarriesTiles):
     """Runs its body for iterations 0 to ``range`` - 1.
 
     ``carrying %a``: the body's first argument is the tile %a in the first iteration, and in the
-    others what the one before it yields; what the last one yields is the result.
+    others what the one before it yields; what the last one yields is the result.  Tokens of groups
+    of copies are carried likewise.
 
     ``peeled``: the first iteration has code of its own, so that what does nothing in it leaves no
     branch to the others.
@@ -113,7 +114,7 @@ class ForloopOp(CarriesTiles):
 
     range = prop_def(IntegerAttr.constr(type=i64))
     peeled = opt_prop_def(UnitAttr)
-    carried = var_operand_def(TileType)
+    carried = var_operand_def(TileType | TokenType)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
@@ -133,7 +134,7 @@ class ForloopOp(CarriesTiles):
     ) -> None:
         super().__init__(
             operands=[carried],
-            result_types=[tile_types(*carried)],
+            result_types=[[value.type for value in carried]],
             properties={
                 "range": IntegerAttr(range_, i64),
                 "peeled": UnitAttr() if peeled else None,

@@ -302,7 +302,7 @@ class AddressFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Closes the running threads' group."""
         self.frame.copies().commit()
-        return ()
+        return (None,)
 
     @impl(sched.WaitOp)
     def run_wait(

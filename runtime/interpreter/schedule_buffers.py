@@ -219,7 +219,7 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Closes a group of copies."""
         self.copies[sched.enclosing_role(op)].commit()
-        return ()
+        return (None,)
 
     @impl(sched.WaitOp)
     def run_wait(

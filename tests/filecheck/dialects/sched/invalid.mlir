@@ -1172,6 +1172,48 @@ sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.wait' of %old: pending 2 can leave %old in flight; to wait for it, say pending 1
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %old = sched.commit
+  %new = sched.commit
+  sched.wait pending 2 for %old
+}
+
+// -----
+
+// The first iteration would wait for enough, the others would not.
+// CHECK: 'sched.wait' of %b: pending 1 can leave %b in flight; to wait for it, say pending 0
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %x, %y = sched.prologue {
+    %first = sched.commit
+    %second = sched.commit
+    sched.yield %first, %second : !sched.token, !sched.token
+  } -> !sched.token, !sched.token
+  %c, %d = sched.forloop 4 carrying %x, %y : !sched.token, !sched.token {
+  ^bb0(%a: !sched.token, %b: !sched.token):
+    sched.wait pending 1 for %a
+    sched.wait pending 1 for %b
+    %new = sched.commit
+    sched.yield %b, %new : !sched.token, !sched.token
+  }
+}
+
+// -----
+
+// CHECK: 'sched.wait' of %a: pending 1 can leave %a in flight; to wait for it, say pending 0
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %x = sched.commit
+  %y = sched.commit
+  %c = sched.forloop 4 carrying %x : !sched.token {
+  ^bb0(%a: !sched.token):
+    sched.wait pending 1 for %a
+    %new = sched.commit
+    sched.yield %new : !sched.token
+  }
+}
+
+// -----
+
 // CHECK: 'sched.reduce' of %s: results without dimension 0 are sums, each thread's its own; leave out 'combine', 'lanes' and 'parts'
 sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
   %s = sched.alloc : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)>

@@ -89,10 +89,16 @@ class KernelPrinter:
 
         Or one that has the same place in a ring of ``stages``.
         """
-        iterations = loop_iterations(self.kernel)
-        if self.before is None or (stages is not None and iterations % stages == 0):
+        if self.before is None:
+            return iteration
+        if stages is not None and loop_iterations(self.kernel) % stages == 0:
             return iteration
         return self.before if iteration == "0" else f"{self.before} + {iteration}"
+
+    def trip_count(self, loop: sched.ForloopOp) -> str:
+        """How often a loop runs."""
+        count = loop.trip_count
+        return str(count) if isinstance(count, int) else self.names.of(count)
 
     def layout(self, value: SSAValue, domain: Sequence[int], order: Sequence[int]) -> str:
         """A buffer's layout over an iteration domain."""

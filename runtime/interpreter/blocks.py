@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -42,6 +42,11 @@ class Frame:
     iteration: int = 0
     position: int = 0
     """Which of the blocks of the grid that a block takes, one after the other."""
+    cuts: int = field(init=False)
+    """Into how many tiles the loop cuts tensors; a loop of a schedule may run less often."""
+
+    def __post_init__(self) -> None:
+        self.cuts = self.iterations
 
     @property
     def before(self) -> int:
@@ -75,7 +80,7 @@ class Frame:
         current one if it is not given.
         """
         chosen = self.iteration if iteration is None else iteration
-        if any(tile_bounds(array.shape, map_, fordim, self.grid, self.iterations)):
+        if any(tile_bounds(array.shape, map_, fordim, self.grid, self.cuts)):
             return array[self._places(array.shape, map_, fordim, chosen)]
         return self.whole_tiles(array, map_, fordim, chosen)
 
@@ -99,7 +104,7 @@ class Frame:
             part = (slice(at, at + n) for at, n in zip(start, extents, strict=True))
             whole[(..., *part)] = value
             self.store_whole_tiles(array, map_, fordim, chosen, whole)
-        elif any(tile_bounds(array.shape, map_, fordim, self.grid, self.iterations)):
+        elif any(tile_bounds(array.shape, map_, fordim, self.grid, self.cuts)):
             array[self._places(array.shape, map_, fordim, chosen)] = value
         else:
             self.store_whole_tiles(array, map_, fordim, chosen, value)
@@ -116,7 +121,7 @@ class Frame:
         """Where the elements of the box's tiles are, for each dimension of the tensor."""
         places: list[Array] = []
         for dim in range(len(shape)):
-            split = split_of(shape, map_, fordim, self.grid, self.iterations, dim)
+            split = split_of(shape, map_, fordim, self.grid, self.cuts, dim)
             starts = np.zeros((1,) * GRID_AXES, np.int64)
             for axis, factor in enumerate(split.factors()):
                 if split.blocks[axis] > 1:
@@ -132,7 +137,7 @@ class Frame:
 
     def every_tile(self, array: Array, map_: Sequence[int], fordim: int, chosen: int) -> Array:
         """A view, [x, y, z, tile...], of an iteration's tiles; 1 where nothing is split."""
-        view = _split(array, map_, fordim, self.grid, self.iterations)
+        view = _split(array, map_, fordim, self.grid, self.cuts)
         return view[chosen if fordim >= 0 else 0]
 
     def whole_tiles(self, array: Array, map_: Sequence[int], fordim: int, chosen: int) -> Array:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
 from mugraph.dialects.maps import Bound
-from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.schedule.lower_rings import with_lowered_rings
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
@@ -64,7 +64,7 @@ def _bounds(kernel: sched.KernelOp) -> list[Bound]:
 
 def _frames(kernel: sched.KernelOp, arithmetic: Arithmetic) -> Iterator[Frame]:
     """Blocks that run at once, until all have."""
-    iterations, grid = loop_iterations(kernel), kernel.grid_dim
+    iterations, grid = most_iterations(kernel), kernel.grid_dim
     bounds = _bounds(kernel)
     if kernel.persistent_blocks is None:
         whole = boxes(grid, lambda extents: _buffer_bytes(kernel, arithmetic, extents))
@@ -92,7 +92,10 @@ def run_kernel(
     if kernel.persistent_blocks is not None:
         # Tiles that several lists share are copied for each.
         inputs = [arithmetic.load(tensor) for tensor in inputs]
-    tensors = [DeviceTile(tensor) for tensor in (*inputs, *results)]
+    tensors = [
+        int(value) if isinstance(parameter.type, IndexType) else DeviceTile(value)
+        for value, parameter in zip((*inputs, *results), kernel.body.block.args, strict=False)
+    ]
     if len(inputs) != kernel.input_count or len(tensors) != len(kernel.body.block.args):
         raise ExecutionError(
             f"{op_label(launch)} passes {len(inputs)} tensors and takes {len(results)} results; "

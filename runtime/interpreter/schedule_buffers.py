@@ -193,11 +193,14 @@ class ScheduleFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.ForloopOp, args: PythonValues
     ) -> PythonValues:
         """The body, once an iteration."""
-        for iteration in iterations_of(op, op.iterations):
+        carried = args
+        if op.bound is not None:
+            self.frame.iterations, carried = args[0], args[1:]
+        for iteration in iterations_of(op, self.frame.iterations):
             self.frame.iteration = iteration
-            args = interpreter.run_ssacfg_region(op.body, args, op.name)
+            carried = interpreter.run_ssacfg_region(op.body, carried, op.name)
         self.frame.iteration = 0
-        return args
+        return carried
 
     @impl_writing(sched.CopyOp)
     def run_copy(self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues) -> None:
@@ -275,10 +278,10 @@ class ScheduleFunctions(InterpreterFunctions):
 
     def require_iteration(self, op: Operation, tile: DeviceTile, iteration: int) -> None:
         """Raises ``ExecutionError`` for the tile of an iteration that does not happen."""
-        if tile.fordim != NOT_SPLIT and iteration >= self.frame.iterations:
+        if tile.fordim != NOT_SPLIT and iteration >= self.frame.cuts:
             raise ExecutionError(
                 f"{op_label(op)} copies the tile of iteration {iteration}, but the loop has "
-                f"{self.frame.iterations}"
+                f"{self.frame.cuts}"
             )
 
     def run_nothing(

@@ -21,7 +21,7 @@ from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.rows import LinearRows
-from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.schedule.promote_registers.linear import Domain, is_linear, reduced_rows
@@ -264,7 +264,7 @@ def _parts(op: sched.ReduceOp, rows: LinearRows, promotion: Promotion) -> SSAVal
     element = computing_type(element_type_of(op.source.type))
     layout = LayoutAttr(Layout(tuple(shape), tuple(strides)))
     # In a loop the next iteration's parts may be written while some still read this one's.
-    looped = sched.enclosing_loop(op) is not None and loop_iterations(kernel) > 1
+    looped = sched.enclosing_loop(op) is not None and not runs_once(kernel)
     alloc = sched.AllocOp(sched.SharedType.of(shape, element, layout), 2 if looped else 1)
     hint = op.destination.name_hint
     alloc.result.name_hint = f"{hint}_parts" if hint else None

@@ -1172,6 +1172,43 @@ sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.forloop' of %n: %n may be 0, so the first iteration cannot be peeled; leave out 'peeled'
+sched.kernel @k inputs 1 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%n: index):
+  sched.forloop %n peeled {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.forloop': expected a 'range' or a 'bound', which say how often it runs
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  "sched.forloop"() <{operandSegmentSizes = array<i32: 0, 0>}> ({
+    sched.barrier
+  }) : () -> ()
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: its loop runs as often as %n says; say 'forloop <n>', into how many tiles it cuts tensors at most
+sched.kernel @k inputs 2 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %n: index):
+  %t = sched.local_tile %x map [-1, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<16x8xf16, (16,8):(64,1)>
+  sched.forloop %n {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: argument 0 has type index, expected a tensor in device memory, !sched.global, or an input of type index
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%n: index):
+}
+
+// -----
+
 // CHECK: 'sched.wait' of %old: pending 2 can leave %old in flight; to wait for it, say pending 1
 sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
   %old = sched.commit

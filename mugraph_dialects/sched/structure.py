@@ -138,8 +138,8 @@ class ForloopOp(CarriesTiles):
     """Runs its body for iterations 0 to ``range`` - 1, or to ``bound`` - 1.
 
     ``sched.forloop 16`` runs 16 times, ``sched.forloop %n`` as often as %n, an ``index``, says when
-    the kernel runs.  Tiles along the loop are then those that the kernel's ``forloop`` cuts, of
-    which %n are used.
+    the kernel runs, outside of roles.  Tiles along the loop are then those that the kernel's
+    ``forloop`` cuts, of which %n are used.
 
     ``carrying %a``: the body's first argument is the tile %a in the first iteration, and in the
     others what the one before it yields; what the last one yields is the result.  Tokens of groups
@@ -231,6 +231,11 @@ class ForloopOp(CarriesTiles):
                 f"{op_label(self)} {often}: the loops of all roles of a kernel run equally often"
             )
         if isinstance(count, SSAValue):
+            if enclosing(self, RoleOp) is not None:
+                raise VerifyException(
+                    f"{op_label(self)} stands in a role, whose rings are "
+                    "filled ahead for a known number of iterations; write 'sched.forloop <n>'"
+                )
             if self.is_peeled:
                 raise VerifyException(
                     f"{op_label(self)}: {value_label(count)} may be 0, so the first iteration "

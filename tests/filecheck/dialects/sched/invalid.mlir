@@ -1182,6 +1182,18 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [128, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.forloop' of %n stands in a role, whose rings are filled ahead for a known number of iterations; write 'sched.forloop <n>'
+sched.kernel @k inputs 1 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%n: index):
+  sched.role "consumers" warps 4 {
+    sched.forloop %n {
+      sched.barrier
+    }
+  }
+}
+
+// -----
+
 // CHECK: 'sched.forloop': expected a 'range' or a 'bound', which say how often it runs
 sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
   "sched.forloop"() <{operandSegmentSizes = array<i32: 0, 0>}> ({

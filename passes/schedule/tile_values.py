@@ -84,7 +84,8 @@ def _name_in(block: Block, held: Held) -> None:
         elif isinstance(op, sched.CommitOp):
             held.groups.append(op.token)
         elif isinstance(op, sched.WaitOp):
-            op.operands = _newest(held.groups, op.pending_groups + 1)[:1]
+            known = op.pending_groups < len(held.groups)
+            op.operands = [held.groups[-1 - op.pending_groups]] if known else []
         elif isinstance(op, sched.RoleOp):
             _name_in(op.body.block, Held(dict(held.tiles), []))
         elif isinstance(op, sched.PhaseOp | sched.ForloopOp):
@@ -94,8 +95,8 @@ def _name_in(block: Block, held: Held) -> None:
 
 
 def _newest(groups: list[SSAValue], count: int) -> list[SSAValue]:
-    """So many of the newest groups, the oldest of them first; none where there are fewer."""
-    return groups[-count:] if 0 < count <= len(groups) else []
+    """So many of the newest groups, or all where there are fewer, the oldest of them first."""
+    return groups[-count:] if count > 0 else []
 
 
 def _name_in_phase(op: sched.PhaseOp | sched.ForloopOp, held: Held) -> None:
@@ -111,13 +112,14 @@ def _name_in_phase(op: sched.PhaseOp | sched.ForloopOp, held: Held) -> None:
         if registers in held.tiles
     ]
     inner = held.copy()
-    tokens = _groups_for(op, held.groups) if isinstance(op, sched.ForloopOp) else []
+    tokens: list[SSAValue] = []
     if isinstance(op, sched.ForloopOp):
         for registers in written:
             argument = body.insert_arg(registers.type, len(body.args))
             argument.name_hint = registers.name_hint
             inner.tiles[registers] = argument
-        if tokens:
+        if any(isinstance(step, sched.CommitOp) for step in body.ops):
+            tokens = _newest(held.groups, _groups_wanted_in(body))
             inner.groups = [body.insert_arg(each.type, len(body.args)) for each in tokens]
     _name_in(body, inner)
     if isinstance(op, sched.ForloopOp):
@@ -136,15 +138,15 @@ def _name_in_phase(op: sched.PhaseOp | sched.ForloopOp, held: Held) -> None:
     held.groups += named.results[len(written) :]
 
 
-def _groups_for(loop: sched.ForloopOp, groups: list[SSAValue]) -> list[SSAValue]:
-    """The groups committed before a loop that it carries, as its iterations commit others."""
+def _groups_wanted_in(body: Block) -> int:
+    """How many of the newest groups that iterations begin with waits of a loop ask for."""
     committed = wanted = 0
-    for op in loop.body.block.ops:
+    for op in body.ops:
         if isinstance(op, sched.CommitOp):
             committed += 1
         elif isinstance(op, sched.WaitOp):
             wanted = max(wanted, op.pending_groups + 1 - committed)
-    return _newest(groups, wanted) if committed else []
+    return wanted
 
 
 def _groups_wanted_behind(phase: Operation) -> int:

@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.maps import PartitionError, block_strides, tile_bounds, tile_shape
+from mugraph.dialects.maps import PartitionError, Slicing
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import (
     KernelOp,
@@ -53,7 +53,6 @@ from mugraph.dialects.sched.types import (
     TileType,
 )
 from mugraph.dialects.tensor_types import (
-    dims,
     element_bytes_of,
     op_label,
     physical_elements,
@@ -356,21 +355,25 @@ class LocalTileOp(IRDLOperation):
         """The dimension that the for-loop splits, or -1."""
         return -1 if self.fordim is None else self.fordim.value.data
 
+    def slicing(self) -> Slicing:
+        """How the maps cut the tensor into tiles."""
+        kernel = enclosing_kernel(self)
+        return Slicing(
+            shape_of(self.source.type),
+            self.map_,
+            self.loop_dim,
+            kernel.grid_dim,
+            loop_iterations(kernel) if self.loop_dim >= 0 else 1,
+            shape_of(self.result.type),
+        )
+
     def block_strides(self) -> tuple[int, ...]:
         """How far the tile's start moves with each block index, in elements."""
-        return block_strides(
-            shape_of(self.source.type),
-            strides_of(resolved_layout_of(self.source)),
-            self.map_,
-            enclosing_kernel(self).grid_dim,
-        )
+        return self.slicing().block_strides(strides_of(resolved_layout_of(self.source)))
 
     def bounds(self) -> Bounds:
         """Which elements of the tile exist."""
-        kernel = enclosing_kernel(self)
-        iterations = loop_iterations(kernel) if self.loop_dim >= 0 else 1
-        shape = shape_of(self.source.type)
-        return tile_bounds(shape, self.map_, self.loop_dim, kernel.grid_dim, iterations)
+        return self.slicing().bounds()
 
     def iteration_stride(self) -> int:
         """How far the tile's start moves from one iteration to the next, in elements."""
@@ -385,19 +388,10 @@ class LocalTileOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)} cuts a tile from a tile; cut it from the kernel's parameter"
             )
-        shape, tile = shape_of(self.source.type), shape_of(self.result.type)
-        kernel = enclosing_kernel(self)
-        forloop_range = loop_iterations(kernel) if self.loop_dim >= 0 else 1
         try:
-            expected = tile_shape(
-                shape, self.map_, self.loop_dim, kernel.grid_dim, forloop_range, name="map"
-            )
+            self.slicing().tile_shape("map")
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
-        if expected != tile:
-            raise VerifyException(
-                f"{op_label(self)}: the maps cut tiles of {dims(expected)}, not {dims(tile)}"
-            )
         strides = strides_of(resolved_layout_of(self.source))
         if strides_of(resolved_layout_of(self.result)) != strides:
             raise VerifyException(

@@ -91,7 +91,7 @@ def run_kernel(
     if kernel.persistent_blocks is not None:
         # Tiles that several lists share are copied for each.
         inputs = [arithmetic.load(tensor) for tensor in inputs]
-    tensors = [DeviceTile(tensor) for tensor in (*inputs, *results)]
+    tensors = [DeviceTile.whole(tensor) for tensor in (*inputs, *results)]
     if len(inputs) != kernel.input_count or len(tensors) != len(kernel.body.block.args):
         raise ExecutionError(
             f"{op_label(launch)} passes {len(inputs)} tensors and takes {len(results)} results; "

@@ -95,6 +95,12 @@ class Split(NamedTuple):
             )
         return least._replace(chosen=tile)
 
+    @property
+    def ends_with_tensor(self) -> bool:
+        """Whether what a tile lacks lies past the end of the dimension, and not in another tile."""
+        whole = self.block_extent == self.tile * self.iterations
+        return whole or math.prod(self.blocks) == 1
+
     def factors(self) -> tuple[int, ...]:
         """For each axis, how far the start of a tile moves with the block index, in elements."""
         steps = [math.prod(self.blocks[axis + 1 :]) for axis in range(len(self.blocks))]

@@ -86,15 +86,12 @@ class Frame:
     ) -> None:
         """Writes the elements that exist of the box's tiles into a tensor.
 
-        With ``start`` those of a part of whole tiles that begins there.
+        With ``start`` those of a part of the tiles that begins there.
         """
         chosen = self.iteration if iteration is None else iteration
         if start is not None:
-            whole = np.array(self.whole_tiles(array, slicing, chosen))
-            extents = value.shape[GRID_AXES:]
-            part = (slice(at, at + n) for at, n in zip(start, extents, strict=True))
-            whole[(..., *part)] = value
-            self.store_whole_tiles(array, slicing, chosen, whole)
+            part = list(zip(start, value.shape[GRID_AXES:], strict=True))
+            array[self._places(slicing, chosen, part)] = value
         elif any(slicing.bounds()):
             array[self._places(slicing, chosen)] = value
         else:
@@ -104,8 +101,13 @@ class Frame:
         """As :meth:`store_tiles`, in an iteration, where no tile is ragged."""
         self.whole_tiles(array, slicing, chosen)[...] = value
 
-    def _places(self, slicing: Slicing, iteration: int) -> tuple[Array, ...]:
-        """Where the elements of the box's tiles are, for each dimension of the tensor."""
+    def _places(
+        self, slicing: Slicing, iteration: int, part: Sequence[tuple[int, int]] | None = None
+    ) -> tuple[Array, ...]:
+        """Where the elements of the box's tiles are, for each dimension of the tensor.
+
+        With ``part`` those from a first one on, so many, along each dimension of the tile.
+        """
         places: list[Array] = []
         rank = len(slicing.shape)
         for dim in range(rank):
@@ -115,10 +117,12 @@ class Frame:
                 if split.blocks[axis] > 1:
                     starts = starts + self.block_indices(axis) * factor
             bound = split.bound()
-            count = split.tile
-            if bound is not None:
+            first, count = (0, split.tile) if part is None else part[dim]
+            if bound is not None and part is None:
                 count = bound.existing(self.first_block(), iteration)
-            steps = np.arange(count) + (iteration * split.tile if dim == slicing.fordim else 0)
+            steps = (
+                first + np.arange(count) + (iteration * split.tile if dim == slicing.fordim else 0)
+            )
             along = [count if other == dim else 1 for other in range(rank)]
             places.append(starts[(...,) + (None,) * rank] + steps.reshape(along))
         return tuple(places)

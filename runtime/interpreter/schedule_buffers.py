@@ -213,7 +213,8 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Moves a tile at once."""
         if op.stage.happens_at(self.frame.iteration, self.frame.iterations):
-            self.copy(op, args[:2], op.stage.iteration_at(self.frame.iteration))
+            iteration = op.stage.iteration_at(self.frame.iteration)
+            self.copy(op, args[:2], iteration, op.ragged())
         return ()
 
     def copy(
@@ -241,12 +242,14 @@ class ScheduleFunctions(InterpreterFunctions):
             self.require_iteration(op, destination, iteration)
             value = self.read(op.source, source)
             first = self.frame.first_block()
+            start = op.start if isinstance(op, sched.BulkCopyOp) and op.at is not None else None
             for entry in ragged:
                 existing = entry.bound.existing(first, iteration)
+                if start is not None:
+                    existing = max(existing - start[entry.dim], 0)
                 value = value[along(GRID_AXES + entry.dim, slice(0, existing))]
             # The tile's type may be narrower than the buffer's.
             value = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
-            start = op.start if isinstance(op, sched.BulkCopyOp) and op.at is not None else None
             self.frame.store_tiles(destination.tensor, destination.slicing, value, iteration, start)
 
     def require_iteration(self, op: Operation, tile: DeviceTile, iteration: int) -> None:

@@ -11,7 +11,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     BulkCopyError,
-    require_whole_tiles,
+    require_boxes,
     tile_layouts,
 )
 from mugraph.dialects.sched.structure import loop_iterations
@@ -65,7 +65,7 @@ def _tile_obstacle(
     # What cuts a buffer in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, sched.MoveOp) for use in buffer.uses)
     try:
-        require_whole_tiles(tile.bounds(), scheduled.alignment(tensor))
+        require_boxes(tile.slicing(), scheduled.alignment(tensor))
         tile_layouts(
             shape_of(tensor.type),
             strides_of(resolved_layout_of(tensor)),

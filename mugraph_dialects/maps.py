@@ -90,8 +90,8 @@ class Split(NamedTuple):
         parts = math.prod(self.blocks) * self.iterations
         if not least.tile < tile or tile * (parts - 1) >= self.extent:
             raise PartitionError(
-                f"{parts} tiles of {tile} elements cannot cut {self.extent}; "
-                f"{least.tile} divide them evenly"
+                f"{self.extent} elements in {parts} tiles are {least.tile} each, or more where "
+                f"that leaves none empty, but not {tile}"
             )
         return least._replace(chosen=tile)
 

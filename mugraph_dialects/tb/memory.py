@@ -76,6 +76,11 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
     def tensor_type(self) -> Attribute:
         """The type of the DTensor."""
 
+    @property
+    @abstractmethod
+    def tile(self) -> SSAValue:
+        """The tile."""
+
     @abstractmethod
     def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
         """The DTensor and the tile."""
@@ -88,14 +93,13 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
     def slicing(self) -> Slicing:
         """How the maps cut the DTensor into tiles of this one's extents."""
         graph = enclosing_graph(self)
-        _, tile = self.tensor_and_tile()
         return Slicing(
             shape_of(self.tensor_type),
             self.map_,
             self.loop_dim,
             graph.grid_dim,
             graph.forloop_range,
-            shape_of(tile.type),
+            shape_of(self.tile.type),
         )
 
     def bounds(self) -> Bounds:
@@ -108,9 +112,8 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
         try:
             slicing.tile_shape(name)
         except PartitionError as error:
-            _, tile = self.tensor_and_tile()
             raise VerifyException(
-                f"{op_label(self)}: {dims(shape_of(tile.type))} is no tile of a tensor of "
+                f"{op_label(self)}: {dims(shape_of(self.tile.type))} is no tile of a tensor of "
                 f"{dims(slicing.shape)}: {error}"
             ) from error
 
@@ -187,6 +190,11 @@ class InputOp(MovesTile):
         """The operand's."""
         return self.dtensor.type
 
+    @property
+    def tile(self) -> SSAValue:
+        """The result."""
+        return self.result
+
     def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
         """The operand and the result."""
         return self.dtensor, self.result
@@ -259,6 +267,11 @@ class OutputOp(MovesTile):
     def tensor_type(self) -> Attribute:
         """The result's of the enclosing operator."""
         return self.dtensor_type
+
+    @property
+    def tile(self) -> SSAValue:
+        """The operand."""
+        return self.stensor
 
     def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
         """The result of the enclosing operator, and the operand."""

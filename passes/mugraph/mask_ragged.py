@@ -85,6 +85,10 @@ def mask_operands(op: HasRaggedTiles, tiles: RaggedTiles, masks: dict[object, SS
                 Rewriter.insert_op(mask, InsertPoint.before(op))
                 tiles.add(mask)
                 masks[key] = mask.result
+                # What later operators make of a masked tile is known, too.
+                value.replace_uses_with_if(
+                    mask.result, lambda use, own=mask: own.is_before_in_block(use.operation)
+                )
             value = masks[key]
         op.operands[index] = value
 

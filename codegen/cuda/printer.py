@@ -142,7 +142,7 @@ def partition_of(
     printer: KernelPrinter,
 ) -> LinearPartition:
     """Who does what of an operation; the headers count on every thread of the block."""
-    attribute = op.distribution if isinstance(op, sched.MapOp) else op.partition
+    attribute = op.distribution if isinstance(op, sched.MapOp | sched.MaskOp) else op.partition
     if not isinstance(attribute, sched.LinearPartitionAttr):
         raise CodegenError(f"{op_label(op)}: the CUDA target cannot deal out {attribute} yet")
     partition = attribute.data

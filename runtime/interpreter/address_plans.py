@@ -276,9 +276,8 @@ class ElementwisePlan:
 
 
 def _distribution_of(op: sched.MapOp | sched.MaskOp) -> Distribution:
-    attribute = op.distribution if isinstance(op, sched.MapOp) else op.partition
-    assert isinstance(attribute, Distribution)  # verified
-    return attribute
+    assert isinstance(op.distribution, Distribution)  # verified
+    return op.distribution
 
 
 def _held(value: SSAValue, whole: ThreadValues) -> HeldOperand:

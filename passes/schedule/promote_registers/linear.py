@@ -218,7 +218,7 @@ def _partition_in(op: Operation, domain: Domain) -> LinearPartition | None:
     if isinstance(op, sched.MapOp) and op.destination in domain.values:
         return op.linear
     if isinstance(op, sched.MaskOp):
-        return op.partition.data
+        return op.linear
     if isinstance(op, sched.SumPartsOp) and op.destination in domain.values:
         return op.partition.data
     if isinstance(op, sched.ReduceOp) and op.source in domain.values:

@@ -137,23 +137,30 @@ class _Split:
         number = 0 if kernel is self.first else 1
         self.results[op] = (number, len(kernel.stored) - 1)
 
-    def whole_extents(self, op: tb.AccumulatorOp) -> list[int]:
-        """What all blocks have together of an accumulator, of the first dimension what one has.
+    def whole_extents(self, op: tb.AccumulatorOp, map_: Sequence[int]) -> list[int]:
+        """The extents of all parts of an accumulator, stored as a map says.
 
-        Raises :class:`RetileError` where blocks have unlike parts of the first one.
+        Raises :class:`RetileError` where blocks have unlike parts of the first dimension.
         """
-        shape = list(shape_of(op.result.type))
-        for dim, dimension in enumerate(self.space.of(op.result)):
-            if dimension is None or (dimension.looped and not dimension.axes):
+        graph, shape = self.space.graph, list(shape_of(op.result.type))
+        grid = self.plan.extents(graph.grid_dim, self.plan.splits)
+        for axis, dim in enumerate(map_):
+            if dim < 0:
                 continue
-            if dim != PARTS_DIM:
+            dimension = self.space.of(op.result)[dim]
+            axes = () if dimension is None else dimension.axes
+            if dimension is None or axis == self.plan.axis or self.plan.used[axis] not in axes:
+                shape[dim] *= grid[axis]  # blocks store theirs side by side
+            elif dim != PARTS_DIM:
                 shape[dim] = dimension.extent
-            elif dimension.extent % shape[dim]:
+            elif dimension.extent % dimension.tile:
                 raise RetileError(
-                    f"{op_label(self.space.graph)}: its last blocks along {dimension.name} have "
-                    "fewer elements than the others, and parts of sums are stored side by side "
-                    "along it; choose tiles that divide it"
+                    f"{op_label(graph)}: its last blocks along {dimension.name} have fewer "
+                    "elements than the others, and parts of sums are stored side by side along "
+                    "it; choose tiles that divide it"
                 )
+            else:
+                shape[dim] *= grid[axis]
         return shape
 
     def add_accumulator(self, op: tb.AccumulatorOp) -> None:
@@ -165,10 +172,7 @@ class _Split:
         value = divided.accumulate[-1].results[0]
         value.name_hint = op.result.name_hint
         map_ = stored_map(self.space, op.result, self.plan)
-        grid = self.plan.extents(self.space.graph.grid_dim, self.plan.splits)
-        shape = self.whole_extents(op)
-        for axis, dim in enumerate(map_):
-            shape[dim] *= grid[axis] if dim == PARTS_DIM else 1
+        shape = self.whole_extents(op, map_)
         exact = is_integer(element_type_of(value.type))
         type_ = TensorType(element_type_of(value.type) if exact else self.part_type, shape)
         self.parts.append((op, value, tb.OutputOp(value, map_, type_)))

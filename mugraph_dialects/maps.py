@@ -90,8 +90,8 @@ class Split(NamedTuple):
         parts = math.prod(self.blocks) * self.iterations
         if not least.tile < tile or tile * (parts - 1) >= self.extent:
             raise PartitionError(
-                f"{self.extent} elements in {parts} tiles are {least.tile} each, or more where "
-                f"that leaves none empty, but not {tile}"
+                f"{self.extent} elements in {parts} tiles need {least.tile} in each, or more where "
+                f"none is left empty, not {tile}"
             )
         return least._replace(chosen=tile)
 
@@ -221,7 +221,7 @@ class Slicing(NamedTuple):
             try:
                 tile.append(self.split(dim).tile)
             except PartitionError as error:
-                raise PartitionError(f"{name}, dimension {dim}: {error}") from error
+                raise PartitionError(f"dimension {dim} of the tile: {error}") from error
         return tuple(tile)
 
     def bounds(self) -> tuple[Bound | None, ...]:

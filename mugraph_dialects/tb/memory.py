@@ -30,7 +30,6 @@ from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tb.layouts import charge_narrow_copies, copy_access
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import (
-    dims,
     element_bytes_of,
     element_type_of,
     op_label,
@@ -108,14 +107,10 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
 
     def verify_tile(self, name: str) -> None:
         """Checks the tile's extents against the maps, of which ``name`` is the first."""
-        slicing = self.slicing()
         try:
-            slicing.tile_shape(name)
+            self.slicing().tile_shape(name)
         except PartitionError as error:
-            raise VerifyException(
-                f"{op_label(self)}: {dims(shape_of(self.tile.type))} is no tile of a tensor of "
-                f"{dims(slicing.shape)}: {error}"
-            ) from error
+            raise VerifyException(f"{op_label(self)}: {error}") from error
 
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
         """The copy for given strides of the DTensor and of the tile."""

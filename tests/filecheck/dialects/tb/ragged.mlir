@@ -44,5 +44,5 @@ func.func @chosen(%x: tensor<300x8xf16>) -> tensor<300x8xf16> {
 // INVALID: 'tb.output' of %s: dimension 0 of %s is ragged (extent 7, step 4, blocks [2, 1, 1], tile 4), but the tiles of the result are always whole there
 // INVALID: 'tb.add' %a broadcasts %s along dimension 0, where its one element does not exist in every block and iteration
 // INVALID: 'tb.output' of %a stores %a in every iteration, but it exists only after the loop; leave out 'fordim', or store a value of the loop body
-// INVALID: 'tb.output' of %s: 4x8 is no tile of a tensor of 4x8: omap, dimension 1: 8 elements in 2 tiles are 4 each, or more where that leaves none empty, but not 8
+// INVALID: 'tb.output' of %s: dimension 1 of the tile: 8 elements in 2 tiles need 4 in each, or more where none is left empty, not 8
 // INVALID: 'tb.mask' %m counts 3 blocks along grid axis x, which has 2

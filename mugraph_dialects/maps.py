@@ -198,11 +198,13 @@ class Slicing(NamedTuple):
     tile: tuple[int, ...] | None = None
 
     def split(self, dim: int) -> Split:
-        """How one dimension is split; raises :class:`PartitionError` for tiles that are small."""
+        """How one dimension is split, whether tiles of these extents cover it or not."""
         axes = mapped_axes(self.map_, self.grid, dim)
         blocks = tuple(self.grid[axis] if axis in axes else 1 for axis in range(len(AXES)))
         split = Split(self.shape[dim], blocks, self.iterations if self.fordim == dim else 1)
-        return split if self.tile is None else split.in_tiles_of(self.tile[dim])
+        if self.tile is None or self.tile[dim] == split.tile:
+            return split
+        return split._replace(chosen=self.tile[dim])
 
     def tile_shape(self, name: str = "imap") -> tuple[int, ...]:
         """The extents of one block's tile in one iteration, of a whole one where some are ragged.
@@ -219,7 +221,8 @@ class Slicing(NamedTuple):
         tile: list[int] = []
         for dim in range(len(self.shape)):
             try:
-                tile.append(self.split(dim).tile)
+                split = self.split(dim)
+                tile.append(split.in_tiles_of(split.tile).tile)
             except PartitionError as error:
                 raise PartitionError(f"dimension {dim} of the tile: {error}") from error
         return tuple(tile)

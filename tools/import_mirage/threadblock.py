@@ -311,13 +311,16 @@ def _expect_tile(
     fordim_number = -1 if fordim is None else fordim.integer(-1)
     slicing = Slicing(shape, map_node.xyz(-1), fordim_number, graph.grid, graph.forloop_range)
     try:
-        slicing.tile_shape(name)
+        evenly = slicing.tile_shape(name)
     except PartitionError as error:
         raise map_node.error(f"{error}.") from error
     try:
         slicing._replace(tile=recorded).tile_shape(name)
     except PartitionError as error:
-        raise tile.field("dim").error(f"{error}.") from error
+        raise tile.field("dim").error(
+            f"the tile has {dims(recorded)}, but the maps cut {dims(evenly)} from a tensor of "
+            f"{dims(shape)}."
+        ) from error
 
 
 def _stensor_type(graph: _ThreadblockGraph, tensor: Node) -> tb.STensorType:

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mugraph.dialects import kn, tb
 from mugraph.dialects.launch_extents import MAX_GRID, MAX_THREADS
 from mugraph.dialects.maps import PartitionError, Slicing
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import dims, shape_of
 from mugraph.tools.import_mirage.document import Node
 from mugraph.tools.import_mirage.generations import (
     ACCUMULATOR_NAMES,

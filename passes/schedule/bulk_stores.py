@@ -349,8 +349,8 @@ class BulkStoresPass(ModulePass):
     a buffer of the tile does not fit beside the rings, the sums of a product become two fragments
     of half the columns, which leave one after the other through a buffer of half the tile
     (``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
-    Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
-    multiprocessor stay as they are; with ``stores = tma`` that is an error.
+    Tensors that start at less than 16 bytes, and what would let fewer blocks share a multiprocessor
+    stay as they are; with ``stores = tma`` that is an error.
 
     Pre-condition: ``--pipeline-loads``, and ``--persist-blocks`` where blocks may be persistent;
     run ``--plan-swizzle`` after it.

@@ -109,11 +109,11 @@ class ThreadblockFunctions(InterpreterFunctions):
         """``value`` in the element type of the operator's result."""
         return self.frame.arithmetic.round(value, element_type_of(op.results[0].type))
 
-    def whole_along(self, value: Array, dim: int, extent: int, fill: float = 0.0) -> Array:
-        """Tiles with a number for the elements along ``dim`` that do not exist: 0 for sums."""
+    def whole_along(self, value: Array, dim: int, extent: int) -> Array:
+        """Tiles with zeros for the elements along ``dim`` that do not exist; for sums over it."""
         shape = list(value.shape[GRID_AXES:])
         shape[dim] = extent
-        return padded(self.frame.arithmetic, value, shape, fill)
+        return padded(self.frame.arithmetic, value, shape)
 
     @impl(tb.InputOp)
     def run_input(
@@ -215,9 +215,9 @@ class ThreadblockFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: tb.ReductionMaxOp, args: PythonValues
     ) -> PythonValues:
         """The running maximum, as it is stored, and how far below it the one before was."""
-        dim = op.reduced_dim
-        tile = self.whole_along(args[0], dim, shape_of(op.input.type)[dim], -np.inf)
-        largest = max_groups(tile, GRID_AXES + dim, op.groups(), 1)
+        axis = GRID_AXES + op.reduced_dim
+        of_existing = tb.Groups(args[0].shape[axis], 1, 0)
+        largest = max_groups(args[0], axis, of_existing, 1)
         arithmetic = self.frame.arithmetic
         earlier = self.running.get(op)
         if earlier is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntAttr, NoneAttr, f32
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntAttr, IntegerAttr, NoneAttr, f32, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,
+    OptionalOperandVariable,
     ParsingState,
     PrintingState,
     irdl_custom_directive,
@@ -49,6 +50,30 @@ class ThenEpilogue(CustomDirective):
         if isinstance(epilogue, EpilogueAttr):
             state.print_whitespace(printer)
             printer.print_string(f"then {epilogue.data}")
+
+
+@irdl_custom_directive
+class TripCount(CustomDirective):
+    """``16``, or ``%n`` where it is known only when the kernel runs."""
+
+    range: AttributeVariable
+    bound: OptionalOperandVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses a number or a value."""
+        bound = parser.parse_optional_unresolved_operand()
+        self.bound.set(state, bound)
+        if bound is None:
+            self.range.set(state, IntegerAttr(parser.parse_integer(), i64))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the number or the value."""
+        bound, number = self.bound.get(op), self.range.get(op)
+        state.print_whitespace(printer)
+        if bound is not None:
+            printer.print_ssa_value(bound)
+        elif isinstance(number, IntegerAttr):
+            printer.print_int(number.value.data)
 
 
 @irdl_custom_directive

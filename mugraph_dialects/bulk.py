@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from mugraph.dialects.alignment import ALIGNMENT, DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
-from mugraph.dialects.ragged import Bounds
+from mugraph.dialects.maps import Slicing
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
 
 CHUNK_BYTES = 16
@@ -54,15 +54,20 @@ class BulkCopyError(ValueError):
         self.mend, self.dimension, self.pads = mend, dimension, pads
 
 
-def require_whole_tiles(bounds: Bounds, alignment: int) -> None:
-    """Raises :class:`BulkCopyError` unless all elements of all tiles exist, and start at 16 bytes.
+def require_boxes(slicing: Slicing, alignment: int) -> None:
+    """Raises :class:`BulkCopyError` unless tiles are boxes of the tensor that start at 16 bytes.
 
-    ``alignment`` is that of the tensor's first element.
+    What a box has past the tensor's end is zero where it is loaded, and not stored.  ``alignment``
+    is that of the tensor's first element.
     """
-    for dim, bound in enumerate(bounds):
-        if bound is not None:
+    for dim in range(len(slicing.shape)):
+        split = slicing.split(dim)
+        if not split.ends_with_tensor:
             raise BulkCopyError(
-                f"its tiles are ragged along dimension {dim}", dimension=dim, pads=True
+                f"its tiles of {split.tile} along dimension {dim} reach into those of other blocks",
+                f"let blocks have {split.tile * split.iterations} elements along its dimension "
+                f"{dim}, in {split.iterations} tiles of {split.tile}",
+                dim,
             )
     if alignment < DEFAULT_ALIGNMENT:
         raise BulkCopyError(

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
-from mugraph.dialects.maps import block_strides
+from mugraph.dialects.maps import Slicing
 from mugraph.dialects.partition import VECTOR_BYTES, PartitionedOperand, vector_fits
 from mugraph.dialects.tensor_types import innermost_dimension
 
@@ -21,29 +22,34 @@ ASYNC_BYTES = (4, 8, 16)
 class TileCopy:
     """A copy between the tile of a DTensor and an STensor; strides are in elements.
 
-    ``map_`` and ``fordim`` slice the DTensor as in :mod:`mugraph.dialects.maps`.
+    ``slicing`` says which tile it is.
     """
 
-    shape: tuple[int, ...]
+    slicing: Slicing
     strides: tuple[int, ...]
-    tile: tuple[int, ...]
     tile_strides: tuple[int, ...]
-    map_: tuple[int, ...]
-    fordim: int
-    grid: tuple[int, ...]
     element_bytes: int
     alignment: int = VECTOR_BYTES
     """The bytes that the DTensor's first element is aligned to."""
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The DTensor's extents."""
+        return self.slicing.shape
+
+    @cached_property
+    def tile(self) -> tuple[int, ...]:
+        """The tile's extents."""
+        return self.slicing.tile_shape()
+
     def block_strides(self) -> tuple[int, ...]:
         """How far the tile's start moves with each block index, in elements."""
-        return block_strides(self.shape, self.strides, self.map_, self.grid)
+        return self.slicing.block_strides(self.strides)
 
     def iteration_stride(self) -> int:
         """How far the tile's start moves from one iteration to the next, in elements."""
-        if self.fordim < 0:
-            return 0
-        return self.tile[self.fordim] * self.strides[self.fordim]
+        fordim = self.slicing.fordim
+        return 0 if fordim < 0 else self.tile[fordim] * self.strides[fordim]
 
 
 def global_innermost(copy: TileCopy) -> int:

@@ -215,6 +215,11 @@ class ScalarFunction:
             return min(max(operands[0], self.constants[0]), self.constants[1])
         if self.name in ZERO_AT_ZERO and not any(operands):
             return 0.0
+        if operands[0] == -math.inf:
+            if self.name in ("exp", "exp2"):
+                return 0.0
+            if self.name == "mul_scalar" and self.constants[0] > 0:
+                return -math.inf
         return None
 
     def __str__(self) -> str:

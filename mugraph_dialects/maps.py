@@ -6,7 +6,8 @@ ignored.  ``fordim`` is the dimension that the for-loop splits inside the block'
 Two axes that split the same dimension nest in row-major order: x outermost, then y, then z.
 
 A partition need not divide (:class:`Split`): slices and tiles are rounded up, and the last ones
-are *ragged*, smaller or empty.  Which elements of a tile exist is a :class:`Bound`.
+are *ragged*, smaller or empty.  Which elements of a tile exist is a :class:`Bound`.  A tile may be
+larger than what divides the tensor evenly: then all tiles but the last ones are whole.
 
 Source: ``spec/mugraph-semantics.md`` C.2.1, C.2.2 and C.4; decided in ``docs/semantics.md``.
 """
@@ -54,21 +55,51 @@ class Split(NamedTuple):
     ``blocks`` has the number of blocks along each of x, y, z that split it, 1 for other axes.
     Block b, counted over those axes in row-major order, owns the elements from ``b * block_extent``
     on; iteration i covers those from ``i * tile`` on in it.  Both end where the dimension does.
+
+    Tiles are as small as they can be, unless ``chosen`` says how many elements they have; then a
+    block owns as many as all its iterations have tiles for.
     """
 
     extent: int
     blocks: tuple[int, ...]
     iterations: int = 1
+    chosen: int | None = None
 
     @property
     def block_extent(self) -> int:
         """The elements of a whole block's slice."""
+        if self.chosen is not None:
+            return self.chosen * self.iterations
         return -(-self.extent // math.prod(self.blocks))
 
     @property
     def tile(self) -> int:
         """The elements of a whole tile."""
+        if self.chosen is not None:
+            return self.chosen
         return -(-self.block_extent // self.iterations)
+
+    def in_tiles_of(self, tile: int) -> Split:
+        """The same in tiles of so many elements.
+
+        Raises :class:`PartitionError` where they do not cover the dimension, or some are empty.
+        """
+        least = self._replace(chosen=None)
+        if tile == least.tile:
+            return least
+        parts = math.prod(self.blocks) * self.iterations
+        if not least.tile < tile or tile * (parts - 1) >= self.extent:
+            raise PartitionError(
+                f"{self.extent} elements in {parts} tiles need {least.tile} in each, or more where "
+                f"none is left empty, not {tile}"
+            )
+        return least._replace(chosen=tile)
+
+    @property
+    def ends_with_tensor(self) -> bool:
+        """Whether what a tile lacks lies past the end of the dimension, and not in another tile."""
+        whole = self.block_extent == self.tile * self.iterations
+        return whole or math.prod(self.blocks) == 1
 
     def factors(self) -> tuple[int, ...]:
         """For each axis, how far the start of a tile moves with the block index, in elements."""
@@ -153,67 +184,64 @@ class Bound(NamedTuple):
         return self._replace(extent=whole * self.tile + rest, step=self.tile)
 
 
-def split_of(
-    shape: Sequence[int],
-    map_: Sequence[int],
-    fordim: int,
-    grid: Sequence[int],
-    forloop_range: int,
-    dim: int,
-) -> Split:
-    """How the maps split one dimension of a tensor."""
-    axes = mapped_axes(map_, grid, dim)
-    blocks = tuple(grid[axis] if axis in axes else 1 for axis in range(len(AXES)))
-    return Split(shape[dim], blocks, forloop_range if fordim == dim else 1)
+class Slicing(NamedTuple):
+    """How the maps of a tile cut a tensor of ``shape``.
 
-
-def tile_shape(
-    shape: Sequence[int],
-    map_: Sequence[int],
-    fordim: int,
-    grid: Sequence[int],
-    forloop_range: int,
-    name: str = "imap",
-) -> tuple[int, ...]:
-    """The extents of one block's tile in one iteration, of a whole one where some are ragged.
-
-    Raises :class:`PartitionError` where a map names no dimension.
+    ``tile`` has the extents of a whole tile; without it tiles are as small as they can be.
     """
-    verify_map(name, map_, fordim, len(shape), grid)
-    return tuple(
-        split_of(shape, map_, fordim, grid, forloop_range, dim).tile for dim in range(len(shape))
-    )
 
+    shape: tuple[int, ...]
+    map_: tuple[int, ...]
+    fordim: int
+    grid: tuple[int, ...]
+    iterations: int
+    tile: tuple[int, ...] | None = None
 
-def tile_bounds(
-    shape: Sequence[int],
-    map_: Sequence[int],
-    fordim: int,
-    grid: Sequence[int],
-    forloop_range: int,
-) -> tuple[Bound | None, ...]:
-    """For each dimension which elements of a tile exist, ``None`` where all of them do."""
-    return tuple(
-        split_of(shape, map_, fordim, grid, forloop_range, dim).bound() for dim in range(len(shape))
-    )
+    def split(self, dim: int) -> Split:
+        """How one dimension is split, whether tiles of these extents cover it or not."""
+        axes = mapped_axes(self.map_, self.grid, dim)
+        blocks = tuple(self.grid[axis] if axis in axes else 1 for axis in range(len(AXES)))
+        split = Split(self.shape[dim], blocks, self.iterations if self.fordim == dim else 1)
+        if self.tile is None or self.tile[dim] == split.tile:
+            return split
+        return split._replace(chosen=self.tile[dim])
 
+    def tile_shape(self, name: str = "imap") -> tuple[int, ...]:
+        """The extents of one block's tile in one iteration, of a whole one where some are ragged.
 
-def block_coordinate_factors(
-    shape: Sequence[int], map_: Sequence[int], grid: Sequence[int]
-) -> list[list[int]]:
-    """For each axis, how far each dimension's coordinate moves with the block index.
+        Raises :class:`PartitionError` where a map, called ``name``, names no dimension, or where
+        tiles of the extents that are given do not cover the tensor.
+        """
+        verify_map(name, self.map_, self.fordim, len(self.shape), self.grid)
+        if self.tile is not None and len(self.tile) != len(self.shape):
+            raise PartitionError(
+                f"a tile of {len(self.tile)} dimensions cannot be one of a tensor of "
+                f"{len(self.shape)}"
+            )
+        tile: list[int] = []
+        for dim in range(len(self.shape)):
+            try:
+                split = self.split(dim)
+                tile.append(split.in_tiles_of(split.tile).tile)
+            except PartitionError as error:
+                raise PartitionError(f"dimension {dim} of the tile: {error}") from error
+        return tuple(tile)
 
-    ``factors[axis][dim]`` is in elements along ``dim``.
-    """
-    factors = [split_of(shape, map_, -1, grid, 1, dim).factors() for dim in range(len(shape))]
-    return [[of_dim[axis] for of_dim in factors] for axis in range(len(AXES))]
+    def bounds(self) -> tuple[Bound | None, ...]:
+        """For each dimension which elements of a tile exist, ``None`` where all of them do."""
+        return tuple(self.split(dim).bound() for dim in range(len(self.shape)))
 
+    def block_factors(self) -> list[list[int]]:
+        """For each axis, how far each dimension's coordinate moves with the block index.
 
-def block_strides(
-    shape: Sequence[int], strides: Sequence[int], map_: Sequence[int], grid: Sequence[int]
-) -> tuple[int, ...]:
-    """For each axis, how far a tile's start moves with the block index, in elements."""
-    return tuple(
-        sum(factor * stride for factor, stride in zip(row, strides, strict=True))
-        for row in block_coordinate_factors(shape, map_, grid)
-    )
+        ``factors[axis][dim]`` is in elements along ``dim``.
+        """
+        factors = [self.split(dim).factors() for dim in range(len(self.shape))]
+        return [[of_dim[axis] for of_dim in factors] for axis in range(len(AXES))]
+
+    def block_strides(self, strides: Sequence[int]) -> tuple[int, ...]:
+        """For each axis, how far a tile's start moves with the block index, in elements."""
+        return tuple(
+            sum(factor * stride for factor, stride in zip(row, strides, strict=True))
+            for row in self.block_factors()
+        )

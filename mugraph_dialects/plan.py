@@ -47,6 +47,13 @@ class Plan:
     """For each axis of the grid, the dimension of the first result that it cuts; -1 as it is."""
     forloop: int | None = None
     """Iterations of the for-loop, those of all blocks that share it."""
+    tile: tuple[int, ...] | None = None
+    """Elements of a tile along each dimension of the first result; 0 where they divide it evenly.
+
+    The last tiles are smaller where a tensor ends.  ``grid`` follows from it where it is free.
+    """
+    loop_tile: int | None = None
+    """Elements of a tile along what the for-loop cuts; ``forloop`` follows from it."""
     block: tuple[int, ...] | None = None
     """Threads of a block, without those of the producer."""
     split_k: int | None = None
@@ -120,7 +127,16 @@ class Plan:
 
 KERNEL_PARTS = ("merge", "inline", "outline")
 """The parts that say which operators its kernel has; they are gone once ``--retile`` did so."""
-TILE_PARTS = ("grid", "along", "forloop", "block", "split_k", "partial_sums")
+TILE_PARTS = (
+    "grid",
+    "along",
+    "forloop",
+    "tile",
+    "loop_tile",
+    "block",
+    "split_k",
+    "partial_sums",
+)
 """The parts that say how a kernel is cut; they are gone once ``--retile`` has cut it so."""
 
 _KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in get_type_hints(Plan).items()}
@@ -151,6 +167,8 @@ def problem_of(plan: Plan) -> str | None:
             return f"{plan.text_of(name)} must be one to three extents of at least 1"
     if plan.along is not None and (len(plan.along) > 3 or min(plan.along, default=0) < -1):
         return f"{plan.text_of('along')} must name a dimension, or -1, for up to three axes"
+    if plan.tile is not None and min(plan.tile, default=0) < 0:
+        return f"{plan.text_of('tile')} must have an extent, or 0, for each dimension"
     if plan.stages is not None and min(plan.stages, default=0) < 1:
         return f"{plan.text_of('stages')} cannot be; write numbers of at least 1"
     free = [name for name in plan.preferred or () if name not in parts]

@@ -19,7 +19,6 @@ from mugraph.codegen.cuda.operations import (
 from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.element_types import DESCRIPTIONS
-from mugraph.dialects.maps import block_coordinate_factors
 from mugraph.dialects.sched.channel import RunsAtIteration, channel_of
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.structure import loop_iterations
@@ -284,8 +283,7 @@ def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> lis
     owner = op.tile.owner
     starts: dict[int, str] = {}
     if isinstance(owner, sched.LocalTileOp):
-        grid = sched.enclosing_kernel(op).grid_dim
-        factors = block_coordinate_factors(shape_of(owner.source.type), owner.map_, grid)
+        factors = owner.slicing().block_factors()
         for dim in tile.tensor.order:
             terms = [
                 f"blockIdx.{axis} * {of_axis[dim]}"

@@ -17,14 +17,31 @@ from mugraph.codegen.cuda.cpp import (
 )
 from mugraph.codegen.cuda.fragments import fragment_class, fragment_type_of, held_by, held_layout
 from mugraph.codegen.cuda.printer import KernelPrinter, partition_of, print_operation
-from mugraph.codegen.cuda.transfers import ragged_arguments
+from mugraph.codegen.cuda.transfers import existing_elements, ragged_arguments
 from mugraph.dialects import sched
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, shape_of
 
 
+def print_mask_of_product(op: sched.MaskOp, printer: KernelPrinter) -> None:
+    """A mask on what threads hold of a product."""
+    shape = shape_of(op.destination.type)
+    existing = [str(shape[-2]), str(shape[-1])]
+    for entry in op.ragged:
+        existing[entry.dim - len(shape)] = existing_elements(entry.bound, printer.iteration or "0")
+    fragment = fragment_class(fragment_type_of(op.destination))
+    source, destination = printer.names.of(op.source), printer.names.of(op.destination)
+    printer.writer.line(
+        f"tb::MaskFragment<{fp32_bits(op.constant)}, {fragment}>::store({destination}, {source}, "
+        f"thread, {', '.join(existing)});  {printer.describe(op)}"
+    )
+
+
 @print_operation.register
 def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
+    if sched.is_of_product(op.destination):
+        print_mask_of_product(op, printer)
+        return
     partition = partition_of(op, printer)
     domain = shape_of(op.destination.type)
     epilogue = epilogue_of(op)

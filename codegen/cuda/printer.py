@@ -143,7 +143,7 @@ def partition_of(
     printer: KernelPrinter,
 ) -> LinearPartition:
     """Who does what of an operation; the headers count on every thread of the block."""
-    computes = isinstance(op, sched.MapOp | sched.ReduceOp)
+    computes = isinstance(op, sched.MapOp | sched.MaskOp | sched.ReduceOp)
     attribute = op.distribution if computes else op.partition
     if not isinstance(attribute, sched.LinearPartitionAttr):
         raise CodegenError(f"{op_label(op)}: the CUDA target cannot deal out {attribute} yet")

@@ -16,6 +16,7 @@ from mugraph.codegen.cuda.printer import (
     wide_index,
 )
 from mugraph.dialects import sched
+from mugraph.dialects.maps import Bound
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
 from mugraph.dialects.tensor_types import (
@@ -149,20 +150,24 @@ def ragged_arguments(
     """The ragged dimensions as template arguments, and how many elements exist along each."""
     dims, counts = "", ""
     for entry in ragged:
-        bound = entry.bound
         place = partition.order.index(entry.dim)
         before = math.prod(shape[dim] for dim in partition.order[:place])
         dims += f", mugraph::Along<{before}, {shape[entry.dim]}>"
-        block = "0"
-        for axis, blocks in zip("xyz", bound.blocks, strict=True):
-            if blocks > 1:
-                index = f"blockIdx.{axis}"
-                block = index if block == "0" else f"({block}) * {blocks} + {index}"
-        counts += (
-            f", tb::existing<{bound.extent}, {bound.step}, {bound.tile}>({block}, "
-            f"{iteration if bound.moves else '0'})"
-        )
+        counts += f", {existing_elements(entry.bound, iteration)}"
     return dims, counts
+
+
+def existing_elements(bound: Bound, iteration: str) -> str:
+    """How many elements of a tile exist along a dimension, as an expression."""
+    block = "0"
+    for axis, blocks in zip("xyz", bound.blocks, strict=True):
+        if blocks > 1:
+            index = f"blockIdx.{axis}"
+            block = index if block == "0" else f"({block}) * {blocks} + {index}"
+    return (
+        f"tb::existing<{bound.extent}, {bound.step}, {bound.tile}>({block}, "
+        f"{iteration if bound.moves else '0'})"
+    )
 
 
 @print_operation.register

@@ -16,7 +16,7 @@ from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors, require_integers
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn, tb
-from mugraph.dialects.maps import tile_shape
+from mugraph.dialects.maps import Slicing
 from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.te import ELEMENT_TYPES, BufferType, is_result
 from mugraph.dialects.tensor_types import value_label
@@ -132,12 +132,15 @@ class ThreadblockGraph(GraphOperators[STensor]):
         forloop_dim: int = _NO_LOOP,
         store_in_dmem: bool = False,
         *,
+        tile: Sequence[int] | None = None,
         name: str | None = None,
     ) -> STensor:
         """A tile of a device tensor.
 
         ``input_map`` says which dimension each grid axis splits (-1: none), ``forloop_dim`` which
         one the for-loop walks; without it the tile is loaded once and may be used after the loop.
+        ``tile`` has the extents of a whole tile, where they shall be larger than those that divide
+        the tensor evenly: the last tiles are then smaller.
         Mirage's ``store_in_dmem``, which keeps a tile in device memory, changes nothing: what it
         computes is the same, and where tiles are is the compiler's choice.
         """
@@ -145,10 +148,12 @@ class ThreadblockGraph(GraphOperators[STensor]):
             raise BuildError(f"new_input: expected a DTensor, got {type(dtensor).__name__}")
         grid, loop = self._around.grid_dim, self._around.forloop_range
         with build_errors():
-            tile = tile_shape(dtensor.shape, tuple(input_map), forloop_dim, grid, loop)
+            chosen = None if tile is None else tuple(tile)
+            slicing = Slicing(dtensor.shape, tuple(input_map), forloop_dim, grid, loop, chosen)
+            extents = slicing.tile_shape()
         argument = self._block.insert_arg(dtensor.value.type, len(self._block.args))
         argument.name_hint = dtensor.value.name_hint
-        op = tb.InputOp(argument, input_map, forloop_dim, tb.STensorType(tile, dtensor.dtype))
+        op = tb.InputOp(argument, input_map, forloop_dim, tb.STensorType(extents, dtensor.dtype))
         try:
             result = self._add(op, name)
         except BuildError:

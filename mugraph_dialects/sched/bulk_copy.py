@@ -17,12 +17,14 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.alignment import DEFAULT_ALIGNMENT
 from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     BulkCopyError,
     BulkTile,
     bulk_tile,
     pattern_bytes,
+    require_boxes,
     tensor_dims,
     tile_layouts,
 )
@@ -36,9 +38,11 @@ from mugraph.dialects.interfaces import (
     SharedAccess,
 )
 from mugraph.dialects.partition import LinearPartition, iteration_order
+from mugraph.dialects.ragged import RaggedDim, ragged_dims
 from mugraph.dialects.sched.accesses import (
     AccessKind,
     HasThreadAccesses,
+    Predicate,
     Proxy,
     ThreadAccess,
 )
@@ -50,7 +54,13 @@ from mugraph.dialects.sched.channel import (
     iteration_properties,
 )
 from mugraph.dialects.sched.kernel import KernelOp, enclosing_kernel
-from mugraph.dialects.sched.mappings import part_of_mode, side_by_side, vector_stream
+from mugraph.dialects.sched.mappings import (
+    IntArray,
+    part_of_mode,
+    side_by_side,
+    vector_coordinates,
+    vector_stream,
+)
 from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
 from mugraph.dialects.sched.role import RoleOp, enclosing_role, enclosing_threads, roles_of
 from mugraph.dialects.sched.structure import AllocOp, LocalTileOp
@@ -228,11 +238,13 @@ class BulkCopyOp(
         if element_type_of(self.source.type) != element_type_of(self.destination.type):
             raise VerifyException(f"{op_label(self)}: a bulk copy cannot convert elements")
         owner = self.tile.owner
-        if isinstance(owner, LocalTileOp) and any(bound is not None for bound in owner.bounds()):
-            raise VerifyException(
-                f"{op_label(self)}: some tiles of {value_label(owner.source)} are ragged; a bulk "
-                "copy moves whole ones"
-            )
+        if isinstance(owner, LocalTileOp):
+            try:
+                require_boxes(owner.slicing(), DEFAULT_ALIGNMENT)
+            except BulkCopyError as error:
+                raise VerifyException(
+                    f"{op_label(self)} cannot move {value_label(owner.source)}: {error}"
+                ) from error
         if self.multicast is not None:
             self._verify_multicast()
         if self.is_load:
@@ -358,6 +370,30 @@ class BulkCopyOp(
             for operand, kind in enumerate((AccessKind.READ, AccessKind.WRITE))
         ]
 
+    def ragged(self) -> list[RaggedDim]:
+        """Which elements of the tiles exist, along dimensions that end inside a tile."""
+        owner = self.tile.owner
+        return ragged_dims(owner.bounds()) if isinstance(owner, LocalTileOp) else []
+
+    def _predicate(self, layout: Layout, partition: LinearPartition) -> Predicate | None:
+        """Which elements of the chunks of the tile exist; ``None`` where all of them do."""
+        ragged = self.ragged()
+        if not ragged:
+            return None
+        size, block = element_bytes_of(self.source.type), enclosing_threads(self)
+        coordinates: list[IntArray] = []
+        for entry in ragged:
+            place = partition.order.index(entry.dim)
+            along = vector_coordinates(
+                layout, partition.threads, partition.vector, size, place, block=block
+            )
+            coordinates.append(along if self.is_load else along + self.start[entry.dim])
+        dims_ = [entry.dim for entry in ragged]
+        strides = strides_of(resolved_layout_of(self.tile))
+        inner = dims_.index(partition.inner) if partition.inner in dims_ else -1
+        of_dims = tuple(strides[dim] for dim in dims_)
+        return Predicate(tuple(ragged), of_dims, tuple(coordinates), inner)
+
     def _part_of_tile(self) -> tuple[Layout, int]:
         """The layout of what is read or written of the tile, and the offset of its start."""
         strides = strides_of(resolved_layout_of(self.tile))
@@ -390,6 +426,7 @@ class BulkCopyOp(
             stream.width,
             np.where(offsets < 0, offsets, offsets + start) if start else offsets,
             proxy=Proxy.BULK_COPY,
+            predicate=None if value is self.buffer else self._predicate(ordered, partition),
         )
 
 

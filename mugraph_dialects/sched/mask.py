@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
-from mugraph.dialects.cute import Layout
+from mugraph.dialects.cute.thread_values import BoolArray
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedAttr, RaggedDim, ragged_error
-from mugraph.dialects.sched.accesses import HasThreadAccesses, Predicate, ThreadAccess
+from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import elementwise_accesses
-from mugraph.dialects.sched.distribution import accumulated, verify_distribution
-from mugraph.dialects.sched.mappings import vector_coordinates
-from mugraph.dialects.sched.role import enclosing_threads
+from mugraph.dialects.sched.distribution import (
+    accumulated,
+    distribution_of,
+    verify_distribution,
+)
 from mugraph.dialects.sched.structure import enclosing_kernel
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
-from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType, TileType
+from mugraph.dialects.sched.types import (
+    DealtBy,
+    Distribution,
+    LinearPartitionAttr,
+    SharedType,
+    TileType,
+)
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
@@ -34,7 +42,8 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     """Copies a tile, with a constant in place of the elements that do not exist.
 
     ``sched.mask %x to %y with 0.0 outside [#tb.ragged<...>] then [accum] by <...> : ...``
-    Which elements exist depends on the block, and in the loop on the iteration.
+    Which elements exist depends on the block, and in the loop on the iteration.  Fragments of the
+    destination's extents say who computes what, and ``by`` where there are none.
     """
 
     name = "sched.mask"
@@ -44,14 +53,14 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     value = prop_def(FloatAttr[Float32Type])
     outside = prop_def(ArrayAttr[RaggedAttr])
     epilogue = opt_prop_def(EpilogueAttr)
-    partition = prop_def(LinearPartitionAttr)
+    partition = opt_prop_def(LinearPartitionAttr)
 
     assembly_format = (
         "$source `to` $destination `with` $value `outside` $outside "
-        "custom<ThenEpilogue>($epilogue) `by` $partition attr-dict "
+        "custom<ThenEpilogue>($epilogue) custom<DealtBy>($partition) attr-dict "
         "`:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (ThenEpilogue, TiedTiles)
+    custom_directives = (ThenEpilogue, DealtBy, TiedTiles)
 
     def __init__(
         self,
@@ -60,8 +69,10 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         value: float,
         outside: Sequence[RaggedDim],
         epilogue: Epilogue,
-        partition: LinearPartition,
+        partition: LinearPartition | None = None,
     ) -> None:
+        """``partition`` is not kept where fragments say it."""
+        is_said = distribution_of([source], destination, None) is not None
         super().__init__(
             operands=[source, destination],
             result_types=[tile_types(destination)],
@@ -69,9 +80,24 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 "value": FloatAttr(value, f32),
                 "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]),
                 "epilogue": epilogue_attribute(epilogue),
-                "partition": LinearPartitionAttr(partition),
+                "partition": (
+                    None if is_said or partition is None else LinearPartitionAttr(partition)
+                ),
             },
         )
+
+    @property
+    def distribution(self) -> Attribute:
+        """Who computes which element."""
+        found = distribution_of([self.source], self.destination, self.partition)
+        assert found is not None  # verified
+        return found
+
+    @property
+    def linear(self) -> LinearPartition | None:
+        """The linear partition by which it is dealt out, if it is one."""
+        attribute = self.distribution
+        return attribute.data if isinstance(attribute, LinearPartitionAttr) else None
 
     @property
     def ragged(self) -> list[RaggedDim]:
@@ -102,11 +128,17 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         error = ragged_error(self.ragged, shape, enclosing_kernel(self).grid_dim)
         if error is not None:
             raise VerifyException(f"{op_label(self)} {error}")
-        verify_distribution(self, self.partition, self.destination)
+        found = distribution_of([self.source], self.destination, self.partition)
+        if found is None or self.partition not in (None, found):
+            expected = "by <threads, vector, order>" if found is None else "no 'by'"
+            raise VerifyException(f"{op_label(self)}: expected {expected} for these operands")
+        verify_distribution(self, found, self.destination)
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Along the partition's first dimension, in its vectors."""
-        partition = self.partition.data
+        partition = self.linear
+        if partition is None:
+            return []
         return [
             SharedAccess(value, partition.inner, partition.vector)
             for value in (self.destination, self.source)
@@ -115,34 +147,20 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The source's vectors, then the destination's: whole, whatever exists."""
-        return elementwise_accesses(
-            self, self.partition.data, accumulates=epilogue_of(self).accumulates
-        )
+        if self.linear is None:
+            return []
+        return elementwise_accesses(self, self.linear, accumulates=epilogue_of(self).accumulates)
 
-    def predicate(self) -> Predicate:
-        """Which elements of each thread's vectors exist, whatever the memory they come from."""
-        partition, ragged = self.partition.data, self.ragged
-        shape = shape_of(self.source.type)
-        domain = tuple(shape[dim] for dim in partition.order)
-        strides = tuple(math.prod(domain[:place]) for place in range(len(domain)))
-        dims_looked_at = [entry.dim for entry in ragged]
-        places = [partition.order.index(dim) for dim in dims_looked_at]
-        return Predicate(
-            tuple(ragged),
-            tuple(strides[place] for place in places),
-            tuple(
-                vector_coordinates(
-                    Layout(domain, strides),
-                    partition.threads,
-                    partition.vector,
-                    1,
-                    place,
-                    block=enclosing_threads(self),
-                )
-                for place in places
-            ),
-            dims_looked_at.index(partition.inner) if partition.inner in dims_looked_at else -1,
-        )
+    def exists(self, block: Sequence[int], iteration: int) -> BoolArray:
+        """Which of the threads' values exist, ``[values, threads]``."""
+        distribution = self.distribution
+        assert isinstance(distribution, Distribution)  # verified
+        held = distribution.thread_values(shape_of(self.destination.type))
+        inside = np.ones((held.values, held.threads), dtype=np.bool_)
+        coordinates = held.coordinates()
+        for entry in self.ragged:
+            inside &= coordinates[entry.dim] < entry.bound.existing(block, iteration)
+        return inside
 
 
 __all__ = ["MaskOp"]

@@ -25,16 +25,6 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.irdl.declarative_assembly_format import (
-    AttributeVariable,
-    CustomDirective,
-    OptionalOperandVariable,
-    ParsingState,
-    PrintingState,
-    irdl_custom_directive,
-)
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import (
     NoTerminator,
     Pure,
@@ -42,8 +32,9 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.assembly import TripCount
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.maps import PartitionError, block_strides, tile_bounds, tile_shape
+from mugraph.dialects.maps import PartitionError, Slicing
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import (
     KernelOp,
@@ -66,7 +57,6 @@ from mugraph.dialects.sched.types import (
     TokenType,
 )
 from mugraph.dialects.tensor_types import (
-    dims,
     element_bytes_of,
     op_label,
     physical_elements,
@@ -107,30 +97,6 @@ class EpilogueOp(PhaseOp):
     """What runs after the for-loop: write-back of accumulators, outputs."""
 
     name = "sched.epilogue"
-
-
-@irdl_custom_directive
-class TripCount(CustomDirective):
-    """``16``, or ``%n`` where it is known only when the kernel runs."""
-
-    range: AttributeVariable
-    bound: OptionalOperandVariable
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        """Parses a number or a value."""
-        bound = parser.parse_optional_unresolved_operand()
-        self.bound.set(state, bound)
-        if bound is None:
-            self.range.set(state, IntegerAttr(parser.parse_integer(), i64))
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Prints the number or the value."""
-        bound, number = self.bound.get(op), self.range.get(op)
-        state.print_whitespace(printer)
-        if bound is not None:
-            printer.print_ssa_value(bound)
-        elif isinstance(number, IntegerAttr):
-            printer.print_int(number.value.data)
 
 
 @irdl_op_definition
@@ -456,21 +422,25 @@ class LocalTileOp(IRDLOperation):
         """The dimension that the for-loop splits, or -1."""
         return -1 if self.fordim is None else self.fordim.value.data
 
+    def slicing(self) -> Slicing:
+        """How the maps cut the tensor into tiles."""
+        kernel = enclosing_kernel(self)
+        return Slicing(
+            shape_of(self.source.type),
+            self.map_,
+            self.loop_dim,
+            kernel.grid_dim,
+            most_iterations(kernel) if self.loop_dim >= 0 else 1,
+            shape_of(self.result.type),
+        )
+
     def block_strides(self) -> tuple[int, ...]:
         """How far the tile's start moves with each block index, in elements."""
-        return block_strides(
-            shape_of(self.source.type),
-            strides_of(resolved_layout_of(self.source)),
-            self.map_,
-            enclosing_kernel(self).grid_dim,
-        )
+        return self.slicing().block_strides(strides_of(resolved_layout_of(self.source)))
 
     def bounds(self) -> Bounds:
         """Which elements of the tile exist."""
-        kernel = enclosing_kernel(self)
-        iterations = most_iterations(kernel) if self.loop_dim >= 0 else 1
-        shape = shape_of(self.source.type)
-        return tile_bounds(shape, self.map_, self.loop_dim, kernel.grid_dim, iterations)
+        return self.slicing().bounds()
 
     def iteration_stride(self) -> int:
         """How far the tile's start moves from one iteration to the next, in elements."""
@@ -485,19 +455,10 @@ class LocalTileOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)} cuts a tile from a tile; cut it from the kernel's parameter"
             )
-        shape, tile = shape_of(self.source.type), shape_of(self.result.type)
-        kernel = enclosing_kernel(self)
-        forloop_range = most_iterations(kernel) if self.loop_dim >= 0 else 1
         try:
-            expected = tile_shape(
-                shape, self.map_, self.loop_dim, kernel.grid_dim, forloop_range, name="map"
-            )
+            self.slicing().tile_shape("map")
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
-        if expected != tile:
-            raise VerifyException(
-                f"{op_label(self)}: the maps cut tiles of {dims(expected)}, not {dims(tile)}"
-            )
         strides = strides_of(resolved_layout_of(self.source))
         if strides_of(resolved_layout_of(self.result)) != strides:
             raise VerifyException(

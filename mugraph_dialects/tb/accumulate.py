@@ -43,7 +43,12 @@ from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import expect_shape, parallel_indices
-from mugraph.dialects.tb.ragged import accumulated_bounds, moving_dims, whole_along
+from mugraph.dialects.tb.ragged import (
+    accumulated_bounds,
+    merged_bounds,
+    moving_dims,
+    whole_along,
+)
 from mugraph.dialects.tb.reduction import Groups, contiguous_groups, strided_groups, summed_index
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
@@ -286,8 +291,8 @@ class ForloopAccumRescaleOp(AccumulatorOp):
         verify_no_integers(self, [*self.operands, self.result], "tb.cast")
 
     def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
-        """Whole tiles only."""
-        expect_whole(self, operands)
+        """As any sum; factors that are not broadcast have the operand's elements."""
+        merged_bounds(self, operands)
         return super().result_bounds(operands)
 
     @property

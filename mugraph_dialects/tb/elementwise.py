@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Sequence
 
@@ -49,6 +50,7 @@ from mugraph.dialects.tb.operators import (
     verify_epilogue,
 )
 from mugraph.dialects.tb.ragged import function_padding, merged_bounds
+from mugraph.dialects.tb.reduction import ReductionMaxOp
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 
@@ -181,6 +183,14 @@ class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
         "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
     )
     custom_directives = (ThenEpilogue,)
+
+    def result_padding(self, operands: Sequence[Padding]) -> Padding:
+        """As any function's; minus infinity stays what it is below a maximum of elements."""
+        padding = super().result_padding(operands)
+        if self.FUNCTION != "sub" or not isinstance(self.rhs.owner, ReductionMaxOp):
+            return padding
+        below = {dim: value for dim, value in operands[0].items() if value == -math.inf}
+        return {**padding, **below}
 
 
 class TernaryOp(TernaryFunctionOperator, ElementwiseOp, ABC):

@@ -25,12 +25,11 @@ from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
-from mugraph.dialects.maps import PartitionError, tile_bounds, tile_shape, verify_map
+from mugraph.dialects.maps import PartitionError, Slicing, verify_map
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tb.layouts import charge_narrow_copies, copy_access
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import (
-    dims,
     element_bytes_of,
     element_type_of,
     op_label,
@@ -76,6 +75,11 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
     def tensor_type(self) -> Attribute:
         """The type of the DTensor."""
 
+    @property
+    @abstractmethod
+    def tile(self) -> SSAValue:
+        """The tile."""
+
     @abstractmethod
     def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
         """The DTensor and the tile."""
@@ -85,23 +89,36 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
         """The dimension that the for-loop splits, or -1 where the tile is copied outside of it."""
         return NOT_SPLIT if self.fordim is None else self.fordim.value.data
 
+    def slicing(self) -> Slicing:
+        """How the maps cut the DTensor into tiles of this one's extents."""
+        graph = enclosing_graph(self)
+        return Slicing(
+            shape_of(self.tensor_type),
+            self.map_,
+            self.loop_dim,
+            graph.grid_dim,
+            graph.forloop_range,
+            shape_of(self.tile.type),
+        )
+
     def bounds(self) -> Bounds:
         """Which elements of the tiles exist."""
-        graph = enclosing_graph(self)
-        shape = shape_of(self.tensor_type)
-        return tile_bounds(shape, self.map_, self.loop_dim, graph.grid_dim, graph.forloop_range)
+        return self.slicing().bounds()
+
+    def verify_tile(self, name: str) -> None:
+        """Checks the tile's extents against the maps, of which ``name`` is the first."""
+        try:
+            self.slicing().tile_shape(name)
+        except PartitionError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
 
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
         """The copy for given strides of the DTensor and of the tile."""
-        tensor, tile = self.tensor_and_tile()
+        tensor, _ = self.tensor_and_tile()
         return TileCopy(
-            shape_of(self.tensor_type),
+            self.slicing(),
             tuple(strides),
-            shape_of(tile.type),
             tuple(tile_strides),
-            self.map_,
-            self.loop_dim,
-            enclosing_graph(self).grid_dim,
             element_bytes_of(self.tensor_type),
             alignment_of(tensor),
         )
@@ -168,23 +185,18 @@ class InputOp(MovesTile):
         """The operand's."""
         return self.dtensor.type
 
+    @property
+    def tile(self) -> SSAValue:
+        """The result."""
+        return self.result
+
     def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
         """The operand and the result."""
         return self.dtensor, self.result
 
     def verify_(self) -> None:
         """Checks the tile's extents against the maps, the grid and the loop."""
-        graph = enclosing_graph(self)
-        shape = shape_of(self.dtensor.type)
-        try:
-            tile = tile_shape(shape, self.map_, self.loop_dim, graph.grid_dim, graph.forloop_range)
-        except PartitionError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
-        if tile != shape_of(self.result.type):
-            raise VerifyException(
-                f"{op_label(self)}: the maps cut a tile of {dims(tile)} from the tensor, but the "
-                f"result has {dims(shape_of(self.result.type))}"
-            )
+        self.verify_tile("imap")
         if element_type_of(self.dtensor.type) != element_type_of(self.result.type):
             raise VerifyException(
                 f"{op_label(self)}: the tile's element type "
@@ -251,6 +263,11 @@ class OutputOp(MovesTile):
         """The result's of the enclosing operator."""
         return self.dtensor_type
 
+    @property
+    def tile(self) -> SSAValue:
+        """The operand."""
+        return self.stensor
+
     def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
         """The result of the enclosing operator, and the operand."""
         return self.dtensor, self.stensor
@@ -277,17 +294,9 @@ class OutputOp(MovesTile):
                         f"grid axis {name} has {grid[axis]} blocks but omap does not map it; "
                         "blocks would overwrite each other: map it to a dimension"
                     )
-            tile = tile_shape(
-                shape, self.map_, self.loop_dim, grid, graph.forloop_range, name="omap"
-            )
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
-        if tile != shape_of(self.stensor.type):
-            maps = "this omap" if self.fordim is None else "this omap and fordim"
-            raise VerifyException(
-                f"{op_label(self)}: a tensor of {dims(shape)} has tiles of {dims(tile)} under "
-                f"{maps}, but the operand has {dims(shape_of(self.stensor.type))}"
-            )
+        self.verify_tile("omap")
         stored, given = element_type_of(self.dtensor_type), element_type_of(self.stensor.type)
         verify_element_type(op_label(self), stored)
         if stored != given and (is_integer(stored) or is_integer(given)):

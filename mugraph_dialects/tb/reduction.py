@@ -44,7 +44,7 @@ from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import all_but, expect_shape, parallel_indices, verify_epilogue
 from mugraph.dialects.tb.ragged import whole_along
 from mugraph.dialects.tb.types import STensorType
-from mugraph.dialects.tensor_types import dims, op_label, shape_of
+from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,31 @@ class ReductionOp(AnyReductionOp):
             )
 
 
+def no_running_maximum(
+    bounds: Bounds, dim: int, grid: Sequence[int], iterations: int
+) -> str | None:
+    """Why no running maximum can be taken along a dimension of a tile; ``None`` where one can.
+
+    A clause that follows the name of the tile.
+    """
+    for other, bound in enumerate(bounds):
+        if bound is not None and bound.moves and other != dim:
+            return (
+                f"has other elements along dimension {other} from iteration to iteration; choose a "
+                "forloop that divides it, for each row has a maximum of its own"
+            )
+    along = bounds[dim]
+    last = tuple(extent - 1 for extent in grid)
+    if along is not None and along.existing(last, iterations - 1) == 0:
+        return (
+            f"has no element along dimension {dim} in the last block and iteration, of which a "
+            "maximum could be taken; choose fewer blocks, or a smaller forloop"
+        )
+    return None
+
+
 @irdl_op_definition
-class ReductionMaxOp(ReducesTile):
+class ReductionMaxOp(ReducesTile, HasRaggedTiles):
     """The running maximum along one dimension, over the iterations of the loop as well.
 
     With m_before the maximum after the iteration before, -infinity in the first one::
@@ -239,6 +262,18 @@ class ReductionMaxOp(ReducesTile):
         expect_shape(self, shape, self.maximum)
         expect_shape(self, shape, self.difference)
         verify_no_integers(self, [self.input, *self.results], "tb.cast")
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """The operand's; a maximum is of one element at least, in every block and iteration."""
+        graph, dim = enclosing_graph(self), self.reduced_dim
+        why = no_running_maximum(operands[0], dim, graph.grid_dim, graph.forloop_range)
+        if why is not None:
+            raise VerifyException(f"{op_label(self)}: {value_label(self.input)} {why}")
+        return whole_along(operands[0], dim)
+
+    def identities(self, operand: int, bounds: Bounds) -> Padding:
+        """What is below all elements, along the reduced dimension."""
+        return {self.reduced_dim: -math.inf}
 
     def tile_indices(self) -> Sequence[TileIndex]:
         """What the running maximum is in an iteration depends on the tiles before."""

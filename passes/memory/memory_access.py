@@ -153,19 +153,29 @@ def _bulk_cost(access: ThreadAccess, op: BulkCopyOp, kernel: KernelOp) -> Access
     the swizzle, which stays within lines.
     """
     unit = SECTOR_BYTES if access.in_device_memory else WAVEFRONT_BYTES
-    addresses = access.offsets[access.active()] * access.element_bytes
-    if access.in_device_memory:
-        counts = start_residues(access, kernel)
+    active, predicate = access.active(), access.predicate
+    addresses = access.offsets[active] * access.element_bytes
+    counts: Counter[tuple[int, tuple[int, ...]]]
+    if predicate is not None:
+        counts = ragged_starts(access, predicate, kernel)
+    elif access.in_device_memory:
+        residues = start_residues(access, kernel)
+        counts = Counter({(start, ()): count for start, count in residues.items()})
     else:
         # Buffers of bulk copies start at a line.
-        counts = Counter({0: executions_of_block(access) * math.prod(kernel.grid_dim)})
-    touched = {start: len(np.unique((addresses + start) // unit)) for start in counts}
+        counts = Counter({(0, ()): executions_of_block(access) * math.prod(kernel.grid_dim)})
+    touched: dict[tuple[int, tuple[int, ...]], int] = {}
+    for start, existing in counts:
+        of_box = addresses
+        if predicate is not None:
+            of_box = addresses[predicate.counts(existing, access.width)[active] > 0]
+        touched[start, existing] = len(np.unique((of_box + start) // unit))
     return AccessCost(
         access,
         len(op.bulk_tile().starts),
         max(touched.values()),
         -(-addresses.size * access.access_bytes // unit),
-        sum(count * touched[start] for start, count in counts.items()),
+        sum(count * touched[key] for key, count in counts.items()),
         sum(counts.values()),
     )
 

@@ -70,7 +70,7 @@ def padding_of(op: Operation, operands: list[Padding]) -> Padding:
     return padding
 
 
-def mask_operands(op: HasRaggedTiles, tiles: RaggedTiles, masks: dict[object, SSAValue]) -> None:
+def mask_operands(op: HasRaggedTiles, tiles: RaggedTiles) -> None:
     """Puts masks before the operands of which an operator combines elements."""
     for index, value in enumerate(op.operands):
         by_constant: dict[float, list[RaggedDim]] = {}
@@ -78,15 +78,32 @@ def mask_operands(op: HasRaggedTiles, tiles: RaggedTiles, masks: dict[object, SS
         for entry in tiles.missing(value, wanted):
             by_constant.setdefault(wanted[entry.dim], []).append(entry)
         for constant, outside in by_constant.items():
-            key = (value, constant, tuple(outside))
-            if key not in masks:
-                mask = tb.MaskOp(value, constant, outside, Epilogue(), value.type)
-                mask.result.name_hint = value.name_hint
-                Rewriter.insert_op(mask, InsertPoint.before(op))
-                tiles.add(mask)
-                masks[key] = mask.result
-            value = masks[key]
-        op.operands[index] = value
+            first, between = before_functions(op.operands[index], constant)
+            mask = tb.MaskOp(first, constant, outside, Epilogue(), first.type)
+            mask.result.name_hint = first.name_hint
+            Rewriter.insert_op(mask, InsertPoint.before(between[0] if between else op))
+            # What later operators make of a masked tile is known, too.
+            first.replace_uses_with_if(
+                mask.result, lambda use, own=mask: own.is_before_in_block(use.operation)
+            )
+            for each in (mask, *between):
+                tiles.add(each)
+
+
+def before_functions(value: SSAValue, constant: float) -> tuple[SSAValue, list[Operation]]:
+    """The first tile that a value is made of by functions that keep a constant, and these.
+
+    A product is so masked before it is scaled, which operators after it may do in its place.
+    """
+    owner = value.owner
+    if (
+        isinstance(owner, tb.UnaryOp)
+        and not tb.epilogue_of(owner)
+        and owner.function.at([constant]) == constant != 0.0
+    ):
+        first, between = before_functions(owner.input, constant)
+        return first, [*between, owner]
+    return value, []
 
 
 def mask_before_accumulation(op: Operation, tiles: RaggedTiles) -> tb.MaskOp | None:
@@ -115,10 +132,9 @@ def mask_before_accumulation(op: Operation, tiles: RaggedTiles) -> tb.MaskOp | N
 def mask_ragged(graph: CustomizedOp) -> None:
     """Puts masks where elements that do not exist would reach a result of a threadblock graph."""
     tiles = RaggedTiles()
-    masks: dict[object, SSAValue] = {}
     for op in tuple(graph.body.block.ops):
         if isinstance(op, HasRaggedTiles):
-            mask_operands(op, tiles, masks)
+            mask_operands(op, tiles)
         tiles.add(op)
         mask = mask_before_accumulation(op, tiles)
         if mask is not None:

@@ -24,7 +24,7 @@ from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     BulkCopyError,
     bulk_tile,
-    require_whole_tiles,
+    require_boxes,
     tensor_dims,
     tile_layouts,
 )
@@ -122,7 +122,7 @@ def layouts_of_result(
     assert isinstance(tile, sched.LocalTileOp)
     tensor = tile.source
     aligned = alignments[enclosing_kernel(op).body.block.args.index(tensor)]
-    require_whole_tiles(tile.bounds(), aligned)
+    require_boxes(tile.slicing(), aligned)
     if isinstance(op, sched.CopyOp) and not _is_plain(op):
         raise BulkCopyError("it is not copied as it is out of a buffer of shared memory")
     extents = shape_of(tile.result.type)
@@ -164,7 +164,6 @@ def _is_plain(op: sched.CopyOp) -> bool:
         isinstance(buffer, sched.AllocOp)
         and buffer.stage_count == 1
         and isinstance(op.source.type, sched.SharedType)
-        and not op.checked_dims
         and element_type_of(op.source.type) == element_type_of(op.destination.type)
     )
 
@@ -350,8 +349,8 @@ class BulkStoresPass(ModulePass):
     a buffer of the tile does not fit beside the rings, the sums of a product become two fragments
     of half the columns, which leave one after the other through a buffer of half the tile
     (``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
-    Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
-    multiprocessor stay as they are; with ``stores = tma`` that is an error.
+    Tensors that start at less than 16 bytes, and what would let fewer blocks share a multiprocessor
+    stay as they are; with ``stores = tma`` that is an error.
 
     Pre-condition: ``--pipeline-loads``, and ``--persist-blocks`` where blocks may be persistent;
     run ``--plan-swizzle`` after it.

@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import ScalarFunction
-from mugraph.dialects.maps import block_coordinate_factors, mapped_axes
+from mugraph.dialects.maps import mapped_axes
 from mugraph.dialects.pieces import Concatenation
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import (
@@ -134,10 +134,9 @@ class ThreadblockExecution:
     def input(self, op: tb.InputOp) -> SymbolicTensor:
         """The tile of the block and the iteration."""
         _require_whole_tiles(op)
-        shape = shape_of(op.dtensor.type)
         tile = shape_of(op.result.type)
         places = self.symbolic.places(tile)
-        factors = block_coordinate_factors(shape, op.map_, self.graph.grid_dim)
+        factors = op.slicing().block_factors()
         indices = list(places)
         for dim, extent in enumerate(tile):
             for block, factor in zip(self.block, factors, strict=True):

@@ -77,7 +77,7 @@ class BulkFunctions(InterpreterFunctions):
         source, destination, channel = args
         values = functions.read(plan.source, source)
         chosen = plan.destination.of(frame.threads)
-        size = chosen.offsets.size * plan.destination.access.access_bytes
+        size = chosen.offsets.size * plan.destination.dtype.itemsize
         mbarrier = channel.full_of(frame.before + op.stage.iteration_at(frame.iteration))
         if frame.landing is Landing.EARLIEST:
             functions.write(plan.destination, destination, values)
@@ -96,14 +96,13 @@ class BulkFunctions(InterpreterFunctions):
         source, destination = (_as_place(value) for value in args[:2])
         chosen = plan.source.of(frame.threads)
         read_from = functions.starts(plan.source, source)
-        written_to = functions.starts(plan.destination, destination)
-        target = plan.destination.of(frame.threads)
+        write = functions.writer(plan.destination, destination)
 
         def store(in_time: bool) -> None:
             values = source.read(plan.source.dtype, chosen.offsets, read_from)
             if not in_time:
                 values = np.broadcast_to(poison(plan.source.dtype), values.shape)
-            destination.write(target.offsets, written_to, values)
+            write(values)
 
         if frame.landing is Landing.EARLIEST:
             store(True)

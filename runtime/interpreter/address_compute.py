@@ -73,13 +73,11 @@ class ComputeFunctions(InterpreterFunctions):
         plan = self.functions.plans.of(op, ElementwisePlan.build)
         (value,) = self._sources(plan, args[:1])
         value = value.copy()
-        predicate = op.predicate()
-        width = op.partition.data.vector
-        for index, block in enumerate(self.functions.frame.blocks):
-            existing = predicate.existing(tuple(block), self.functions.frame.iteration)
-            counts = predicate.counts(existing, width)
-            within = np.arange(width)[None, :, None] < counts[:, None, :]
-            outside = ~within.reshape(-1, counts.shape[1])[:, self.functions.frame.threads]
+        frame = self.functions.frame
+        for index, block in enumerate(frame.blocks):
+            exists = op.exists(tuple(block), frame.iteration)
+            idle = sched.enclosing_threads(op) - exists.shape[1]
+            outside = np.pad(~exists, ((0, 0), (0, idle)))[:, frame.threads]
             value[index, outside] = op.constant
         self._finish_elements(op, plan.destination, plan.active, args[1], value)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,14 +159,17 @@ class AddressFunctions(InterpreterFunctions):
 
     def write(self, plan: AccessPlan, where: Storage, values: Array) -> None:
         """Writes the values of the running threads, rounded to the elements' type."""
-        chosen = plan.of(self.frame.threads)
-        kept = convert(chosen.compressed(values), plan.dtype)
+        kept = plan.of(self.frame.threads).compressed(values)
+        self.writer(plan, where)(convert(kept, plan.dtype))
+
+    def writer(self, plan: AccessPlan, where: Storage) -> Callable[[Array], None]:
+        """What writes [blocks, n] to where the running threads write now, of what exists there."""
+        offsets = plan.of(self.frame.threads).offsets
         starts = self.starts(plan, where)
-        if plan.access.predicate is not None and isinstance(where, DeviceTile):
-            exists = self.existing(plan, where, starts)
-            where.write_existing(chosen.offsets, starts, kept, exists)
-        else:
-            where.write(chosen.offsets, starts, kept)
+        if plan.access.predicate is None or not isinstance(where, DeviceTile):
+            return partial(where.write, offsets, starts)
+        exists = self.existing(plan, where, starts)
+        return lambda values: where.write_existing(offsets, starts, values, exists)
 
     def existing(self, plan: AccessPlan, where: DeviceTile, starts: IntArray) -> BoolArray:
         """Which of the running threads' elements exist, [blocks, n], idle threads left out.

@@ -158,7 +158,8 @@ class CopyPlan:
     def of_bulk(cls, op: sched.BulkCopyOp) -> CopyPlan:
         """The chunks of a bulk copy, the same ones on both sides."""
         source, destination = accesses_of(op)
-        return cls(plan_vectors(source), plan_vectors(destination))
+        by = plan_elements if op.ragged() else plan_vectors
+        return cls(by(source), by(destination))
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,9 +277,8 @@ class ElementwisePlan:
 
 
 def _distribution_of(op: sched.MapOp | sched.MaskOp) -> Distribution:
-    attribute = op.distribution if isinstance(op, sched.MapOp) else op.partition
-    assert isinstance(attribute, Distribution)  # verified
-    return attribute
+    assert isinstance(op.distribution, Distribution)  # verified
+    return op.distribution
 
 
 def _held(value: SSAValue, whole: ThreadValues) -> HeldOperand:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mugraph.dialects import sched
+from mugraph.dialects.maps import Slicing
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame
@@ -128,16 +129,14 @@ class ListFrame(Frame):
         """The indices along an axis of the grid of the blocks that the lists are at."""
         return self.lists[self.position, :, axis].reshape(-1, *[1] * (GRID_AXES - 1))
 
-    def whole_tiles(self, array: Array, map_: Sequence[int], fordim: int, chosen: int) -> Array:
+    def whole_tiles(self, array: Array, slicing: Slicing, chosen: int) -> Array:
         """A copy of the tiles of the blocks that the lists are at."""
-        tiles = self.every_tile(array, map_, fordim, chosen)
+        tiles = self.every_tile(array, slicing, chosen)
         return tiles[self._at(tiles)][(slice(None), *[None] * (GRID_AXES - 1))]
 
-    def store_whole_tiles(
-        self, array: Array, map_: Sequence[int], fordim: int, chosen: int, value: Array
-    ) -> None:
+    def store_whole_tiles(self, array: Array, slicing: Slicing, chosen: int, value: Array) -> None:
         """Writes the tiles of the blocks that the lists are at."""
-        tiles = self.every_tile(array, map_, fordim, chosen)
+        tiles = self.every_tile(array, slicing, chosen)
         tiles[self._at(tiles)] = value[(slice(None), *[0] * (GRID_AXES - 1))]
 
     def _at(self, tiles: Array) -> tuple[IntArray, ...]:

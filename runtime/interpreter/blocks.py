@@ -13,12 +13,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from mugraph.dialects.maps import AXES, Bound, mapped_axes, split_of, tile_bounds, tile_shape
+from mugraph.dialects.maps import AXES, Bound, Slicing, mapped_axes
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, is_whole
 
 GRID_AXES = len(AXES)
@@ -42,11 +42,6 @@ class Frame:
     iteration: int = 0
     position: int = 0
     """Which of the blocks of the grid that a block takes, one after the other."""
-    cuts: int = field(init=False)
-    """Into how many tiles the loop cuts tensors; a loop of a schedule may run less often."""
-
-    def __post_init__(self) -> None:
-        self.cuts = self.iterations
 
     @property
     def before(self) -> int:
@@ -71,78 +66,74 @@ class Frame:
         """How many elements exist along a dimension of a tile, in every block of the box."""
         return bound.existing(self.first_block(), self.iteration)
 
-    def tiles_of(
-        self, array: Array, map_: Sequence[int], fordim: int, iteration: int | None = None
-    ) -> Array:
+    def tiles_of(self, array: Array, slicing: Slicing, iteration: int | None = None) -> Array:
         """The tiles that the box's blocks have of a tensor; a view of it where none is ragged.
 
-        ``map_`` and ``fordim`` are as in :mod:`mugraph.dialects.maps`; ``iteration`` is the
-        current one if it is not given.
+        ``iteration`` is the current one if it is not given.
         """
         chosen = self.iteration if iteration is None else iteration
-        if any(tile_bounds(array.shape, map_, fordim, self.grid, self.cuts)):
-            return array[self._places(array.shape, map_, fordim, chosen)]
-        return self.whole_tiles(array, map_, fordim, chosen)
+        if any(slicing.bounds()):
+            return array[self._places(slicing, chosen)]
+        return self.whole_tiles(array, slicing, chosen)
 
     def store_tiles(
         self,
         array: Array,
-        map_: Sequence[int],
-        fordim: int,
+        slicing: Slicing,
         value: Array,
         iteration: int | None = None,
         start: Sequence[int] | None = None,
     ) -> None:
         """Writes the elements that exist of the box's tiles into a tensor.
 
-        With ``start`` those of a part of whole tiles that begins there.
+        With ``start`` those of a part of the tiles that begins there.
         """
         chosen = self.iteration if iteration is None else iteration
         if start is not None:
-            whole = np.array(self.whole_tiles(array, map_, fordim, chosen))
-            extents = value.shape[GRID_AXES:]
-            part = (slice(at, at + n) for at, n in zip(start, extents, strict=True))
-            whole[(..., *part)] = value
-            self.store_whole_tiles(array, map_, fordim, chosen, whole)
-        elif any(tile_bounds(array.shape, map_, fordim, self.grid, self.cuts)):
-            array[self._places(array.shape, map_, fordim, chosen)] = value
+            part = list(zip(start, value.shape[GRID_AXES:], strict=True))
+            array[self._places(slicing, chosen, part)] = value
+        elif any(slicing.bounds()):
+            array[self._places(slicing, chosen)] = value
         else:
-            self.store_whole_tiles(array, map_, fordim, chosen, value)
+            self.store_whole_tiles(array, slicing, chosen, value)
 
-    def store_whole_tiles(
-        self, array: Array, map_: Sequence[int], fordim: int, chosen: int, value: Array
-    ) -> None:
+    def store_whole_tiles(self, array: Array, slicing: Slicing, chosen: int, value: Array) -> None:
         """As :meth:`store_tiles`, in an iteration, where no tile is ragged."""
-        self.whole_tiles(array, map_, fordim, chosen)[...] = value
+        self.whole_tiles(array, slicing, chosen)[...] = value
 
     def _places(
-        self, shape: Sequence[int], map_: Sequence[int], fordim: int, iteration: int
+        self, slicing: Slicing, iteration: int, part: Sequence[tuple[int, int]] | None = None
     ) -> tuple[Array, ...]:
-        """Where the elements of the box's tiles are, for each dimension of the tensor."""
+        """Where the elements of the box's tiles are, for each dimension of the tensor.
+
+        With ``part`` those from a first one on, so many, along each dimension of the tile.
+        """
         places: list[Array] = []
-        for dim in range(len(shape)):
-            split = split_of(shape, map_, fordim, self.grid, self.cuts, dim)
+        rank = len(slicing.shape)
+        for dim in range(rank):
+            split = slicing.split(dim)
             starts = np.zeros((1,) * GRID_AXES, np.int64)
             for axis, factor in enumerate(split.factors()):
                 if split.blocks[axis] > 1:
                     starts = starts + self.block_indices(axis) * factor
             bound = split.bound()
-            count = split.tile
-            if bound is not None:
+            first, count = (0, split.tile) if part is None else part[dim]
+            if bound is not None and part is None:
                 count = bound.existing(self.first_block(), iteration)
-            steps = np.arange(count) + (iteration * split.tile if dim == fordim else 0)
-            along = [count if other == dim else 1 for other in range(len(shape))]
-            places.append(starts[(...,) + (None,) * len(shape)] + steps.reshape(along))
+            steps = (
+                first + np.arange(count) + (iteration * split.tile if dim == slicing.fordim else 0)
+            )
+            along = [count if other == dim else 1 for other in range(rank)]
+            places.append(starts[(...,) + (None,) * rank] + steps.reshape(along))
         return tuple(places)
 
-    def every_tile(self, array: Array, map_: Sequence[int], fordim: int, chosen: int) -> Array:
+    def every_tile(self, array: Array, slicing: Slicing, chosen: int) -> Array:
         """A view, [x, y, z, tile...], of an iteration's tiles; 1 where nothing is split."""
-        view = _split(array, map_, fordim, self.grid, self.cuts)
-        return view[chosen if fordim >= 0 else 0]
+        return _split(array, slicing)[chosen if slicing.fordim >= 0 else 0]
 
-    def whole_tiles(self, array: Array, map_: Sequence[int], fordim: int, chosen: int) -> Array:
+    def whole_tiles(self, array: Array, slicing: Slicing, chosen: int) -> Array:
         """As :meth:`tiles_of`, in an iteration, where no tile is ragged."""
-        moving = self.every_tile(array, map_, fordim, chosen)
+        moving = self.every_tile(array, slicing, chosen)
         return moving[
             tuple(
                 blocks if moving.shape[axis] > 1 else slice(None)
@@ -151,25 +142,23 @@ class Frame:
         ]
 
 
-def _split(
-    array: Array, map_: Sequence[int], fordim: int, grid: Sequence[int], iterations: int
-) -> Array:
+def _split(array: Array, slicing: Slicing) -> Array:
     """A view of extents [iterations, x, y, z, tile...]; 1 where nothing is split.
 
     Each dimension falls into its grid axes, outermost first, then the for-loop, then the tile.
     """
-    tile = tile_shape(array.shape, map_, fordim, grid, iterations)
+    grid = slicing.grid
     extents: list[int] = []
     loop_at: int | None = None
     grid_at: dict[int, int] = {}
     tile_at: list[int] = []
-    for dim, extent in enumerate(tile):
-        for axis in mapped_axes(map_, grid, dim):
+    for dim, extent in enumerate(slicing.tile_shape()):
+        for axis in mapped_axes(slicing.map_, grid, dim):
             grid_at[axis] = len(extents)
             extents.append(grid[axis])
-        if dim == fordim:
+        if dim == slicing.fordim:
             loop_at = len(extents)
-            extents.append(iterations)
+            extents.append(slicing.iterations)
         tile_at.append(len(extents))
         extents.append(extent)
     # One more axis of extent 1 for everything that splits no dimension.

@@ -215,18 +215,27 @@ class BoundedArray(ComponentArray):
         return self._sum(self.value - other.value, other)
 
     def _sum(self, value: Array, other: Self) -> Self:
-        """A sum or difference, which is exact where an operand is an infinity."""
+        """A sum or difference."""
         ours, theirs = self.components, other.components
         result = self._result(value, lambda i: ours[i] + theirs[i])
-        if np.isfinite(value).all():
+        return self._with_infinities(result, other, lambda value, bound: np.isfinite(bound))
+
+    def _with_infinities(
+        self, result: Self, other: Self, keeps: Callable[[Array, Array], Array]
+    ) -> Self:
+        """A result that is exact where an operand is an infinity which the other one keeps.
+
+        ``keeps(value, bound)`` says where an operand does that.
+        """
+        if np.isfinite(result.value).all():
             return result
-        exact = [
-            _is_infinite(ours[0], one) & np.isfinite(two)
-            | _is_infinite(theirs[0], two) & np.isfinite(one)
-            for one, two in zip(ours[1:], theirs[1:], strict=True)
-        ]
-        bounds = zip(result.components[1:], exact, strict=True)
-        return self.of([value, *(np.where(where, 0.0, bound) for bound, where in bounds)])
+        bounds: list[Array] = []
+        mine, others = (self.value, self.components[1:]), (other.value, other.components[1:])
+        for bound, one, two in zip(result.components[1:], mine[1], others[1], strict=True):
+            exact = _is_infinite(mine[0], one) & keeps(others[0], two)
+            exact = exact | (_is_infinite(others[0], two) & keeps(mine[0], one))
+            bounds.append(np.where(exact, 0.0, bound))
+        return self.of([result.value, *bounds])
 
     def multiply(self, other: Self) -> Self:
         """The product."""
@@ -234,9 +243,11 @@ class BoundedArray(ComponentArray):
         left, right = np.abs(ours[0]), np.abs(theirs[0])
         value = ours[0] * theirs[0]
         least = _least_error(value, (left == 0) | (right == 0))
-        return self._result(
+        result = self._result(
             value, lambda i: left * theirs[i] + ours[i] * (right + theirs[i]) + least
         )
+        # An infinity stays one where the sign of the other factor is known.
+        return self._with_infinities(result, other, lambda value, bound: np.abs(value) > bound)
 
     def square(self) -> Self:
         """The number times itself."""

@@ -93,7 +93,7 @@ def run_kernel(
         # Tiles that several lists share are copied for each.
         inputs = [arithmetic.load(tensor) for tensor in inputs]
     tensors = [
-        int(value) if isinstance(parameter.type, IndexType) else DeviceTile(value)
+        int(value) if isinstance(parameter.type, IndexType) else DeviceTile.whole(value)
         for value, parameter in zip((*inputs, *results), kernel.body.block.args, strict=False)
     ]
     if len(inputs) != kernel.input_count or len(tensors) != len(kernel.body.block.args):

@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.elementwise import Epilogue
-from mugraph.dialects.maps import AXES
+from mugraph.dialects.maps import AXES, Slicing
 from mugraph.dialects.ragged import RaggedDim
 from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
@@ -44,8 +44,12 @@ class DeviceTile:
     """A tensor in device memory, and the tile of it that each block and iteration means."""
 
     tensor: Array
-    map_: tuple[int, ...] = WHOLE
-    fordim: int = NOT_SPLIT
+    slicing: Slicing
+
+    @classmethod
+    def whole(cls, tensor: Array) -> DeviceTile:
+        """All of a tensor, for every block and iteration."""
+        return cls(tensor, Slicing(tensor.shape, WHOLE, NOT_SPLIT, (1,) * len(AXES), 1))
 
 
 @dataclass(frozen=True)
@@ -166,11 +170,11 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """A tile of a whole tensor."""
         source: DeviceTile = args[0]
-        if source.map_ != WHOLE or source.fordim != NOT_SPLIT:
+        if source.slicing.map_ != WHOLE or source.slicing.fordim != NOT_SPLIT:
             raise ExecutionError(
                 f"{op_label(op)} is a tile of a tile; the interpreter cuts whole tensors only"
             )
-        return (DeviceTile(source.tensor, op.map_, op.loop_dim),)
+        return (DeviceTile(source.tensor, op.slicing()),)
 
     def run_phase(
         self, interpreter: Interpreter, op: sched.PhaseOp, args: PythonValues
@@ -238,7 +242,8 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Moves a tile at once."""
         if op.stage.happens_at(self.frame.iteration, self.frame.iterations):
-            self.copy(op, args[:2], op.stage.iteration_at(self.frame.iteration))
+            iteration = op.stage.iteration_at(self.frame.iteration)
+            self.copy(op, args[:2], iteration, op.ragged())
         return ()
 
     def copy(
@@ -252,7 +257,7 @@ class ScheduleFunctions(InterpreterFunctions):
         source, destination = cast(tuple[DeviceTile | Buffer, DeviceTile | Buffer], buffers)
         if isinstance(source, DeviceTile) and isinstance(destination, Buffer):
             self.require_iteration(op, source, iteration)
-            tiles = self.frame.tiles_of(source.tensor, source.map_, source.fordim, iteration)
+            tiles = self.frame.tiles_of(source.tensor, source.slicing, iteration)
             # What does not exist of a tile is zero in shared memory.
             loaded = padded(
                 self.frame.arithmetic, self.frame.arithmetic.load(tiles), shape_of(op.source.type)
@@ -266,22 +271,22 @@ class ScheduleFunctions(InterpreterFunctions):
             self.require_iteration(op, destination, iteration)
             value = self.read(op.source, source)
             first = self.frame.first_block()
+            start = op.start if isinstance(op, sched.BulkCopyOp) and op.at is not None else None
             for entry in ragged:
                 existing = entry.bound.existing(first, iteration)
+                if start is not None:
+                    existing = max(existing - start[entry.dim], 0)
                 value = value[along(GRID_AXES + entry.dim, slice(0, existing))]
             # The tile's type may be narrower than the buffer's.
             value = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
-            start = op.start if isinstance(op, sched.BulkCopyOp) and op.at is not None else None
-            self.frame.store_tiles(
-                destination.tensor, destination.map_, destination.fordim, value, iteration, start
-            )
+            self.frame.store_tiles(destination.tensor, destination.slicing, value, iteration, start)
 
     def require_iteration(self, op: Operation, tile: DeviceTile, iteration: int) -> None:
         """Raises ``ExecutionError`` for the tile of an iteration that does not happen."""
-        if tile.fordim != NOT_SPLIT and iteration >= self.frame.cuts:
+        if tile.slicing.fordim != NOT_SPLIT and iteration >= tile.slicing.iterations:
             raise ExecutionError(
                 f"{op_label(op)} copies the tile of iteration {iteration}, but the loop has "
-                f"{self.frame.cuts}"
+                f"{tile.slicing.iterations}"
             )
 
     def run_nothing(
@@ -344,7 +349,7 @@ class ScheduleFunctions(InterpreterFunctions):
     def write_tile(self, destination: SSAValue, tile: DeviceTile, value: Array) -> None:
         """Rounds, and writes the tiles of the blocks and the current iteration."""
         value = self.frame.arithmetic.round(value, element_type_of(destination.type))
-        self.frame.store_tiles(tile.tensor, tile.map_, tile.fordim, value, self.frame.iteration)
+        self.frame.store_tiles(tile.tensor, tile.slicing, value, self.frame.iteration)
 
 
 def along(axis: int, index: slice) -> tuple[slice, ...]:

@@ -120,7 +120,7 @@ class ThreadblockFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: tb.InputOp, args: PythonValues
     ) -> PythonValues:
         """The tile of the current iteration."""
-        tiles = self.frame.tiles_of(args[0], op.map_, op.loop_dim)
+        tiles = self.frame.tiles_of(args[0], op.slicing())
         return (self.frame.arithmetic.load(tiles),)
 
     @impl(tb.OutputOp)
@@ -131,7 +131,7 @@ class ThreadblockFunctions(InterpreterFunctions):
         value = args[0]
         if element_type_of(op.stensor.type) != element_type_of(op.dtensor_type):
             value = self.frame.arithmetic.store(value, op.dtensor_type)
-        self.frame.store_tiles(self.outputs[op], op.map_, op.loop_dim, value)
+        self.frame.store_tiles(self.outputs[op], op.slicing(), value)
         return ()
 
     @impl(tb.MatmulOp)
@@ -215,7 +215,9 @@ class ThreadblockFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: tb.ReductionMaxOp, args: PythonValues
     ) -> PythonValues:
         """The running maximum, as it is stored, and how far below it the one before was."""
-        largest = max_groups(args[0], GRID_AXES + op.reduced_dim, op.groups(), 1)
+        axis = GRID_AXES + op.reduced_dim
+        of_existing = tb.Groups(args[0].shape[axis], 1, 0)
+        largest = max_groups(args[0], axis, of_existing, 1)
         arithmetic = self.frame.arithmetic
         earlier = self.running.get(op)
         if earlier is None:

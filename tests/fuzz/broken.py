@@ -31,7 +31,7 @@ from mugraph.dialects import kn, tb
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.kn import CustomizedOp, loop_invariant_tiles
-from mugraph.dialects.maps import tile_shape
+from mugraph.dialects.maps import PartitionError, Slicing
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
@@ -444,7 +444,9 @@ def _cuts_other_tiles(graph: CustomizedOp, grid: Sequence[int], iterations: int)
                 return True
         else:
             continue
-        if tile_shape(shape, op.map_, op.loop_dim, grid, iterations) != tile:
+        try:
+            Slicing(shape, op.map_, op.loop_dim, tuple(grid), iterations, tile).tile_shape()
+        except PartitionError:
             return True
     return False
 

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.maps import AXES, PartitionError, tile_bounds, tile_shape
+from mugraph.dialects.maps import AXES, PartitionError, Slicing
 from mugraph.dialects.ragged import Bounds
 
 Choice = TypeVar("Choice")
@@ -95,7 +95,10 @@ class Partition:
 def draw_partition(
     chooser: Chooser, shape: Sequence[int], grid: Sequence[int], iterations: int
 ) -> tuple[Partition, tuple[int, ...]]:
-    """A partition of an existing tensor, and the tile that it cuts; mostly one that divides."""
+    """A partition of an existing tensor, and the tile that it cuts; mostly one that divides.
+
+    Some tiles that do not divide are larger than they must be.
+    """
     ragged = chooser.chance(20)
     map_ = [-1, -1, -1]
     fordim = -1
@@ -107,21 +110,57 @@ def draw_partition(
             if ragged or _divides(shape, candidate, -1, grid, iterations):
                 fits.append(dim)
         map_[axis] = chooser.pick(fits)
-    tile = tile_shape(shape, map_, -1, grid, iterations)
+    tile = _slicing(shape, map_, -1, grid, iterations).tile_shape()
     moves = [
         dim for dim in range(len(shape)) if ragged or _divides(shape, map_, dim, grid, iterations)
     ]
     if moves and chooser.chance(75):
         fordim = chooser.pick(moves)
-        tile = tile_shape(shape, map_, fordim, grid, iterations)
-    return Partition((map_[0], map_[1], map_[2]), fordim), tile
+    slicing = _slicing(shape, map_, fordim, grid, iterations)
+    tile = list(slicing.tile_shape())
+    for dim, bound in enumerate(slicing.bounds()):
+        if bound is not None and chooser.chance(50):
+            split = slicing.split(dim)
+            parts = math.prod(split.blocks) * split.iterations
+            # The last tile of ``parts`` has one element at least.
+            most = (shape[dim] - 1) // (parts - 1)
+            tile[dim] = chooser.number(tile[dim], max(most, tile[dim]))
+    return Partition((map_[0], map_[1], map_[2]), fordim), tuple(tile)
+
+
+def _slicing(
+    shape: Sequence[int],
+    map_: Sequence[int],
+    fordim: int,
+    grid: Sequence[int],
+    iterations: int,
+    tile: Sequence[int] | None = None,
+) -> Slicing:
+    chosen = None if tile is None else tuple(tile)
+    return Slicing(tuple(shape), tuple(map_), fordim, tuple(grid), iterations, chosen)
+
+
+def bounds_of(
+    shape: Sequence[int],
+    partition: Partition,
+    grid: Sequence[int],
+    iterations: int,
+    tile: Sequence[int],
+) -> Bounds | None:
+    """Which elements of tiles of these extents exist; ``None`` where they cut no such tensor."""
+    slicing = _slicing(shape, partition.map_, partition.fordim, grid, iterations, tile)
+    try:
+        slicing.tile_shape()
+    except PartitionError:
+        return None
+    return slicing.bounds()
 
 
 def _divides(
     shape: Sequence[int], map_: Sequence[int], fordim: int, grid: Sequence[int], iterations: int
 ) -> bool:
     try:
-        return not any(tile_bounds(shape, map_, fordim, grid, iterations))
+        return not any(_slicing(shape, map_, fordim, grid, iterations).bounds())
     except PartitionError:
         return False
 
@@ -161,12 +200,11 @@ def draw_partition_of_tile(
             blocks = shape[dim] // (tile[dim] * loops)
             step = chooser.number((tile[dim] - 1) * loops + 1, tile[dim] * loops)
             shape[dim] = chooser.number((step - 1) * blocks + 1, step * blocks)
-    cut = tile_shape(shape, map_, fordim, grid, iterations)
-    if cut != tuple(tile) or math.prod(shape) > MAX_TENSOR:
+    partition = Partition((map_[0], map_[1], map_[2]), fordim)
+    found = bounds_of(shape, partition, grid, iterations, tile)
+    if found is None or math.prod(shape) > MAX_TENSOR or (bounds is not None and found != bounds):
         return None
-    if bounds is not None and tile_bounds(shape, map_, fordim, grid, iterations) != bounds:
-        return None
-    return Partition((map_[0], map_[1], map_[2]), fordim), tuple(shape)
+    return partition, tuple(shape)
 
 
 def _forced(bounds: Bounds) -> tuple[list[int], int]:
@@ -215,8 +253,7 @@ def draw_output_map(
             shape[map_[axis]] *= grid[axis]
     if fordim in free:
         shape[fordim] *= iterations
-    if tile_shape(shape, map_, fordim, grid, iterations) != tuple(tile):
+    partition = Partition((map_[0], map_[1], map_[2]), fordim)
+    if bounds_of(shape, partition, grid, iterations, tile) != tuple(bounds):
         return None
-    if tile_bounds(shape, map_, fordim, grid, iterations) != tuple(bounds):
-        return None
-    return Partition((map_[0], map_[1], map_[2]), fordim), tuple(shape)
+    return partition, tuple(shape)

@@ -16,6 +16,7 @@ from fuzz.drawing import (
     MAX_TILE,
     Chooser,
     Partition,
+    bounds_of,
     draw_output_map,
     draw_partition,
     draw_partition_of_tile,
@@ -30,7 +31,6 @@ from mugraph.dialects.elementwise import (
 )
 from mugraph.dialects.interfaces import HasEpilogue
 from mugraph.dialects.kn import CustomizedOp, loop_invariant_tiles
-from mugraph.dialects.maps import tile_bounds
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb.ragged import check_bounds
@@ -151,9 +151,10 @@ class ThreadblockDrawer:
         op = tb.InputOp(argument, partition.map_, partition.fordim, type_)
         self.block.add_op(op)
         self.ranges[op.result] = self.ranges[dtensor]
-        self.bounds[op.result] = tile_bounds(
-            shape_of(dtensor.type), partition.map_, partition.fordim, self.grid, self.iterations
-        )
+        extents = shape_of(dtensor.type)
+        bounds = bounds_of(extents, partition, self.grid, self.iterations, tile)
+        assert bounds is not None  # the tile was drawn for the tensor
+        self.bounds[op.result] = bounds
         self.looped.append(op.result)
         return op.result
 

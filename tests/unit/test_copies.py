@@ -15,11 +15,16 @@ from mugraph.dialects.copies import (
     excess_of_copies,
     global_innermost,
 )
-from mugraph.dialects.maps import tile_shape
+from mugraph.dialects.maps import Slicing
 from mugraph.dialects.tensor_types import padded_strides, row_major_strides
 
 # A 64x64 tile of each of 4 blocks of a row-major 64x256 tensor, into a row-major tile.
-PLAIN = TileCopy((64, 256), (256, 1), (64, 64), (64, 1), (1, -1, -1), -1, (4, 1, 1), 2)
+COLUMNS = Slicing((64, 256), (1, -1, -1), -1, (4, 1, 1), 1)
+PLAIN = TileCopy(COLUMNS, (256, 1), (64, 1), 2)
+NARROW = COLUMNS._replace(shape=(64, 16))
+LOOPED = Slicing((64, 16), (-1, -1, -1), 1, (1, 1, 1), 4)
+ONE_ROW = Slicing((1, 64), (-1, -1, -1), -1, (1, 1, 1), 1)
+ROW_A_BLOCK = Slicing((2, 64), (0, -1, -1), -1, (2, 1, 1), 1)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +38,12 @@ PLAIN = TileCopy((64, 256), (256, 1), (64, 64), (64, 1), (1, -1, -1), -1, (4, 1,
         (replace(PLAIN, strides=(1, 64), tile_strides=(1, 64)), 8),
         (replace(PLAIN, strides=(512, 2)), 1),  # nowhere stride 1
         # Tiles that start 4 elements apart, along the grid and along the loop.
-        (TileCopy((64, 16), (16, 1), (64, 4), (8, 1), (1, -1, -1), -1, (4, 1, 1), 2), 4),
-        (TileCopy((64, 16), (16, 1), (64, 4), (8, 1), (-1, -1, -1), 1, (1, 1, 1), 2), 4),
+        (TileCopy(NARROW, (16, 1), (8, 1), 2), 4),
+        (TileCopy(LOOPED, (16, 1), (8, 1), 2), 4),
         # One row: its distance to the next does not matter, that of the tiles does.
-        (TileCopy((1, 64), (3, 1), (1, 64), (5, 1), (-1, -1, -1), -1, (1, 1, 1), 2), 8),
-        (TileCopy((2, 64), (67, 1), (1, 64), (64, 1), (0, -1, -1), -1, (2, 1, 1), 2), 1),
-        (TileCopy((1, 1), (1, 1), (1, 1), (1, 1), (-1, -1, -1), -1, (1, 1, 1), 2), 1),
+        (TileCopy(ONE_ROW, (3, 1), (5, 1), 2), 8),
+        (TileCopy(ROW_A_BLOCK, (67, 1), (64, 1), 2), 1),
+        (TileCopy(ONE_ROW._replace(shape=(1, 1)), (1, 1), (1, 1), 2), 1),
     ],
 )
 def test_vector(copy: TileCopy, vector: int) -> None:
@@ -71,12 +76,12 @@ def copies(draw: st.DrawFn) -> TileCopy:
         shape[map_[0]] *= grid[0]
     if fordim >= 0:
         shape[fordim] *= iterations
-    tile = tile_shape(shape, map_, fordim, grid, iterations)
+    slicing = Slicing(tuple(shape), map_, fordim, grid, iterations)
     size = draw(st.sampled_from([2, 4]))
     candidates = [row_major_strides(shape), padded_strides(shape, 0, size)[0], (1, shape[0])]
     strides = draw(st.sampled_from(candidates))
-    tile_strides = padded_strides(tile, draw(st.integers(0, 1)), size)[0]
-    return TileCopy(tuple(shape), strides, tile, tile_strides, map_, fordim, grid, size)
+    tile_strides = padded_strides(slicing.tile_shape(), draw(st.integers(0, 1)), size)[0]
+    return TileCopy(slicing, strides, tile_strides, size)
 
 
 @given(copies())
@@ -85,7 +90,7 @@ def test_every_vector_is_contiguous_and_aligned_on_both_sides(copy: TileCopy) ->
     assert copy.tile[inner] % vector == 0
     starts = [
         block * copy.block_strides()[0] + iteration * copy.iteration_stride()
-        for block in range(copy.grid[0])
+        for block in range(copy.slicing.grid[0])
         for iteration in range(2)
     ]
     if vector == 1:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from mugraph.dialects.maps import (
     PartitionError,
-    block_coordinate_factors,
+    Slicing,
     mapped_axes,
-    tile_shape,
     verify_map,
 )
 
@@ -38,8 +37,8 @@ def test_tiles_cover_the_tensor_once(
     partition: tuple[tuple[int, ...], list[int], int, list[int], int],
 ) -> None:
     shape, map_, fordim, grid, iterations = partition
-    tile = tile_shape(shape, map_, fordim, grid, iterations)
-    factors = block_coordinate_factors(shape, map_, grid)
+    slicing = Slicing(shape, tuple(map_), fordim, tuple(grid), iterations)
+    tile, factors = slicing.tile_shape(), slicing.block_factors()
     visits = np.zeros(shape, int)
     replicas = 1
     for axis, extent in enumerate(grid):
@@ -58,15 +57,16 @@ def test_tiles_cover_the_tensor_once(
 
 
 def test_two_axes_of_one_dimension_nest_in_row_major_order() -> None:
-    shape, map_, grid = (24,), [0, -1, 0], [2, 5, 3]
-    assert mapped_axes(map_, grid, 0) == [0, 2]
-    assert tile_shape(shape, map_, -1, grid, 7) == (4,)
-    assert block_coordinate_factors(shape, map_, grid) == [[12], [0], [4]]
+    slicing = Slicing((24,), (0, -1, 0), -1, (2, 5, 3), 7)
+    assert mapped_axes(slicing.map_, slicing.grid, 0) == [0, 2]
+    assert slicing.tile_shape() == (4,)
+    assert slicing.block_factors() == [[12], [0], [4]]
 
 
 def test_axes_of_one_block_are_ignored() -> None:
-    assert tile_shape((7, 5), [0, 1, 0], -1, [1, 5, 1], 1) == (7, 1)
-    assert block_coordinate_factors((7, 5), [0, 1, 0], [1, 5, 1]) == [[0, 0], [0, 1], [0, 0]]
+    slicing = Slicing((7, 5), (0, 1, 0), -1, (1, 5, 1), 1)
+    assert slicing.tile_shape() == (7, 1)
+    assert slicing.block_factors() == [[0, 0], [0, 1], [0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_errors(
     message: str,
 ) -> None:
     with pytest.raises(PartitionError) as error:
-        tile_shape(shape, map_, fordim, grid, iterations)
+        Slicing(shape, tuple(map_), fordim, tuple(grid), iterations).tile_shape()
     assert message in str(error.value)
 
 

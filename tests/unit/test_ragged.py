@@ -280,7 +280,8 @@ def test_outputs_of_inputs_of_both_phases_and_one_tile_stored_twice() -> None:
 PADDED = """
 #padded = #cute.layout<(21,45):(48,1)>
 func.func @f(%x: tensor<21x45xf16, #padded>) -> tensor<21x45xf16, #padded> {
-  %o = kn.customized %x grid [2, 1, 1] block [32, 1, 1] forloop 3 {
+  %o = kn.customized %x grid [2, 1, 1] block [32, 1, 1] forloop 3
+      plan <loads = cp_async> {
   ^bb0(%d: tensor<21x45xf16, #padded>):
     %s = tb.input %d imap [0, -1, -1] fordim 1 : tensor<21x45xf16, #padded> -> !tb.stensor<11x15xf16>
     tb.output %s omap [0, -1, -1] fordim 1 : !tb.stensor<11x15xf16> -> tensor<21x45xf16, #padded>
@@ -463,3 +464,34 @@ def test_a_graph_that_divides_has_no_trace_of_all_this() -> None:
     module = transpiled(text)
     assert "within" not in str(module) and "Within" not in print_module(module)
     assert not any(isinstance(op, sched.MaskOp | tb.MaskOp) for op in module.walk())
+
+
+def test_bulk_copies_bring_tiles_that_end_with_their_tensor() -> None:
+    """Tiles of 128 x 64 of 300 x 1008 elements: what lies past the end is zero, or not stored."""
+    text = """
+    func.func @f(%x: tensor<300x1008xf16>, %w: tensor<1008x136xf16>) -> tensor<300x136xf16> {
+      %o = kn.customized %x, %w grid [2, 3, 1] block [128, 1, 1] forloop 16
+          plan <tiles = written> {
+      ^bb0(%dx: tensor<300x1008xf16>, %dw: tensor<1008x136xf16>):
+        %sx = tb.input %dx imap [-1, 0, -1] fordim 1 : tensor<300x1008xf16> -> !tb.stensor<128x64xf16>
+        %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<1008x136xf16> -> !tb.stensor<64x128xf16>
+        %m = tb.matmul %sx, %sw : (!tb.stensor<128x64xf16>, !tb.stensor<64x128xf16>) -> !tb.stensor<128x128xf16>
+        %a = tb.forloop_accum none %m : !tb.stensor<128x128xf16> -> !tb.stensor<128x128xf16>
+        tb.output %a omap [1, 0, -1] : !tb.stensor<128x128xf16> -> tensor<300x136xf16>
+      } : (tensor<300x1008xf16>, tensor<1008x136xf16>) -> tensor<300x136xf16>
+      func.return %o : tensor<300x136xf16>
+    }
+    """  # noqa: E501
+    x, w = random(300, 1008), random(1008, 136)
+    kernel = kernel_of(transpiled(text))
+    assert any(isinstance(op, sched.WarpgroupMmaOp) for op in kernel.walk())
+    copies = [op for op in kernel.walk() if isinstance(op, sched.BulkCopyOp)]
+    assert {copy.is_load for copy in copies} == {True, False}
+    assert not any(isinstance(op, sched.CopyOp) for op in kernel.walk())
+    assert find_hazards(kernel) == []
+    costs = [cost for cost in memory_access_costs(kernel) if cost.access.in_device_memory]
+    stored = sum(cost.per_launch for cost in costs if cost.access.kind.value == "write")
+    # Of the 8.5 sectors of a row one begins, ends, or is divided between blocks.
+    assert stored == 300 * (8.5 + 1)
+    product = x.astype(np.float64) @ w.astype(np.float64)
+    require_equal(results_everywhere(text, [x, w]), [product], tolerance=1e-2)

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.launch_extents import MAX_GRID, MAX_THREADS
-from mugraph.dialects.maps import PartitionError, tile_shape
+from mugraph.dialects.maps import PartitionError, Slicing
 from mugraph.dialects.tensor_types import dims, shape_of
 from mugraph.tools.import_mirage.document import Node
 from mugraph.tools.import_mirage.generations import (
@@ -308,22 +308,19 @@ def _expect_tile(
     """Raise unless the tile's record has the extents that the maps cut from the DTensor."""
     map_node, fordim = maps
     shape, recorded = read_shape(dtensor), read_shape(tile)
+    fordim_number = -1 if fordim is None else fordim.integer(-1)
+    slicing = Slicing(shape, map_node.xyz(-1), fordim_number, graph.grid, graph.forloop_range)
     try:
-        expected = tile_shape(
-            shape,
-            map_node.xyz(-1),
-            -1 if fordim is None else fordim.integer(-1),
-            graph.grid,
-            graph.forloop_range,
-            name=name,
-        )
+        evenly = slicing.tile_shape(name)
     except PartitionError as error:
         raise map_node.error(f"{error}.") from error
-    if recorded != expected:
+    try:
+        slicing._replace(tile=recorded).tile_shape(name)
+    except PartitionError as error:
         raise tile.field("dim").error(
-            f"the tile has {dims(recorded)}, but the maps cut {dims(expected)} from a tensor of "
+            f"the tile has {dims(recorded)}, but the maps cut {dims(evenly)} from a tensor of "
             f"{dims(shape)}."
-        )
+        ) from error
 
 
 def _stensor_type(graph: _ThreadblockGraph, tensor: Node) -> tb.STensorType:

@@ -29,6 +29,7 @@ from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
+from mugraph.dialects.tb.reduction import no_running_maximum
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
 Degree = Fraction
@@ -132,9 +133,6 @@ def is_plain_exponential(op: Operation) -> bool:
 
 def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSoftmax | str:
     """What to rewrite for one plain exponential, or why it stays, in words."""
-    obstacle = why_not_below_maximum(exponential, graph)
-    if obstacle is not None:
-        return obstacle
     last = len(shape_of(exponential.operands[0].type)) - 1
     first = _find_along(exponential, graph, last)
     others = (_find_along(exponential, graph, dim) for dim in reversed(range(last)))
@@ -143,6 +141,9 @@ def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSo
 
 def _find_along(exponential: Operation, graph: CustomizedOp, dim: int) -> OnlineSoftmax | str:
     """What to rewrite for an exponential below maxima along a dimension, or why it stays."""
+    obstacle = why_not_below_maximum(exponential, graph, dim)
+    if obstacle is not None:
+        return obstacle
     flow = follow(graph, {exponential.results[0]: Degree(1)}, dim)
     if isinstance(flow, str):
         return flow
@@ -154,18 +155,14 @@ def _find_along(exponential: Operation, graph: CustomizedOp, dim: int) -> Online
     return OnlineSoftmax(exponential, dim, flow.accumulators, flow.logarithms)
 
 
-def why_not_below_maximum(exponential: Operation, graph: CustomizedOp) -> str | None:
-    """Why no running maximum can be subtracted before an exponential, in words."""
+def why_not_below_maximum(exponential: Operation, graph: CustomizedOp, dim: int) -> str | None:
+    """Why no running maximum along a dimension can be subtracted first, in words."""
     if tb.epilogue_of(exponential):
         return "it has an epilogue; run --online-softmax before --fuse-threadblock"
     scores = exponential.operands[0]
-    if any(bounds_of_graph(graph.body.block)[scores]):
-        return (
-            f"some elements of {value_label(scores)} do not exist in some blocks or iterations, "
-            "and a running maximum is of whole tiles; choose a grid and a forloop that divide its "
-            "extents"
-        )
-    return None
+    bounds = bounds_of_graph(graph.body.block)[scores]
+    why = no_running_maximum(bounds, dim, graph.grid_dim, graph.forloop_range)
+    return None if why is None else f"{value_label(scores)} {why}"
 
 
 class Flow(NamedTuple):

@@ -120,7 +120,7 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
         return None
     if here.logarithms:
         return None
-    if why_not_below_maximum(exponential, first) is not None:
+    if why_not_below_maximum(exponential, first, last) is not None:
         return None
     loaded = [(load, output) for load, output in loads_of(first, second) if output in here.stored]
     rows = _rows(exponential.operands[0])
@@ -178,9 +178,9 @@ def apply_parts(match: PartsMatch) -> None:
     largest.result.name_hint = "max_part"
     Rewriter.insert_op_after(largest, maximum)
     tile, grid = shape_of(largest.result.type), match.first.grid_dim
-    shape = list(tile)
+    shape = [*shape_of(match.output.dtensor_type)[:-1], tile[-1]]
     for axis, dim in enumerate(match.output.map_):
-        shape[dim] *= grid[axis] if dim >= 0 else 1
+        shape[-1] *= grid[axis] if dim == len(tile) - 1 else 1
     type_ = TensorType(f32, shape)
     match.first.body.block.add_op(tb.OutputOp(largest.result, match.output.map_, type_))
     types = [*(result.type for result in match.first.results), type_]

@@ -170,10 +170,14 @@ def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:
         if new.cut_by(axis) != old.cut_by(axis):
             cut = [dim for dim, number in enumerate(numbers) if number in new.cut_by(axis)]
             along[axis] = cut[0] if cut else -1
+    uneven = [0 if number is None else new.cuts[number].tile or 0 for number in numbers]
+    loop_tiles = {new.cuts[number].tile for number in new.looped()} - {None}
     return Plan(
         grid=new.grid if new.grid != old.grid else None,
         along=tuple(along) if max(along) >= 0 else None,
         forloop=new.forloop if new.forloop != old.forloop else None,
+        tile=tuple(uneven) if any(uneven) else None,
+        loop_tile=loop_tiles.pop() if loop_tiles else None,
         block=new.block if new.block != old.block else None,
         split_k=choice.split if choice.split > 1 else None,
     )

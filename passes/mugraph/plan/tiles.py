@@ -58,6 +58,8 @@ LONGEST_TILE = 512
 """Elements along what the loop cuts, of all tiles but those of one iteration."""
 LONGEST_ROW = 8192
 """The same in kernels without products."""
+UNEVEN_TILES = (16, 32, 64, 128, 256)
+"""Tiles of dimensions that they do not divide: whole for products and bulk copies but the last."""
 USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
@@ -137,22 +139,40 @@ def products_of(space: TileSpace) -> list[Operation]:
     return [op for op in space.graph.body.block.ops if product_index(op) is not None]
 
 
-def _block_counts(space: TileSpace, number: int) -> list[int]:
+class Blocks(NamedTuple):
+    """Into how many blocks a dimension is cut, and in tiles of how many elements if not evenly."""
+
+    blocks: int
+    tile: int | None = None
+
+
+def uneven_tiles(extent: int, shortest: int, longest: int) -> list[int]:
+    """The tiles of powers of two that do not divide a dimension, and are shorter than it."""
+    return [
+        tile
+        for tile in UNEVEN_TILES
+        if shortest <= tile <= longest and tile < extent and extent % tile
+    ]
+
+
+def _block_counts(space: TileSpace, number: int) -> list[Blocks]:
     """Into how many blocks a dimension may be cut so that rows of tiles stay long enough."""
     dimension = space.dimensions[number]
     if any(number in space.numbers[op.operands[0]][:-2] for op in products_of(space)):
         # Tiles of several matrices are cut into single ones at some cost.
-        return [dimension.extent]
+        return [Blocks(dimension.extent)]
     smallest = 1
     for op in space.graph.body.block.ops:
         value = op.result if isinstance(op, tb.InputOp) else None
         if value is not None and space.numbers[value][-1] == number:
             smallest = max(smallest, SMALLEST_ROW_BYTES // 2)
-    return [
-        count
+    evenly = [
+        Blocks(count)
         for count in divisors(dimension.extent)
         if dimension.extent // count >= smallest or count == 1
     ]
+    uneven = uneven_tiles(dimension.extent, smallest, max(UNEVEN_TILES))
+    return [*evenly, *(Blocks(-(-dimension.extent // tile), tile) for tile in uneven)]
 
 
 def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
@@ -173,18 +193,21 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
     most = WAVES * target.multiprocessors
     present = math.prod(old.grid)
     counts_of = [
-        sorted(set[int].intersection(*({*_block_counts(space, n)} for n in group)))
+        sorted(
+            set[Blocks].intersection(*({*_block_counts(space, n)} for n in group)),
+            key=lambda each: (each.blocks, each.tile or 0),
+        )
         for group in axes
     ]
     for counts in itertools.product(*counts_of):
-        blocks = others * math.prod(counts)
+        blocks = others * math.prod(each.blocks for each in counts)
         if not min(present, target.multiprocessors // FEW_BLOCKS) <= blocks <= max(most, present):
             continue
         grid, cuts = list(old.grid), list(old.cuts)
-        for (group, axis), count in zip(axes.items(), counts, strict=True):
+        for (group, axis), (count, tile) in zip(axes.items(), counts, strict=True):
             grid[axis] = count
             for number in group:
-                cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped)
+                cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped, tile)
         yield old._replace(grid=tuple(grid), cuts=tuple(cuts))
 
 
@@ -212,14 +235,19 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
         return
     common = 0
     for number in looped:
-        whole = partition.split(number, space.dimensions[number].extent)
+        whole = partition.with_loop(1).split(number, space.dimensions[number].extent)
         common = math.gcd(common, whole.block_extent)
     of_products = bool(products_of(space))
     shortest = SHORTEST_PRODUCT if of_products else SHORTEST_TILE
     longest = LONGEST_TILE if of_products else LONGEST_ROW
     for iterations in divisors(common):
         if shortest <= common // iterations <= longest or iterations == 1:
-            yield partition._replace(forloop=iterations)
+            yield partition.with_loop(iterations)
+    extents = {space.dimensions[number].extent for number in looped}
+    if extents != {common}:
+        return  # blocks cut it, too, or each dimension in another way
+    for tile in uneven_tiles(common, shortest, longest):
+        yield partition.with_loop(-(-common // tile), tile)
 
 
 def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
@@ -271,7 +299,8 @@ def _divisions(
     yield _Division(whole)
     space, looped = model.space, partition.looped()
     used = sum(extent > 1 for extent in partition.grid)
-    ragged = any(partition.split(n, space.dimensions[n].extent).bound() for n in looped)
+    splits = [partition.split(n, space.dimensions[n].extent) for n in looped]
+    ragged = any(split.bound() and split.chosen is None for split in splits)
     if divides is None or used >= len(AXES) or not looped or ragged or not divides(looped):
         return
     for count in SPLITS:
@@ -426,7 +455,7 @@ def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> Ti
 
     Every iteration waits at the barriers of its few operators, longer than is estimated.
     """
-    whole = choice.partition._replace(forloop=1)
+    whole = choice.partition.with_loop(1)
     shape = shape_under(space, whole)
     time = estimate(shape, target)
     if (

@@ -360,7 +360,11 @@ def start_residues(copy: TileCopy, iterations: int) -> Counter[int]:
     """Where tiles start within a sector, in bytes, and how many blocks and iterations do so."""
     steps = (
         (iterations, copy.iteration_stride() * copy.element_bytes),
-        *zip(copy.grid, (move * copy.element_bytes for move in copy.block_strides()), strict=True),
+        *zip(
+            copy.slicing.grid,
+            (move * copy.element_bytes for move in copy.block_strides()),
+            strict=True,
+        ),
     )
     return sector_residues(steps)
 

@@ -101,7 +101,9 @@ class RetilePass(ModulePass):
     cuts; one that has cut nothing so far is given one by ``along``, which says for each axis the
     dimension of the kernel's first result that it cuts, -1 where that stays.  ``forloop`` is the
     new number of iterations: tiles become longer or shorter.  Where nothing was cut by the loop it
-    cuts the longest dimension that is summed over.  ``block`` is the new number of threads.
+    cuts the longest dimension that is summed over.  ``tile`` and ``loop_tile`` are extents of tiles
+    instead, which need not divide the tensor: the last ones are then smaller.  ``block`` is the new
+    number of threads.
 
     Which dimensions may be cut follows from what each operator says of its indices: parallel ones
     by the grid, those that are summed over, and whose parts reach an accumulator through linear

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.maps import AXES, Split
+from mugraph.dialects.maps import AXES, PartitionError, Split
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.mugraph.retile.dimensions import Dimension, TileSpace, fixed_reasons
@@ -21,10 +21,14 @@ from mugraph.passes.mugraph.retile.loops import LoopAnalysis
 
 @dataclass(frozen=True)
 class Cut:
-    """How one dimension is cut: by which axes of the grid, outermost first, and by the loop."""
+    """How one dimension is cut: by which axes of the grid, outermost first, and by the loop.
+
+    ``tile`` are the elements of a tile where they are more than what divides it evenly.
+    """
 
     axes: tuple[int, ...] = ()
     looped: bool = False
+    tile: int | None = None
 
 
 class Partition(NamedTuple):
@@ -39,7 +43,13 @@ class Partition(NamedTuple):
         """How a dimension of that number and extent is split."""
         cut = self.cuts[number]
         blocks = tuple(extent if axis in cut.axes else 1 for axis, extent in enumerate(self.grid))
-        return Split(extent, blocks, self.forloop if cut.looped else 1)
+        split = Split(extent, blocks, self.forloop if cut.looped else 1)
+        return split if cut.tile is None else split.in_tiles_of(cut.tile)
+
+    def with_loop(self, forloop: int, tile: int | None = None) -> Partition:
+        """The same with so many iterations, in tiles of ``tile`` elements or as even as can be."""
+        cuts = tuple(replace(cut, tile=tile) if cut.looped else cut for cut in self.cuts)
+        return self._replace(forloop=forloop, cuts=cuts)
 
     def cut_by(self, axis: int) -> frozenset[int]:
         """The dimensions that an axis of the grid cuts."""
@@ -59,8 +69,15 @@ class Partition(NamedTuple):
 def partition_of(space: TileSpace) -> Partition:
     """The partition that a graph has."""
     graph = space.graph
-    cuts = tuple(Cut(dimension.axes, dimension.looped) for dimension in space.dimensions)
-    return Partition(graph.grid_dim, graph.block_dim, graph.forloop_range, cuts)
+    evenly = tuple(Cut(dimension.axes, dimension.looped) for dimension in space.dimensions)
+    partition = Partition(graph.grid_dim, graph.block_dim, graph.forloop_range, evenly)
+    cuts = tuple(
+        cut
+        if dimension.fixed or partition.split(number, dimension.extent).tile == dimension.tile
+        else replace(cut, tile=dimension.tile)
+        for number, (cut, dimension) in enumerate(zip(evenly, space.dimensions, strict=True))
+    )
+    return partition._replace(cuts=cuts)
 
 
 def tile_shape_of(space: TileSpace, partition: Partition, value: SSAValue) -> tuple[int, ...]:
@@ -83,12 +100,12 @@ def choose_partition(space: TileSpace, plan: Plan) -> Partition:
     Raises :class:`RetileError` where the plan does not say what an axis or the loop shall cut.
     """
     old = partition_of(space)
-    new = old._replace(
-        grid=old.grid if plan.grid is None else padded(plan.grid),
-        block=old.block if plan.block is None else padded(plan.block),
-    )
     along = [-1] * len(AXES) if plan.along is None else list(plan.along)
     along += [-1] * (len(AXES) - len(along))
+    new = old._replace(
+        grid=_grid_of_tiles(space, plan, along) if plan.grid is None else padded(plan.grid),
+        block=old.block if plan.block is None else padded(plan.block),
+    )
     # What an axis of one block would cut is said by the map that stores the first result.
     for axis, dim in enumerate(space.outputs()[0].map_):
         if along[axis] < 0 and old.grid[axis] == 1 and new.grid[axis] > 1:
@@ -105,7 +122,63 @@ def choose_partition(space: TileSpace, plan: Plan) -> Partition:
                 f"{op_label(space.graph)}: grid axis {AXES[axis]} shall have {extent} blocks, but "
                 "cuts nothing so far; say with 'along' which dimension of the result it cuts"
             )
-    return _with_forloop(space, new, plan.forloop) if plan.forloop is not None else new
+    if plan.forloop is not None:
+        new = _with_forloop(space, new, plan.forloop)
+    elif plan.loop_tile is not None:
+        new = _with_forloop(space, new, 2)
+        whole = new.with_loop(1)
+        longest = max(whole.split(n, space.dimensions[n].extent).tile for n in new.looped())
+        new = new.with_loop(-(-longest // plan.loop_tile))
+    return _with_tiles(space, new, plan)
+
+
+def _grid_of_tiles(space: TileSpace, plan: Plan, along: Sequence[int]) -> tuple[int, ...]:
+    """The grid, with as many blocks along an axis as there are tiles of the extents of a plan."""
+    grid, output = list(space.graph.grid_dim), space.outputs()[0]
+    shape = shape_of(output.dtensor_type)
+    cut = [old if new < 0 else new for old, new in zip(output.map_, along, strict=True)]
+    for dim, tile in enumerate((plan.tile or ())[: len(shape)]):
+        axes = [axis for axis, its_dim in enumerate(cut) if its_dim == dim]
+        if tile and axes:
+            for axis in axes[1:]:
+                grid[axis] = 1
+            grid[axes[0]] = -(-shape[dim] // tile)
+    return tuple(grid)
+
+
+def _with_tiles(space: TileSpace, partition: Partition, plan: Plan) -> Partition:
+    """The partition in tiles of the extents that a plan says; others stay, or divide evenly."""
+    old, label = partition_of(space), op_label(space.graph)
+    wanted: dict[int, int] = {}
+    numbers = space.numbers[space.outputs()[0].stensor]
+    if plan.tile is not None and len(plan.tile) != len(numbers):
+        raise RetileError(
+            f"{label}: {plan.text_of('tile')} has {len(plan.tile)} extents, and its first result "
+            f"{len(numbers)} dimensions; write one for each, or 0"
+        )
+    for number, tile in zip(numbers, plan.tile or (), strict=False):
+        if number is not None and tile:
+            wanted[number] = tile
+    if plan.loop_tile is not None:
+        wanted.update(dict.fromkeys(partition.looped(), plan.loop_tile))
+    cuts: list[Cut] = []
+    for number, (cut, before) in enumerate(zip(partition.cuts, old.cuts, strict=True)):
+        extent = space.dimensions[number].extent
+        evenly = partition._replace(cuts=_replaced(partition.cuts, number, replace(cut, tile=None)))
+        is_same = evenly.split(number, extent) == old.split(number, extent)._replace(chosen=None)
+        tile = wanted.get(number, before.tile if is_same else None)
+        try:
+            if tile is not None and evenly.split(number, extent).in_tiles_of(tile).chosen is None:
+                tile = None
+        except PartitionError as error:
+            name = space.dimensions[number].name
+            raise RetileError(f"{label}: {name} cannot be cut so: {error}") from error
+        cuts.append(replace(cut, tile=tile))
+    return partition._replace(cuts=tuple(cuts))
+
+
+def _replaced(cuts: Sequence[Cut], number: int, cut: Cut) -> tuple[Cut, ...]:
+    return (*cuts[:number], cut, *cuts[number + 1 :])
 
 
 def _with_axes(space: TileSpace, partition: Partition, along: Sequence[int]) -> Partition:
@@ -130,7 +203,7 @@ def _with_axes(space: TileSpace, partition: Partition, along: Sequence[int]) -> 
 
 def _with_forloop(space: TileSpace, partition: Partition, forloop: int) -> Partition:
     """The partition with another number of iterations, over what the loop may cut."""
-    new = partition._replace(forloop=forloop)
+    new = partition.with_loop(forloop)
     if forloop == 1 or any(cut.looped for cut in partition.cuts):
         return new
     failures: list[RetileError] = []

@@ -72,11 +72,14 @@ def plan_split(space: TileSpace, splits: int) -> SplitPlan:
     looped = frozenset(n for n, dimension in enumerate(space.dimensions) if dimension.looped)
     LoopAnalysis(space, looped)
     for op in graph.body.block.ops:
-        if isinstance(op, tb.InputOp) and op.loop_dim >= 0 and op.bounds()[op.loop_dim]:
-            raise RetileError(
-                f"{label}: the for-loop cuts dimension {op.loop_dim} of {value_label(op.dtensor)} "
-                "into tiles that are not all whole; choose a 'forloop' that divides it first"
-            )
+        if isinstance(op, tb.InputOp) and op.loop_dim >= 0:
+            split = op.slicing().split(op.loop_dim)
+            if split.bound() is not None and not split.ends_with_tensor:
+                raise RetileError(
+                    f"{label}: the for-loop cuts dimension {op.loop_dim} of "
+                    f"{value_label(op.dtensor)}, which blocks divide, into tiles that are not all "
+                    "whole; choose a 'forloop' that divides it first"
+                )
         if accumulates(op) and not isinstance(op, tb.AccumulatorOp):
             raise RetileError(
                 f"{op_label(op)} has an epilogue that accumulates; run --retile before "
@@ -134,6 +137,32 @@ class _Split:
         number = 0 if kernel is self.first else 1
         self.results[op] = (number, len(kernel.stored) - 1)
 
+    def whole_extents(self, op: tb.AccumulatorOp, map_: Sequence[int]) -> list[int]:
+        """The extents of all parts of an accumulator, stored as a map says.
+
+        Raises :class:`RetileError` where blocks have unlike parts of the first dimension.
+        """
+        graph, shape = self.space.graph, list(shape_of(op.result.type))
+        grid = self.plan.extents(graph.grid_dim, self.plan.splits)
+        for axis, dim in enumerate(map_):
+            if dim < 0:
+                continue
+            dimension = self.space.of(op.result)[dim]
+            axes = () if dimension is None else dimension.axes
+            if dimension is None or axis == self.plan.axis or self.plan.used[axis] not in axes:
+                shape[dim] *= grid[axis]  # blocks store theirs side by side
+            elif dim != PARTS_DIM:
+                shape[dim] = dimension.extent
+            elif dimension.extent % dimension.tile:
+                raise RetileError(
+                    f"{op_label(graph)}: its last blocks along {dimension.name} have fewer "
+                    "elements than the others, and parts of sums are stored side by side along "
+                    "it; choose tiles that divide it"
+                )
+            else:
+                shape[dim] *= grid[axis]
+        return shape
+
     def add_accumulator(self, op: tb.AccumulatorOp) -> None:
         """Accumulates in each block, and stores what it has accumulated."""
         count = self.space.graph.forloop_range
@@ -143,10 +172,7 @@ class _Split:
         value = divided.accumulate[-1].results[0]
         value.name_hint = op.result.name_hint
         map_ = stored_map(self.space, op.result, self.plan)
-        grid = self.plan.extents(self.space.graph.grid_dim, self.plan.splits)
-        shape = list(shape_of(value.type))
-        for axis, dim in enumerate(map_):
-            shape[dim] *= grid[axis] if dim >= 0 else 1
+        shape = self.whole_extents(op, map_)
         exact = is_integer(element_type_of(value.type))
         type_ = TensorType(element_type_of(value.type) if exact else self.part_type, shape)
         self.parts.append((op, value, tb.OutputOp(value, map_, type_)))

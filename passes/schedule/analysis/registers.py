@@ -104,7 +104,7 @@ def _working_set(op: Operation) -> int:
         return 4 * min(2, math.ceil(tiles.n / 2)) if op.lhs_in_registers else tiles.operands
     if isinstance(op, MapOp | MaskOp):
         sources = op.sources if isinstance(op, MapOp) else [op.source]
-        partition = op.linear if isinstance(op, MapOp) else op.partition.data
+        partition = op.linear
         if partition is None:
             return 0
         in_memory = [source for source in sources if not isinstance(source.type, TileType)]

@@ -228,7 +228,7 @@ class KernelBuilder:
         type_ = sched.GlobalType.of(
             copy.tile, element_type_of(argument.type), LayoutAttr(Layout(copy.tile, copy.strides))
         )
-        op = sched.LocalTileOp(argument, copy.map_, copy.fordim, type_)
+        op = sched.LocalTileOp(argument, copy.slicing.map_, copy.slicing.fordim, type_)
         op.result.name_hint = f"{argument.name_hint}_tile" if argument.name_hint else None
         self.top.append(op)
         return op.result

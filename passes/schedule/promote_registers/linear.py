@@ -224,7 +224,7 @@ def _partition_in(op: Operation, domain: Domain) -> LinearPartition | None:
     if isinstance(op, sched.MapOp) and op.destination in domain.values:
         return op.linear
     if isinstance(op, sched.MaskOp):
-        return op.partition.data
+        return op.linear
     if _adds_parts(op) and isinstance(op.distribution, sched.LinearPartitionAttr):
         return op.distribution.data
     if isinstance(op, sched.ReduceOp) and op.source in domain.values:

@@ -21,6 +21,7 @@ from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import element_type_name, is_integer
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 
 Product = sched.MmaOp | sched.WarpgroupMmaOp
@@ -84,6 +85,15 @@ def _(op: sched.MapOp) -> Sequence[SSAValue] | None:
     if not _broadcasts_rows(op.sources, op.destination):
         return None
     return [*op.sources, op.destination]
+
+
+@joined.register
+def _(op: sched.MaskOp) -> Sequence[SSAValue] | None:
+    """Of rows and columns of one matrix."""
+    rank = len(shape_of(op.source.type))
+    is_of_matrix = all(entry.dim >= rank - 2 for entry in op.ragged)
+    joins = is_of_matrix and not epilogue_of(op).accumulates
+    return [op.source, op.destination] if joins else None
 
 
 @joined.register

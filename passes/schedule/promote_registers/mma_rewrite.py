@@ -205,6 +205,17 @@ class ChainWriter:
         self.store_if_kept(destination)
 
     @write.register
+    def _(self, op: sched.MaskOp) -> None:
+        source = self.fragment(op.source)
+        if self.takes_over(op.source, op.destination, op):
+            self.fragments[op.destination] = source
+        held, epilogue = self.fragment(op.destination), epilogue_of(op)
+        self.written.append(sched.MaskOp(source, held, op.constant, op.ragged, Epilogue()))
+        if epilogue:
+            self.map(IDENTITY, [held], op.destination, epilogue)
+        self.store_if_kept(op.destination)
+
+    @write.register
     def _(self, op: sched.ReduceOp) -> None:
         difference = op.difference
         source = self.fragment(op.source)

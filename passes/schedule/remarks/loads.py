@@ -11,10 +11,9 @@ from mugraph.dialects import sched
 from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     BulkCopyError,
-    require_whole_tiles,
+    require_boxes,
     tile_layouts,
 )
-from mugraph.dialects.maps import split_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -66,7 +65,7 @@ def _tile_obstacle(
     # What cuts a buffer in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, sched.MoveOp) for use in buffer.uses)
     try:
-        require_whole_tiles(tile.bounds(), scheduled.alignment(tensor))
+        require_boxes(tile.slicing(), scheduled.alignment(tensor))
         tile_layouts(
             shape_of(tensor.type),
             strides_of(resolved_layout_of(tensor)),
@@ -84,9 +83,8 @@ def _tile_obstacle(
 
 def _padded(tile: sched.LocalTileOp, dim: int) -> int:
     """The least extent of a tensor along a dimension that gives whole tiles, of rows of chunks."""
-    kernel, shape = sched.enclosing_kernel(tile), shape_of(tile.source.type)
-    iterations = loop_iterations(kernel)
-    split = split_of(shape, tile.map_, tile.loop_dim, kernel.grid_dim, iterations, dim)
+    shape = shape_of(tile.source.type)
+    split = tile.slicing().split(dim)
     step = math.prod(split.blocks) * split.iterations
     if strides_of(resolved_layout_of(tile.source))[dim] == 1:
         step *= CHUNK_BYTES // element_bytes_of(tile.source.type)

@@ -11,6 +11,7 @@ import numpy as np
 from cases.case import Array, Case, Range
 from cases.functions import rms
 from cases.graph import Graph, Threadblock, Tile
+from mugraph.dialects.plan import Plan
 
 FLOATS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
 
@@ -258,6 +259,23 @@ def elementwise_cases() -> Iterator[Case]:
         )
 
 
+def chosen_cases() -> Iterator[Case]:
+    """Products in tiles of powers of two that end with their tensors, by TMA where rows allow."""
+    for name, shape, tile, depth in (
+        ("groups", (300, 136, 1008), (128, 128), 64),
+        ("warps", (37, 200, 136), (16, 64), 32),
+        ("odd-rows", (37, 72, 101), (32, 64), 32),
+    ):
+        for element in ("f16", "bf16", "f32"):
+            yield Case(
+                *("ragged", f"chosen-{name}-{element}"),
+                product(shape, (1, 1), 1, element, element),
+                *((Range(), Range()), np.matmul),
+                plan=Plan(tile=tile, loop_tile=depth),
+                sanitize=element == "f16",
+            )
+
+
 def cases() -> Iterator[Case]:
     """Every case of these tables."""
     yield from elementwise_cases()
@@ -286,6 +304,7 @@ def cases() -> Iterator[Case]:
                 *((interval, interval), np.matmul),
                 sanitize=shape[0] == 45,
             )
+    yield from chosen_cases()
     yield from integer_cases()
     yield Case(
         *("ragged", "rmsnorm", norm_linear(13, 100, 50, 3, 3)),

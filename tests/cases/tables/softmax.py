@@ -194,6 +194,15 @@ def cases() -> Iterator[Case]:
         *((score, score, Range()), attention_reference),
         level=Level.TRANSPILED,
     )
+    for element in ("f16", "bf16"):
+        for name, split in (("", None), ("-split", 2)):
+            yield Case(
+                *("softmax", f"uneven-keys{name}-{element}"),
+                attention((2, 64, 197, 64), 1, 1, element),
+                *((LARGE, LARGE, Range()), attention_reference),
+                plan=Plan(loop_tile=64, split_k=split, block=(128,)),
+                sanitize=True,
+            )
     for name, plan in (("as-written", AS_WRITTEN), ("online", ONLINE)):
         yield Case(
             "softmax",

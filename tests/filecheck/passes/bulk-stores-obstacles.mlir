@@ -1,4 +1,3 @@
-// RUN: not mg-opt --plan="tiles=written stores=tma function=ragged" --transpile %s 2>&1 | filecheck %s --check-prefix=RAGGED
 // RUN: not mg-opt --plan="tiles=written stores=tma function=aligned" --transpile %s 2>&1 | filecheck %s --check-prefix=ALIGNED
 // RUN: not mg-opt --plan="tiles=written stores=tma function=whole" --transpile %s 2>&1 | filecheck %s --check-prefix=REGISTERS
 // RUN: mg-opt --plan="tiles=written stores=tma function=whole" --plan=tiles=written %unpromoted %s 2>&1 | filecheck %s --check-prefix=NONE
@@ -6,25 +5,13 @@
 
 // Whoever asks for bulk copies of all results is told which ones threads would write, and why.
 
-// RAGGED: --bulk-stores: 'sched.kernel' @ragged_custom0 cannot have stores = tma: all threads write %o, since its tiles are ragged along dimension 0; leave stores free
-// ALIGNED: @aligned_custom0 cannot have stores = tma: all threads write %o, since it is aligned to 8 bytes, and bulk copies need 16; leave stores free
+// ALIGNED: --bulk-stores: 'sched.kernel' @aligned_custom0 cannot have stores = tma: all threads write %o, since it is aligned to 8 bytes, and bulk copies need 16; leave stores free
 // REGISTERS: @whole_custom0 cannot have stores = tma: all threads write %o, since it is not copied as it is out of a buffer of shared memory; leave stores free
 
 // NONE-NOT: cannot have
 // NONE: sched.bulk_wait
 
-// PREFERRED: --bulk-stores: note: 'sched.kernel' @ragged_custom0 cannot have stores = tma: all threads write %o, since its tiles are ragged
-// PREFERRED: note: 'sched.kernel' @aligned_custom0
-func.func @ragged(%x: tensor<62x64xf16>) -> tensor<62x64xf16> {
-  %o = kn.customized %x grid [4, 1, 1] block [32, 1, 1] forloop 1 {
-  ^bb0(%dx: tensor<62x64xf16>):
-    %sx = tb.input %dx imap [0, -1, -1] : tensor<62x64xf16> -> !tb.stensor<16x64xf16>
-    %e = tb.exp %sx : !tb.stensor<16x64xf16> -> !tb.stensor<16x64xf16>
-    %a = tb.forloop_accum none %e : !tb.stensor<16x64xf16> -> !tb.stensor<16x64xf16>
-    tb.output %a omap [0, -1, -1] : !tb.stensor<16x64xf16> -> tensor<62x64xf16>
-  } : (tensor<62x64xf16>) -> tensor<62x64xf16>
-  func.return %o : tensor<62x64xf16>
-}
+// PREFERRED: --bulk-stores: note: 'sched.kernel' @aligned_custom0 cannot have stores = tma
 func.func @aligned(%x: tensor<64x64xf16>) -> (tensor<64x64xf16> {mugraph.alignment = 8 : i64}) {
   %o = kn.customized %x grid [4, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%dx: tensor<64x64xf16>):

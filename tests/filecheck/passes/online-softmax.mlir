@@ -97,11 +97,11 @@ func.func @integers(%a: tensor<4x8xf16>) -> tensor<4x8xf32> {
 
 // -----
 
-// A running maximum is of whole tiles: the last of these has five columns only.
+// The last of these tiles has five columns only: a running maximum is of the elements that exist.
 
-// NOTE: 'tb.exp' %e of 'kn.customized' %r stays as it is: some elements of %s do not exist in some blocks or iterations, and a running maximum is of whole tiles
 // CHECK-LABEL: func.func @ragged
-// CHECK-NOT: tb.reduction_max
+// CHECK: tb.reduction_max %s dim 1 : !tb.stensor<4x7xf16>
+// CHECK: tb.forloop_accum_rescale sum
 func.func @ragged(%a: tensor<4x13xf16>) -> tensor<4x1xf16> {
   %r = kn.customized %a grid [1, 1, 1] block [32, 1, 1] forloop 2 {
   ^bb0(%da: tensor<4x13xf16>):
@@ -113,5 +113,26 @@ func.func @ragged(%a: tensor<4x13xf16>) -> tensor<4x1xf16> {
     %q = tb.div %o, %l : (!tb.stensor<4x1xf16>, !tb.stensor<4x1xf16>) -> !tb.stensor<4x1xf16>
     tb.output %q omap [-1, -1, -1] : !tb.stensor<4x1xf16> -> tensor<4x1xf16>
   } : (tensor<4x13xf16>) -> tensor<4x1xf16>
+  func.return %r : tensor<4x1xf16>
+}
+
+// -----
+
+// The third of these tiles has no column at all, and so no maximum.
+
+// NOTE: 'tb.exp' %e of 'kn.customized' %r stays as it is: %s has no element along dimension 1 in the last block and iteration, of which a maximum could be taken; choose fewer blocks, or a smaller forloop
+// CHECK-LABEL: func.func @empty
+// CHECK-NOT: tb.reduction_max
+func.func @empty(%a: tensor<4x4xf16>) -> tensor<4x1xf16> {
+  %r = kn.customized %a grid [1, 1, 1] block [32, 1, 1] forloop 3 {
+  ^bb0(%da: tensor<4x4xf16>):
+    %s = tb.input %da imap [-1, -1, -1] fordim 1 : tensor<4x4xf16> -> !tb.stensor<4x2xf16>
+    %e = tb.exp %s : !tb.stensor<4x2xf16> -> !tb.stensor<4x2xf16>
+    %m = tb.mul %e, %s : (!tb.stensor<4x2xf16>, !tb.stensor<4x2xf16>) -> !tb.stensor<4x2xf16>
+    %o = tb.forloop_accum sum %m : !tb.stensor<4x2xf16> -> !tb.stensor<4x1xf16>
+    %l = tb.forloop_accum sum %e : !tb.stensor<4x2xf16> -> !tb.stensor<4x1xf16>
+    %q = tb.div %o, %l : (!tb.stensor<4x1xf16>, !tb.stensor<4x1xf16>) -> !tb.stensor<4x1xf16>
+    tb.output %q omap [-1, -1, -1] : !tb.stensor<4x1xf16> -> tensor<4x1xf16>
+  } : (tensor<4x4xf16>) -> tensor<4x1xf16>
   func.return %r : tensor<4x1xf16>
 }

@@ -23,18 +23,15 @@ func.func @stride(%x: tensor<2112x125xf16>, %w: tensor<125x1024xf16>) -> tensor<
   func.return %o : tensor<2112x1024xf16>
 }
 
-// CHECK: remark: kernel @ragged_custom0: %x, and with it %w, is loaded by cp.async and not by TMA, since its tiles are ragged along dimension 0; pad its dimension 0 to 2112 [tma]
-// CHECK-NEXT: remark: kernel @ragged_custom0: the product %product, 64x128 of depth 64, is computed by mma.sync and not by WGMMA, since %sx does not come by TMA; see the remark on its load [wgmma]
-func.func @ragged(%x: tensor<2100x512xf16>, %w: tensor<512x1024xf16>) -> tensor<2100x1024xf16> {
-  %o = kn.customized %x, %w grid [8, 33, 1] block [128, 1, 1] forloop 8 {
-  ^bb0(%dx: tensor<2100x512xf16>, %dw: tensor<512x1024xf16>):
-    %sx = tb.input %dx imap [-1, 0, -1] fordim 1 : tensor<2100x512xf16> -> !tb.stensor<64x64xf16>
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<512x1024xf16> -> !tb.stensor<64x128xf16>
-    %m = tb.matmul %sx, %sw : (!tb.stensor<64x64xf16>, !tb.stensor<64x128xf16>) -> !tb.stensor<64x128xf16>
-    %product = tb.forloop_accum none %m : !tb.stensor<64x128xf16> -> !tb.stensor<64x128xf16>
-    tb.output %product omap [1, 0, -1] : !tb.stensor<64x128xf16> -> tensor<2100x1024xf16>
-  } : (tensor<2100x512xf16>, tensor<512x1024xf16>) -> tensor<2100x1024xf16>
-  func.return %o : tensor<2100x1024xf16>
+// CHECK: remark: kernel @uneven_custom0: %x is loaded by cp.async and not by TMA, since its tiles of 53 along dimension 0 reach into those of other blocks; let blocks have 424 elements along its dimension 0, in 8 tiles of 53 [tma]
+func.func @uneven(%x: tensor<2100x512xf16>) -> tensor<2100x512xf16> {
+  %o = kn.customized %x grid [5, 1, 1] block [128, 1, 1] forloop 8 {
+  ^bb0(%dx: tensor<2100x512xf16>):
+    %sx = tb.input %dx imap [0, -1, -1] fordim 0 : tensor<2100x512xf16> -> !tb.stensor<53x512xf16>
+    %e = tb.exp %sx : !tb.stensor<53x512xf16> -> !tb.stensor<53x512xf16>
+    tb.output %e omap [0, -1, -1] fordim 0 : !tb.stensor<53x512xf16> -> tensor<2100x512xf16>
+  } : (tensor<2100x512xf16>) -> tensor<2100x512xf16>
+  func.return %o : tensor<2100x512xf16>
 }
 
 // CHECK: remark: kernel @aligned_custom0: %x, and with it %w, is loaded by cp.async and not by TMA, since it is aligned to 8 bytes, and bulk copies need 16; let it start at a multiple of 16 bytes, without mugraph.alignment [tma]

@@ -18,7 +18,7 @@
 // CUDA: tb::CopyWithin<64, 8, Target, Source, mugraph::Along<8, 10>>::store(o_tile + it * 8, e, thread, tb::existing<38, 10, 10>(blockIdx.y, 0));
 // UNCHECKED: 'sched.copy' of %x_tile copies a tile that is ragged along dimension 0: some of its elements lie outside of the tensor; say 'within [0]'
 func.func @each(%t: tensor<38x40xf16>) -> tensor<38x40xf16> {
-  %o = kn.customized %t grid [1, 4, 1] block [64, 1, 1] forloop 5 {
+  %o = kn.customized %t grid [1, 4, 1] block [64, 1, 1] forloop 5 plan <loads = cp_async> {
   ^bb0(%x: tensor<38x40xf16>):
     %s = tb.input %x imap [-1, 0, -1] fordim 1 : tensor<38x40xf16> -> !tb.stensor<10x8xf16>
     %e = tb.exp %s : !tb.stensor<10x8xf16> -> !tb.stensor<10x8xf16>

@@ -18,6 +18,7 @@ from interpreter_programs import (
     tile,
 )
 
+from mugraph.dialects.maps import Slicing
 from mugraph.runtime.interpreter import blocks, run_function
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Precision
 
@@ -215,10 +216,11 @@ def test_tiles_are_views_and_not_repeated() -> None:
     box = (slice(0, 96), slice(0, 2), slice(0, 1))
     frame = blocks.Frame(Arithmetic(Precision.STORAGE), (96, 2, 1), 4, box)
     shared = np.zeros((16, 64), np.float16)
-    tiles = frame.tiles_of(shared, (-1, -1, -1), 1)
+    tiles = frame.tiles_of(shared, Slicing((16, 64), (-1, -1, -1), 1, frame.grid, 4))
     assert tiles.shape == (1, 1, 1, 16, 16)
     assert np.shares_memory(tiles, shared)
-    split = frame.tiles_of(np.zeros((96, 64), np.float16), (0, 1, -1), -1)
+    slicing = Slicing((96, 64), (0, 1, -1), -1, frame.grid, 4)
+    split = frame.tiles_of(np.zeros((96, 64), np.float16), slicing)
     assert split.shape == (96, 2, 1, 1, 32)
 
 

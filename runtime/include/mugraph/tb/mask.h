@@ -76,5 +76,32 @@ struct Mask {
   }
 };
 
+// The same of what threads hold of a product, the fragment's: elements of the first rows and columns exist.
+template <uint32_t kBits, class Fragment>
+struct MaskFragment {
+  using Sum = typename Fragment::Sum;
+
+  static __device__ __forceinline__ void store(Sum (&dst)[Fragment::kValues], Sum const (&src)[Fragment::kValues],
+                                               int thread, int rows, int columns) {
+#pragma unroll
+    for (int i = 0; i < Fragment::kValues; ++i) dst[i] = src[i];
+    // Tiles before the last one are whole.
+    if (rows >= Fragment::kRows && columns >= Fragment::kColumns) return;
+    using Atom = typename Fragment::Instruction;
+#pragma unroll Fragment::kUnrollM
+    for (int i = 0; i < Fragment::kTilesM; ++i) {
+#pragma unroll Fragment::kUnrollN
+      for (int j = 0; j < Fragment::kTilesN; ++j) {
+#pragma unroll
+        for (int c = 0; c < Atom::kValues; ++c) {
+          const bool exists = Fragment::row_of(thread, i, c) < rows && Fragment::column_of(thread, j, c) < columns;
+          Sum& value = dst[(i * Fragment::kTilesN + j) * Atom::kValues + c];
+          if (!exists) value = static_cast<Sum>(__uint_as_float(kBits));
+        }
+      }
+    }
+  }
+};
+
 }  // namespace tb
 }  // namespace mugraph

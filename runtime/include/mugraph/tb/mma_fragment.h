@@ -24,7 +24,9 @@ static __device__ __forceinline__ int recomputed(int number) {
 
 template <int kWarpsM, int kWarpsN, int kM, int kN, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN, int kWarpsK = 1>
 struct MmaFragment {
+  using Instruction = Atom;
   using Sum = typename Atom::Sum;
+  static constexpr int kRows = kM, kColumns = kN;
   static constexpr int kThreadsOfPart = kWarpsM * kWarpsN * Atom::kThreads;
   static constexpr int kThreads = kThreadsOfPart * kWarpsK;
   static_assert(kWarpsM >= 1 && kWarpsN >= 1 && kWarpsK >= 1 && kThreads <= 1024, "a block has 1 to 1024 threads");

@@ -107,7 +107,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.local_tile' %t: the maps cut tiles of 8x16, not 8x8
+// CHECK: 'sched.local_tile' %t: dimension 1 of the tile: 64 elements in 4 tiles need 16 in each, or more where none is left empty, not 8
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x8xf16, (8,8):(64,1)>

@@ -1,7 +1,7 @@
 // RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
 // The first line of a message names the operator, the operand or dimension, and what was expected.
 
-// CHECK: 'tb.input' %s: the maps cut a tile of 8x3 from the tensor, but the result has 8x2
+// CHECK: 'tb.input' %s: dimension 1 of the tile: 8 elements in 3 tiles need 3 in each, or more where none is left empty, not 2
 func.func @not_divided(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [1, 3, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):
@@ -12,7 +12,7 @@ func.func @not_divided(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: 'tb.input' %s: the maps cut a tile of 8x1 from the tensor, but the result has 8x2
+// CHECK: 'tb.input' %s: dimension 1 of the tile: 8 elements in 16 tiles need 1 in each, or more where none is left empty, not 2
 func.func @nested(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [2, 8, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):
@@ -23,7 +23,7 @@ func.func @nested(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: 'tb.input' %s: the maps cut a tile of 2x8 from the tensor, but the result has 4x8
+// CHECK: 'tb.input' %s: dimension 0 of the tile: 8 elements in 6 tiles need 2 in each, or more where none is left empty, not 4
 func.func @loop_not_divided(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [2, 1, 1] block [32, 1, 1] forloop 3 {
   ^bb0(%d: tensor<8x8xf16>):
@@ -67,7 +67,7 @@ func.func @fordim(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: 'tb.input' %s: the maps cut a tile of 4x2 from the tensor, but the result has 4x8
+// CHECK: 'tb.input' %s: dimension 1 of the tile: 8 elements in 4 tiles need 2 in each, or more where none is left empty, not 8
 func.func @tile(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [2, 1, 1] block [32, 1, 1] forloop 4 {
   ^bb0(%d: tensor<8x8xf16>):
@@ -101,7 +101,7 @@ func.func @unmapped(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: 'tb.output' of %s: a tensor of 8x8 has tiles of 4x8 under this omap, but the operand has 8x8
+// CHECK: 'tb.output' of %s: dimension 0 of the tile: 8 elements in 2 tiles need 4 in each, or more where none is left empty, not 8
 func.func @output_tile(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [2, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):

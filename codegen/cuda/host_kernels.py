@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, fp32_bits, layout_type
 from mugraph.codegen.cuda.host import (
     HostPrinter,
+    broadcast_strides,
     memory_order,
     print_host_operation,
     queue,
@@ -155,6 +156,33 @@ def _run_kernel(op: kn.RunOperator, step: int) -> str:
     index = "uint32_t" if span((op.groups().count,), (step,)) <= MAX_SPAN else "uint64_t"
     reduction = {Combiner.SUM: "ReduceSum<", Combiner.MAX: "Reduce<ops::Max, "}
     return f"{reduction[op.combination]}{index}, "
+
+
+@print_host_operation.register
+def _(op: kn.ScanOp, printer: HostPrinter) -> None:
+    values, dim = (op.result, *op.operands), op.reduced_dim
+    domain = tuple(1 if d == dim else extent for d, extent in enumerate(shape_of(op.result.type)))
+    strides = [broadcast_strides(value) for value in values]
+    # Neighbouring threads have runs that are neighbours where the operand lies in memory.
+    order = memory_order(domain, strides[1])
+    pointers = dict(zip(values, printer.declare_all(values), strict=True))
+    names = ("Target", "Source", "Decay")[: len(values)]
+    writer = printer.writer
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(names, strides, strict=True):
+            starts = walk(piece.extents, steps, order)
+            writer.line(f"using {name} = kn::Runs<{starts}, {steps[dim]}>;")
+        places = [
+            piece.pointer(pointers[value], steps)
+            for value, steps in zip(values, strides, strict=True)
+        ]
+        writer.line(
+            f"kn::Scan<{shape_of(op.result.type)[dim]}, {', '.join(names)}>::run("
+            f"{queue(overlaps=op.overlaps)}, {', '.join(places)});"
+        )
+
+    print_pieces(writer, domain, strides, print_piece)
 
 
 @print_host_operation.register

@@ -124,6 +124,35 @@ class ProgramOperators(GraphOperators[DTensor]):
         """The first place of the largest element along a dimension, in int32."""
         return self.reduce("arg_max", x, dim, 1, i32, name)
 
+    def cumsum(
+        self, x: DTensor, dim: int = -1, *, dtype: Attribute | None = None, name: str | None = None
+    ) -> DTensor:
+        """The sums of all elements up to each one along a dimension."""
+        return self.scan(x, dim=dim, dtype=dtype, name=name)
+
+    def scan(
+        self,
+        x: DTensor,
+        decay: DTensor | None = None,
+        dim: int = -1,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """h_t = decay_t h_(t-1) + x_t along a dimension; without a decay, the sums so far.
+
+        x and the decay are broadcast to each other first; ``dim`` is one of the result's.
+        """
+        operands = [x] if decay is None else [x, decay]
+        for tensor in operands:
+            self._value(tensor)
+        x, *decays = self._of_one_rank(operands)
+        with build_errors():
+            shape = broadcast_shape([each.shape for each in (x, *decays)])
+        size = shape[self.dim("scan", x, dim)]
+        x = self.broadcast_to(x, shape)
+        return self.reduce("scan", x, dim, size, dtype, name, *(each.value for each in decays))
+
     def rms_norm(
         self,
         x: DTensor,
@@ -343,6 +372,7 @@ broadcast_to = of_tensors(ProgramOperators.broadcast_to)
 causal_mask = of_tensors(ProgramOperators.causal_mask)
 chunk = of_tensors(ProgramOperators.chunk)
 concat = of_tensors(ProgramOperators.concat)
+cumsum = of_tensors(ProgramOperators.cumsum)
 gather = of_tensors(ProgramOperators.gather)
 log_sum_exp = of_tensors(ProgramOperators.log_sum_exp)
 mask = of_tensors(ProgramOperators.mask)
@@ -354,6 +384,7 @@ reduction_min = of_tensors(ProgramOperators.reduction_min)
 repeat = of_tensors(ProgramOperators.repeat)
 reshape = of_tensors(ProgramOperators.reshape)
 rotary = of_tensors(ProgramOperators.rotary)
+scan = of_tensors(ProgramOperators.scan)
 softmax = of_tensors(ProgramOperators.softmax)
 split = of_tensors(ProgramOperators.split)
 transpose = of_tensors(ProgramOperators.transpose)
@@ -365,6 +396,7 @@ __all__ = [
     "causal_mask",
     "chunk",
     "concat",
+    "cumsum",
     "gather",
     "layer_norm",
     "log_sum_exp",
@@ -378,6 +410,7 @@ __all__ = [
     "reshape",
     "rms_norm",
     "rotary",
+    "scan",
     "softmax",
     "split",
     "transpose",

@@ -43,6 +43,7 @@ from mugraph.dialects.kn.reshape import (
     lay_out_row_major,
 )
 from mugraph.dialects.kn.rotary import RotaryOp
+from mugraph.dialects.kn.scan import ScanOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
@@ -71,6 +72,7 @@ Kn = Dialect(
         MaskOp,
         ReductionOp,
         ArgMaxOp,
+        ScanOp,
         *COMPOSITE_OPERATORS,
         CopyOp,
         ConcatOp,
@@ -122,6 +124,7 @@ __all__ = [
     "RmsNormOp",
     "RotaryOp",
     "RunOperator",
+    "ScanOp",
     "SliceOp",
     "SoftmaxOp",
     "SplitOp",

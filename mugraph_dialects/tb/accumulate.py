@@ -213,8 +213,8 @@ class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
         return self.kind.data not in (AccumulatorKind.NONE, AccumulatorKind.MAX)
 
     def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
-        """As any sum; maxima are of whole tiles."""
-        if self.kind.data is AccumulatorKind.MAX:
+        """As any sum; maxima are of the same elements in all iterations."""
+        if self.kind.data is AccumulatorKind.MAX and moving_dims(operands[0]):
             expect_whole(self, operands)
         return super().result_bounds(operands)
 

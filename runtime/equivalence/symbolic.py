@@ -310,6 +310,9 @@ def _results(
                 shape = shape_of(op.result.type)
                 name = f"arg max along {op.reduced_dim} to {shape[op.reduced_dim]}"
                 results = [symbolic.unknown(shape, name, op.operands, operands)]
+            case kn.ScanOp():
+                shape = shape_of(op.result.type)
+                results = [symbolic.scanned(shape, op.reduced_dim, *operands)]
             case kn.ReductionOp():
                 shape, is_sum = shape_of(op.result.type), op.combination is Combiner.SUM
                 (summands,) = operands if is_sum else [symbolic.map(candidates, *operands)]

@@ -19,14 +19,12 @@ from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.functions import apply_function, number, opposite, positive, where
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
-from mugraph.runtime.equivalence.terms import NormalForm
+from mugraph.runtime.equivalence.terms import NormalForm, free_variables
 
 _PLACE = -1
 """The number of the tensor whose elements are their own places."""
 _MOST_PIECES = 32
 """Of a concatenation: as many terms its elements may be a sum of."""
-_BOUND = -1
-"""The number of the first variable that stands for any place of a whole tensor."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +154,35 @@ class Symbolic:
         (form,) = self.read((operand, read))
         return self.tensor(places, self.sum(form, [inner]))
 
+    def scanned(
+        self,
+        shape: Sequence[int],
+        dim: int,
+        operand: SymbolicTensor,
+        decay: SymbolicTensor | None = None,
+    ) -> SymbolicTensor:
+        """Sums over the places along a dimension that are at most an element's own.
+
+        With a decay, times a function of both places and of the decays along the dimension.
+        """
+        places = self.places(shape)
+        earlier = list(places)
+        earlier[dim] = self.scope.index(shape[dim])
+        summed = [earlier[dim]]
+        if decay is None:
+            (summand,) = self.read((operand, earlier))
+        else:
+            anywhere = list(places)
+            anywhere[dim] = self._any_place(self._first_bound(decay), shape[dim])
+            summand, factors = self.read((operand, earlier), (decay, _broadcast(decay, anywhere)))
+            span = [nf.element(_PLACE, [place]) for place in (earlier[dim], places[dim])]
+            product = nf.application("product of decays", [*span, factors])
+            summand = nf.multiply(product, summand)
+        is_earlier = places[dim] + earlier[dim].scaled(-1)
+        if is_earlier.limits()[0] < 0:
+            summand = nf.multiply(_at_least_0(is_earlier), summand)
+        return self.tensor(places, self.sum(summand, summed))
+
     def masked(
         self,
         shape: Sequence[int],
@@ -254,10 +281,26 @@ class Symbolic:
 
     def _anywhere(self, value: SSAValue, operand: SymbolicTensor) -> NormalForm:
         """A whole tensor: its element at a place of which nobody else has the variables."""
+        first = self._first_bound(operand)
         extents = shape_of(value.type)
-        anywhere = [Variable(0, _BOUND - dim, extent) for dim, extent in enumerate(extents)]
-        self.bound |= set(anywhere)
-        return self.at(operand, [affine(one) if one.extent > 1 else ZERO for one in anywhere])
+        anywhere = [self._any_place(first - dim, extent) for dim, extent in enumerate(extents)]
+        return self.at(operand, anywhere)
+
+    @staticmethod
+    def _first_bound(operand: SymbolicTensor) -> int:
+        """The number of a variable below all that stand for any place in an operand's elements.
+
+        So a place in the whole operand is none of those that its elements are functions of.
+        """
+        return min([0, *(each.number for each in free_variables(operand.body))]) - 1
+
+    def _any_place(self, number: int, extent: int) -> Affine:
+        """Any place along a dimension of a whole tensor."""
+        if extent == 1:
+            return ZERO
+        variable = Variable(0, number, extent)
+        self.bound.add(variable)
+        return affine(variable)
 
     def rows(
         self,

@@ -20,6 +20,7 @@ max(a, b)    max(e_a, e_b); clamp(a) e_a
 a ^ b        the farthest of its four corners; unbounded where e_a >= a
 sqrt(a)      e_a / (sqrt(a - e_a) + sqrt(a)); unbounded where e_a >= a
 sum of n     sum of e_k, and n u / (1 - n u) times the sum of |a_k| + e_k
+scan         of sums so far, each multiplied by |a| + e_a a place; 2 roundings a place
 ===========  =====================================================================
 
 and then every result r of one rounding gets u (|r| + e), or half the least number that the type
@@ -342,8 +343,7 @@ class BoundedArray(ComponentArray):
     def argmax(self, axis: int) -> Self:
         """The first place of the largest number: as far off as another that may be as large."""
         place = np.expand_dims(self.value.argmax(axis=axis), axis)
-        along = [-1 if dim == axis else 1 for dim in range(self.ndim)]
-        distance = np.abs(np.arange(self.shape[axis]).reshape(along) - place)
+        distance = np.abs(self._places(axis) - place)
         largest = np.take_along_axis(self.value, place, axis)
         bounds: list[Array] = []
         for bound in self.components[1:]:
@@ -418,8 +418,49 @@ class BoundedArray(ComponentArray):
             bounds.append(_summed(self.shape[-1], model, size, error))
         return self.of([np.matmul(self.value, other.value), *bounds])
 
+    def scan(self, axis: int, decay: Self | None) -> Self:
+        """Sums along an axis up to each number, or a recurrence, combined in any order."""
+        if decay is None:
+            earlier = self._places(axis)
+            size = functions.scan(np.abs(self.value), axis)
+            sums = [functions.scan(bound, axis) for bound in self.components[1:]]
+            bounds = [
+                _summed(earlier, model, size, error)
+                for model, error in zip(self.models, sums, strict=True)
+            ]
+            return self.of([functions.scan(self.value, axis), *bounds])
+        value = functions.scan(self.value, axis, decay.value)
+        bounds = [
+            self._scanned(axis, np.roll(value, 1, axis), decay, index)
+            for index in range(1, 1 + len(self.models))
+        ]
+        return self.of([value, *bounds])
 
-def _summed(roundings: int, model: RoundingModel, size: Array, error: Array) -> Array:
+    def _places(self, axis: int) -> Array:
+        """The place of each number along an axis."""
+        along = [-1 if dim == axis else 1 for dim in range(self.ndim)]
+        return np.arange(self.shape[axis]).reshape(along)
+
+    def _scanned(self, axis: int, last: Array, decay: Self, index: int) -> Array:
+        """The bound of a recurrence for one model; ``last`` are the results one place before."""
+        model, earlier = self.models[index - 1], self._places(axis)
+        ours, theirs = self.components[index], decay.components[index]
+        factor = np.where(earlier > 0, np.abs(decay.value) + theirs, 0.0)
+        moved = ours + np.where(earlier > 0, np.abs(last) * theirs, 0.0)
+        error = functions.scan(moved, axis, factor)
+        reach = functions.scan(np.abs(self.value) + ours, axis, factor)
+        # A summand is rounded in one product and one sum for each place that it has come along.
+        bound = _summed(2 * earlier, model, reach, error)
+        # Products of neighbouring factors, which these sums bound, may be too small or too large.
+        products = functions.scan(factor, axis, factor)
+        most = np.maximum.accumulate(reach, axis)
+        information = np.finfo(model.compute)
+        lost = 2 * earlier * float(information.smallest_subnormal) * (1 + products) ** 2
+        bound = bound + np.where(most > 0, lost * (1 + most), 0.0)
+        return np.where(products <= float(information.max), bound, np.inf)
+
+
+def _summed(roundings: int | Array, model: RoundingModel, size: Array, error: Array) -> Array:
     """The bound of a sum, each summand of which is rounded so often at most."""
     unit = roundings * model.unit
     information = np.finfo(model.compute)

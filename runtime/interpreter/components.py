@@ -134,6 +134,10 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     def argmax(self, axis: int) -> Self:
         """The first place of the largest number along an axis."""
 
+    @abstractmethod
+    def scan(self, axis: int, decay: Any | None) -> Self:
+        """Sums along an axis up to each number, or h_t = decay_t h_(t-1) + x_t."""
+
     def max(self, axis: int) -> Self:
         """The largest number along an axis, by halves."""
         values = self

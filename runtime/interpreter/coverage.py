@@ -267,6 +267,15 @@ class CoverageArray(ComponentArray):
         made_on = np.bitwise_or.reduce(self.made_on, axis=axis)
         return self.of([self.value.argmax(axis=axis).astype(np.float64), made_on])
 
+    def scan(self, axis: int, decay: Self | None) -> Self:
+        """Sums along an axis up to each number, or a recurrence: each shows all before it."""
+        made_on = np.bitwise_or.accumulate(self.made_on, axis=axis)
+        if decay is None:
+            return self.of([functions.scan(self.value, axis), made_on])
+        value = functions.scan(self.value, axis, decay.value)
+        factors = np.broadcast_to(decay.made_on, value.shape)
+        return self.of([value, _joined(made_on, np.bitwise_or.accumulate(factors, axis=axis))])
+
     def max(self, axis: int) -> Self:
         """The largest number along an axis: no element is another one's threshold."""
         made_on = np.bitwise_or.reduce(self.made_on, axis=axis)

@@ -173,6 +173,16 @@ class DegreeArray(ComponentArray):
         """A variable of its own."""
         return self._made((*self.shape[:axis], *self.shape[axis + 1 :]), self.sqrt().degrees)
 
+    def scan(self, axis: int, decay: Self | None) -> Self:
+        """The last sum, which has all numbers as summands."""
+        count = self.shape[axis]
+        if decay is None:
+            return self._made(self.shape, self.degrees.summed(count))
+        factor, last = decay.degrees, self.degrees
+        for _ in range(count - 1):
+            last = last.times(factor).plus(self.degrees)
+        return self._made(self.shape, last)
+
     def exp(self) -> Self:
         """A variable of its own."""
         old = self.degrees

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute
 
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.runtime.interpreter import functions
 from mugraph.runtime.interpreter.arithmetic import (
     STORAGE_DTYPES,
     Arithmetic,
@@ -267,6 +268,15 @@ class FieldArray(ComponentArray):
     def argmax(self, axis: int) -> Self:
         """Refused: residues have no order."""
         raise ExecutionError("residues have no order, and so no place of the largest")
+
+    def scan(self, axis: int, decay: Self | None) -> Self:
+        """Sums along an axis up to each number, or a recurrence."""
+        if decay is not None:
+            return functions.recurrence(
+                self.of([part.copy() for part in self.components]), axis, decay
+            )
+        total = self._reduced([part.cumsum(axis) for part in self.components])
+        return total.known_as(self.known.types & _SUMS)
 
     def rows_of(self, table: Self) -> Self:
         """Refused: residues name no rows."""

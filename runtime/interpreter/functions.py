@@ -258,6 +258,32 @@ def arg_max_groups(value: Array, axis: int, groups: Groups, results: int) -> Arr
     return grouped.argmax(axis=along)
 
 
+def scan(value: Array, axis: int, decay: Array | None = None) -> Array:
+    """The sums up to each element along an axis, or h_t = decay_t h_(t-1) + value_t.
+
+    The decay's extents are those of the value, or 1.
+    """
+    if isinstance(value, ComponentArray):
+        return value.scan(axis, decay)
+    if decay is None:
+        return np.add.accumulate(value, axis)
+    return recurrence(value.copy(), axis, decay)
+
+
+def recurrence(values: Any, axis: int, decay: Any) -> Any:
+    """Adds to each element along an axis the one before it times a decay, from the second one on.
+
+    ``values`` is written over and returned; the decay's extents are the same, or 1.
+    """
+    before = (slice(None),) * axis
+    factors = 0 if decay.shape[axis] == 1 else 1
+    for place in range(1, values.shape[axis]):
+        here, last = (*before, slice(place, place + 1)), (*before, slice(place - 1, place))
+        factor = decay[(*before, slice(factors * place, factors * place + 1))]
+        values[here] = values[here] + factor * values[last]
+    return values
+
+
 def _in_groups(value: Array, axis: int, groups: Groups, results: int) -> tuple[Array, int]:
     """The elements with an axis of their own for those of a group, and which that is."""
     before, after = value.shape[:axis], value.shape[axis + 1 :]

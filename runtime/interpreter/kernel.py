@@ -28,6 +28,7 @@ from mugraph.runtime.interpreter.functions import (
     max_groups,
     part_of,
     rms_norm,
+    scan,
     sum_groups,
     take_rows,
 )
@@ -101,6 +102,12 @@ class KernelFunctions(InterpreterFunctions):
         (value,) = self._loaded(args)
         results = shape_of(op.result.type)[op.reduced_dim]
         return self._stored(op, arg_max_groups(value, op.reduced_dim, op.groups(), results))
+
+    @impl(kn.ScanOp)
+    def run_scan(self, interpreter: Interpreter, op: kn.ScanOp, args: PythonValues) -> PythonValues:
+        """Sums up to each element along a dimension, or a recurrence, one element after another."""
+        value, *decay = self._loaded(args)
+        return self._stored(op, scan(value, op.reduced_dim, *decay))
 
     @impl(kn.RmsNormOp)
     def run_rms_norm(

@@ -192,6 +192,27 @@ def test_a_place_is_as_sure_as_the_elements() -> None:
     np.testing.assert_allclose(bound, [[4.0]], rtol=1e-5)
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_sums_so_far_and_recurrences(dim: int) -> None:
+    """Decays are numbers of their own, or the same along any dimension."""
+    x = normal(4, 5, 6)
+    np.testing.assert_allclose(computed(lambda x: mi.cumsum(x, dim), x), x.cumsum(dim))
+    for shape in ((4, 5, 6), (4, 5, 1), (4, 1, 6), (6,), (1, 1, 1)):
+        decay = normal(*shape)
+        expected, factors = (
+            np.moveaxis(each, dim, 0).copy() for each in (x, np.broadcast_to(decay, x.shape))
+        )
+        for place in range(1, len(expected)):
+            expected[place] += factors[place] * expected[place - 1]
+        result = computed(lambda x, decay: mi.scan(x, decay, dim), x, decay)
+        np.testing.assert_allclose(result, np.moveaxis(expected, 0, dim))
+
+
+def test_the_operand_of_a_recurrence_is_broadcast() -> None:
+    result = computed(lambda x, decay: mi.scan(x, decay, 0), normal(1, 3), np.full((40, 1), 0.5))
+    assert result.shape == (40, 3)
+
+
 def test_rotary_embedding() -> None:
     """The halves of each row turned by angles, which may be given once for both halves."""
     x, cos, sin = normal(3, 5, 14), normal(5, 14), normal(5, 14)

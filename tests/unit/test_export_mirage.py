@@ -176,7 +176,7 @@ REFUSED = {
 } | {
     f".{name} ": "Mirage's format has no such (threadblock )?operator."
     for name in {
-        *("arg_max", "gather", "mask", "slice"),
+        *("arg_max", "gather", "mask", "scan", "slice"),
         *OWN_FUNCTIONS,
         *(op.name.removeprefix("kn.") for op in kn.COMPOSITE_OPERATORS),
     }

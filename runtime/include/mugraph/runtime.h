@@ -55,6 +55,7 @@
 #include "kn/mask.h"
 #include "kn/reduce.h"
 #include "kn/rms_norm.h"
+#include "kn/scan.h"
 #include "launch.h"
 #if __has_include(<cublas_v2.h>)
 #include "kn/gemm.h"

@@ -246,6 +246,64 @@ def arg_max_cases(element: str) -> Iterator[Case]:
     yield special_places(element)
 
 
+def scan_cases(element: str) -> Iterator[Case]:
+    """Sums so far and recurrences: along each dimension, in rows of a block, in several rounds."""
+    for shape, dim, decay in (
+        ((10, 8, 3), 1, None),
+        ((3, 45), 1, (3, 1)),
+        ((700, 5), 0, (700, 1)),
+        ((2, 3, 520), 2, (2, 1, 520)),
+        ((1, 17000), 1, None),
+        ((4, 9000), 1, (4, 9000)),
+        ((9000, 33), 0, (9000, 33)),
+    ):
+        if len(shape) == 2 and max(shape) > 1000 and element not in TRIED_IN_ALL_WAYS:
+            continue
+        graph = Graph()
+        operands = [graph.input(*each, element=element) for each in (shape, decay) if each]
+        more = f"{f'decay {operands[1].name} ' if decay else ''}dim {dim}"
+        extents = "x".join(map(str, shape))
+        yield Case(
+            *("kn_operators", f"{'scan' if decay else 'cumsum'}-{extents}-dim{dim}-{element}"),
+            graph.text(graph.functional("scan", operands, shape, more)),
+            (Range(-0.25, 0.25), Range(0.5, 0.9375))[: len(operands)],
+            lambda x, a=None, d=dim: recurrence(x, 1.0 if a is None else a, d),
+            sanitize=max(shape) < 1000,
+        )
+    yield laid_out_scan(element)
+
+
+def laid_out_scan(element: str) -> Case:
+    """Tensors whose elements along the dimension lie in each another way."""
+    graph = Graph()
+    x = graph.input(6, 64, 5, element=element, strides=(400, 1, 80))
+    a = graph.input(6, 64, 1, element=element, strides=(1, 6, 1))
+    y, z = (graph.functional("scan", [x, a], x.shape, f"decay {a.name} dim {d}") for d in (1, 2))
+    wide = graph.op("broadcast", [a], x.shape)
+    w = graph.functional("scan", [wide, a], x.shape, f"decay {a.name} dim 2")
+    return Case(
+        *("kn_operators", f"scan-laid-out-{element}", graph.text(y, z, w)),
+        (Range(), Range(0.5, 0.9375)),
+        lambda x, a: [
+            recurrence(each, a, dim)
+            for each, dim in ((x, 1), (x, 2), (np.broadcast_to(a, x.shape), 2))
+        ],
+        sanitize=True,
+    )
+
+
+def recurrence(x: Array, decay: Array | float, dim: int) -> Array:
+    """h_t = decay_t h_(t-1) + x_t along a dimension."""
+    before = np.zeros_like(np.take(x, 0, dim))
+    results: list[Array] = []
+    for element, factor in zip(
+        np.moveaxis(x, dim, 0), np.moveaxis(np.broadcast_to(decay, x.shape), dim, 0), strict=True
+    ):
+        before = factor * before + element
+        results.append(before)
+    return np.stack(results, dim)
+
+
 def special_places(element: str) -> Case:
     """Of equal elements, and of NaNs, the first one: most rows have some of either."""
     graph = Graph()
@@ -638,6 +696,7 @@ def cases() -> Iterator[Case]:
         yield from whole_tensor_cases(element)
         yield from broadcast_cases(element)
         yield from arg_max_cases(element)
+        yield from scan_cases(element)
         yield from reduction_cases(element)
         yield from weighted_norm_cases(element)
         yield from accumulator_cases(element)

@@ -268,7 +268,7 @@ def chosen_cases() -> Iterator[Case]:
     ):
         for element in ("f16", "bf16", "f32"):
             yield Case(
-                *("ragged", f"chosen-{name}-{element}"),
+                *("chosen_tiles", f"{name}-{element}"),
                 product(shape, (1, 1), 1, element, element),
                 *((Range(), Range()), np.matmul),
                 plan=Plan(tile=tile, loop_tile=depth),

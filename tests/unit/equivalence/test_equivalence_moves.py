@@ -13,6 +13,7 @@ from mugraph.runtime.equivalence.prove import prove
 
 Shapes = tuple[tuple[int, ...], ...]
 HEADS: Shapes = ((4, 6, 16), (4, 1, 16), (4, 1, 16))
+SQUARES: Shapes = ((8, 8), (8, 8))
 PAIR: Shapes = ((4, 12), (4, 4))
 FACTORS: Shapes = ((4, 8), (4, 8), (8, 5), (8, 5))
 
@@ -143,3 +144,42 @@ def test_a_view_of_what_lies_in_columns(dims: str, holds: bool) -> None:
     first = subject(f"{signature} {PARTS} {{ {one} }}")
     second = subject(f"{signature} tensor<2x4x4xf16> {{ {other} }}")
     assert prove(first.function, second.function).holds is holds
+
+
+def test_sums_so_far_are_linear() -> None:
+    def apart(x: Any, y: Any) -> Any:
+        return mi.cumsum(x, 1) + mi.cumsum(y, 1) * 2.0
+
+    def together(x: Any, y: Any) -> Any:
+        return mi.transpose(mi.cumsum(mi.transpose(x + y * 2.0), 0))
+
+    def later(x: Any, y: Any) -> Any:
+        return mi.cumsum(x, 0) + mi.cumsum(y, 1) * 2.0
+
+    assert prove(function(apart, SQUARES), function(together, SQUARES)).holds
+    assert not prove(function(apart, SQUARES), function(later, SQUARES)).holds
+
+
+def test_recurrences_are_linear_in_what_is_added() -> None:
+    def apart(x: Any, y: Any) -> Any:
+        return mi.scan(x, y, 1) + mi.scan(y, y, 1)
+
+    def together(x: Any, y: Any) -> Any:
+        return mi.scan(x + y, y, 1)
+
+    def swapped(x: Any, y: Any) -> Any:
+        return mi.scan(y, x, 1) + mi.scan(y, y, 1)
+
+    assert prove(function(apart, SQUARES), function(together, SQUARES)).holds
+    assert not prove(function(apart, SQUARES), function(swapped, SQUARES)).holds
+
+
+def test_decays_of_decays_are_not_confused() -> None:
+    def nested(x: Any, y: Any) -> Any:
+        return mi.scan(x, mi.transpose(mi.scan(x, y, 1)), 1)
+
+    def transposed(x: Any, y: Any) -> Any:
+        return mi.scan(x, mi.transpose(mi.scan(x, mi.transpose(y), 1)), 1)
+
+    assert prove(function(nested, SQUARES), function(nested, SQUARES)).holds
+    assert not prove(function(nested, SQUARES), function(transposed, SQUARES)).holds

@@ -48,6 +48,22 @@ func.func @nowhere(%x: tensor<4x6xf16>) {
 
 // -----
 
+// CHECK: 'kn.scan' %y: the decay %a has 4x6, which must be the operand's 1x6 or 1 in each dimension; broadcast the operand first
+func.func @wider(%x: tensor<1x6xf16>, %a: tensor<4x6xf16>) {
+  %y = kn.scan %x decay %a dim 1 : (tensor<1x6xf16>, tensor<4x6xf16>) -> tensor<1x6xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.scan' %y computes on floating-point numbers, but %x has elements of i32; insert a 'kn.cast' to f32 first
+func.func @counted(%x: tensor<4x6xi32>) {
+  %y = kn.scan %x dim 1 : (tensor<4x6xi32>) -> tensor<4x6xi32>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.gather' %y: numbers of rows are of i32, but %i has elements of i8
 func.func @numbers(%x: tensor<4x6xf16>, %i: tensor<3xi8>) {
   %y = kn.gather %x rows %i : (tensor<4x6xf16>, tensor<3xi8>) -> tensor<3x6xf16>

@@ -427,6 +427,12 @@ T __shfl_xor_sync(unsigned mask, T value, int distance) {
 }
 
 template <class T>
+T __shfl_up_sync(unsigned mask, T value, int distance) {
+  const int lane = emulator::block->current->thread % 32;
+  return emulator::exchange(mask, value)[lane < distance ? lane : lane - distance];
+}
+
+template <class T>
 T __shfl_sync(unsigned mask, T value, int lane) {
   return emulator::exchange(mask, value)[lane % 32];
 }

@@ -1,0 +1,70 @@
+"""A kernel that computes each element along a dimension from those before it."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import operand_def, opt_operand_def
+
+from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.element_types import verify_no_integers
+from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
+from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.reductions import ReducesDimension
+from mugraph.dialects.shapes import ShapeError, broadcast_shape
+from mugraph.dialects.tensor_types import dims, shape_of, value_label
+
+
+@irdl_op_definition
+class ScanOp(ReducesDimension, KernelOp, CanOverlap):
+    """The sums of all elements up to each one along a dimension, or a linear recurrence.
+
+    Without a decay element t is x_0 + ... + x_t.  With one it is h_t = a_t h_(t-1) + x_t, and
+    h_0 = x_0; the decay a has the operand's extents, or 1 along dimensions where it is the same.
+    Computes in fp32.  Runs of elements are combined before what comes before them is known, so that
+    products of neighbouring decays must be numbers of fp32.
+
+    ``%y = kn.scan %x dim 1 : (tensor<4x1000xf16>) -> tensor<4x1000xf16>``,
+    ``%h = kn.scan %x decay %a dim 0 : (tensor<1000x64xf16>, tensor<1000x1xf16>) ->
+    tensor<1000x64xf16>``.
+    """
+
+    name = "kn.scan"
+
+    input = operand_def(TensorType)
+    decay = opt_operand_def(TensorType)
+
+    assembly_format = (
+        "$input (`decay` $decay^)? `dim` $dim (`workspace` $workspace^)? attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+    def __init__(
+        self, operand: SSAValue, dim: int, result_type: Attribute, decay: SSAValue | None = None
+    ) -> None:
+        super().__init__(
+            operands=[operand, decay],
+            result_types=[result_type],
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The operand's extents."""
+        shape, decay = self.shape_with_dimension(), self.decay
+        if decay is None or broadcast_shape([shape, shape_of(decay.type)]) == shape:
+            return shape
+        raise ShapeError(
+            f"the decay {value_label(decay)} has {dims(shape_of(decay.type))}, which must be the "
+            f"operand's {dims(shape)} or 1 in each dimension; broadcast the operand first"
+        )
+
+    def verify_(self) -> None:
+        """As any kernel; of floating-point numbers."""
+        super().verify_()
+        verify_no_integers(self, [*self.operands, self.result], "kn.cast")
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Operands and result share their innermost dimension."""
+        for operand in self.operands:
+            prefer_same_innermost(problem, self, operand, self.result)

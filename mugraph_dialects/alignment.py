@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, IntegerAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -64,6 +64,8 @@ def alignment_of(value: SSAValue) -> int:
     Of a block argument of ``kn.customized`` it is that of the operand.  Raises ``VerifyException``
     where a function promises no alignment of the elements.
     """
+    if isinstance(value.type, IndexType):
+        return DEFAULT_ALIGNMENT
     owner = value.owner
     if isinstance(owner, Block):
         parent = owner.parent_op()

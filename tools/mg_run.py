@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mugraph.codegen.architecture import choose_architecture
@@ -78,6 +78,10 @@ def random_inputs(
     generator = np.random.default_rng(seed)
     arrays: list[Array] = []
     for type_, scale in zip(types, per_input, strict=True):
+        if isinstance(type_, IndexType):
+            raise ToolError(
+                f"@{function.sym_name.data} takes a number of type index; give it with --inputs."
+            )
         dtype = storage_dtype(element_type_of(type_))
         size = scale * WHOLE_SCALE if is_whole(dtype) else scale
         numbers = generator.standard_normal(shape_of(type_), np.float32) * size
@@ -99,6 +103,9 @@ def read_inputs(function: FuncOp, paths: Sequence[str]) -> list[Array]:
             array: Array = np.load(path, allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise ToolError(f"{path} is no .npy file of numbers.") from error
+        if isinstance(type_, IndexType):
+            arrays.append(array)
+            continue
         shape = shape_of(type_)
         if array.shape != shape:
             raise ToolError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
@@ -24,6 +25,7 @@ from mugraph.dialects.tensor_types import (
     row_major_strides,
     shape_of,
     strides_of,
+    value_label,
 )
 
 INTERFACE_VERSION = 1
@@ -74,6 +76,11 @@ class CInterface:
 
 def _tensor(value: SSAValue, name: str) -> CTensor:
     """A tensor of a name; a parameter of a tensor expression without a layout is row-major."""
+    if isinstance(value.type, IndexType):
+        raise CodegenError(
+            f"{value_label(value)} has type index, but C functions take tensors alone; print the "
+            "kernel with -t cuda"
+        )
     shape, layout = shape_of(value.type), layout_of(value.type)
     if layout is None and isinstance(value.type, BufferType):
         layout = Layout(shape, row_major_strides(shape))

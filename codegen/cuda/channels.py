@@ -212,7 +212,7 @@ def iteration_of(op: RunsAtIteration, printer: KernelPrinter) -> str:
 def _print_step(op: sched.ChannelStepOp, printer: KernelPrinter, rest: str = "") -> None:
     method = op.name.removeprefix("sched.")
     iteration = iteration_of(op, printer)
-    guard = scope_of(op, iteration, op.ahead_of).removesuffix("{")
+    guard = scope_of(op, iteration, op.ahead_of, printer).removesuffix("{")
     counted = printer.counted(iteration)
     call = f"{printer.names.of(op.channel)}.{method}({counted}{rest});  // {op.name}"
     printer.writer.line(f"{guard}{call}")
@@ -309,7 +309,9 @@ def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
     tile = op.bulk_tile()
     iteration = iteration_of(op, printer)
     buffer, tensor_map = printer.pointer(op.buffer, iteration), f"&{printer.maps[map_key(op)]}"
-    scope = scope_of(op, iteration, op.ahead_of) if op.is_load else f"{_by_first_thread(op)}{{"
+    scope = (
+        scope_of(op, iteration, op.ahead_of, printer) if op.is_load else f"{_by_first_thread(op)}{{"
+    )
     printer.writer.open(f"{scope}  {printer.describe(op)}")
     blocks = printer.kernel.cluster_blocks
     boxes = zip(tile.offsets, box_coordinates(op, tile, iteration), strict=True)

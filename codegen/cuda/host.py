@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -56,13 +56,19 @@ class HostPrinter:
     """The C++ type of a tensor's elements."""
 
     def declare(self, value: SSAValue) -> str:
-        """Declares the pointer of a DTensor in the current block; returns its name."""
+        """Declares the pointer of a DTensor, or an index, in the current block; returns its name.
+
+        An index comes as a pointer to 64 bits in host memory.
+        """
         if value not in self.places:
             raise CodegenError(
                 f"{value_label(value)} has no place in the workspace; run --plan-dtensor-memory"
             )
-        type_ = self.element(value)
         name = self.names.of(value)
+        if isinstance(value.type, IndexType):
+            self.writer.line(f"int64_t const {name} = *(int64_t const*){self.places[value]};")
+            return name
+        type_ = self.element(value)
         self.writer.line(f"{type_} *{name} = ({type_}*){self.places[value]};")
         return name
 
@@ -315,7 +321,7 @@ def alignment_checks(function: FuncOp, places: Mapping[SSAValue, str]) -> list[s
     if any(places.get(value, "").startswith("((char*)buf") for value in touched):
         checks.append(alignment_check("buf", DEFAULT_ALIGNMENT, "the workspace"))
     for index, argument in enumerate(function.body.block.args):
-        if argument in touched:
+        if argument in touched and not isinstance(argument.type, IndexType):
             alignment = argument_alignment(function, index)
             checks.append(alignment_check(places[argument], alignment, f"input {index}", argument))
     last = function.body.block.last_op

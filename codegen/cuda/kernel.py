@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import IndexType
+
 from mugraph.codegen.cuda.channels import map_names
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.names import Names
@@ -21,6 +23,9 @@ def print_kernel(
     names = Names(sched.registers_of)
     parameters: list[str] = []
     for argument in kernel.body.block.args:
+        if isinstance(argument.type, IndexType):
+            parameters.append(f"int const {names.of(argument)}")
+            continue
         constness = " const" if argument.index < kernel.input_count else ""
         type_ = stored_type(argument)
         parameters.append(f"{type_}{constness}* __restrict__ {names.of(argument)}")

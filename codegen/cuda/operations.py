@@ -65,13 +65,13 @@ def _(op: sched.ForloopOp, printer: KernelPrinter) -> None:
     writer.line()
     writer.line(f"// {op.name}")
     first = 1 if op.is_peeled and op.iterations > 1 else 0
-    if first or op.iterations == 1:
+    if first or op.trip_count == 1:
         _print_iteration(op, replace(printer, iteration="0"), "{")
-    if op.iterations == 1:
+    if op.trip_count == 1:
         return
     # Unrolling would multiply the code; the stages' indices are cheap to compute.
     writer.line("#pragma unroll 1")
-    opening = f"for (int it = {first}; it < {op.iterations}; ++it) {{"
+    opening = f"for (int it = {first}; it < {printer.trip_count(op)}; ++it) {{"
     _print_iteration(op, replace(printer, iteration="it"), opening)
 
 

@@ -89,10 +89,16 @@ class KernelPrinter:
 
         Or one that has the same place in a ring of ``stages``.
         """
-        iterations = loop_iterations(self.kernel)
-        if self.before is None or (stages is not None and iterations % stages == 0):
+        if self.before is None:
+            return iteration
+        if stages is not None and loop_iterations(self.kernel) % stages == 0:
             return iteration
         return self.before if iteration == "0" else f"{self.before} + {iteration}"
+
+    def trip_count(self, loop: sched.ForloopOp) -> str:
+        """How often a loop runs."""
+        count = loop.trip_count
+        return str(count) if isinstance(count, int) else self.names.of(count)
 
     def layout(self, value: SSAValue, domain: Sequence[int], order: Sequence[int]) -> str:
         """A buffer's layout over an iteration domain."""
@@ -133,16 +139,12 @@ def print_operation(op: Operation, printer: KernelPrinter) -> None:
 
 
 def partition_of(
-    op: sched.CopyOp
-    | sched.MapOp
-    | sched.MaskOp
-    | sched.ReduceOp
-    | sched.MoveOp
-    | sched.SumPartsOp,
+    op: sched.CopyOp | sched.MapOp | sched.MaskOp | sched.ReduceOp | sched.MoveOp,
     printer: KernelPrinter,
 ) -> LinearPartition:
     """Who does what of an operation; the headers count on every thread of the block."""
-    attribute = op.distribution if isinstance(op, sched.MapOp | sched.MaskOp) else op.partition
+    computes = isinstance(op, sched.MapOp | sched.MaskOp | sched.ReduceOp)
+    attribute = op.distribution if computes else op.partition
     if not isinstance(attribute, sched.LinearPartitionAttr):
         raise CodegenError(f"{op_label(op)}: the CUDA target cannot deal out {attribute} yet")
     partition = attribute.data

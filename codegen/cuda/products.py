@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from mugraph.codegen.cuda.cpp import CodegenError, epilogue_type, layout_type
+from mugraph.codegen.cuda.cpp import CodegenError, epilogue_type
 from mugraph.codegen.cuda.fragments import (
     atom_class,
     atom_of,
     fragment_class,
     fragment_type_of,
     held_by,
-    held_layout,
     matrix_type,
     rows_class,
 )
-from mugraph.codegen.cuda.printer import KernelPrinter, partition_of, print_operation
+from mugraph.codegen.cuda.printer import KernelPrinter, print_operation
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
-    base_layout,
     op_label,
     resolved_layout_of,
     shape_of,
@@ -115,31 +113,6 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
         arguments = epilogue_type(epilogue)
         fragment = f"tb::LinearFragment<{partition.threads}, {partition.vector}, Target>"
     writer.line(f"{fragment}::{method}<{arguments}>({destination}, {source}, thread);")
-    writer.close()
-
-
-@print_operation.register
-def _(op: sched.SumPartsOp, printer: KernelPrinter) -> None:
-    partition = partition_of(op, printer)
-    domain = shape_of(op.destination.type)
-    epilogue = epilogue_of(op)
-    writer = printer.writer
-    destination = printer.pointer(op.destination)
-    in_registers = isinstance(op.destination.type, sched.TileType)
-    part = op.layout_of_part()
-    plain = base_layout(part)
-    writer.open(f"{{  {printer.describe(op)}")
-    writer.line(f"using Part = {layout_type(plain.flat_shape, plain.flat_stride, part)};")
-    writer.line(f"using Target = {held_layout(op.destination, domain, partition, printer)};")
-    if in_registers and not epilogue.accumulates:
-        fragment = fragment_class(fragment_type_of(op.destination))
-        writer.line(f"{fragment}::clear({destination});")
-    method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
-    writer.line(
-        f"tb::SumParts<{epilogue_type(epilogue)}, {partition.threads}, {partition.vector}, Target, "
-        f"Part, {op.parts}, {op.part_stride}>::{method}({destination}, thread, "
-        f"{printer.pointer(op.source)});"
-    )
     writer.close()
 
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
-
-from mugraph.codegen.cuda.cpp import CodegenError, epilogue_type, layout_type
-from mugraph.codegen.cuda.fragments import held_by, rows_class
+from mugraph.codegen.cuda.cpp import epilogue_type, layout_type
+from mugraph.codegen.cuda.fragments import held_by, held_layout, rows_class
 from mugraph.codegen.cuda.printer import KernelPrinter, partition_of, print_operation
 from mugraph.dialects import sched
 from mugraph.dialects.rows import LinearRows
-from mugraph.dialects.sched.compute_accesses import reduced_modes
 from mugraph.dialects.tb import epilogue_of
-from mugraph.dialects.tensor_types import op_label, resolved_layout_of, shape_of
+from mugraph.dialects.tensor_types import base_layout, resolved_layout_of, shape_of, strides_of
 
 
-def reduction_source(
-    op: sched.ReduceOp, source: SSAValue, results: Sequence[int], order: Sequence[int]
-) -> str:
+def reduction_source(op: sched.ReduceOp, order: Sequence[int]) -> str:
     """The layout of a reduction's source: what is reduced, and the results in order."""
-    reduced, outputs = reduced_modes(source, results, op.groups(), op.reduced_dim, order)
+    reduced, outputs = op.modes(order)
     return layout_type(
         (reduced.shape, outputs.shape),
         (reduced.stride, outputs.stride),
-        resolved_layout_of(source),
+        resolved_layout_of(op.source),
     )
 
 
@@ -40,7 +35,7 @@ def print_row_reduction(op: sched.ReduceOp, rows: LinearRows, printer: KernelPri
     writer.open(f"{{  {printer.describe(op)}")
     source = printer.pointer(op.source)
     if not isinstance(op.source.type, sched.TileType):
-        layout = reduction_source(op, op.source, rows.result_shape(), rows.partition.order)
+        layout = reduction_source(op, rows.partition.order)
         writer.line(f"using Source = {layout};")
         method += "_from<Source>"
     writer.line(
@@ -50,11 +45,8 @@ def print_row_reduction(op: sched.ReduceOp, rows: LinearRows, printer: KernelPri
     writer.close()
 
 
-@print_operation.register
-def _(op: sched.ReduceWarpsOp, printer: KernelPrinter) -> None:
-    rows = op.rows
-    if rows is None:
-        raise CodegenError(f"{op_label(op)}: the CUDA target cannot reduce {op.partition} yet")
+def print_parts_of_warps(op: sched.ReduceOp, rows: LinearRows, printer: KernelPrinter) -> None:
+    """What each warp makes of its part of each row."""
     writer = printer.writer
     shape = shape_of(op.destination.type)
     writer.open(f"{{  {printer.describe(op)}")
@@ -63,6 +55,30 @@ def _(op: sched.ReduceWarpsOp, printer: KernelPrinter) -> None:
         f"tb::ReduceRows<{COMBINERS[op.combination]}, ops::Chain<>, {rows_class(rows)}>::"
         f"write_parts<Target>({printer.pointer(op.destination)}, {printer.names.of(op.source)}, "
         "thread);"
+    )
+    writer.close()
+
+
+def print_sum_of_parts(op: sched.ReduceOp, printer: KernelPrinter) -> None:
+    """Sums of what lies along a dimension that they do not have."""
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    epilogue = epilogue_of(op)
+    writer = printer.writer
+    destination = printer.pointer(op.destination)
+    in_registers = isinstance(op.destination.type, sched.TileType)
+    part = op.layout_of_part(partition.order)
+    plain = base_layout(part)
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Part = {layout_type(plain.flat_shape, plain.flat_stride, part)};")
+    writer.line(f"using Target = {held_layout(op.destination, domain, partition, printer)};")
+    if in_registers and not epilogue.accumulates:
+        writer.line(f"{held_by(op.destination)}::clear({destination});")
+    method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
+    writer.line(
+        f"tb::SumParts<{epilogue_type(epilogue)}, {partition.threads}, {partition.vector}, Target, "
+        f"Part, {op.groups().count}, {strides_of(resolved_layout_of(op.source))[op.reduced_dim]}>"
+        f"::{method}({destination}, thread, {printer.pointer(op.source)});"
     )
     writer.close()
 
@@ -86,12 +102,16 @@ def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
     if sched.is_of_product(op.destination):
         print_reduction_of_product(op, printer)
         return
+    if op.drops_dim:
+        print_sum_of_parts(op, printer)
+        return
     if op.rows is not None:
-        print_row_reduction(op, op.rows, printer)
+        print_rows = print_row_reduction if op.parts is None else print_parts_of_warps
+        print_rows(op, op.rows, printer)
         return
     partition = partition_of(op, printer)
     results = shape_of(op.destination.type)
-    source = reduction_source(op, op.source, results, partition.order)
+    source = reduction_source(op, partition.order)
     epilogue = epilogue_of(op)
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")

@@ -95,12 +95,13 @@ def _(op: sched.GridLaunchOp, printer: KernelPrinter) -> None:
     printer.writer.line(f"tb::grid_launch();  // {op.name}")
 
 
-def scope_of(op: Operation, iteration: str, ahead: int) -> str:
+def scope_of(op: Operation, iteration: str, ahead: int, printer: KernelPrinter) -> str:
     """Opens the scope of an operator that does nothing where the loop has no such iteration."""
     loop = sched.enclosing_loop(op)
     if not ahead or loop is None:
         return "{"
-    return f"if ({iteration} < {loop.iterations}) {{" if ahead > 0 else f"if ({iteration} >= 0) {{"
+    bound = f"{iteration} < {printer.trip_count(loop)}" if ahead > 0 else f"{iteration} >= 0"
+    return f"if ({bound}) {{"
 
 
 @print_operation.register
@@ -113,7 +114,7 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         iteration = str(op.fixed_iteration)
     elif op.ahead_of:
         iteration = f"{printer.iteration} + {op.ahead_of}"
-    scope = scope_of(op, iteration or "0", op.ahead_of)
+    scope = scope_of(op, iteration or "0", op.ahead_of, printer)
     kind, method = ("CopyAsync" if op.is_async else "Copy"), "run"
     dims, counts = "", ""
     if op.checked_dims:

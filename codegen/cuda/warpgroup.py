@@ -182,7 +182,7 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
         is_first = printer.iteration == "0"
         writer.line(nothing if is_first else call)
     else:
-        writer.open(scope_of(op, iteration, op.ahead_of))
+        writer.open(scope_of(op, iteration, op.ahead_of, printer))
         writer.line(call)
         writer.close()
         writer.line(f"else {nothing}")

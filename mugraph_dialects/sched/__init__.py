@@ -45,6 +45,7 @@ from mugraph.dialects.sched.compute import (
     computes_on_product,
     is_of_product,
 )
+from mugraph.dialects.sched.copy_groups import CommitOp, WaitOp
 from mugraph.dialects.sched.custom import CustomOp
 from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
@@ -57,7 +58,6 @@ from mugraph.dialects.sched.order_barrier import (
     OrderStepOp,
     OrderWaitOp,
 )
-from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
 from mugraph.dialects.sched.role import (
     RoleOp,
     enclosing_role,
@@ -79,7 +79,6 @@ from mugraph.dialects.sched.structure import (
     enclosing_kernel,
     enclosing_loop,
 )
-from mugraph.dialects.sched.sum_parts import SumPartsOp
 from mugraph.dialects.sched.tile_values import (
     CarriesTiles,
     WritesTiles,
@@ -87,7 +86,7 @@ from mugraph.dialects.sched.tile_values import (
     is_tile,
     registers_of,
 )
-from mugraph.dialects.sched.transfer import BarrierOp, CommitOp, CopyOp, WaitOp
+from mugraph.dialects.sched.transfer import BarrierOp, CopyOp
 from mugraph.dialects.sched.types import (
     GlobalType,
     LinearPartitionAttr,
@@ -95,6 +94,7 @@ from mugraph.dialects.sched.types import (
     SliceAttr,
     TensorMemoryType,
     TileType,
+    TokenType,
 )
 from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp
 from mugraph.dialects.sched.warpgroup_wait import WarpgroupWaitOp
@@ -121,13 +121,11 @@ Sched = Dialect(
         GridLaunchOp,
         FillOp,
         ReduceOp,
-        ReduceWarpsOp,
         MaskOp,
         MoveOp,
         CustomOp,
         MmaOp,
         StoreOp,
-        SumPartsOp,
         MapOp,
         LoadOp,
         ChannelOp,
@@ -150,6 +148,7 @@ Sched = Dialect(
         SharedType,
         TensorMemoryType,
         TileType,
+        TokenType,
         ChannelType,
         OrderBarrierType,
         LinearPartitionAttr,
@@ -209,7 +208,6 @@ __all__ = [
     "ProxyFenceOp",
     "PublishOp",
     "ReduceOp",
-    "ReduceWarpsOp",
     "ReleaseOp",
     "RoleOp",
     "Sched",
@@ -217,10 +215,10 @@ __all__ = [
     "SliceAttr",
     "StageReference",
     "StoreOp",
-    "SumPartsOp",
     "TensorMemoryType",
     "ThreadAccess",
     "TileType",
+    "TokenType",
     "WaitOp",
     "WarpgroupMmaOp",
     "WarpgroupWaitOp",

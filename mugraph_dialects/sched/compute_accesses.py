@@ -32,6 +32,7 @@ from mugraph.dialects.sched.mappings import (
     reduce_destination_stream,
     reduce_source_stream,
     side_by_side,
+    vector_stream,
     with_offset,
 )
 from mugraph.dialects.sched.operand_mappings import (
@@ -117,26 +118,12 @@ def reduced_modes(
     return part_of_mode(layout, dim, groups.count, groups.step), side_by_side(starts)
 
 
-def reduction_of(
-    source: SSAValue,
-    results: Sequence[int],
-    groups: Groups,
-    dim: int,
-    partition: LinearPartition,
-    lanes: int,
-) -> ReduceSum:
-    """The reduction of a buffer, with its results in the order of the partition."""
-    try:
-        reduced, outputs = reduced_modes(source, results, groups, dim, partition.order)
-    except MappingError as error:
-        raise AccessError(f"{value_label(source)}: {error}") from error
-    return ReduceSum(resolved_layout_of(source), reduced, outputs, partition.threads, lanes)
-
-
-def row_accesses(op: Operation, groups: Groups, dim: int, rows: LinearRows) -> list[ThreadAccess]:
+def row_accesses(
+    op: Operation, modes: tuple[Layout, Layout], rows: LinearRows
+) -> list[ThreadAccess]:
     """Every thread's reads of all that belongs to the rows it holds."""
     source = op.operands[0]
-    reduction = reduction_of(source, rows.result_shape(), groups, dim, rows.partition, 1)
+    reduction = ReduceSum(resolved_layout_of(source), *modes, rows.partition.threads, 1)
     block = enclosing_threads(op)
     stream = rows_source_stream(reduction, rows, element_bytes_of(source.type), block=block)
     return [plain_access(op, 0, AccessKind.READ, stage_reference(op), stream)]
@@ -151,10 +138,38 @@ def warp_accesses(op: Operation, rows: LinearRows) -> list[ThreadAccess]:
     return [plain_access(op, 1, AccessKind.WRITE, stage_reference(op), stream)]
 
 
+def part_accesses(
+    op: Operation,
+    layout: AnyLayout,
+    parts: Layout,
+    partition: LinearPartition,
+    *,
+    accumulates: bool,
+) -> list[ThreadAccess]:
+    """The vectors of each part in turn, then those of the sums.
+
+    ``layout`` is that of the first part, ``parts`` says where the others begin.
+    """
+    source, destination = op.operands
+    stage, threads, vector = stage_reference(op), partition.threads, partition.vector
+    size, block = element_bytes_of(source.type), enclosing_threads(op)
+    accesses: list[ThreadAccess] = []
+    for part in range(parts.size()):
+        try:
+            of_part = with_offset(layout, parts(part))
+            stream = vector_stream(of_part, threads, vector, size, block=block)
+        except MappingError as error:
+            raise AccessError(f"{op_label(op)}: {value_label(source)}: {error}") from error
+        accesses.append(plain_access(op, 0, AccessKind.READ, stage, stream))
+    if isinstance(destination.type, SharedType):
+        stream = partitioned_stream(op, 1, partition, shape_of(destination.type))
+        accesses += destination_accesses(op, 1, stage, stream, accumulates=accumulates)
+    return accesses
+
+
 def reduce_accesses(
     op: Operation,
-    groups: Groups,
-    dim: int,
+    modes: tuple[Layout, Layout],
     lanes: int,
     partition: LinearPartition,
     *,
@@ -163,7 +178,7 @@ def reduce_accesses(
     """All lanes' reads of the source, then lane 0's access to each sum, and to a difference."""
     source, destination, *differences = op.operands
     results, order = shape_of(destination.type), partition.order
-    reduction = reduction_of(source, results, groups, dim, partition, lanes)
+    reduction = ReduceSum(resolved_layout_of(source), *modes, partition.threads, lanes)
     block = enclosing_threads(op)
     stage = stage_reference(op)
     reads = reduce_source_stream(reduction, element_bytes_of(source.type), block=block)

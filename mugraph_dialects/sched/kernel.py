@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    IndexType,
     IntegerAttr,
     ModuleOp,
     StringAttr,
@@ -60,9 +61,10 @@ MIN_REGISTERS, MAX_REGISTERS = 24, 256
 class KernelOp(HasLaunchExtents):
     """One ``__global__`` function: device tensors in, device tensors written, phases in order.
 
-    The body's arguments are the tensors, inputs first.  ``smem`` is the dynamic shared memory of a
-    block in bytes and ``resident`` how many blocks share a multiprocessor, which bounds the
-    registers of a thread; both are absent until ``--plan-stensor-memory``.  ``forloop`` is the
+    The body's arguments are the tensors, inputs first; an input may also be an ``index``.
+    ``smem`` is the dynamic shared memory of a block in bytes and ``resident`` how many blocks share
+    a multiprocessor, which bounds the registers of a thread; both are absent until
+    ``--plan-stensor-memory``.  ``forloop`` is the
     for-loop's range in the µGraph, which the schedule's loop must have too.  ``cluster`` (sm_90a
     on) groups the blocks that are launched, whose extents it divides.  ``constant`` are the inputs
     that are loaded before a ``sched.grid_wait``, as nothing that may run beside the kernel writes
@@ -222,10 +224,11 @@ class KernelOp(HasLaunchExtents):
                 "rows of the grid, its extent along y"
             )
         for argument in self.body.block.args:
-            if not isinstance(argument.type, GlobalType):
+            is_number = isinstance(argument.type, IndexType) and argument.index < self.input_count
+            if not is_number and not isinstance(argument.type, GlobalType):
                 raise VerifyException(
                     f"{op_label(self)}: argument {argument.index} has type {argument.type}, "
-                    "expected a tensor in device memory, !sched.global"
+                    "expected a tensor in device memory, !sched.global, or an input of type index"
                 )
         if not 0 <= self.input_count <= len(self.body.block.args):
             raise VerifyException(
@@ -315,7 +318,7 @@ class LaunchOp(WorkspaceOp):
     name = "sched.launch"
 
     kernel = prop_def(SymbolRefAttr)
-    arguments = var_operand_def(TensorType)
+    arguments = var_operand_def(TensorType | IndexType)
     outputs = var_result_def(TensorType)
 
     traits = traits_def(Pure())
@@ -347,7 +350,9 @@ class LaunchOp(WorkspaceOp):
                 f"and {len(parameters) - kernel.input_count} outputs"
             )
         for value, parameter in zip(values, parameters, strict=True):
-            if (
+            if value.type == parameter.type:
+                continue  # an index
+            if IndexType() in (value.type, parameter.type) or (
                 shape_of(value.type) != shape_of(parameter.type)
                 or element_type_of(value.type) != element_type_of(parameter.type)
                 or layout_of(value.type) not in (None, layout_of(parameter.type))

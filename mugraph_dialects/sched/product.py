@@ -60,7 +60,7 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     ``at [0, 64]`` where the accumulator holds only the part of the product that starts there.
 
     With P warps along k the accumulator is P partial sums, ``Px16x64xf32``: the steps of the
-    instruction along k go to them in turn.  ``sched.sum_parts`` makes the product of them.
+    instruction along k go to them in turn.  ``sched.reduce`` makes the product of them.
     """
 
     name = "sched.mma"

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
     operand_def,
@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
@@ -26,26 +27,41 @@ from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, Sha
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.reductions import Combiner, CombinerAttr, combiner_attribute
-from mugraph.dialects.rows import LinearRows
-from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
-from mugraph.dialects.sched.compute_accesses import reduce_accesses, row_accesses
+from mugraph.dialects.rows import LinearRows, rows_like
+from mugraph.dialects.sched.accesses import AccessError, HasThreadAccesses, ThreadAccess
+from mugraph.dialects.sched.compute_accesses import (
+    part_accesses,
+    reduce_accesses,
+    reduced_modes,
+    row_accesses,
+    warp_accesses,
+)
 from mugraph.dialects.sched.distribution import (
     Destination,
     Source,
     accumulated,
     is_held_alike,
 )
+from mugraph.dialects.sched.mappings import MappingError, iteration_layout
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import (
     DealtBy,
     LinearPartitionAttr,
+    SharedType,
     TileType,
 )
 from mugraph.dialects.tb.layouts import reduction_accesses
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.reduction import Groups, contiguous_groups, strided_groups
-from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    dims,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    value_label,
+)
 
 
 class Grouping(StrEnum):
@@ -83,6 +99,12 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
       itself what belongs to its rows.
     - A slice of a product with a column for each lane keeps what each lane has.  Reduced again, to
       one column, it is combined by shuffles.
+    - A row of a fragment that several warps share goes through memory: with ``parts n`` each of
+      its n warps writes what it makes of its part of the row.  The parts of a row lie side by side
+      along the dimension, in the order of the warps, to be reduced again after a barrier.
+    - Results without the dimension are sums of what lies along it, in order, of which each thread
+      adds whole vectors: ``sched.reduce %parts to %sum dim 0 contiguous by <256, vector 4, order
+      [1, 0]> : 8x16x64 to 16x64``.  They are in memory, or in a fragment that says who adds what.
     """
 
     name = "sched.reduce"
@@ -96,13 +118,14 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     dim = prop_def(IntegerAttr.constr(type=i64))
     grouping = prop_def(GroupingAttr)
     lanes = opt_prop_def(IntegerAttr.constr(type=i64))
+    parts = opt_prop_def(IntegerAttr.constr(type=i64))
     partition = opt_prop_def(LinearPartitionAttr)
     epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
         "$source `to` $destination (`difference` $difference^)? custom<ThenEpilogue>($epilogue) "
         "(`combine` $combiner^)? `dim` $dim $grouping (`lanes` $lanes^)? "
-        "custom<DealtBy>($partition) attr-dict "
+        "(`parts` $parts^)? custom<DealtBy>($partition) attr-dict "
         "`:` type($source) `to` type($destination) (`,` type($difference)^)? "
         "custom<TiedTiles>(type($tiles))"
     )
@@ -119,6 +142,7 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         *,
         grouping: Grouping = Grouping.CONTIGUOUS,
         lanes: int | None = None,
+        parts: int | None = None,
         partition: LinearPartition | None = None,
     ) -> None:
         """``lanes`` and ``partition`` are those of results in memory."""
@@ -130,6 +154,7 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 "dim": IntegerAttr(dim, i64),
                 "grouping": GroupingAttr(grouping),
                 "lanes": None if lanes is None else IntegerAttr(lanes, i64),
+                "parts": None if parts is None else IntegerAttr(parts, i64),
                 "partition": None if partition is None else LinearPartitionAttr(partition),
                 "epilogue": epilogue_attribute(epilogue),
             },
@@ -144,6 +169,22 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     def reduced_dim(self) -> int:
         """The dimension summed over."""
         return self.dim.value.data
+
+    @property
+    def drops_dim(self) -> bool:
+        """Whether the results do not have the reduced dimension, along which their parts lie."""
+        return len(shape_of(self.destination.type)) < len(shape_of(self.source.type))
+
+    @property
+    def part_count(self) -> int:
+        """How many warps leave a part each of a result."""
+        return 1 if self.parts is None else self.parts.value.data
+
+    @property
+    def distribution(self) -> Attribute | None:
+        """Who computes which result: as the fragment of the results is held, or ``by``."""
+        type_ = self.destination.type
+        return type_.layout if isinstance(type_, TileType) else self.partition
 
     @property
     def is_partial(self) -> bool:
@@ -168,10 +209,40 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     def groups(self) -> Groups:
         """Which elements each result sums."""
         extent = shape_of(self.source.type)[self.reduced_dim]
-        results = shape_of(self.destination.type)[self.reduced_dim]
+        results = self.reduced_shape()[self.reduced_dim]
         if self.grouping.data is Grouping.STRIDED:
             return strided_groups(extent, results)
         return contiguous_groups(extent, results)
+
+    def reduced_shape(self) -> tuple[int, ...]:
+        """The extents that the source is reduced to, with a 1 for a dimension that is left out."""
+        shape = list(shape_of(self.destination.type))
+        if self.drops_dim:
+            shape.insert(self.reduced_dim, 1)
+        elif self.parts is not None:
+            shape[self.reduced_dim] //= self.part_count
+        return tuple(shape)
+
+    def in_source(self, order: Sequence[int]) -> list[int]:
+        """The dimensions of the source that some of the results are."""
+        return [dim + (self.drops_dim and dim >= self.reduced_dim) for dim in order]
+
+    def modes(self, order: Sequence[int]) -> tuple[Layout, Layout]:
+        """The elements of one result, and where those of each result start, in the order ``order``.
+
+        Raises ``AccessError`` where boxes side by side are cut across.
+        """
+        shape, dim = self.reduced_shape(), self.reduced_dim
+        try:
+            return reduced_modes(self.source, shape, self.groups(), dim, self.in_source(order))
+        except MappingError as error:
+            raise AccessError(f"{value_label(self.source)}: {error}") from error
+
+    def layout_of_part(self, order: Sequence[int]) -> AnyLayout:
+        """The layout of the first part of the results, in an order of their dimensions."""
+        extents = shape_of(self.source.type)
+        layout = resolved_layout_of(self.source)
+        return iteration_layout(layout, extents, extents, self.in_source(order))
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source; the destination too where the epilogue accumulates."""
@@ -186,14 +257,21 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         self._verify_difference()
         source, result = shape_of(self.source.type), shape_of(self.destination.type)
         dim = self.reduced_dim
-        same = len(source) == len(result) and all(
-            source[other] == result[other] for other in range(len(source)) if other != dim
+        reduced = self.reduced_shape() if 0 <= dim < len(source) else ()
+        same = len(source) == len(reduced) and all(
+            source[other] == reduced[other] for other in range(len(source)) if other != dim
         )
-        if not 0 <= dim < len(source) or not same or source[dim] % result[dim]:
+        if not same or not reduced[dim] or source[dim] % reduced[dim]:
             raise VerifyException(
                 f"{op_label(self)}: {dims(source)} does not reduce to {dims(result)} along "
                 f"dimension {dim}"
             )
+        if self.drops_dim:
+            self._verify_sum_of_parts()
+            return
+        if self.parts is not None:
+            self._verify_parts_of_warps()
+            return
         if isinstance(self.destination.type, TileType):
             self._verify_registers(self.destination.type)
             return
@@ -206,7 +284,7 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         if any(isinstance(value.type, TileType) for value in self.operands):
             raise VerifyException(
                 f"{op_label(self)}: a fragment is reduced to a slice of it, or by "
-                "'sched.reduce_warps'; results in memory are those of a buffer"
+                "in 'parts'; results in memory are those of a buffer"
             )
         if self.lane_count not in (1, 2, 4, 8, 16, 32):
             raise VerifyException(
@@ -227,6 +305,56 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             raise VerifyException(
                 f"{op_label(self)}: the difference has {dims(own)}, expected {dims(expected)} as "
                 "the destination"
+            )
+
+    def _verify_sum_of_parts(self) -> None:
+        """Checks sums of what lies along a dimension that they do not have."""
+        if self.combination is not Combiner.SUM or self.lanes or self.parts:
+            raise VerifyException(
+                f"{op_label(self)}: results without dimension {self.reduced_dim} are sums, each "
+                "thread's its own; leave out 'combine', 'lanes' and 'parts'"
+            )
+        if not isinstance(self.source.type, SharedType):
+            raise VerifyException(f"{op_label(self)}: what is added must be in shared memory")
+        if isinstance(self.destination.type, TileType) and self.partition is not None:
+            raise VerifyException(
+                f"{op_label(self)}: the fragment says which thread adds what; leave out 'by'"
+            )
+        partition = self.distribution
+        if not isinstance(partition, LinearPartitionAttr):
+            raise VerifyException(
+                f"{op_label(self)}: results are dealt out as {partition}; expected 'by <threads, "
+                "vector, order>' or a fragment that is held so"
+            )
+        verify_partition(self, partition.data, self.destination)
+
+    def _verify_parts_of_warps(self) -> None:
+        """Checks what each warp writes of the rows of a fragment."""
+        source, rows = self.source.type, self.rows
+        if not isinstance(source, TileType) or not isinstance(self.destination.type, SharedType):
+            raise VerifyException(
+                f"{op_label(self)}: warps leave parts of a fragment's rows in shared memory"
+            )
+        if rows is None:
+            raise VerifyException(
+                f"{op_label(self)}: {source.layout} does not hold even rows along dimension "
+                f"{self.reduced_dim}"
+            )
+        if not rows.combines or rows.lanes < WARP:
+            raise VerifyException(
+                f"{op_label(self)}: {rows.lanes} threads share a row; expected whole warps"
+            )
+        if self.part_count != rows.warps or shape_of(self.destination.type)[self.reduced_dim] % (
+            rows.warps
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: {rows.warps} warps share a row, expected 'parts {rows.warps}' "
+                f"and as many elements for each along dimension {self.reduced_dim}"
+            )
+        if epilogue_of(self) or self.lanes or self.partition:
+            raise VerifyException(
+                f"{op_label(self)}: the fragment says which warps share a row; leave out 'lanes', "
+                "'by' and 'then'"
             )
 
     def _verify_registers(self, result: TileType) -> None:
@@ -281,7 +409,7 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         if rows is not None and (not rows.combines or rows.lanes > WARP):
             raise VerifyException(
                 f"{op_label(self)}: {rows.lanes} threads share a row, expected a power of two up "
-                "to 32; rows of whole warps are reduced by 'sched.reduce_warps' first"
+                "to 32; rows of whole warps are reduced in 'parts' first"
             )
         if mma is not None and source.get_shape()[-1] % mma_atom(mma.atom).shape_mnk[1]:
             raise VerifyException(
@@ -291,12 +419,24 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     @property
     def rows(self) -> LinearRows | None:
-        """The rows of a linear fragment that the results are, if they are."""
-        type_ = self.destination.type
-        return type_.rows if isinstance(type_, TileType) else None
+        """The rows of a linear fragment that the results are, or are parts of, if they are."""
+        source, result = self.source.type, self.destination.type
+        if self.parts is None:
+            return result.rows if isinstance(result, TileType) else None
+        partition = source.partition if isinstance(source, TileType) else None
+        return partition and rows_like(partition, shape_of(source), self.reduced_shape())
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Lanes walk along the reduced dimension, groups of lanes along the results."""
+        if self.drops_dim:
+            assert isinstance(self.distribution, LinearPartitionAttr)  # verified
+            inner, vector = self.distribution.data.inner, self.distribution.data.vector
+            accesses = [SharedAccess(self.source, self.in_source([inner])[0], vector)]
+            if self.partition is not None:
+                accesses.append(SharedAccess(self.destination, inner, vector))
+            return accesses
+        if self.parts is not None:
+            return [SharedAccess(self.destination, self.reduced_dim, 1)]
         if self.partition is None:
             if isinstance(self.source.type, TileType):
                 return []
@@ -314,15 +454,23 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The lanes' reads of the source, then lane 0's access to the sum and the difference."""
+        accumulates = epilogue_of(self).accumulates
+        if self.drops_dim:
+            assert isinstance(self.distribution, LinearPartitionAttr)  # verified
+            partition = self.distribution.data
+            layout, (parts, _) = self.layout_of_part(partition.order), self.modes(partition.order)
+            return part_accesses(self, layout, parts, partition, accumulates=accumulates)
+        if self.parts is not None and self.rows is not None:
+            return warp_accesses(self, self.rows)
         if self.partition is None:
             if self.rows is None or isinstance(self.source.type, TileType):
                 return []
-            return row_accesses(self, self.groups(), self.reduced_dim, self.rows)
+            return row_accesses(self, self.modes(self.rows.partition.order), self.rows)
+        partition = self.partition.data
         return reduce_accesses(
             self,
-            self.groups(),
-            self.reduced_dim,
+            self.modes(partition.order),
             self.lane_count,
-            self.partition.data,
-            accumulates=epilogue_of(self).accumulates,
+            partition,
+            accumulates=accumulates,
         )

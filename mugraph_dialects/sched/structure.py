@@ -7,14 +7,17 @@ from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    IndexType,
     IntegerAttr,
     UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -22,6 +25,16 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    OptionalOperandVariable,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import (
     NoTerminator,
     Pure,
@@ -43,7 +56,6 @@ from mugraph.dialects.sched.role import RoleOp, roles_of, verify_partition
 from mugraph.dialects.sched.tile_values import (
     CarriesTiles,
     TiedTiles,
-    tile_types,
     yielded_types,
 )
 from mugraph.dialects.sched.types import (
@@ -51,6 +63,7 @@ from mugraph.dialects.sched.types import (
     SharedType,
     TensorMemoryType,
     TileType,
+    TokenType,
 )
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -59,6 +72,7 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     shape_of,
     strides_of,
+    value_label,
 )
 
 
@@ -94,12 +108,41 @@ class EpilogueOp(PhaseOp):
     name = "sched.epilogue"
 
 
+@irdl_custom_directive
+class TripCount(CustomDirective):
+    """``16``, or ``%n`` where it is known only when the kernel runs."""
+
+    range: AttributeVariable
+    bound: OptionalOperandVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses a number or a value."""
+        bound = parser.parse_optional_unresolved_operand()
+        self.bound.set(state, bound)
+        if bound is None:
+            self.range.set(state, IntegerAttr(parser.parse_integer(), i64))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the number or the value."""
+        bound, number = self.bound.get(op), self.range.get(op)
+        state.print_whitespace(printer)
+        if bound is not None:
+            printer.print_ssa_value(bound)
+        elif isinstance(number, IntegerAttr):
+            printer.print_int(number.value.data)
+
+
 @irdl_op_definition
 class ForloopOp(CarriesTiles):
-    """Runs its body for iterations 0 to ``range`` - 1.
+    """Runs its body for iterations 0 to ``range`` - 1, or to ``bound`` - 1.
+
+    ``sched.forloop 16`` runs 16 times, ``sched.forloop %n`` as often as %n, an ``index``, says when
+    the kernel runs, outside of roles.  Tiles along the loop are then those that the kernel's
+    ``forloop`` cuts, of which %n are used.
 
     ``carrying %a``: the body's first argument is the tile %a in the first iteration, and in the
-    others what the one before it yields; what the last one yields is the result.
+    others what the one before it yields; what the last one yields is the result.  Tokens of groups
+    of copies are carried likewise.
 
     ``peeled``: the first iteration has code of its own, so that what does nothing in it leaves no
     branch to the others.
@@ -110,31 +153,34 @@ class ForloopOp(CarriesTiles):
     TIED: ClassVar[Sequence[str]] = ("carried",)
     IS_LOOP: ClassVar[bool] = True
 
-    range = prop_def(IntegerAttr.constr(type=i64))
+    range = opt_prop_def(IntegerAttr.constr(type=i64))
     peeled = opt_prop_def(UnitAttr)
-    carried = var_operand_def(TileType)
+    bound = opt_operand_def(IndexType())
+    carried = var_operand_def(TileType | TokenType)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     assembly_format = (
-        "$range (`peeled` $peeled^)? (`carrying` $carried^ `:` type($carried))? $body attr-dict "
+        "custom<TripCount>($range, $bound) (`peeled` $peeled^)? "
+        "(`carrying` $carried^ `:` type($carried))? $body attr-dict "
         "custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (TiedTiles,)
+    custom_directives = (TripCount, TiedTiles)
 
     def __init__(
         self,
-        range_: int,
+        trip_count: int | SSAValue,
         body: Region | Block,
         carried: Sequence[SSAValue] = (),
         *,
         peeled: bool = False,
     ) -> None:
         super().__init__(
-            operands=[carried],
-            result_types=[tile_types(*carried)],
+            operands=[trip_count if isinstance(trip_count, SSAValue) else None, carried],
+            result_types=[[value.type for value in carried]],
             properties={
-                "range": IntegerAttr(range_, i64),
+                "range": IntegerAttr(trip_count, i64) if isinstance(trip_count, int) else None,
                 "peeled": UnitAttr() if peeled else None,
             },
             regions=[Region(body) if isinstance(body, Block) else body],
@@ -150,32 +196,68 @@ class ForloopOp(CarriesTiles):
         return self.peeled is not None
 
     @property
-    def iterations(self) -> int:
-        """How often the body runs."""
+    def trip_count(self) -> int | SSAValue:
+        """How often the body runs: a number, or the value that says it when the kernel runs."""
+        if self.bound is not None:
+            return self.bound
+        assert self.range is not None  # verified
         return self.range.value.data
+
+    @property
+    def iterations(self) -> int:
+        """How often the body runs.
+
+        Raises ``VerifyException`` where that is known only when the kernel runs.
+        """
+        count = self.trip_count
+        if isinstance(count, SSAValue):
+            raise VerifyException(
+                f"{op_label(self)} runs as often as {value_label(count)} says when the kernel is "
+                "launched, but its number of iterations is needed here; write 'sched.forloop <n>'"
+            )
+        return count
 
     def verify_(self) -> None:
         """Checks the count of iterations."""
-        if self.iterations < 1:
+        if (self.range is None) == (self.bound is None):
             raise VerifyException(
-                f"{op_label(self)} {self.iterations}: the loop must have at least 1 iteration"
+                f"{op_label(self)}: expected a 'range' or a 'bound', which say how often it runs"
             )
-        kernel = enclosing_kernel(self)
-        if any(loop.iterations != self.iterations for loop in loops_of(kernel)):
+        kernel, count = enclosing_kernel(self), self.trip_count
+        if any(loop.trip_count != count for loop in loops_of(kernel)):
+            often = value_label(count) if isinstance(count, SSAValue) else count
             raise VerifyException(
-                f"{op_label(self)} {self.iterations}: the loops of all roles of a kernel run "
-                "equally often"
+                f"{op_label(self)} {often}: the loops of all roles of a kernel run equally often"
+            )
+        if isinstance(count, SSAValue):
+            if enclosing(self, RoleOp) is not None:
+                raise VerifyException(
+                    f"{op_label(self)} stands in a role, whose rings are "
+                    "filled ahead for a known number of iterations; write 'sched.forloop <n>'"
+                )
+            if self.is_peeled:
+                raise VerifyException(
+                    f"{op_label(self)}: {value_label(count)} may be 0, so the first iteration "
+                    "cannot be peeled; leave out 'peeled'"
+                )
+            return
+        if count < 1:
+            raise VerifyException(
+                f"{op_label(self)} {count}: the loop must have at least 1 iteration"
             )
         planned = kernel.forloop_range
-        if planned is not None and planned != self.iterations:
+        if planned is not None and planned != count:
             raise VerifyException(
-                f"{op_label(self)} runs {self.iterations} times, but the kernel is the schedule of "
+                f"{op_label(self)} runs {count} times, but the kernel is the schedule of "
                 f"a for-loop of {planned}"
             )
 
 
 def loop_iterations(kernel: KernelOp) -> int:
-    """How often the for-loop of a kernel, or those of its roles, run; 1 where it has none."""
+    """How often the for-loop of a kernel, or those of its roles, run; 1 where it has none.
+
+    Raises ``VerifyException`` where that is known only when the kernel runs.
+    """
     loop = next(_loops_of(kernel), None)
     if loop is None:
         return 1
@@ -184,9 +266,27 @@ def loop_iterations(kernel: KernelOp) -> int:
     return loop.iterations
 
 
+def most_iterations(kernel: KernelOp) -> int:
+    """How often the loops of a kernel run at most: so many tiles are cut along them."""
+    loop = next(_loops_of(kernel), None)
+    if loop is None or isinstance(loop.trip_count, int):
+        return loop_iterations(kernel)
+    if kernel.forloop_range is None:
+        raise VerifyException(
+            f"{op_label(kernel)}: its loop runs as often as {value_label(loop.trip_count)} says; "
+            "say 'forloop <n>', into how many tiles it cuts tensors at most"
+        )
+    return kernel.forloop_range
+
+
+def runs_once(kernel: KernelOp) -> bool:
+    """Whether a kernel has no loop, or one of a single iteration."""
+    return all(loop.trip_count == 1 for loop in _loops_of(kernel))
+
+
 def verify_fixed_iteration(op: Operation, iteration: int, kernel: KernelOp) -> None:
     """Raises ``VerifyException`` unless the kernel's loop has the iteration that ``op`` names."""
-    iterations = loop_iterations(kernel)
+    iterations = most_iterations(kernel)
     if not 0 <= iteration < iterations:
         raise VerifyException(
             f"{op_label(op)}: iteration {iteration} does not exist, the loop has {iterations}"
@@ -363,7 +463,7 @@ class LocalTileOp(IRDLOperation):
             self.map_,
             self.loop_dim,
             kernel.grid_dim,
-            loop_iterations(kernel) if self.loop_dim >= 0 else 1,
+            most_iterations(kernel) if self.loop_dim >= 0 else 1,
             shape_of(self.result.type),
         )
 
@@ -415,6 +515,8 @@ __all__ = [
     "enclosing_loop",
     "loop_iterations",
     "loops_of",
+    "most_iterations",
+    "runs_once",
     "verify_fixed_iteration",
     "verify_partition",
 ]

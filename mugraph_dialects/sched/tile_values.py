@@ -32,7 +32,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.sched.types import TileType
+from mugraph.dialects.sched.types import TileType, TokenType
 from mugraph.dialects.tensor_types import op_label, value_label
 
 
@@ -85,7 +85,7 @@ class TiedTiles(CustomDirective):
             type_
             for name in op_type.TIED
             for type_ in state.operand_types[names.index(name)] or ()
-            if isinstance(type_, TileType)
+            if isinstance(type_, TileType | TokenType)
         ]
         self.results.set(state, types)
 
@@ -94,7 +94,7 @@ class TiedTiles(CustomDirective):
 
 
 class CarriesTiles(IRDLOperation):
-    """A phase or a loop: the tiles that its body leaves behind are its results.
+    """A phase or a loop: the tiles and tokens that its body leaves behind are its results.
 
     ``TIED`` names the operands that are carried, those of a loop.
     """
@@ -102,7 +102,7 @@ class CarriesTiles(IRDLOperation):
     TIED: ClassVar[Sequence[str]] = ()
     IS_LOOP: ClassVar[bool] = False
 
-    tiles = var_result_def(TileType)
+    tiles = var_result_def(TileType | TokenType)
 
     def initial_tiles(self) -> Sequence[SSAValue]:
         """What the arguments of the body are at first; nothing for a body without."""
@@ -121,11 +121,11 @@ class CarriesTiles(IRDLOperation):
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The tiles that a phase leaves behind, or that an iteration leaves to the next one."""
+    """The tiles and tokens that a phase leaves behind, or an iteration to the next one."""
 
     name = "sched.yield"
 
-    tiles = var_operand_def(TileType)
+    tiles = var_operand_def(TileType | TokenType)
     traits = traits_def(IsTerminator())
 
     assembly_format = "$tiles attr-dict `:` type($tiles)"
@@ -148,7 +148,7 @@ def end_of(block: Block) -> InsertPoint:
 
 def yielded_types(block: Block) -> list[Attribute]:
     """The types of the tiles that a block leaves behind."""
-    return tile_types(*yielded_by(block))
+    return [value.type for value in yielded_by(block)]
 
 
 def written_over(value: SSAValue) -> SSAValue | None:
@@ -156,7 +156,7 @@ def written_over(value: SSAValue) -> SSAValue | None:
     if isinstance(value, BlockArgument):
         parent = value.block.parent_op()
         carried = parent.initial_tiles() if isinstance(parent, CarriesTiles) else ()
-        return carried[value.index] if is_tile(value) and carried else None
+        return carried[value.index] if carried else None
     assert isinstance(value, OpResult)
     if isinstance(value.op, WritesTiles):
         return value.op.destinations()[value.index]
@@ -211,7 +211,7 @@ def _verify_carried(op: CarriesTiles) -> None:
         _verify_types(op, "carries", op.initial_tiles(), op.body_block.args)
         _verify_types(op, "carries", op.initial_tiles(), op.results)
         for argument, last in zip(op.body_block.args, op.yielded, strict=True):
-            if registers_of(last) is not registers_of(argument):
+            if is_tile(last) and registers_of(last) is not registers_of(argument):
                 raise VerifyException(
                     f"{op_label(op)} carries {value_label(argument)} but its body leaves "
                     f"{value_label(last)}, which is in other registers"

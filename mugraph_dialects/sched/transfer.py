@@ -253,39 +253,6 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
 
 @irdl_op_definition
-class CommitOp(IRDLOperation):
-    """Closes a group of the ``sched.copy async`` since the last commit (every thread its own)."""
-
-    name = "sched.commit"
-    assembly_format = "attr-dict"
-
-
-@irdl_op_definition
-class WaitOp(IRDLOperation):
-    """Waits until at most ``pending`` of this thread's newest groups are still in flight."""
-
-    name = "sched.wait"
-
-    pending = prop_def(IntegerAttr.constr(type=i64))
-    assembly_format = "`pending` $pending attr-dict"
-
-    def __init__(self, pending: int) -> None:
-        super().__init__(properties={"pending": IntegerAttr(pending, i64)})
-
-    @property
-    def pending_groups(self) -> int:
-        """How many groups may still be in flight."""
-        return self.pending.value.data
-
-    def verify_(self) -> None:
-        """Checks the count of groups."""
-        if self.pending_groups < 0:
-            raise VerifyException(
-                f"{op_label(self)}: pending {self.pending_groups} must be at least 0"
-            )
-
-
-@irdl_op_definition
 class BarrierOp(IRDLOperation):
     """All threads of the block arrive before any goes on; their writes are then visible."""
 

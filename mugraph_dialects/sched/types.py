@@ -273,6 +273,13 @@ class TensorMemoryType(AddressedType):
 
 
 @irdl_attr_definition
+class TokenType(ParametrizedAttribute, TypeAttribute):
+    """A group of asynchronous copies, which ``sched.wait`` waits for."""
+
+    name = "sched.token"
+
+
+@irdl_attr_definition
 class TileType(BufferType):
     """Values in registers; the third parameter says which thread holds which.
 

@@ -26,7 +26,7 @@ from mugraph.dialects.sched import (
     enclosing_role,
     roles_of,
 )
-from mugraph.dialects.sched.structure import enclosing_loop, loop_iterations
+from mugraph.dialects.sched.structure import enclosing_loop, runs_once
 
 
 class Lifetime(NamedTuple):
@@ -92,7 +92,7 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
             _leave(leaving, region, accesses)
     _leave(leaving, region, accesses)
     whole_loop = Lifetime(min(loop_regions), max(loop_regions)) if loop_regions else None
-    if loop_iterations(kernel) == 1:
+    if runs_once(kernel):
         whole_loop = None
     whole_kernel = Lifetime(0, region)
     if sum(not role.is_elected for role in roles_of(kernel)) > 1:

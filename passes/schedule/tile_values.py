@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -16,8 +17,17 @@ from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.tile_values import tile_types
 
-Values = dict[SSAValue, SSAValue]
-"""What registers hold, by their ``sched.empty``."""
+
+@dataclass
+class Held:
+    """What registers hold, by their ``sched.empty``, and the groups of copies, the newest last."""
+
+    tiles: dict[SSAValue, SSAValue]
+    groups: list[SSAValue]
+
+    def copy(self) -> Held:
+        """The same, which then changes by itself."""
+        return Held(dict(self.tiles), list(self.groups))
 
 
 @contextmanager
@@ -39,7 +49,9 @@ def name_registers(kernel: sched.KernelOp) -> None:
             Rewriter.erase_op(op)
         elif isinstance(op, sched.WarpgroupWaitOp) and op.sums:
             _take_place(op, sched.WarpgroupWaitOp(op.pending_products))
-    for op in tuple(kernel.body.walk()):
+        elif isinstance(op, sched.WaitOp):
+            op.operands = ()
+    for op in reversed(tuple(kernel.body.walk())):
         if isinstance(op, sched.PhaseOp | sched.ForloopOp) and op.results:
             body = op.body.block
             for argument in tuple(body.args):
@@ -54,7 +66,7 @@ def name_values(kernel: sched.KernelOp) -> None:
             sums = [value for value in op.complete_sums() if _is_visible(value, op)]
             if sums:
                 _take_place(op, sched.WarpgroupWaitOp(op.pending_products, sums))
-    _name_in(kernel.body.block, {})
+    _name_in(kernel.body.block, Held({}, []))
 
 
 def _is_visible(registers: SSAValue, op: Operation) -> bool:
@@ -64,20 +76,30 @@ def _is_visible(registers: SSAValue, op: Operation) -> bool:
     return block is not None and block.find_ancestor_op_in_block(op) is not None
 
 
-def _name_in(block: Block, held: Values) -> None:
-    """Names the tiles of a block, with what registers hold before it; ``held`` is kept up."""
+def _name_in(block: Block, held: Held) -> None:
+    """Names the tiles and tokens of a block, with what is held before it; ``held`` is kept up."""
     for op in tuple(block.ops):
         if isinstance(op, sched.EmptyOp):
-            held[op.result] = op.result
+            held.tiles[op.result] = op.result
+        elif isinstance(op, sched.CommitOp):
+            held.groups.append(op.token)
+        elif isinstance(op, sched.WaitOp):
+            known = op.pending_groups < len(held.groups)
+            op.operands = [held.groups[-1 - op.pending_groups]] if known else []
         elif isinstance(op, sched.RoleOp):
-            _name_in(op.body.block, dict(held))
+            _name_in(op.body.block, Held(dict(held.tiles), []))
         elif isinstance(op, sched.PhaseOp | sched.ForloopOp):
             _name_in_phase(op, held)
         else:
             _name_operands(op, held)
 
 
-def _name_in_phase(op: sched.PhaseOp | sched.ForloopOp, held: Values) -> None:
+def _newest(groups: list[SSAValue], count: int) -> list[SSAValue]:
+    """So many of the newest groups, or all where there are fewer, the oldest of them first."""
+    return groups[-count:] if count > 0 else []
+
+
+def _name_in_phase(op: sched.PhaseOp | sched.ForloopOp, held: Held) -> None:
     body = op.body.block
     written = [
         registers
@@ -87,25 +109,54 @@ def _name_in_phase(op: sched.PhaseOp | sched.ForloopOp, held: Values) -> None:
             if isinstance(step, sched.WritesTiles)
             for tile in step.destinations()
         )
-        if registers in held
+        if registers in held.tiles
     ]
-    inner = dict(held)
+    inner = held.copy()
+    tokens: list[SSAValue] = []
     if isinstance(op, sched.ForloopOp):
         for registers in written:
             argument = body.insert_arg(registers.type, len(body.args))
             argument.name_hint = registers.name_hint
-            inner[registers] = argument
+            inner.tiles[registers] = argument
+        if any(isinstance(step, sched.CommitOp) for step in body.ops):
+            tokens = _newest(held.groups, _groups_wanted_in(body))
+            inner.groups = [body.insert_arg(each.type, len(body.args)) for each in tokens]
     _name_in(body, inner)
-    if not isinstance(op, sched.ForloopOp):
+    if isinstance(op, sched.ForloopOp):
+        left = _newest(inner.groups, len(tokens))
+    else:
         written = [registers for registers in written if _is_used_behind(op, registers)]
-    if not written:
+        left = _newest(inner.groups, _groups_wanted_behind(op))
+    left = [token for token in left if token not in held.groups]
+    if not written and not left:
         return
-    body.add_op(sched.YieldOp([inner[registers] for registers in written]))
-    carried = [held[registers] for registers in written]
-    named = _replace(op, carried)
-    for registers, result in zip(written, named.results, strict=True):
+    body.add_op(sched.YieldOp([*(inner.tiles[registers] for registers in written), *left]))
+    named = _replace(op, [*(held.tiles[registers] for registers in written), *tokens])
+    for registers, result in zip(written, named.results, strict=False):
         result.name_hint = registers.name_hint
-        held[registers] = result
+        held.tiles[registers] = result
+    held.groups += named.results[len(written) :]
+
+
+def _groups_wanted_in(body: Block) -> int:
+    """How many of the newest groups that iterations begin with waits of a loop ask for."""
+    committed = wanted = 0
+    for op in body.ops:
+        if isinstance(op, sched.CommitOp):
+            committed += 1
+        elif isinstance(op, sched.WaitOp):
+            wanted = max(wanted, op.pending_groups + 1 - committed)
+    return wanted
+
+
+def _groups_wanted_behind(phase: Operation) -> int:
+    """How many of the newest groups waits behind a phase leave in flight or are the first for."""
+    wanted = 0
+    while (following := phase.next_op) is not None:
+        waits = (op for op in following.walk() if isinstance(op, sched.WaitOp))
+        wanted = max([wanted, *(op.pending_groups + 1 for op in waits)])
+        phase = following
+    return wanted
 
 
 def _is_used_behind(op: Operation, registers: SSAValue) -> bool:
@@ -117,18 +168,18 @@ def _is_used_behind(op: Operation, registers: SSAValue) -> bool:
 
 
 def _replace(op: sched.PhaseOp | sched.ForloopOp, carried: list[SSAValue] | tuple[()]) -> Operation:
-    """The phase, or the loop with the tiles that it carries, as its body now says."""
+    """The phase, or the loop with what it carries, as its body now says."""
     body = op.body.block
     op.body.detach_block(body)
     if isinstance(op, sched.ForloopOp):
-        named = sched.ForloopOp(op.iterations, body, carried, peeled=op.is_peeled)
+        named = sched.ForloopOp(op.trip_count, body, carried, peeled=op.is_peeled)
     else:
         named = type(op)(body)
     _take_place(op, named)
     return named
 
 
-def _name_operands(op: Operation, held: Values) -> None:
+def _name_operands(op: Operation, held: Held) -> None:
     destinations = op.destinations() if isinstance(op, sched.WritesTiles) else []
     types = tile_types(*destinations)
     if isinstance(op, sched.WritesTiles) and [result.type for result in op.results] != types:
@@ -141,10 +192,10 @@ def _name_operands(op: Operation, held: Values) -> None:
         _take_place(op, fresh)
         op = fresh
     for index, operand in enumerate(op.operands):
-        op.operands[index] = held.get(operand, operand)
+        op.operands[index] = held.tiles.get(operand, operand)
     for registers, result in zip(destinations, op.results, strict=False):
         result.name_hint = registers.name_hint
-        held[registers] = result
+        held.tiles[registers] = result
 
 
 def _take_place(op: Operation, other: Operation) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
+from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
 from mugraph.runtime.equivalence.errors import CheckError
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, is_quantizing, storage_dtype
 from mugraph.runtime.interpreter.run import evaluate_function, find_function
@@ -33,7 +33,13 @@ class Subject:
 
     @property
     def input_shapes(self) -> list[tuple[int, ...]]:
-        """The extents of the arguments."""
+        """The extents of the arguments; raises ``CheckError`` for one that is no tensor."""
+        for argument in self.function.args:
+            if isinstance(argument.type, IndexType):
+                raise CheckError(
+                    f"@{self.function.sym_name.data} takes {value_label(argument)}, an index; "
+                    "functions are compared on tensors alone."
+                )
         return [shape_of(type_) for type_ in self.function.function_type.inputs.data]
 
     @property

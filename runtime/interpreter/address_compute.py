@@ -10,8 +10,9 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from mugraph.dialects import sched
 from mugraph.dialects.rows import WARP, LinearRows
 from mugraph.dialects.sched.accesses import stage_reference
+from mugraph.dialects.sched.types import Distribution
 from mugraph.dialects.tb import epilogue_of
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.address_level import COMPUTE, AddressFunctions
 from mugraph.runtime.interpreter.address_plans import (
     AccessPlan,
@@ -26,7 +27,6 @@ from mugraph.runtime.interpreter.address_products import reduce_product
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes, halved
 from mugraph.runtime.interpreter.dispatch import impl_writing
-from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
 from mugraph.runtime.interpreter.memory import BoolArray, SharedBuffer, element_dtype
 from mugraph.runtime.interpreter.texpr.tiles import run_step_on_bytes
@@ -83,7 +83,7 @@ class ComputeFunctions(InterpreterFunctions):
 
     def _finish_elements(
         self,
-        op: sched.MapOp | sched.MaskOp | sched.SumPartsOp,
+        op: sched.MapOp | sched.MaskOp | sched.ReduceOp,
         plan: AccessPlan | None,
         active: BoolArray,
         destination: Any,
@@ -136,8 +136,12 @@ class ComputeFunctions(InterpreterFunctions):
         if sched.is_of_product(op.destination):
             reduce_product(self.functions, op, args)
             return
+        if op.drops_dim:
+            self._sum_parts(op, args)
+            return
         if op.rows is not None:
-            self._reduce_rows(op, op.rows, args)
+            reduce_rows = self._reduce_rows if op.parts is None else self._parts_of_warps
+            reduce_rows(op, op.rows, args)
             return
         plan = self.functions.plans.of(op, ReducePlan.build)
         values = self.functions.load(plan.source, args[0])
@@ -165,9 +169,18 @@ class ComputeFunctions(InterpreterFunctions):
             change = fall(earlier, self.functions.load(plan.destination, args[1]))
             self.functions.write(plan.difference, args[2], change)
 
-    def _of_threads(
-        self, op: sched.ReduceOp | sched.ReduceWarpsOp, rows: LinearRows, registers: Array
-    ) -> Array:
+    def _sum_parts(self, op: sched.ReduceOp, args: PythonValues) -> None:
+        """Sums of what lies along a dimension, added one by one."""
+        plan = self.functions.plans.of(op, ComputePlan.of_parts)
+        first, *others = (self.functions.load(part, args[0]) for part in plan.sources)
+        for part in others:
+            first = first + part
+        assert isinstance(op.distribution, Distribution)  # verified
+        held = op.distribution.thread_values(shape_of(op.destination.type))
+        active = existing(held, sched.enclosing_threads(op))
+        self._finish_elements(op, plan.destination, active, args[1], first)
+
+    def _of_threads(self, op: sched.ReduceOp, rows: LinearRows, registers: Array) -> Array:
         """What each running thread makes of its elements of each row, [blocks, rows, threads]."""
         combine, identity = COMBINERS[op.combination]
         held = registers[:, :, self.functions.frame.threads]
@@ -209,18 +222,12 @@ class ComputeFunctions(InterpreterFunctions):
         if op.difference is not None:
             args[2][:, :, threads] = fall(earlier, registers)
 
-    @impl(sched.ReduceWarpsOp)
-    def run_reduce_warps(
-        self, interpreter: Interpreter, op: sched.ReduceWarpsOp, args: PythonValues
-    ) -> PythonValues:
+    def _parts_of_warps(self, op: sched.ReduceOp, rows: LinearRows, args: PythonValues) -> None:
         """What each warp makes of its part of each row."""
         plan = self.functions.plans.of(op, ComputePlan.build).destination
-        rows = op.rows
-        if rows is None or plan is None:
-            raise ExecutionError(f"{op_label(op)}: the warps of {op.partition} are not modelled")
+        assert plan is not None  # parts are written to memory
         totals = combine_lanes(self._of_threads(op, rows, args[0]), WARP, op.combination)
         self.functions.write(plan, args[1], totals)
-        return ()
 
     @impl(sched.StoreOp)
     def run_store(
@@ -231,16 +238,3 @@ class ComputeFunctions(InterpreterFunctions):
         values = plan.of_registers(args[0], self.functions.frame.threads)
         self.functions.finish(plan.destination, args[1], values, epilogue_of(op))
         return ()
-
-    @impl_writing(sched.SumPartsOp)
-    def run_sum_parts(
-        self, interpreter: Interpreter, op: sched.SumPartsOp, args: PythonValues
-    ) -> None:
-        """The parts added one by one."""
-        plan = self.functions.plans.of(op, ComputePlan.of_parts)
-        first, *others = (self.functions.load(part, args[0]) for part in plan.sources)
-        for part in others:
-            first = first + part
-        shape = shape_of(op.destination.type)
-        active = existing(op.partition.thread_values(shape), sched.enclosing_threads(op))
-        self._finish_elements(op, plan.destination, active, args[1], first)

@@ -148,13 +148,14 @@ def _run_blocks(
 
 
 def _set_tiles(kernel: sched.KernelOp, interpreter: Interpreter) -> None:
-    """Lets all values of a tile be the registers that it is in."""
-    tiles = [
+    """Lets all values of a tile be the registers that it is in; tokens stand for nothing here."""
+    values = [
         value
         for op in kernel.body.walk()
         for value in (*op.results, *(arg for region in op.regions for arg in region.block.args))
-        if sched.is_tile(value)
     ]
+    interpreter.set_values((v, None) for v in values if isinstance(v.type, sched.TokenType))
+    tiles = [value for value in values if sched.is_tile(value)]
     held = interpreter.get_values([sched.registers_of(value) for value in tiles])
     interpreter.set_values(zip(tiles, held, strict=True))
 

@@ -36,9 +36,9 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain
 from mugraph.runtime.interpreter.memory import (
     BoolArray,
-    CopyGroups,
     CopyInFlight,
     DeviceTile,
+    InFlight,
     SharedBuffer,
     SharedMemory,
     Storage,
@@ -91,7 +91,7 @@ class AddressFrame:
     """Where in the lists the running threads are."""
     first_thread: int = 0
     """The thread of the block from which ``threads`` are counted: a role's first."""
-    groups: dict[int, CopyGroups] = field(default_factory=dict[int, CopyGroups])
+    groups: dict[int, InFlight] = field(default_factory=dict[int, InFlight])
     """The asynchronous copies of those who run together, by their first thread."""
 
     @property
@@ -104,9 +104,9 @@ class AddressFrame:
         """The iterations of the blocks of the grid before these."""
         return self.position * self.iterations
 
-    def copies(self) -> CopyGroups:
+    def copies(self) -> InFlight:
         """The asynchronous copies of the running threads."""
-        return self.groups.setdefault(self.first_thread + self.threads.start, CopyGroups())
+        return self.groups.setdefault(self.first_thread + self.threads.start, InFlight())
 
 
 @register_impls
@@ -298,7 +298,7 @@ class AddressFunctions(InterpreterFunctions):
         kept = chosen.compressed(values)
         where.write(chosen.offsets, starts, np.broadcast_to(poison(plan.dtype), kept.shape))
         copy = CopyInFlight(where, chosen.offsets, starts, kept)
-        self.frame.copies().uncommitted.append(copy)
+        self.frame.copies().uncommitted.append(copy.land)
 
     @impl(sched.CommitOp)
     def run_commit(
@@ -306,7 +306,7 @@ class AddressFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Closes the running threads' group."""
         self.frame.copies().commit()
-        return ()
+        return (None,)
 
     @impl(sched.WaitOp)
     def run_wait(

@@ -189,9 +189,10 @@ class ComputePlan:
         return cls.build(op, op.partition.data.values_per_thread(shape_of(op.part.type)))
 
     @classmethod
-    def of_parts(cls, op: sched.SumPartsOp) -> ComputePlan:
+    def of_parts(cls, op: sched.ReduceOp) -> ComputePlan:
         """The plan of a sum of parts, one source each."""
-        return cls.build(op, op.partition.data.values_per_thread(shape_of(op.destination.type)))
+        assert isinstance(op.distribution, Distribution)  # verified
+        return cls.build(op, op.distribution.thread_values(shape_of(op.destination.type)).values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -42,6 +42,11 @@ class Frame:
     iteration: int = 0
     position: int = 0
     """Which of the blocks of the grid that a block takes, one after the other."""
+    cuts: int = field(init=False)
+    """Into how many tiles the loop cuts tensors; a loop of a schedule may run less often."""
+
+    def __post_init__(self) -> None:
+        self.cuts = self.iterations
 
     @property
     def before(self) -> int:

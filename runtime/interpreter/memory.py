@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -259,6 +259,10 @@ def _each_block(dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> In
     return (starts // dtype.itemsize)[:, None] + offsets
 
 
+Ending = Callable[[], None]
+"""Does what an asynchronous operator has begun."""
+
+
 @dataclass(frozen=True)
 class CopyInFlight:
     """The data of an asynchronous copy, and where it will land."""
@@ -274,22 +278,25 @@ class CopyInFlight:
 
 
 @dataclass
-class CopyGroups:
-    """The asynchronous copies of some threads: those not committed yet, and groups in order."""
+class InFlight:
+    """What some threads have begun and must wait for: not committed yet, or in groups in order.
 
-    uncommitted: list[CopyInFlight] = field(default_factory=list[CopyInFlight])
-    groups: deque[list[CopyInFlight]] = field(default_factory=deque[list[CopyInFlight]])
+    Each is the function that ends it: an asynchronous copy, or a product of warp groups.
+    """
 
-    def commit(self) -> None:
-        """Closes a group, which may be empty."""
-        self.groups.append(self.uncommitted)
+    uncommitted: list[Ending] = field(default_factory=list[Ending])
+    groups: deque[list[Ending]] = field(default_factory=deque[list[Ending]])
+
+    def commit(self, *last: Ending) -> None:
+        """Closes a group, which may be empty, with what was begun last."""
+        self.groups.append([*self.uncommitted, *last])
         self.uncommitted = []
 
     def wait(self, pending: int) -> None:
-        """Lands all groups but the ``pending`` newest, oldest first."""
+        """Ends all groups but the ``pending`` newest, oldest first."""
         while len(self.groups) > pending:
-            for copy in self.groups.popleft():
-                copy.land()
+            for end in self.groups.popleft():
+                end()
 
 
 def element_dtype(type_: Attribute) -> np.dtype[Any]:

@@ -29,7 +29,8 @@ class Step(NamedTuple):
 
 def is_declaration(op: Operation) -> bool:
     """Whether an operator only says where something is, and does nothing when it is come to."""
-    return bool(op.results) and not isinstance(op, sched.WritesTiles | sched.CarriesTiles)
+    acts = sched.WritesTiles | sched.CarriesTiles | sched.CommitOp
+    return bool(op.results) and not isinstance(op, acts)
 
 
 RunStep = Callable[[Step], bool]

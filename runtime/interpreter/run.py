@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
@@ -246,6 +246,12 @@ def _convert_inputs(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
 
 
 def _convert_input(label: str, type_: Attribute, value: Array) -> Array:
+    if isinstance(type_, IndexType):
+        if value.shape or not is_whole(value.dtype):
+            raise ExecutionError(
+                f"{label} needs a whole number, got an array of {value.dtype.name}"
+            )
+        return value.astype(np.int64)
     if not isinstance(type_, TensorType):
         raise ExecutionError(f"{label} has type {type_}; the interpreter takes tensors")
     tensor = cast(TensorType[Attribute], type_)

@@ -1,20 +1,21 @@
 """Execution of ``sched`` kernels at the level of logical values.
 
-Buffers and fragments are logical arrays, one a stage; their layouts do not matter here.  Copies
-take effect at once, and commits, waits and barriers do nothing: a schedule that lacks one, or a
-memory plan that overlaps buffers, still gives the right values.
+Buffers and fragments are logical arrays, one a stage; their layouts do not matter here.  What
+``cp.async`` copies, and what warp groups multiply asynchronously, is there once it has been waited
+for.  Bulk copies to device memory take effect at once, and barriers do nothing: a schedule that
+lacks one, or a memory plan that overlaps buffers, still gives the right values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
 from mugraph.dialects.maps import Bound
-from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.schedule.lower_rings import with_lowered_rings
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
@@ -63,7 +64,7 @@ def _bounds(kernel: sched.KernelOp) -> list[Bound]:
 
 def _frames(kernel: sched.KernelOp, arithmetic: Arithmetic) -> Iterator[Frame]:
     """Blocks that run at once, until all have."""
-    iterations, grid = loop_iterations(kernel), kernel.grid_dim
+    iterations, grid = most_iterations(kernel), kernel.grid_dim
     bounds = _bounds(kernel)
     if kernel.persistent_blocks is None:
         whole = boxes(grid, lambda extents: _buffer_bytes(kernel, arithmetic, extents))
@@ -91,7 +92,10 @@ def run_kernel(
     if kernel.persistent_blocks is not None:
         # Tiles that several lists share are copied for each.
         inputs = [arithmetic.load(tensor) for tensor in inputs]
-    tensors = [DeviceTile.whole(tensor) for tensor in (*inputs, *results)]
+    tensors = [
+        int(value) if isinstance(parameter.type, IndexType) else DeviceTile.whole(value)
+        for value, parameter in zip((*inputs, *results), kernel.body.block.args, strict=False)
+    ]
     if len(inputs) != kernel.input_count or len(tensors) != len(kernel.body.block.args):
         raise ExecutionError(
             f"{op_label(launch)} passes {len(inputs)} tensors and takes {len(results)} results; "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import setitem
 from typing import cast
 
 import numpy as np
@@ -30,6 +32,7 @@ from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of
+from mugraph.runtime.interpreter.memory import InFlight
 from mugraph.runtime.interpreter.roles import Channel, OrderBarrier, Step, run_side_by_side
 
 WHOLE = (NOT_SPLIT,) * len(AXES)
@@ -62,6 +65,8 @@ class ScheduleFunctions(InterpreterFunctions):
 
     def __init__(self, frame: Frame):
         self.frame = frame
+        self.copies = defaultdict[sched.RoleOp | None, InFlight](InFlight)
+        self.products = defaultdict[sched.RoleOp | None, InFlight](InFlight)
 
     def stage_of(self, buffer: Buffer, iteration: int | None = None) -> int:
         """The stage of an iteration, of the current one if it is not given."""
@@ -74,7 +79,7 @@ class ScheduleFunctions(InterpreterFunctions):
         if value is None:
             raise ExecutionError(
                 f"{value_label(operand)} is read in iteration {self.frame.iteration} before "
-                "anything was written to it"
+                "anything was written to it, or before what is on its way was waited for"
             )
         return value
 
@@ -192,20 +197,44 @@ class ScheduleFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.ForloopOp, args: PythonValues
     ) -> PythonValues:
         """The body, once an iteration."""
-        for iteration in iterations_of(op, op.iterations):
+        carried = args
+        if op.bound is not None:
+            self.frame.iterations, carried = args[0], args[1:]
+        for iteration in iterations_of(op, self.frame.iterations):
             self.frame.iteration = iteration
-            args = interpreter.run_ssacfg_region(op.body, args, op.name)
+            carried = interpreter.run_ssacfg_region(op.body, carried, op.name)
         self.frame.iteration = 0
-        return args
+        return carried
 
     @impl_writing(sched.CopyOp)
     def run_copy(self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues) -> None:
-        """Moves a tile at once, asynchronous or not."""
+        """Moves a tile; one that comes asynchronously is nowhere until it has been waited for."""
         iteration = self.frame.iteration + op.ahead_of
         if op.fixed_iteration is not None:
             iteration = op.fixed_iteration
         if not op.ahead_of or iteration < self.frame.iterations:
             self.copy(op, args, iteration, op.ragged())
+            if op.is_async:
+                stages, stage = args[1].stages, self.stage_of(args[1], iteration)
+                land = partial(setitem, stages, stage, stages[stage])
+                self.copies[sched.enclosing_role(op)].uncommitted.append(land)
+                stages[stage] = None
+
+    @impl(sched.CommitOp)
+    def run_commit(
+        self, interpreter: Interpreter, op: sched.CommitOp, args: PythonValues
+    ) -> PythonValues:
+        """Closes a group of copies."""
+        self.copies[sched.enclosing_role(op)].commit()
+        return (None,)
+
+    @impl(sched.WaitOp)
+    def run_wait(
+        self, interpreter: Interpreter, op: sched.WaitOp, args: PythonValues
+    ) -> PythonValues:
+        """Lands groups of copies."""
+        self.copies[sched.enclosing_role(op)].wait(op.pending_groups)
+        return ()
 
     @impl(sched.BulkCopyOp)
     def run_bulk_copy(
@@ -254,10 +283,10 @@ class ScheduleFunctions(InterpreterFunctions):
 
     def require_iteration(self, op: Operation, tile: DeviceTile, iteration: int) -> None:
         """Raises ``ExecutionError`` for the tile of an iteration that does not happen."""
-        if tile.slicing.fordim != NOT_SPLIT and iteration >= self.frame.iterations:
+        if tile.slicing.fordim != NOT_SPLIT and iteration >= self.frame.cuts:
             raise ExecutionError(
                 f"{op_label(op)} copies the tile of iteration {iteration}, but the loop has "
-                f"{self.frame.iterations}"
+                f"{self.frame.cuts}"
             )
 
     def run_nothing(
@@ -266,8 +295,6 @@ class ScheduleFunctions(InterpreterFunctions):
         """Synchronisation, which has nothing to do where every write is seen at once."""
         return ()
 
-    run_commit = impl(sched.CommitOp)(run_nothing)
-    run_wait = impl(sched.WaitOp)(run_nothing)
     run_barrier = impl(sched.BarrierOp)(run_nothing)
     run_cluster_barrier = impl(sched.ClusterBarrierOp)(run_nothing)
     run_grid_wait = impl(sched.GridWaitOp)(run_nothing)

@@ -8,12 +8,12 @@ import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 
 from mugraph.dialects import sched
-from mugraph.dialects.rows import WARP
+from mugraph.dialects.rows import WARP, LinearRows
 from mugraph.dialects.tb import epilogue_of
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, constant_tile, padded
 from mugraph.runtime.interpreter.dispatch import impl_writing
-from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import (
     apply_chain,
     apply_function,
@@ -68,26 +68,23 @@ class ComputeFunctions(InterpreterFunctions):
     def run_reduce(self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues) -> None:
         """Sums of groups along one dimension, or their largest elements."""
         dim = op.reduced_dim
-        results = shape_of(op.destination.type)[dim]
         source = self.functions.read(op.source, args[0])
+        if op.parts is not None and op.rows is not None:
+            value = self._parts_of_warps(source, op.rows, op.combination)
+            self.functions.write(op.destination, args[1], value)
+            return
         if op.is_partial:
             # What each lane holds of a row, side by side, is a run of its own.
             source = source[..., np.concatenate(columns_of_lanes(op))]
         combine = sum_groups if op.combination is sched.Combiner.SUM else max_groups
-        value = combine(source, GRID_AXES + dim, op.groups(), results)
-        self.functions.keep_reduced(op, args, value)
+        value = combine(source, GRID_AXES + dim, op.groups(), op.reduced_shape()[dim])
+        whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
+        self.functions.keep_reduced(op, args, value.reshape(whole))
 
-    @impl(sched.ReduceWarpsOp)
-    def run_reduce_warps(
-        self, interpreter: Interpreter, op: sched.ReduceWarpsOp, args: PythonValues
-    ) -> PythonValues:
+    def _parts_of_warps(self, value: Array, rows: LinearRows, combiner: sched.Combiner) -> Array:
         """Sums, or the largest elements, of what each warp holds of each row."""
-        rows = op.rows
-        if rows is None:
-            raise ExecutionError(f"{op_label(op)}: the warps of {op.partition} are not modelled")
-        value = self.functions.read(op.source, args[0])
         axis = GRID_AXES + rows.dim
-        is_sum = op.combination is sched.Combiner.SUM
+        is_sum = combiner is sched.Combiner.SUM
         # A row is rounds of vectors of the warps' lanes, in this order; a single one may end early.
         of_warp = rows.partition.vector * WARP
         whole = list(value.shape[GRID_AXES:])
@@ -98,8 +95,7 @@ class ComputeFunctions(InterpreterFunctions):
         combine = np.add if is_sum else np.maximum
         parts = combine.reduce(combine.reduce(parts, axis + 3), axis + 1)
         merged = (*value.shape[:axis], rows.results * rows.warps, *value.shape[axis + 1 :])
-        self.functions.write(op.destination, args[1], parts.reshape(merged))
-        return ()
+        return parts.reshape(merged)
 
     @impl(sched.CustomOp)
     def run_custom(
@@ -154,18 +150,6 @@ class ComputeFunctions(InterpreterFunctions):
             op.destination, args[1], value, op.start, accumulates=epilogue.accumulates
         )
         return ()
-
-    @impl_writing(sched.SumPartsOp)
-    def run_sum_parts(
-        self, interpreter: Interpreter, op: sched.SumPartsOp, args: PythonValues
-    ) -> None:
-        """The parts added one by one."""
-        parts = self.functions.read(op.source, args[0])
-        every = (slice(None),) * GRID_AXES
-        value = parts[(*every, 0)]
-        for part in range(1, op.parts):
-            value = value + parts[(*every, part)]
-        self.functions.write(op.destination, args[1], value, epilogue_of(op))
 
 
 def columns_of_lanes(op: sched.ReduceOp) -> Sequence[Sequence[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.functions import matmul
-from mugraph.runtime.interpreter.schedule_buffers import ScheduleFunctions
+from mugraph.runtime.interpreter.schedule_buffers import Buffer, ScheduleFunctions
 
 
 @register_impls
@@ -63,16 +64,26 @@ class ProductFunctions(InterpreterFunctions):
     def run_warpgroup_mma(
         self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
     ) -> None:
-        """Adds the product to the accumulators, side by side, or writes it to a fresh one."""
+        """Adds the product to its sums, side by side; an asynchronous one when it is waited for."""
         lhs, rhs, *sums = args
         frame = self.functions.frame
+        products = self.functions.products[sched.enclosing_role(op)]
         if not op.stage.happens_at(frame.iteration, frame.iterations):
+            if op.is_async:
+                products.commit()
             return
         now, frame.iteration = frame.iteration, op.stage.iteration_at(frame.iteration)
         try:
             product = matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
         finally:
             frame.iteration = now
+        if op.is_async:
+            products.commit(partial(self._add, op, product, sums))
+        else:
+            self._add(op, product, sums)
+
+    def _add(self, op: sched.WarpgroupMmaOp, product: Array, sums: Sequence[Buffer]) -> None:
+        """Adds a product to its sums, or writes it to a fresh one."""
         epilogue = Epilogue(accumulates=not op.is_fresh)
         columns = shape_of(op.accumulator.type)[-1]
         for number, (value, accumulator) in enumerate(zip(op.accumulators, sums, strict=True)):
@@ -86,7 +97,8 @@ class ProductFunctions(InterpreterFunctions):
     def run_warpgroup_wait(
         self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
     ) -> None:
-        """Nothing: at this level products are finished where they stand."""
+        """Finishes all but the newest products."""
+        self.functions.products[sched.enclosing_role(op)].wait(op.pending_products)
 
     @impl_writing(sched.LoadOp)
     def run_load(self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues) -> None:

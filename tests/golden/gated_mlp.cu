@@ -132,14 +132,14 @@ __global__ void __launch_bounds__(256, 1) gated_mlp_custom0(half_t const* __rest
   }
   __syncthreads();  // sched.barrier
   float gate_1[tb::LinearFragment<256, 2, Layout<Shape<Int<32>, Int<8>>, Stride<Int<1>, Int<32>>>>::kValues];
-  {  // sched.sum_parts gate_parts, gate_1
+  {  // sched.reduce gate_parts, gate_1
     using Part = ComposedLayout<Swizzle<2, 3, 2>, Int<0>, Layout<Shape<Int<32>, Int<8>>, Stride<Int<1>, Int<32>>>>;
     using Target = Layout<Shape<Int<32>, Int<8>>, Stride<Int<1>, Int<32>>>;
     tb::LinearFragment<256, 2, Layout<Shape<Int<32>, Int<8>>, Stride<Int<1>, Int<32>>>>::clear(gate_1);
     tb::SumParts<ops::Chain<>, 256, 2, Target, Part, 8, 256>::accumulate(gate_1, thread, gate_parts);
   }
   float up_1[tb::LinearFragment<256, 2, Layout<Shape<Int<32>, Int<8>>, Stride<Int<1>, Int<32>>>>::kValues];
-  {  // sched.sum_parts up_parts, up_1
+  {  // sched.reduce up_parts, up_1
     using Part = ComposedLayout<Swizzle<2, 3, 2>, Int<0>, Layout<Shape<Int<32>, Int<8>>, Stride<Int<1>, Int<32>>>>;
     using Target = Layout<Shape<Int<32>, Int<8>>, Stride<Int<1>, Int<32>>>;
     tb::LinearFragment<256, 2, Layout<Shape<Int<32>, Int<8>>, Stride<Int<1>, Int<32>>>>::clear(up_1);

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(128, 1) ntrans_bs8_custom0(half_t const* __res
     {  // sched.map sh, n
       tb::Map<ops::Square, ops::Chain<>, 128, 8, 4096>::assign(n, thread, tb::in_registers<8>(sh));
     }
-    {  // sched.reduce_warps n, n_parts
+    {  // sched.reduce n, n_parts
       using Target = Layout<Shape<Int<4>, Int<1>>, Stride<Int<1>, Int<0>>>;
       tb::ReduceRows<ops::Add, ops::Chain<>, tb::LinearRows<128, 8, 4096, 4096>>::write_parts<Target>(n_parts, n, thread);
     }
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(128, 1) ntrans_bs8_custom0(half_t const* __res
     {  // sched.map sum, out
       tb::Map<ops::Square, ops::Chain<>, 128, 8, 4096>::assign(out, thread, tb::in_registers<8>(sum));
     }
-    {  // sched.reduce_warps out, out_parts
+    {  // sched.reduce out, out_parts
       using Target = Layout<Shape<Int<4>, Int<1>>, Stride<Int<1>, Int<0>>>;
       tb::ReduceRows<ops::Add, ops::Chain<>, tb::LinearRows<128, 8, 4096, 4096>>::write_parts<Target>(out_parts, out, thread);
     }

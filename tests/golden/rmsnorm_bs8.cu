@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(256, 2) rmsnorm_bs8_custom0(half_t const* __re
   }
   __syncthreads();  // sched.barrier
   float product_1[tb::LinearFragment<256, 2, Layout<Shape<Int<32>, Int<16>>, Stride<Int<1>, Int<32>>>>::kValues];
-  {  // sched.sum_parts product_parts, product_1
+  {  // sched.reduce product_parts, product_1
     using Part = ComposedLayout<Swizzle<2, 3, 2>, Int<0>, Layout<Shape<Int<32>, Int<16>>, Stride<Int<1>, Int<32>>>>;
     using Target = Layout<Shape<Int<32>, Int<16>>, Stride<Int<1>, Int<32>>>;
     tb::LinearFragment<256, 2, Layout<Shape<Int<32>, Int<16>>, Stride<Int<1>, Int<32>>>>::clear(product_1);

@@ -129,7 +129,8 @@ def store(name: str, threads: int, fragment: str, destination: str, then: str = 
 def sum_parts(
     name: str, threads: int, by: str, source: str, destination: str, then: str = ""
 ) -> Case:
-    text = f"sched.sum_parts %a to %b {then} by <{by}> : {{a}} to {{b}}"
+    by = "" if "sched.tile" in destination else f"by <{by}>"
+    text = f"sched.reduce %a to %b {then} dim 0 contiguous {by} : {{a}} to {{b}}"
     return Case(f"sum_parts_{name}", threads, text, [source, destination])
 
 

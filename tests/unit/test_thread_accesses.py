@@ -258,7 +258,7 @@ def has_order(op: HasThreadAccesses, key: Key, regions: dict[SSAValue, int]) -> 
     region, writes, instruction, _ = key
     if isinstance(op, sched.MmaOp) and instruction == 0:
         return False
-    if isinstance(op, sched.SumPartsOp) and not writes:
+    if isinstance(op, sched.ReduceOp) and op.drops_dim and not writes:
         # Declared part by part, read round by round.
         return False
     return writes or [regions.get(value) for value in op.operands].count(region) == 1

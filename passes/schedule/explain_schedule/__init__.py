@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.sched import (
     AccessError,
@@ -89,7 +90,7 @@ def read_schedule(kernel: KernelOp) -> ScheduledKernel:
 
 
 def _describe(op: Operation) -> str:
-    if not op.operands:
+    if not op.operands or not isinstance(op, HasBufferEffects):
         return op_label(op)
     return f"'{op.name}' to {value_label(op.operands[-1])}"
 

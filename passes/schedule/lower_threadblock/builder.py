@@ -201,14 +201,14 @@ class KernelBuilder:
 
     def sum_of_parts(
         self, parts: SSAValue, destination: SSAValue, epilogue: Epilogue
-    ) -> sched.SumPartsOp:
+    ) -> sched.ReduceOp:
         """Adds partial sums through an epilogue into a buffer."""
         shape = shape_of(destination.type)
         strides = strides_of(resolved_layout_of(parts))[1:]
         part = PartitionedOperand(shape, strides, element_bytes_of(parts.type))
         operands = [partitioned_operand(destination), part]
         partition = choose_partition(shape, operands, self.threads)
-        return sched.SumPartsOp(parts, destination, epilogue, partition)
+        return sched.ReduceOp(parts, destination, 0, epilogue, partition=partition)
 
     def shared_accumulator(self, op: Operation, start: float = 0.0) -> SSAValue:
         """A buffer for an operator's sum, zero (or ``start``) before the loop."""

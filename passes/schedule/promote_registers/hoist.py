@@ -16,7 +16,7 @@ def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
     """
     phases = list(phases_of_kernel(kernel))
     loop = next((phase for phase in phases if isinstance(phase, sched.ForloopOp)), None)
-    if loop is None or loop.iterations == 1:
+    if loop is None or loop.trip_count == 1:
         return []
     inside = list(loop.body.block.ops)
     uses = Uses.of([op for op in kernel.walk() if op.parent_op() is not kernel])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -45,8 +46,14 @@ def is_candidate(value: SSAValue) -> bool:
     owner = value.owner
     if isinstance(owner, sched.AllocOp):
         in_one_stage = owner.stage_count == 1 and not is_loaded_in_loop(owner)
-        return in_one_stage and isinstance(value.type, sched.SharedType)
+        has_parts = any(_adds_parts(use.operation) and use.index == 0 for use in value.uses)
+        return in_one_stage and not has_parts and isinstance(value.type, sched.SharedType)
     return is_linear(value)
+
+
+def _adds_parts(op: Operation) -> TypeGuard[sched.ReduceOp]:
+    """Whether an operator adds, element by element, what lies along a dimension of a buffer."""
+    return isinstance(op, sched.ReduceOp) and op.drops_dim
 
 
 def is_loaded_in_loop(buffer: sched.AllocOp) -> bool:
@@ -208,8 +215,7 @@ def _widest_in_memory(domain: Domain, held: Container[SSAValue]) -> int:
         for value in op.operands:
             if not isinstance(value.type, sched.SharedType) or value in held:
                 continue
-            parts = isinstance(op, sched.SumPartsOp) and value is op.source
-            if parts or shape_of(value.type) == domain.shape:
+            if (_adds_parts(op) and value is op.source) or shape_of(value.type) == domain.shape:
                 sizes.append(element_bytes_of(value.type))
     return max(sizes)
 
@@ -219,8 +225,8 @@ def _partition_in(op: Operation, domain: Domain) -> LinearPartition | None:
         return op.linear
     if isinstance(op, sched.MaskOp):
         return op.linear
-    if isinstance(op, sched.SumPartsOp) and op.destination in domain.values:
-        return op.partition.data
+    if _adds_parts(op) and isinstance(op.distribution, sched.LinearPartitionAttr):
+        return op.distribution.data
     if isinstance(op, sched.ReduceOp) and op.source in domain.values:
         inner = op.reduced_dim
         rest = (dim for dim in reversed(range(len(domain.shape))) if dim != inner)
@@ -302,8 +308,8 @@ def _allows(
         return is_linear(op.source) and held and not epilogue_of(op).accumulates
     if isinstance(op, sched.MaskOp):
         return rows is None
-    if isinstance(op, sched.SumPartsOp):
-        return rows is None and value is op.destination
+    if _adds_parts(op):
+        return rows is None
     if isinstance(op, sched.MapOp):
         return _elementwise_allows(op, value, promoted, of_value)
     if isinstance(op, sched.ReduceOp):

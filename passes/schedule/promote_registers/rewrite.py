@@ -21,7 +21,7 @@ from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.rows import LinearRows
-from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.schedule.promote_registers.linear import Domain, is_linear, reduced_rows
@@ -204,14 +204,6 @@ def _(op: sched.MaskOp, promotion: Promotion) -> None:
 
 
 @rewrite_operation.register
-def _(op: sched.SumPartsOp, promotion: Promotion) -> None:
-    partition = promotion.domains[op.destination].partition
-    assert partition is not None
-    destination = promotion.held(op.destination)
-    replace_by(op, sched.SumPartsOp(op.source, destination, epilogue_of(op), partition))
-
-
-@rewrite_operation.register
 def _(op: sched.StoreOp, promotion: Promotion) -> None:
     source, destination = (promotion.held(value) for value in op.operands)
     if op.destination not in promotion.promoted:
@@ -227,6 +219,10 @@ def _(op: sched.StoreOp, promotion: Promotion) -> None:
 
 @rewrite_operation.register
 def _(op: sched.ReduceOp, promotion: Promotion) -> None:
+    if op.drops_dim:
+        destination = promotion.held(op.destination)
+        replace_by(op, sched.ReduceOp(op.source, destination, op.reduced_dim, epilogue_of(op)))
+        return
     rows = reduced_rows(op, promotion.domains[op.source])
     assert rows is not None
     slice_ = slice_of(rows)
@@ -242,8 +238,8 @@ def _(op: sched.ReduceOp, promotion: Promotion) -> None:
     difference = None if op.difference is None else promotion.held(op.difference)
     first: list[Operation] = []
     if rows.warps > 1 or rows.lanes > 32:
-        parts = _parts(op, rows, promotion)
-        first = [sched.ReduceWarpsOp(source, parts, slice_, op.combination, rows.results)]
+        parts, dim = _parts(op, rows, promotion), op.reduced_dim
+        first = [sched.ReduceOp(source, parts, dim, None, op.combination, parts=rows.warps)]
         source = parts
     reduction = sched.ReduceOp(
         source,
@@ -268,7 +264,7 @@ def _parts(op: sched.ReduceOp, rows: LinearRows, promotion: Promotion) -> SSAVal
     element = computing_type(element_type_of(op.source.type))
     layout = LayoutAttr(Layout(tuple(shape), tuple(strides)))
     # In a loop the next iteration's parts may be written while some still read this one's.
-    looped = sched.enclosing_loop(op) is not None and loop_iterations(kernel) > 1
+    looped = sched.enclosing_loop(op) is not None and not runs_once(kernel)
     alloc = sched.AllocOp(sched.SharedType.of(shape, element, layout), 2 if looped else 1)
     hint = op.destination.name_hint
     alloc.result.name_hint = f"{hint}_parts" if hint else None

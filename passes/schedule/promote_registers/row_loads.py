@@ -56,7 +56,8 @@ def _has_long_rows(op: sched.ReduceOp) -> bool:
         return False
     rows = math.prod(shape_of(op.destination.type))
     length = math.prod(shape_of(op.source.type)) // rows
-    return op.grouping.data is sched.Grouping.CONTIGUOUS and length > WARP
+    along = op.grouping.data is sched.Grouping.CONTIGUOUS and not op.drops_dim
+    return along and length > WARP
 
 
 def _load(op: sched.ReduceOp, threads: int, kernel: sched.KernelOp) -> RowLoad:

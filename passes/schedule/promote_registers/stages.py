@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.structure import runs_once
 from mugraph.passes.schedule.promote_registers.uses import Use, uses_of
 
 MOST_BYTES = 4096
@@ -23,7 +23,7 @@ def double_buffer(kernel: sched.KernelOp) -> None:
 
     The smallest first.
     """
-    if loop_iterations(kernel) == 1:
+    if runs_once(kernel):
         return
     uses = uses_of(kernel)
     buffers = sorted(
@@ -48,7 +48,7 @@ def _is_passed_on(buffer: sched.AllocOp, uses: Sequence[Use]) -> bool:
         return False
     looped = all(sched.enclosing_loop(use.operation) is not None for use in uses)
     first, *others = uses
-    steps = sched.MapOp | sched.ReduceOp | sched.ReduceWarpsOp | sched.StoreOp | sched.SumPartsOp
+    steps = sched.MapOp | sched.ReduceOp | sched.StoreOp
     return (
         looped
         and first.writes

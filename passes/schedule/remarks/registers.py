@@ -102,11 +102,12 @@ def passages(kernel: sched.KernelOp) -> dict[SSAValue, list[Passage]]:
         moves = isinstance(op, sched.CopyOp | sched.BulkCopyOp | sched.FillOp)
         if moves or not isinstance(op, HasBufferEffects):
             continue
+        reduces = isinstance(op, sched.ReduceOp)
         for value in op.buffers_written():
-            if isinstance(value.type, sched.SharedType) and not isinstance(op, sched.ReduceWarpsOp):
+            if isinstance(value.type, sched.SharedType) and not (reduces and op.parts):
                 writers[value] = op
         for value in op.buffers_read():
-            if isinstance(value.type, sched.SharedType) and not isinstance(op, sched.SumPartsOp):
+            if isinstance(value.type, sched.SharedType) and not (reduces and op.drops_dim):
                 readers.setdefault(value, []).append(op)
     return {
         value: [Passage(value, writer, reader) for reader in readers[value]]

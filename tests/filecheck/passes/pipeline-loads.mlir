@@ -8,20 +8,23 @@
 // two ahead.  Each thread sums what it copied, and the sum of a row needs what others wrote.
 // CHECK-LABEL: @copies
 // CHECK:       %sx = sched.alloc stages 3
-// CHECK:       sched.prologue {
+// CHECK:       [[A:%[0-9]+]], [[B:%[0-9]+]] = sched.prologue {
 // CHECK-NEXT:    sched.copy async %dw_tile to %sw by <128, vector 8, order [1, 0]> iteration 0
 // CHECK-NEXT:    sched.copy async %dx_tile to %sx by <128, vector 8, order [1, 0]> iteration 0
-// CHECK-NEXT:    sched.commit
+// CHECK-NEXT:    [[FIRST:%[0-9]+]] = sched.commit
 // CHECK-NEXT:    sched.copy async %dx_tile to %sx by <128, vector 8, order [1, 0]> iteration 1
-// CHECK-NEXT:    sched.commit
+// CHECK-NEXT:    [[SECOND:%[0-9]+]] = sched.commit
 // CHECK-NEXT:    sched.fill %sum
+// CHECK-NEXT:    sched.yield [[FIRST]], [[SECOND]] : !sched.token, !sched.token
 // CHECK-NEXT:  }
-// CHECK-NEXT:  sched.forloop 8 {
-// CHECK-NEXT:    sched.wait pending 1
+// CHECK-NEXT:  sched.forloop 8 carrying [[A]], [[B]] : !sched.token, !sched.token {
+// CHECK-NEXT:  ^bb0([[OLDEST:%[0-9]+]]: !sched.token, [[NEXT:%[0-9]+]]: !sched.token):
+// CHECK-NEXT:    sched.wait pending 1 for [[OLDEST]]
 // CHECK-NEXT:    sched.barrier
 // CHECK-NEXT:    sched.copy async %dx_tile to %sx by <128, vector 8, order [1, 0]> ahead 2
-// CHECK-NEXT:    sched.commit
+// CHECK-NEXT:    [[NEW:%[0-9]+]] = sched.commit
 // CHECK-NEXT:    sched.map mul_add
+// CHECK-NEXT:    sched.yield [[NEXT]], [[NEW]] : !sched.token, !sched.token
 // CHECK-NEXT:  }
 // CHECK-NEXT:  sched.epilogue {
 // CHECK-NOT:     sched.barrier

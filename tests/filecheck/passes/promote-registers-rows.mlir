@@ -5,7 +5,7 @@
 // CHECK-LABEL: sched.kernel @log_sum_exp_custom0
 // CHECK:      sched.forloop 4 carrying
 // CHECK:        [[ROW:%.*]] = sched.map identity %
-// CHECK-NEXT:   sched.reduce_warps [[ROW]] to %max_parts combine max by <1x4096 dim 1 of
+// CHECK-NEXT:   sched.reduce [[ROW]] to %max_parts combine max dim 1 contiguous parts 
 // CHECK-NEXT:   sched.barrier
 // CHECK:        sched.reduce %max_parts to %max{{[_0-9]*}} difference
 // CHECK:        sched.map sub [[ROW]], %max{{[_0-9]*}} to {{.*}} then [exp]

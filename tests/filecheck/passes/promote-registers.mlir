@@ -11,12 +11,12 @@
 // CHECK-NEXT:   sched.copy %dx_tile to %sx by <512, vector 8, order [1, 0]> iteration 0
 // CHECK:      sched.forloop 1 carrying
 // CHECK:        sched.map square %sh{{[_0-9]*}} to %n{{[_0-9]*}}
-// CHECK-NEXT:   sched.reduce_warps %n{{[_0-9]*}} to %n_parts by <1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>> : {{.*}} to !sched.shared<1x16xf32, (1,16):(16,1)>
+// CHECK-NEXT:   sched.reduce %n{{[_0-9]*}} to %n_parts dim 1 contiguous parts 16 : {{.*}} #sched.linear<512, vector 8, order [1, 0]>> to !sched.shared<1x16xf32, (1,16):(16,1)>
 // CHECK-NEXT:   sched.barrier
 // CHECK:        sched.reduce %n_parts to %n{{[_0-9]*}} then [mul_scalar(0.000244140625), sqrt, reciprocal] dim 1 contiguous
 // CHECK:        sched.map mul %sh{{[_0-9]*}}, %n{{[_0-9]*}} to %n{{[_0-9]*}} : 
 // CHECK:        sched.map add %n{{[_0-9]*}}, %sx{{[_0-9]*}} to %s{{[_0-9]*}} : 
-// CHECK:        sched.reduce_warps %r{{[_0-9]*}} to %r_parts
+// CHECK:        sched.reduce %r{{[_0-9]*}} to %r_parts dim 1 contiguous parts 16
 // CHECK-NEXT:   sched.barrier
 // CHECK:        sched.reduce %r_parts to %r{{[_0-9]*}}
 // CHECK-NOT:    sched.barrier

@@ -6,12 +6,13 @@
 // Slices of 10 rows of 38, 8 columns in each iteration; a row of the padded tensor is 16-byte aligned.
 // CHECK: sched.prologue {
 // CHECK: sched.copy async %x_tile to %s by <64, vector 8, order [1, 0]> iteration 0 within [0]
-// CHECK: sched.forloop 5 {
-// CHECK-NEXT: sched.wait
+// CHECK: sched.forloop 5 carrying
+// CHECK: sched.wait
 // CHECK-NEXT: sched.barrier
 // CHECK: sched.map exp %s to %e
 // CHECK-NEXT: sched.barrier
 // CHECK-NEXT: sched.copy %e to %o_tile by <64, vector 8, order [1, 0]> within [0]
+// CHECK-NEXT: sched.yield
 // CHECK-NEXT: }
 // CUDA: tb::CopyAsyncWithin<64, 8, Target, Source, mugraph::Along<8, 10>>::run(s, x_tile, thread, tb::existing<38, 10, 10>(blockIdx.y, 0));
 // CUDA: tb::CopyWithin<64, 8, Target, Source, mugraph::Along<8, 10>>::store(o_tile + it * 8, e, thread, tb::existing<38, 10, 10>(blockIdx.y, 0));

@@ -17,9 +17,9 @@ from mugraph.runtime.interpreter.block_lists import block_lists
 from mugraph.runtime.interpreter.combining import combine_lanes
 from mugraph.runtime.interpreter.matmul_plans import MatmulPlan, fragment_of
 from mugraph.runtime.interpreter.memory import (
-    CopyGroups,
     CopyInFlight,
     DeviceTensor,
+    InFlight,
     SharedBuffer,
     SharedMemory,
     poison,
@@ -66,11 +66,12 @@ def test_stages() -> None:
 
 def test_copies_land_group_by_group() -> None:
     place = buffer(SharedMemory(1, 64))
-    groups = CopyGroups()
+    groups = InFlight()
 
     def issue(at: int) -> None:
         values = np.array([[at + 1.0]], HALF)
-        groups.uncommitted.append(CopyInFlight(place, np.array([at]), START, values))
+        copy = CopyInFlight(place, np.array([at]), START, values)
+        groups.uncommitted.append(copy.land)
 
     def landed() -> list[int]:
         values = place.read(HALF, np.arange(5), START)[0]

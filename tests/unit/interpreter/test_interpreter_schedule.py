@@ -1,5 +1,8 @@
 """Schedules, at the level of logical values: stages, copies ahead, epilogues, fragments."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from interpreter_programs import integers, normal, parse
@@ -31,6 +34,7 @@ sched.kernel @kernel inputs 2 grid [3, 1, 1] block [32, 1, 1] {{
   %acc_1 = sched.prologue {{
     sched.copy async %xt to %sx {BY} iteration 0 : {X_TILE} to {SX}
     sched.copy async %wt to %sw {BY} iteration 0 : {W_TILE} to {SW}
+    sched.commit
     sched.copy async %xt to %sx {BY} iteration 1 : {X_TILE} to {SX}
     sched.copy async %wt to %sw {BY} iteration 1 : {W_TILE} to {SW}
     sched.commit
@@ -103,6 +107,49 @@ def run_linear(text: str) -> tuple[np.ndarray, np.ndarray]:
     x, w = integers((16, 64), seed=1), integers((64, 24), seed=2)
     (result,) = run_function(parse(text), None, [x, w])
     return result, x.astype(np.float64) @ w / 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    sched.wait pending 1\n", ""),
+        ("sched.wait pending 1", "sched.wait pending 2"),
+        ("    sched.commit\n    %acc_5", "    %acc_5"),
+        ("sched.commit\n    sched.copy", "sched.copy"),
+    ],
+    ids=["no wait", "a wait for too few", "no commit in the loop", "one group too few"],
+)
+def test_a_copy_that_nobody_waited_for_is_not_there(old: str, new: str) -> None:
+    assert LINEAR.count(old) == 1
+    with pytest.raises(ExecutionError, match=r"%sx is read in iteration \d before anything"):
+        run_linear(LINEAR.replace(old, new))
+
+
+TRIP_COUNT = Path(__file__).resolve().parents[2] / "filecheck/dialects/sched/trip-count.mlir"
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 8])
+def test_a_loop_runs_as_often_as_a_launch_says(count: int) -> None:
+    """Of 8 tiles of 8 columns the first ``count`` are added."""
+    x = integers((16, 64), seed=1).astype(np.float32)
+    (result,) = run_function(parse(TRIP_COUNT.read_text()), "f", [x, np.array(count)])
+    expected = x[:, : 8 * count].reshape(16, count, 8).sum(axis=1)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("count", "level", "message"),
+    [
+        (9, "logical", "'sched.copy' of %x_tile copies the tile of iteration 8, but the loop has"),
+        (1.5, "logical", "argument 1 of function @f needs a whole number, got an array of float64"),
+        (3, "address", "'sched.forloop' %total runs as often as %n says"),
+    ],
+)
+def test_a_launch_that_says_what_a_loop_cannot(count: float, level: str, message: str) -> None:
+    x = np.zeros((16, 64), np.float32)
+    module = parse(TRIP_COUNT.read_text())
+    with pytest.raises(ExecutionError, match=re.escape(message)):
+        run_function(module, "f", [x, np.array(count)], level=level)
 
 
 def test_synchronous_copies_ahead_use_stages_too() -> None:

@@ -1161,12 +1161,125 @@ sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.sum_parts' of %s: source has 4x16x64, so that each of its 4 parts has 16x64; the destination has 64x16
+// CHECK: 'sched.reduce' of %s: 4x16x64 does not reduce to 64x16 along dimension 0
 sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
   %s = sched.alloc : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)>
   %d = sched.alloc : !sched.shared<64x16xf16, (64,16):(16,1)>
   sched.epilogue {
-    sched.sum_parts %s to %d by <128, vector 4, order [1, 0]> : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)> to !sched.shared<64x16xf16, (64,16):(16,1)>
+    sched.reduce %s to %d dim 0 contiguous by <128, vector 4, order [1, 0]> : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)> to !sched.shared<64x16xf16, (64,16):(16,1)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.forloop' of %n: %n may be 0, so the first iteration cannot be peeled; leave out 'peeled'
+sched.kernel @k inputs 1 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%n: index):
+  sched.forloop %n peeled {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.forloop' of %n stands in a role, whose rings are filled ahead for a known number of iterations; write 'sched.forloop <n>'
+sched.kernel @k inputs 1 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%n: index):
+  sched.role "consumers" warps 4 {
+    sched.forloop %n {
+      sched.barrier
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.forloop': expected a 'range' or a 'bound', which say how often it runs
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  "sched.forloop"() <{operandSegmentSizes = array<i32: 0, 0>}> ({
+    sched.barrier
+  }) : () -> ()
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: its loop runs as often as %n says; say 'forloop <n>', into how many tiles it cuts tensors at most
+sched.kernel @k inputs 2 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %n: index):
+  %t = sched.local_tile %x map [-1, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<16x8xf16, (16,8):(64,1)>
+  sched.forloop %n {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: argument 0 has type index, expected a tensor in device memory, !sched.global, or an input of type index
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%n: index):
+}
+
+// -----
+
+// CHECK: 'sched.wait' of %old: pending 2 can leave %old in flight; to wait for it, say pending 1
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %old = sched.commit
+  %new = sched.commit
+  sched.wait pending 2 for %old
+}
+
+// -----
+
+// The first iteration would wait for enough, the others would not.
+// CHECK: 'sched.wait' of %b: pending 1 can leave %b in flight; to wait for it, say pending 0
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %x, %y = sched.prologue {
+    %first = sched.commit
+    %second = sched.commit
+    sched.yield %first, %second : !sched.token, !sched.token
+  } -> !sched.token, !sched.token
+  %c, %d = sched.forloop 4 carrying %x, %y : !sched.token, !sched.token {
+  ^bb0(%a: !sched.token, %b: !sched.token):
+    sched.wait pending 1 for %a
+    sched.wait pending 1 for %b
+    %new = sched.commit
+    sched.yield %b, %new : !sched.token, !sched.token
+  }
+}
+
+// -----
+
+// CHECK: 'sched.wait' of %a: pending 1 can leave %a in flight; to wait for it, say pending 0
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %x = sched.commit
+  %y = sched.commit
+  %c = sched.forloop 4 carrying %x : !sched.token {
+  ^bb0(%a: !sched.token):
+    sched.wait pending 1 for %a
+    %new = sched.commit
+    sched.yield %new : !sched.token
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %s: results without dimension 0 are sums, each thread's its own; leave out 'combine', 'lanes' and 'parts'
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %s = sched.alloc : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)>
+  %d = sched.alloc : !sched.shared<16x64xf32, (16,64):(64,1)>
+  sched.epilogue {
+    sched.reduce %s to %d combine max dim 0 contiguous by <128, vector 4, order [1, 0]> : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)> to !sched.shared<16x64xf32, (16,64):(64,1)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %x: 2 warps share a row, expected 'parts 2' and as many elements for each along dimension 1
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %x = sched.empty : !sched.tile<2x512xf32, #sched.linear<128, vector 8, order [1, 0]>>
+  %p = sched.alloc : !sched.shared<2x4xf32, (2,4):(4,1)>
+  sched.epilogue {
+    sched.reduce %x to %p dim 1 contiguous parts 4 : !sched.tile<2x512xf32, #sched.linear<128, vector 8, order [1, 0]>> to !sched.shared<2x4xf32, (2,4):(4,1)>
   }
 }
 

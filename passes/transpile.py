@@ -16,7 +16,6 @@ from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
-from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
@@ -80,29 +79,6 @@ def transpile_pipeline(
         SetRegisterBudgetsPass(arch),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
-
-
-def compile_pipeline(
-    arch: str = DEFAULT_TARGET, plan: Plan | None = None, *, fuse: bool = True
-) -> tuple[ModulePass, ...]:
-    """The passes of ``mugraph.compile``: operators share kernels, unless told not to, and then
-    those of ``--transpile``."""
-    steps = transpile_pipeline(arch, plan)
-    return (FuseKernelsPass(arch), *steps) if fuse else steps
-
-
-def planned_then_scheduled(
-    arch: str = DEFAULT_TARGET, plan: Plan | None = None, *, fuse: bool = True
-) -> tuple[tuple[ModulePass, ...], tuple[ModulePass, ...]]:
-    """The passes of :func:`compile_pipeline` in two parts.
-
-    The first is up to the layouts and places of device tensors.
-
-    After the first part a function's signature is final; the second makes the kernels for ``arch``.
-    """
-    steps = compile_pipeline(arch, plan, fuse=fuse)
-    start = next(i for i, step in enumerate(steps) if isinstance(step, LowerThreadblockPass))
-    return steps[:start], steps[start:]
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ from mugraph.dialects import te
 from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
+from mugraph.passes.compile import planned_then_scheduled
 from mugraph.passes.targets import architecture_named
 from mugraph.passes.texpr.te_lower import TeLowerPass
-from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import (
     CompileError,
     calls_cublas,

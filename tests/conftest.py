@@ -9,9 +9,10 @@ import pytest
 from hypothesis import settings
 
 from mugraph.runtime.toolchain import ToolchainError
+from mugraph.tools import ALLOCATIONS_PER_COLLECTION
 
 # As in the tools: nearly all that a test makes it keeps to its end.
-gc.set_threshold(100_000)
+gc.set_threshold(ALLOCATIONS_PER_COLLECTION)
 
 # A run of the tests is the same run each time. `--hypothesis-profile=search` draws afresh.
 settings.register_profile("fixed", derandomize=True, database=None)

@@ -26,8 +26,6 @@ from mugraph.version import __version__
 TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
 """An environment variable: when set, an unforeseen error shows its Python traceback."""
 
-_ALLOCATIONS_PER_COLLECTION = 100_000
-
 _LONGEST_OPERATION = 200
 """Characters of an operation's text that a message quotes."""
 
@@ -69,8 +67,6 @@ def run_tool(tool: str, main: Callable[[], int]) -> int:
     ``BrokenPipeError`` (the reader of our output left) also gives 1, silently, and an interrupt
     gives 130, as shells expect.
     """
-    # Nearly all that a tool makes it keeps to its end: looking for garbage seldom is enough.
-    gc.set_threshold(_ALLOCATIONS_PER_COLLECTION)
     # What is left at the end goes with the process: the interpreter need not look through it.
     atexit.register(gc.freeze)
     try:

@@ -25,12 +25,13 @@ from mugraph.errors import UserError
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
+from mugraph.passes.compile import compile_pipeline, planned_then_scheduled
 from mugraph.passes.program.convert_linalg_to_kn import ConvertLinalgToKnPass
 from mugraph.passes.schedule.remarks import RemarksPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets, target_named
 from mugraph.passes.texpr.te_lower import TeLowerPass
-from mugraph.passes.transpile import LEVEL_ENDS, compile_pipeline, planned_then_scheduled
+from mugraph.passes.transpile import LEVEL_ENDS
 from mugraph.reading import make_context, parse_text, read_text
 from mugraph.runtime.compile import LINE_INFO, compile_library
 from mugraph.runtime.cuda import only_function

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mugraph.passes.transpile import planned_then_scheduled
+from mugraph.passes.compile import planned_then_scheduled
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

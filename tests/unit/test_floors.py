@@ -30,6 +30,7 @@ FLOORS = (
     ("mugraph.texpr",),
     ("mugraph.runtime",),
     ("mugraph.codegen",),
+    ("mugraph.passes.compile",),
     ("mugraph.passes.transpile", "mugraph.passes.texpr.te_lower"),
     ("mugraph.passes.program",),
     ("mugraph.passes.mugraph",),

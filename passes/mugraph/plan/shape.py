@@ -23,19 +23,18 @@ WHOLE_STEPS = 3
 """Steps of an operator on whole rows, as a norm."""
 
 
-def tile_shapes(space: TileSpace, partition: Partition) -> dict[SSAValue, tuple[int, ...]]:
-    """The extents of all tiles under a partition."""
-    extents = [
-        None if dimension.fixed else partition.split(number, dimension.extent).tile
-        for number, dimension in enumerate(space.dimensions)
-    ]
-    return {
-        value: tuple(
+class _Alike(NamedTuple):
+    """Extents and dimensions of tiles: those that have the same stay alike in any partition."""
+
+    shape: tuple[int, ...]
+    numbers: tuple[int | None, ...]
+
+    def under(self, extents: Sequence[int | None]) -> tuple[int, ...]:
+        """Their extents where those of dimensions are ``extents``, ``None`` for what stays."""
+        return tuple(
             extent if number is None or (cut := extents[number]) is None else cut
-            for extent, number in zip(shape_of(value.type), numbers, strict=True)
+            for extent, number in zip(self.shape, self.numbers, strict=True)
         )
-        for value, numbers in space.numbers.items()
-    }
 
 
 def _sector_bytes(shape: Sequence[int], element_bytes: int) -> int:
@@ -255,6 +254,8 @@ class KernelModel(NamedTuple):
     """
 
     space: TileSpace
+    tiles: Mapping[_Alike, Sequence[SSAValue]]
+    """All tiles, those that are alike together."""
     loaded: tuple[_Loaded, ...]
     stored: tuple[tuple[SSAValue, int], ...]
     """Each tile that is stored, and the bytes of its elements."""
@@ -286,8 +287,12 @@ class KernelModel(NamedTuple):
                 of_products.update(dict.fromkeys(op.results))
             else:
                 others += op.results
+        tiles: dict[_Alike, list[SSAValue]] = {}
+        for value, numbers in space.numbers.items():
+            tiles.setdefault(_Alike(shape_of(value.type), numbers), []).append(value)
         return cls(
             space,
+            tiles,
             tuple(loaded),
             tuple(stored),
             tuple(of_products),
@@ -312,7 +317,15 @@ class TiledKernel:
     @cached_property
     def shapes(self) -> Mapping[SSAValue, tuple[int, ...]]:
         """The extents of all tiles."""
-        return tile_shapes(self.model.space, self.partition)
+        partition = self.partition
+        extents = [
+            None if dimension.fixed else partition.split(number, dimension.extent).tile
+            for number, dimension in enumerate(self.model.space.dimensions)
+        ]
+        shapes: dict[SSAValue, tuple[int, ...]] = {}
+        for alike, values in self.model.tiles.items():
+            shapes |= dict.fromkeys(values, alike.under(extents))
+        return shapes
 
     @cached_property
     def idle(self) -> KernelShape:

@@ -219,6 +219,9 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
     """The same with other numbers of iterations, as far as the loop's tiles may change."""
     yield partition
     if partition.forloop == 1 and not partition.looped():
+        # The present grid alone gets a loop where the graph has none.
+        if partition != partition_of(space):
+            return
         try:
             partition = choose_partition(space, Plan(forloop=2))
         except RetileError:

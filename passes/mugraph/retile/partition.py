@@ -291,9 +291,10 @@ def _require_cut_allowed(
             f"{label}: {op_label(dimension.summed[0])} sums over {dimension.name}, so that blocks "
             "would each have a part of the sum; write 'split_k' to divide it over blocks"
         )
+    outputs = space.outputs()
     for partition in (old, new):
         together = partition.cut_together(number)
-        for index, output in enumerate(space.outputs()):
+        for index, output in enumerate(outputs):
             if partition.cuts[number].axes and not has_one_of(space, output, together):
                 raise RetileError(
                     f"{label}: blocks cannot divide {dimension.name}, for result {index} does not "

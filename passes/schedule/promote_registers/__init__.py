@@ -56,17 +56,14 @@ def promote_registers(kernel: KernelOp, target: Target) -> bool:
     """Promotes what can be and what the registers of a thread suffice for; whether anything was."""
     limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
     without = 0
-    while True:
+    while (promotion := plan_promotion(kernel, without)).promoted:
         trial = kernel.clone()
-        promotion = plan_promotion(trial, without)
-        if not promotion.promoted:
-            return False
-        apply(promotion)
+        apply(plan_promotion(trial, without))
         if registers_needed(trial) <= limit:
-            break
+            apply(promotion)
+            return True
         without += 1
-    apply(plan_promotion(kernel, without))
-    return True
+    return False
 
 
 @dataclass(frozen=True)

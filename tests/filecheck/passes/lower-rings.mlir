@@ -1,8 +1,8 @@
 // Who waits for whom at a ring follows from what fills it and from what reads it.
-// RUN: mg-opt --split-input-file --lower-rings %s | filecheck %s
+// RUN: mg-opt --split-input-file --lower-rings %s -o %t.once.mlir
+// RUN: filecheck %s < %t.once.mlir
 // RUN: mg-opt --split-input-file --lower-rings --plan-stensor-memory --check-hazards %s | filecheck %s --check-prefix SAFE
 // RUN: mg-opt --split-input-file --plan-stensor-memory --check-hazards %s | filecheck %s --check-prefix SAFE
-// RUN: mg-opt --split-input-file --lower-rings %s -o %t.once.mlir
 // RUN: mg-opt --split-input-file --lower-rings %t.once.mlir | cmp - %t.once.mlir
 // RUN: not mg-opt --plan="tiles=written loads=tma" --resolve-layout --plan-dtensor-memory --lower-threadblock --pipeline-loads --plan-stensor-memory -t cuda %S/Inputs/warpgroup-gemm.mlir 2>&1 | filecheck %s --check-prefix PRINTED
 

@@ -1,6 +1,7 @@
 // RUN: mg-opt --fuse-threadblock %s | filecheck %s --check-prefix FUSED
-// RUN: mg-opt --plan="tiles=written loads=cp_async online-softmax=false" %unpromoted %s | filecheck %s
-// RUN: mg-opt --plan="tiles=written loads=cp_async online-softmax=false" %unpromoted %s | mg-opt -t 'cuda{function=bytes}' | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --plan="tiles=written loads=cp_async online-softmax=false" %unpromoted %s -o %t.mlir
+// RUN: filecheck %s < %t.mlir
+// RUN: mg-opt -t 'cuda{function=bytes}' %t.mlir | filecheck %s --check-prefix CUDA
 
 // i8 is added up in i32, in registers; a cast to or from integers stays an operator.
 // FUSED-LABEL: @bytes

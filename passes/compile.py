@@ -1,0 +1,35 @@
+"""``mugraph.compile``: the passes of ``--transpile``, after those that choose which operators share
+kernels."""
+
+from __future__ import annotations
+
+from xdsl.passes import ModulePass
+
+from mugraph.dialects.plan import Plan
+from mugraph.passes.program.fuse_kernels import FuseKernelsPass
+from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
+from mugraph.passes.targets import DEFAULT_TARGET
+from mugraph.passes.transpile import transpile_pipeline
+
+
+def compile_pipeline(
+    arch: str = DEFAULT_TARGET, plan: Plan | None = None, *, fuse: bool = True
+) -> tuple[ModulePass, ...]:
+    """The passes of ``mugraph.compile``: operators share kernels, unless told not to, and then
+    those of ``--transpile``."""
+    steps = transpile_pipeline(arch, plan)
+    return (FuseKernelsPass(arch), *steps) if fuse else steps
+
+
+def planned_then_scheduled(
+    arch: str = DEFAULT_TARGET, plan: Plan | None = None, *, fuse: bool = True
+) -> tuple[tuple[ModulePass, ...], tuple[ModulePass, ...]]:
+    """The passes of :func:`compile_pipeline` in two parts.
+
+    The first is up to the layouts and places of device tensors.
+
+    After the first part a function's signature is final; the second makes the kernels for ``arch``.
+    """
+    steps = compile_pipeline(arch, plan, fuse=fuse)
+    start = next(i for i, step in enumerate(steps) if isinstance(step, LowerThreadblockPass))
+    return steps[:start], steps[start:]

@@ -117,6 +117,10 @@ T __shfl_xor_sync(unsigned, T value, int) {
   return value;
 }
 template <class T>
+T __shfl_up_sync(unsigned, T value, int) {
+  return value;
+}
+template <class T>
 T __shfl_sync(unsigned, T value, int) {
   return value;
 }

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.assembly import Fp32Number, ThenEpilogue
 from mugraph.dialects.cute.thread_values import BoolArray
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
@@ -56,11 +56,11 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     partition = opt_prop_def(LinearPartitionAttr)
 
     assembly_format = (
-        "$source `to` $destination `with` $value `outside` $outside "
+        "$source `to` $destination `with` custom<Fp32Number>($value) `outside` $outside "
         "custom<ThenEpilogue>($epilogue) custom<DealtBy>($partition) attr-dict "
         "`:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (ThenEpilogue, DealtBy, TiedTiles)
+    custom_directives = (Fp32Number, ThenEpilogue, DealtBy, TiedTiles)
 
     def __init__(
         self,

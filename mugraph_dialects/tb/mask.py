@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.assembly import Fp32Number, ThenEpilogue
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
@@ -38,10 +38,10 @@ class MaskOp(ElementwiseOp):
     outside = prop_def(ArrayAttr[RaggedAttr])
 
     assembly_format = (
-        "$input `with` $value `outside` $outside custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($input) `->` type($result)"
+        "$input `with` custom<Fp32Number>($value) `outside` $outside "
+        "custom<ThenEpilogue>($epilogue) attr-dict `:` type($input) `->` type($result)"
     )
-    custom_directives = (ThenEpilogue,)
+    custom_directives = (Fp32Number, ThenEpilogue)
 
     def __init__(
         self,

@@ -89,3 +89,26 @@ func.func @integers(%x: tensor<31x32xi8>, %w: tensor<32x16xi8>) -> tensor<16x16x
   } : (tensor<31x32xi8>, tensor<32x16xi8>) -> tensor<16x16xi32>
   func.return %o : tensor<16x16xi32>
 }
+
+// Products of the last 28 keys of 100 are masked before they are scaled: the maximum, and exponentials below it, need no other mask.
+// CHECK-LABEL: @rows
+// CHECK: %s_1 = tb.mask %s with -inf outside [#tb.ragged<dim 1, extent 100, step 128, blocks [1, 1, 1], tile 64, loop>]
+// CHECK-NEXT: %scaled = tb.mul_scalar %s_1
+// CHECK-NEXT: tb.reduction_max %scaled
+// CHECK-NOT: tb.mask
+func.func @rows(%q: tensor<64x32xf16>, %k: tensor<32x100xf16>) -> tensor<64x1xf32> {
+  %o = kn.customized %q, %k grid [1, 1, 1] block [128, 1, 1] forloop 2 {
+  ^bb0(%dq: tensor<64x32xf16>, %dk: tensor<32x100xf16>):
+    %sq = tb.input %dq imap [-1, -1, -1] : tensor<64x32xf16> -> !tb.stensor<64x32xf16>
+    %sk = tb.input %dk imap [-1, -1, -1] fordim 1 : tensor<32x100xf16> -> !tb.stensor<32x64xf16>
+    %s = tb.matmul %sq, %sk : (!tb.stensor<64x32xf16>, !tb.stensor<32x64xf16>) -> !tb.stensor<64x64xf16>
+    %scaled = tb.mul_scalar %s by 0.5 : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %m, %fall = tb.reduction_max %scaled dim 1 : !tb.stensor<64x64xf16> -> (!tb.stensor<64x1xf32>, !tb.stensor<64x1xf32>)
+    %below = tb.sub %scaled, %m : (!tb.stensor<64x64xf16>, !tb.stensor<64x1xf32>) -> !tb.stensor<64x64xf32>
+    %e = tb.exp %below : !tb.stensor<64x64xf32> -> !tb.stensor<64x64xf32>
+    %r = tb.exp %fall : !tb.stensor<64x1xf32> -> !tb.stensor<64x1xf32>
+    %sum = tb.forloop_accum_rescale sum %e by %r : (!tb.stensor<64x64xf32>, !tb.stensor<64x1xf32>) -> !tb.stensor<64x1xf32>
+    tb.output %sum omap [-1, -1, -1] : !tb.stensor<64x1xf32> -> tensor<64x1xf32>
+  } : (tensor<64x32xf16>, tensor<32x100xf16>) -> tensor<64x1xf32>
+  func.return %o : tensor<64x1xf32>
+}

@@ -56,11 +56,13 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
     if plan.tiles is not None:
         return plan
     written = plan
+    # Asked of the kernel as it is: without its running maxima other operators have one operand.
+    may_outline = plan.outline is None and bool(find_outlined(graph))
     with trial_of(graph) as trial:
         try:
             space = space_of(trial, plan)
             if not plan.cuts():
-                plan = plan.over(chosen_tiles(space, target, plan))
+                plan = plan.over(chosen_tiles(space, target, plan, may_outline=may_outline))
                 require_cuttable(graph, plan)
             shape = shape_under(space, choose_partition(space, plan))
         except RetileError:
@@ -99,13 +101,13 @@ def require_cuttable(graph: CustomizedOp, plan: Plan) -> None:
         retile(trial)
 
 
-def chosen_tiles(space: TileSpace, target: Target, written: Plan) -> Plan:
+def chosen_tiles(space: TileSpace, target: Target, written: Plan, *, may_outline: bool) -> Plan:
     """How a kernel should be cut, and whether what its blocks compute alike is outlined."""
     choice = choose_least_time(space, target, written)
     if choice is None:
         return Plan()
     choice = in_one_iteration(space, choice, target)
-    if written.outline is None and find_outlined(space.graph):
+    if may_outline and find_outlined(space.graph):
         with trial_of(space.graph) as trial:
             before, rest = outline(trial)
             own = find_dimensions(rest)

@@ -51,3 +51,27 @@ func.func @ragged_keys(%q: tensor<64x64xf16>, %k: tensor<64x397xf16>, %v: tensor
   } : (tensor<64x64xf16>, tensor<64x397xf16>, tensor<397x64xf16>) -> tensor<64x64xf16>
   func.return %o : tensor<64x64xf16>
 }
+
+// -----
+
+// An exponential under a running maximum is not computed in a kernel before; the rows' loop is divided over blocks.
+// CHECK-LABEL: func.func @softmax_of_loaded_scores
+// CHECK: kn.customized %s, %v grid [8, {{[0-9]+}}, 1] {{.*}}{
+// CHECK: %o = kn.customized
+func.func @softmax_of_loaded_scores(%s: tensor<16x4096xf16>, %v: tensor<4096x512xf16>) -> tensor<16x512xf16> {
+  %o = kn.customized %s, %v grid [8, 1, 1] block [128, 1, 1] forloop 64 {
+  ^bb0(%ds: tensor<16x4096xf16>, %dv: tensor<4096x512xf16>):
+    %ss = tb.input %ds imap [-1, -1, -1] fordim 1 : tensor<16x4096xf16> -> !tb.stensor<16x64xf16>
+    %max, %fall = tb.reduction_max %ss dim 1 : !tb.stensor<16x64xf16> -> (!tb.stensor<16x1xf32>, !tb.stensor<16x1xf32>)
+    %d = tb.sub %ss, %max : (!tb.stensor<16x64xf16>, !tb.stensor<16x1xf32>) -> !tb.stensor<16x64xf32>
+    %rescale = tb.exp %fall : !tb.stensor<16x1xf32> -> !tb.stensor<16x1xf32>
+    %e = tb.exp %d : !tb.stensor<16x64xf32> -> !tb.stensor<16x64xf16>
+    %l = tb.forloop_accum_rescale sum %e by %rescale : (!tb.stensor<16x64xf16>, !tb.stensor<16x1xf32>) -> !tb.stensor<16x1xf32>
+    %sv = tb.input %dv imap [1, -1, -1] fordim 0 : tensor<4096x512xf16> -> !tb.stensor<64x64xf16>
+    %m = tb.matmul %e, %sv : (!tb.stensor<16x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<16x64xf16>
+    %a = tb.forloop_accum_rescale none %m by %rescale : (!tb.stensor<16x64xf16>, !tb.stensor<16x1xf32>) -> !tb.stensor<16x64xf16>
+    %r = tb.div %a, %l : (!tb.stensor<16x64xf16>, !tb.stensor<16x1xf32>) -> !tb.stensor<16x64xf16>
+    tb.output %r omap [1, -1, -1] : !tb.stensor<16x64xf16> -> tensor<16x512xf16>
+  } : (tensor<16x4096xf16>, tensor<4096x512xf16>) -> tensor<16x512xf16>
+  func.return %o : tensor<16x512xf16>
+}

@@ -1,8 +1,9 @@
 """The element types of tensors, and which of them may meet in one operator.
 
 Every operator computes in fp32 and rounds once, to nearest even, to the element type of its
-result; integers take part only where sums of them are exact: copies, i8 matrix products with i32
-results, sums of i32, and casts.
+result; integers take part only where results are exact: copies, i8 matrix products with i32
+results, sums of i32, casts, and what kernels on whole tensors make of integers alone.  Truths are
+of i1, which takes a byte an element: 1 where something holds, else 0.
 
 Tensors of different types are joined by an explicit cast.  The one exception is f32, the type that
 all arithmetic has: an f32 tensor may stand beside one of another floating-point type in an
@@ -12,10 +13,11 @@ it for the intermediate sums that they make.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import IntegerType, bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
+from xdsl.dialects.builtin import IntegerType, bf16, f8E4M3FN, f8E5M2, f16, f32, i1, i8, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -50,14 +52,19 @@ DESCRIPTIONS: dict[Attribute, ElementType] = {
     f8E5M2: ElementType("e5m2", "float8_e5m2", (12, 8), "float_e5m2_t", "UINT8"),
     i8: ElementType("s8", "int8", (0, 8), "int8_t", "UINT8"),
     i32: ElementType("s32", "int32", (0, 32), "int32_t", "INT32"),
+    i64: ElementType("s64", "int64", (0, 64), "int64_t", "INT64"),
+    i1: ElementType("b8", "bool", (6, 8), "bool", "UINT8"),
 }
 """Every type that elements of DTensors and STensors may have, and its names.
 
-Integers are signed; i32 is what products and sums of i8 are added up in.
+Integers are signed; i32 is what products and sums of i8 are added up in, i64 is of numbers of
+tokens, and i1 of masks.
 """
 
 ELEMENT_TYPES = tuple(DESCRIPTIONS)
 """All types that elements of DTensors and STensors may have."""
+PLACES = (i32, i64)
+"""Types of numbers of rows, and of places along a dimension."""
 FLOAT_TYPES = tuple(type_ for type_ in ELEMENT_TYPES if not isinstance(type_, IntegerType))
 """Floating-point types of elements."""
 HALF_TYPES = tuple(type_ for type_ in FLOAT_TYPES if DESCRIPTIONS[type_].bits == 16)
@@ -76,14 +83,22 @@ def is_integer(type_: Attribute) -> bool:
     return isinstance(type_, IntegerType)
 
 
+def is_number_of(type_: Attribute, number: float) -> bool:
+    """Whether a number is one of an integer type."""
+    if type_ == i1:
+        return number in (0, 1)
+    most = 2 ** (DESCRIPTIONS[type_].bits - 1)
+    return math.isfinite(number) and number == int(number) and -most <= number < most
+
+
 def rounds_for_good(result: Attribute, operands: Sequence[Attribute]) -> bool:
     """Whether an operator on these types rounds its result as a part of what a µGraph means.
 
-    So it is with 8 bits, which a quantized µGraph is about, and with integers that are made of
-    fractions.  Sums of integers are not rounded.
+    So it is with 8 bits, which a quantized µGraph is about, with truths, and with integers that are
+    made of fractions.  Sums of integers are not rounded.
     """
     if is_integer(result):
-        return result == i8 or not all(is_integer(type_) for type_ in operands)
+        return result in (i1, i8) or not all(is_integer(type_) for type_ in operands)
     return result in FLOAT_TYPES and DESCRIPTIONS[result].bits == 8
 
 

@@ -110,6 +110,15 @@ ZERO_AT_ZERO = frozenset(
 )
 """Functions that are 0 where all their operands are."""
 
+COMPARISONS = frozenset({"less", "less_equal"})
+"""Functions that say whether something holds."""
+
+CONDITIONS = {"where": 0}
+"""The operand that says whether something holds, of the functions that have one."""
+
+WHOLE_FUNCTIONS = frozenset({"add", "sub", "mul", "max", "min", "where", "fill"} | COMPARISONS)
+"""Functions that are computed of integers, too, exactly."""
+
 LINEAR_OPERANDS: dict[str, tuple[frozenset[int], ...]] = {
     "identity": (frozenset({0}),),
     "mul_scalar": (frozenset({0}),),

@@ -11,21 +11,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 
-from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
+from xdsl.dialects.builtin import Float32Type, FloatAttr, f32, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.element_types import verify_joined_types, verify_no_integers
+from mugraph.dialects.element_types import (
+    is_integer,
+    is_number_of,
+    verify_joined_types,
+    verify_no_integers,
+    verify_same_type,
+)
 from mugraph.dialects.elementwise import (
+    COMPARISONS,
+    CONDITIONS,
     FUNCTIONS,
+    WHOLE_FUNCTIONS,
     FunctionDescription,
     ScalarFunction,
     round_to_fp32,
 )
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import element_type_of, op_label
 
 
 class FunctionOperator(IRDLOperation):
@@ -43,11 +52,51 @@ class FunctionOperator(IRDLOperation):
             constants.append(value.value.data)
         return ScalarFunction(self.FUNCTION, tuple(constants))
 
+    TAKES_INTEGERS: ClassVar[bool] = False
+    """Whether functions of integers are computed of them."""
+
     def verify_types(self) -> None:
-        """Checks that the tensors are of floating-point numbers, and of types that may meet."""
+        """Checks that the tensors are of numbers that may meet, conditions of any or of truths.
+
+        Numbers are floating-point, or integers of one type where the function takes those.
+        Comparisons may give truths.
+        """
         cast_name = f"{self.dialect_name()}.cast"
-        verify_no_integers(self, [*self.operands, *self.results], cast_name)
-        verify_joined_types(self, self.operands, cast_name)
+        numbers, results = list(self.operands), list(self.results)
+        condition = CONDITIONS.get(self.FUNCTION)
+        if condition is not None and element_type_of(numbers[condition].type) == i1:
+            del numbers[condition]
+        if self.FUNCTION in COMPARISONS and element_type_of(results[0].type) == i1:
+            results.clear()
+        if self.FUNCTION == "fill":
+            numbers.clear()
+            if self.TAKES_INTEGERS:
+                self._verify_constant(cast_name)
+                return
+        if self._takes(numbers):
+            verify_same_type(self, [*numbers, *results], cast_name)
+        else:
+            verify_no_integers(self, [*numbers, *results], cast_name)
+            verify_joined_types(self, numbers, cast_name)
+
+    def _takes(self, numbers: Sequence[SSAValue]) -> bool:
+        """Whether all numbers are integers, and the function is computed of such."""
+        return (
+            self.TAKES_INTEGERS
+            and self.FUNCTION in WHOLE_FUNCTIONS
+            and bool(numbers)
+            and all(is_integer(element_type_of(value.type)) for value in numbers)
+        )
+
+    def _verify_constant(self, cast_name: str) -> None:
+        """Checks that elements of the result's type have the value that they are filled with."""
+        (constant,), (result,) = self.function.constants, self.results
+        type_ = element_type_of(result.type)
+        if is_integer(type_) and not is_number_of(type_, constant):
+            raise VerifyException(
+                f"{op_label(self)}: {constant:g} is no number of {type_}; make the result f32 and "
+                f"insert a '{cast_name}' to {type_} after it"
+            )
 
     def verify_function(self) -> None:
         """Raises ``VerifyException`` for constants that the function does not take."""

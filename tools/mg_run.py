@@ -30,11 +30,12 @@ from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.runtime.interpreter.arithmetic import (
     STORAGE_DTYPES,
     convert,
+    integer_limits,
     is_floating,
     is_whole,
     storage_dtype,
 )
-from mugraph.runtime.interpreter.run import naming_rows
+from mugraph.runtime.interpreter.run import naming_rows, random_elements
 from mugraph.runtime.toolchain import device_architecture, find_toolchain
 from mugraph.tools.diagnostics import (
     ArgumentParser,
@@ -65,6 +66,7 @@ def random_inputs(
     """Normal random numbers for each argument, times its scale, in the argument's element type.
 
     Integers are 16 times as large, and rounded; those that name rows of tables name existing ones.
+    Truths hold at random.
     ``positive`` takes absolute values.
     One scale is for all arguments, otherwise there must be one each (``ToolError``).
     """
@@ -85,7 +87,7 @@ def random_inputs(
         dtype = storage_dtype(element_type_of(type_))
         size = scale * WHOLE_SCALE if is_whole(dtype) else scale
         numbers = generator.standard_normal(shape_of(type_), np.float32) * size
-        arrays.append(convert(np.abs(numbers) if positive else numbers, dtype))
+        arrays.append(random_elements(numbers, dtype, positive=positive))
     return naming_rows(function, arrays)
 
 
@@ -126,11 +128,11 @@ def _as_elements(path: str, array: Array, dtype: np.dtype[Any]) -> Array:
     if is_whole(dtype):
         if not is_whole(array.dtype):
             raise ToolError(f"{path} holds {array.dtype}; expected integers.")
-        limits = np.iinfo(dtype)
-        if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
+        least, most = integer_limits(dtype)
+        if array.size and not least <= array.min() <= array.max() <= most:
             raise ToolError(
                 f"{path} holds integers from {array.min()} to {array.max()}; {dtype} has "
-                f"{limits.min} to {limits.max}."
+                f"{least} to {most}."
             )
         return array.astype(dtype)
     if not is_floating(array.dtype):

@@ -19,8 +19,9 @@ from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 
 from mugraph.codegen.cuda import CudaTarget
-from mugraph.dialects.element_types import ELEMENT_TYPES
+from mugraph.dialects.element_types import ELEMENT_TYPES, FLOAT_TYPES
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, TERNARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.kn import Distribution
 from mugraph.dialects.plan import Plan
 from mugraph.passes.targets import default_targets
 from mugraph.passes.transpile import transpile_pipeline
@@ -30,8 +31,17 @@ from mugraph.tools.diagnostics import describe_error
 TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
-NOT_RUN_YET: frozenset[str] = frozenset({"kn.scan"})
-"""Operators whose cases have been compiled and run on a CPU only.
+_INTEGERS = ("i8", "i32", "i64", "i1")
+_OF_INTEGERS = ("add", "less", "less_equal", "max", "min", "mul", "sub", "where")
+_MOVING = ("broadcast", "cast", "chunk", "concat", "copy", "gather", "reshape", "slice", "split")
+NOT_RUN_YET: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("kn.scan", "kn.top_k"), tuple(map(str, FLOAT_TYPES))),
+    **{f"kn.random {each}": ("i32",) if each == "bits" else ("f32",) for each in Distribution},
+    **{f"kn.{name}": _INTEGERS for name in _OF_INTEGERS},
+    **{f"kn.{name}": ("i64", "i1") for name in (*_MOVING, "transpose")},
+    "tb.cast": ("i64", "i1"),
+}
+"""Operators, with their element types, whose cases have been compiled and run on a CPU only.
 
 A test requires that they are just those which the last run of the cases on a GPU lacks.
 """
@@ -48,6 +58,8 @@ class Probe:
     properties: str = ""
     own_types: dict[int, str] = field(default_factory=dict[int, str])
     """The types of operands, by their number, that have one of their own."""
+    own_results: dict[int, str] = field(default_factory=dict[int, str])
+    """The same of results."""
     wide_results: dict[str, str] = field(default_factory=dict[str, str])
     """The result's type where it is not the operands'."""
     in_loop: bool = True
@@ -57,9 +69,10 @@ class Probe:
         """The element types of the operands."""
         return [self.own_types.get(number, element) for number in range(len(self.operands))]
 
-    def result_type(self, element: str) -> str:
-        """The element type of the results."""
-        return self.wide_results.get(element, element)
+    def result_types(self, element: str) -> list[str]:
+        """The element types of the results."""
+        common = self.wide_results.get(element, element)
+        return [self.own_results.get(number, common) for number in range(len(self.results))]
 
 
 CONSTANTS = {
@@ -94,6 +107,11 @@ def _rescaled(kind: str, last: int) -> Probe:
     return Probe((EXTENTS, (32, 1)), ((32, last),), properties, in_loop=False)
 
 
+def _random(distribution: Distribution) -> Probe:
+    properties = f"distribution = #kn<distribution {distribution}>"
+    return Probe(((1,), (1,)), properties=properties, own_types={0: "i64", 1: "i64"})
+
+
 def probes() -> dict[str, Probe]:
     """The probe of each row, by the operator's name; accumulators also by their kind."""
     table: dict[str, Probe] = {}
@@ -109,7 +127,9 @@ def probes() -> dict[str, Probe]:
         "kn.arg_max": Probe(
             results=((32, 1),), properties=LAST, wide_results=dict.fromkeys(TYPES, "i32")
         ),
+        "kn.top_k": Probe(results=((32, 8), (32, 8)), properties=LAST, own_results={1: "i32"}),
         "kn.scan": Probe(properties=LAST),
+        **{f"kn.random {each}": _random(each) for each in Distribution},
         "kn.mean": NARROWED,
         "kn.variance": NARROWED,
         "kn.log_sum_exp": NARROWED,
@@ -159,14 +179,14 @@ def tile(shape: Sequence[int], element: str) -> str:
 
 def probe_text(name: str, probe: Probe, element: str) -> str:
     """The µGraph that holds the operator alone, with the least around it."""
-    result = probe.result_type(element)
     arguments = ", ".join(
         f"%x{i}: {tensor(shape, own)}"
         for i, (shape, own) in enumerate(
             zip(probe.operands, probe.operand_types(element), strict=True)
         )
     )
-    types = ", ".join(tensor(shape, result) for shape in probe.results)
+    pairs = zip(probe.results, probe.result_types(element), strict=True)
+    types = ", ".join(tensor(shape, result) for shape, result in pairs)
     names = ", ".join(f"%y{i}" for i in range(len(probe.results)))
     if name.startswith("kn."):
         body = _operator(name, probe, element, "x", "y", tensor)
@@ -190,7 +210,8 @@ def _operator(
     results = ", ".join(f"%{target}{i}" for i in range(len(probe.results)))
     own_types = zip(probe.operands, probe.operand_types(element), strict=True)
     operand_types = ", ".join(type_(shape, own) for shape, own in own_types)
-    result_types = ", ".join(type_(shape, probe.result_type(element)) for shape in probe.results)
+    own_results = zip(probe.results, probe.result_types(element), strict=True)
+    result_types = ", ".join(type_(shape, own) for shape, own in own_results)
     return (
         f'  {results} = "{name.split()[0]}"({operands}) <{{{probe.properties}}}> : '
         f"({operand_types}) -> ({result_types})"
@@ -198,7 +219,7 @@ def _operator(
 
 
 def _threadblock(name: str, probe: Probe, element: str) -> str:
-    result = probe.result_type(element)
+    result, *_ = probe.result_types(element)
     count = len(probe.operands)
     whole = [tensor(shape, element) for shape in probe.operands]
     made = ", ".join(f"%y{i}" for i in range(len(probe.results)))
@@ -295,7 +316,7 @@ def page() -> str:
 def _not_run_yet() -> list[str]:
     if not NOT_RUN_YET:
         return []
-    names = ", ".join(f"`{name}`" for name in sorted(NOT_RUN_YET))
+    names = ", ".join(f"`{name}` ({', '.join(NOT_RUN_YET[name])})" for name in sorted(NOT_RUN_YET))
     return ["", f"Compiled and run on a CPU, but not on a GPU yet: {names}."]
 
 

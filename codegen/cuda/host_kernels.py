@@ -21,7 +21,10 @@ from mugraph.codegen.cuda.host import (
 from mugraph.codegen.cuda.pieces import MAX_SPAN, Piece, print_pieces, span
 from mugraph.dialects import kn
 from mugraph.dialects.reductions import Combiner
-from mugraph.dialects.tensor_types import op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import op_label, row_major_strides, shape_of, value_label
+
+MOST_SORTED = 4096
+"""``kMostSorted`` of ``runtime/include/mugraph/kn/top_k.h``."""
 
 
 @print_host_operation.register
@@ -160,13 +163,57 @@ def _run_kernel(op: kn.RunOperator, step: int) -> str:
 
 @print_host_operation.register
 def _(op: kn.ScanOp, printer: HostPrinter) -> None:
-    values, dim = (op.result, *op.operands), op.reduced_dim
-    domain = tuple(1 if d == dim else extent for d, extent in enumerate(shape_of(op.result.type)))
+    named = [*zip(("Target", "Source", "Decay"), (op.result, *op.operands), strict=False)]
+    _print_runs(op, f"Scan<{shape_of(op.result.type)[op.reduced_dim]}", named, printer)
+
+
+@print_host_operation.register
+def _(op: kn.TopKOp, printer: HostPrinter) -> None:
+    if op.count > MOST_SORTED:
+        raise CodegenError(
+            f"{op_label(op)} finds {op.count} elements of a run; kn::TopK sorts at most "
+            f"{MOST_SORTED} in the shared memory of a block: find fewer"
+        )
+    named = [("Values", op.values), ("Places", op.places), ("Source", op.input)]
+    extent = shape_of(op.input.type)[op.reduced_dim]
+    _print_runs(op, f"TopK<{extent}, {op.count}", named, printer)
+
+
+@print_host_operation.register
+def _(op: kn.RandomOp, printer: HostPrinter) -> None:
+    domain = shape_of(op.result.type)
+    strides, places = strides_in_memory(op.result), row_major_strides(domain)
+    order = memory_order(domain, strides)
+    result, seed, offset = printer.declare_all((op.result, op.seed, op.offset))
+    writer = printer.writer
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in (("Target", strides), ("Places", places)):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        writer.line(
+            f"kn::Random<kn::Random{op.distribution.data.capitalize()}, Target, Places>::run("
+            f"{queue(overlaps=op.overlaps)}, {piece.pointer(result, strides)}, {seed}, {offset}, "
+            f"{piece.pointer('0LL', places)});"
+        )
+
+    print_pieces(writer, domain, [strides, places], print_piece)
+
+
+def _print_runs(
+    op: kn.ScanOp | kn.TopKOp,
+    kernel: str,
+    named: Sequence[tuple[str, SSAValue]],
+    printer: HostPrinter,
+) -> None:
+    """Prints a kernel on runs along a dimension, given the names of their layouts."""
+    names, values = zip(*named, strict=True)
+    dim = op.reduced_dim
+    extents = shape_of(op.input.type)
+    domain = tuple(1 if d == dim else extent for d, extent in enumerate(extents))
     strides = [broadcast_strides(value) for value in values]
     # Neighbouring threads have runs that are neighbours where the operand lies in memory.
-    order = memory_order(domain, strides[1])
+    order = memory_order(domain, strides[values.index(op.input)])
     pointers = dict(zip(values, printer.declare_all(values), strict=True))
-    names = ("Target", "Source", "Decay")[: len(values)]
     writer = printer.writer
 
     def print_piece(piece: Piece) -> None:
@@ -178,7 +225,7 @@ def _(op: kn.ScanOp, printer: HostPrinter) -> None:
             for value, steps in zip(values, strides, strict=True)
         ]
         writer.line(
-            f"kn::Scan<{shape_of(op.result.type)[dim]}, {', '.join(names)}>::run("
+            f"kn::{kernel}, {', '.join(names)}>::run("
             f"{queue(overlaps=op.overlaps)}, {', '.join(places)});"
         )
 

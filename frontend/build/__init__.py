@@ -23,8 +23,10 @@ from xdsl.dialects.builtin import bf16 as bfloat16
 from xdsl.dialects.builtin import f8E4M3FN, f8E5M2
 from xdsl.dialects.builtin import f16 as float16
 from xdsl.dialects.builtin import f32 as float32
+from xdsl.dialects.builtin import i1 as bool_
 from xdsl.dialects.builtin import i8 as int8
 from xdsl.dialects.builtin import i32 as int32
+from xdsl.dialects.builtin import i64 as int64
 
 from mugraph.build import elementwise, programs
 from mugraph.build.elementwise import *  # noqa: F403 (one list of functions, in that module)
@@ -44,12 +46,14 @@ __all__ = [
     "STensor",
     "ThreadblockGraph",
     "bfloat16",
+    "bool_",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",
     "float32",
     "int8",
     "int32",
+    "int64",
     "new_kernel_graph",
     "new_threadblock_graph",
     "pointwise",

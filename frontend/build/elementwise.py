@@ -12,12 +12,13 @@ from functools import wraps
 from numbers import Real
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
-from xdsl.dialects.builtin import f32, i8, i32
+from xdsl.dialects.builtin import f32, i1, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.build.errors import BuildError, build_errors, require_element_type
 from mugraph.build.tensors import DTensor, Handle, STensor
-from mugraph.dialects.elementwise import FUNCTIONS
+from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.elementwise import COMPARISONS, CONDITIONS, FUNCTIONS
 from mugraph.dialects.shapes import broadcast_shape, matmul_shape
 from mugraph.dialects.tensor_types import shape_of
 
@@ -110,7 +111,8 @@ class GraphOperators(ABC, Generic[T]):
     ) -> T:
         """A scalar function of each element; of the first tensor's type unless one is given.
 
-        A number beside tensors is an fp32 constant.
+        A number beside tensors is an fp32 constant, and beside integers one of theirs.  Comparisons
+        of integers are truths.
         """
         others: list[Any] = [x for x in operands if not isinstance(x, Real)]
         for x in others:
@@ -119,9 +121,15 @@ class GraphOperators(ABC, Generic[T]):
         if not tensors:
             raise BuildError(f"{function}: {list(operands)} are numbers; one must be a tensor")
         smallest = sorted(tensors, key=lambda x: math.prod(x.shape))[0]
+        numbers = [x for at, x in enumerate(operands) if at != CONDITIONS.get(function)]
+        whole = [x.dtype for x in numbers if isinstance(x, Handle) and is_integer(x.dtype)]
+        constant_type = whole[0] if whole else f32
         filled = [
-            x if isinstance(x, Handle) else self.fill(smallest, x, dtype=f32) for x in operands
+            x if isinstance(x, Handle) else self.fill(smallest, x, dtype=constant_type)
+            for x in operands
         ]
+        if dtype is None and whole and function in COMPARISONS:
+            dtype = i1
         values = [self._value(x) for x in self._of_one_rank(filled)]
         with build_errors():
             if dtype is not None:
@@ -282,10 +290,13 @@ class GraphOperators(ABC, Generic[T]):
         dtype: Attribute | None = None,
         name: str | None = None,
     ) -> T:
-        """``x`` where the condition is not 0, else ``y``; an extent of 1 is broadcast."""
+        """``x`` where the condition is not 0, else ``y``; an extent of 1 is broadcast.
+
+        A condition may be of truths.  Of two numbers the result has the condition's type, or f32.
+        """
         if dtype is None:
-            chosen = next((each for each in (x, y) if isinstance(each, Handle)), None)
-            dtype = None if chosen is None else chosen.dtype
+            chosen = next((each for each in (x, y) if isinstance(each, Handle)), condition)
+            dtype = f32 if chosen is condition and condition.dtype == i1 else chosen.dtype
         return self.apply("where", [condition, x, y], dtype, name)
 
 
@@ -316,6 +327,8 @@ erf = of_tensors(_Graph.erf)
 exp = of_tensors(_Graph.exp)
 fill = of_tensors(_Graph.fill)
 gelu = of_tensors(_Graph.gelu)
+less = of_tensors(_Graph.less)
+less_equal = of_tensors(_Graph.less_equal)
 log = of_tensors(_Graph.log)
 max = of_tensors(_Graph.max)
 min = of_tensors(_Graph.min)
@@ -339,6 +352,8 @@ __all__ = [
     "exp",
     "fill",
     "gelu",
+    "less",
+    "less_equal",
     "log",
     "max",
     "min",

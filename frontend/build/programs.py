@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import TensorType, f32, i32
 from xdsl.ir import Attribute
 
 from mugraph.build.elementwise import GraphOperators, described, of_tensors
@@ -120,9 +120,36 @@ class ProgramOperators(GraphOperators[DTensor]):
         largest = self.reduction_max(-x, dim, size)
         return self.mul_scalar(largest, -1.0, dtype=dtype, name=name)
 
-    def arg_max(self, x: DTensor, dim: int = -1, *, name: str | None = None) -> DTensor:
-        """The first place of the largest element along a dimension, in int32."""
-        return self.reduce("arg_max", x, dim, 1, i32, name)
+    def arg_max(
+        self, x: DTensor, dim: int = -1, *, dtype: Attribute = i32, name: str | None = None
+    ) -> DTensor:
+        """The first place of the largest element along a dimension, in int32 or int64."""
+        return self.reduce("arg_max", x, dim, 1, dtype, name)
+
+    def top_k(
+        self,
+        x: DTensor,
+        k: int,
+        dim: int = -1,
+        *,
+        dtype: Attribute = i32,
+        name: str | None = None,
+    ) -> tuple[DTensor, DTensor]:
+        """The ``k`` largest elements along a dimension, the largest first, and their places.
+
+        Of equal elements the first one counts.  Places are int32 or int64, as ``dtype`` says.
+        """
+        value, dim = self._value(x), self.dim("top_k", x, dim)
+        (count,) = require_integers("top_k", [k])
+        with build_errors():
+            require_element_type("top_k", dtype)
+            shape = self._with_extent("top_k", x, dim, count)
+            types = [self._type_of(shape, element) for element in (x.dtype, dtype)]
+            op = kn.TopKOp(value, dim, types)
+        values, places = self._add_many(op)
+        if name is not None:
+            values.value.name_hint, places.value.name_hint = name, f"{name}_places"
+        return values, places
 
     def cumsum(
         self, x: DTensor, dim: int = -1, *, dtype: Attribute | None = None, name: str | None = None
@@ -231,16 +258,68 @@ class ProgramOperators(GraphOperators[DTensor]):
         return self._add(op, name)
 
     def gather(self, table: DTensor, rows: DTensor, *, name: str | None = None) -> DTensor:
-        """The rows of a table that a tensor of int32 names; its extents, then those of a row."""
+        """The rows of a table that a tensor of integers names; its extents, then those of a row.
+
+        Numbers of rows are int32 or int64.
+        """
         values = self._value(table), self._value(rows)
         with build_errors():
             op = kn.GatherOp(*values)
         return self._add(op, name)
 
+    def uniform(
+        self,
+        seed: DTensor,
+        offset: DTensor,
+        shape: Sequence[int],
+        *,
+        dtype: Attribute = f32,
+        name: str | None = None,
+    ) -> DTensor:
+        """Random numbers from 0 to less than 1, by Philox, of a seed and an offset of int64."""
+        return self._random(kn.Distribution.UNIFORM, seed, offset, shape, dtype, name)
+
+    def normal(
+        self,
+        seed: DTensor,
+        offset: DTensor,
+        shape: Sequence[int],
+        *,
+        dtype: Attribute = f32,
+        name: str | None = None,
+    ) -> DTensor:
+        """Random numbers about 0, of variance 1, by Philox, of a seed and an offset of int64."""
+        return self._random(kn.Distribution.NORMAL, seed, offset, shape, dtype, name)
+
+    def random_bits(
+        self, seed: DTensor, offset: DTensor, shape: Sequence[int], *, name: str | None = None
+    ) -> DTensor:
+        """Words of Philox4x32-10 in int32: what the others are made of."""
+        return self._random(kn.Distribution.BITS, seed, offset, shape, i32, name)
+
+    def _random(
+        self,
+        distribution: kn.Distribution,
+        seed: DTensor,
+        offset: DTensor,
+        shape: Sequence[int],
+        dtype: Attribute,
+        name: str | None,
+    ) -> DTensor:
+        values = self._value(seed), self._value(offset)
+        shape = require_integers(str(distribution), shape)
+        own = i32 if distribution is kn.Distribution.BITS else f32
+        with build_errors():
+            require_element_type(str(distribution), dtype)
+            op = kn.RandomOp(distribution, *values, self._type_of(shape, own))
+        if dtype == own:
+            return self._add(op, name)
+        return self.cast(self._add(op, None), dtype, name=name)
+
     def mask(
         self,
         x: DTensor,
-        condition: Callable[..., Any],
+        condition: Callable[..., Any] | DTensor,
         value: float = -math.inf,
         *,
         dtype: Attribute | None = None,
@@ -248,10 +327,13 @@ class ProgramOperators(GraphOperators[DTensor]):
     ) -> DTensor:
         """The elements at whose coordinates a linear form is at least 0, and ``value`` elsewhere.
 
+        A tensor as condition is broadcast; elements stay where it is not 0, or true.
         ``condition`` makes the form, or several of which all must be, of a coordinate for each
         dimension: ``lambda i, j: i - j`` keeps what lies on the diagonal of a matrix or below.
         """
         operand = self._value(x)
+        if isinstance(condition, DTensor):
+            return self.where(condition, x, value, dtype=dtype, name=name)
         try:
             made = condition(*LinearForm.coordinates(len(x.shape)))
         except TypeError as error:
@@ -378,6 +460,8 @@ log_sum_exp = of_tensors(ProgramOperators.log_sum_exp)
 mask = of_tensors(ProgramOperators.mask)
 matmul = of_tensors(ProgramOperators.matmul)
 mean = of_tensors(ProgramOperators.mean)
+normal = of_tensors(ProgramOperators.normal)
+random_bits = of_tensors(ProgramOperators.random_bits)
 reduction = of_tensors(ProgramOperators.reduction)
 reduction_max = of_tensors(ProgramOperators.reduction_max)
 reduction_min = of_tensors(ProgramOperators.reduction_min)
@@ -387,7 +471,9 @@ rotary = of_tensors(ProgramOperators.rotary)
 scan = of_tensors(ProgramOperators.scan)
 softmax = of_tensors(ProgramOperators.softmax)
 split = of_tensors(ProgramOperators.split)
+top_k = of_tensors(ProgramOperators.top_k)
 transpose = of_tensors(ProgramOperators.transpose)
+uniform = of_tensors(ProgramOperators.uniform)
 variance = of_tensors(ProgramOperators.variance)
 
 __all__ = [
@@ -403,6 +489,8 @@ __all__ = [
     "mask",
     "matmul",
     "mean",
+    "normal",
+    "random_bits",
     "reduction",
     "reduction_max",
     "reduction_min",
@@ -413,6 +501,8 @@ __all__ = [
     "scan",
     "softmax",
     "split",
+    "top_k",
     "transpose",
+    "uniform",
     "variance",
 ]

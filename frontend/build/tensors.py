@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self, cast
 
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
 from mugraph.build.errors import BuildError
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.tensor_types import dims, element_type_of, layout_of, shape_of, strides_of
 
 
@@ -17,8 +19,9 @@ class Handle:
     """A value of a graph, with what its type says of it.
 
     ``x + y``, ``x - y``, ``x * y``, ``x / y`` and ``x @ y`` are the graph's ``add``, ``sub``,
-    ``mul``, ``div`` and ``matmul``; a number beside a tensor is an fp32 constant.  ``x > y``,
-    ``x == y`` and the like are 1 where that holds, else 0; ``&``, ``|`` and ``~`` are of such.
+    ``mul``, ``div`` and ``matmul``; a number beside a tensor is an fp32 constant, beside one of
+    integers an integer.  ``x > y``, ``x == y`` and the like are 1 where that holds, else 0, of
+    integers truths; ``&``, ``|`` and ``~`` are of such.
     """
 
     value: SSAValue
@@ -34,22 +37,33 @@ class Handle:
         """The element type."""
         return element_type_of(self.value.type)
 
+    @property
+    def _of_comparisons(self) -> Attribute:
+        """The type of ``x > y``: this tensor's, or truths."""
+        return i1 if is_integer(self.dtype) else self.dtype
+
     def __add__(self, other: Self | float) -> Self:
         return self._with("add_scalar", other, "add")
 
     def __sub__(self, other: Self | float) -> Self:
-        return self._with("add_scalar", -other if isinstance(other, Real) else other, "sub")
+        if isinstance(other, Real) and not is_integer(self.dtype):
+            return self._with("add_scalar", -other, "add")
+        return self._with("add_scalar", other, "sub")
 
     def __mul__(self, other: Self | float) -> Self:
         return self._with("mul_scalar", other, "mul")
 
     def __truediv__(self, other: Self | float) -> Self:
-        return self._with("mul_scalar", 1 / other if isinstance(other, Real) else other, "div")
+        if isinstance(other, Real) and not is_integer(self.dtype):
+            return self._with("mul_scalar", 1 / other, "mul")
+        return self._with("mul_scalar", other, "div")
 
     def __matmul__(self, other: Self) -> Self:
         return self._with(None, other, "matmul")
 
     def __rsub__(self, other: float) -> Self:
+        if is_integer(self.dtype):
+            return self.graph.sub(other, self)
         return -self + other
 
     def __pow__(self, other: Self | float) -> Self:
@@ -67,13 +81,13 @@ class Handle:
         return self.graph.abs(self)
 
     def __gt__(self, other: Self | float) -> Self:
-        return self.graph.less(other, self, dtype=self.dtype)
+        return self.graph.less(other, self, dtype=self._of_comparisons)
 
     def __lt__(self, other: Self | float) -> Self:
         return self.graph.less(self, other)
 
     def __ge__(self, other: Self | float) -> Self:
-        return self.graph.less_equal(other, self, dtype=self.dtype)
+        return self.graph.less_equal(other, self, dtype=self._of_comparisons)
 
     def __le__(self, other: Self | float) -> Self:
         return self.graph.less_equal(self, other)
@@ -96,10 +110,10 @@ class Handle:
         return self.graph.max(self, other)
 
     def __invert__(self) -> Self:
-        return 1 - self
+        return self.graph.less(self, 1) if is_integer(self.dtype) else 1 - self
 
     def __neg__(self) -> Self:
-        return self * -1.0
+        return 0 - self if is_integer(self.dtype) else self * -1.0
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -109,6 +123,8 @@ class Handle:
             return getattr(self.graph, of_tensors)(self, other)
         if of_number is None or not isinstance(other, Real):
             return NotImplemented
+        if is_integer(self.dtype):
+            return getattr(self.graph, of_tensors)(self, other)
         return getattr(self.graph, of_number)(self, float(other))
 
     def __repr__(self) -> str:

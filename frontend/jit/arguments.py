@@ -160,7 +160,7 @@ def _from_numpy(array: Array) -> ArrayView:
     )
 
 
-_TYPE_STRINGS = {"f2": "f16", "f4": "f32", "i1": "i8", "i4": "i32"}
+_TYPE_STRINGS = {"f2": "f16", "f4": "f32", "i1": "i8", "i4": "i32", "i8": "i64", "b1": "i1"}
 
 
 def _from_cuda_array_interface(array: Any, interface: dict[str, Any]) -> ArrayView:

@@ -32,6 +32,7 @@ from mugraph.dialects.kn.phases import (
     phases_of,
     used_after_the_loop,
 )
+from mugraph.dialects.kn.random import Distribution, DistributionAttr, RandomOp
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SliceOp, SplitOp
 from mugraph.dialects.kn.reduce import ArgMaxOp, ReductionOp, RunOperator
 from mugraph.dialects.kn.reshape import (
@@ -45,6 +46,7 @@ from mugraph.dialects.kn.reshape import (
 from mugraph.dialects.kn.rotary import RotaryOp
 from mugraph.dialects.kn.scan import ScanOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
+from mugraph.dialects.kn.top_k import TopKOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
 from mugraph.dialects.plan import PlanAttr
@@ -72,6 +74,7 @@ Kn = Dialect(
         MaskOp,
         ReductionOp,
         ArgMaxOp,
+        TopKOp,
         ScanOp,
         *COMPOSITE_OPERATORS,
         CopyOp,
@@ -80,11 +83,12 @@ Kn = Dialect(
         SplitOp,
         ChunkOp,
         GatherOp,
+        RandomOp,
         ViewOp,
         AllReduceOp,
         CustomizedOp,
     ],
-    [ComputationAttr, PlanAttr],
+    [ComputationAttr, DistributionAttr, PlanAttr],
 )
 
 __all__ = [
@@ -105,6 +109,8 @@ __all__ = [
     "ConcatOp",
     "CopyOp",
     "CustomizedOp",
+    "Distribution",
+    "DistributionAttr",
     "ElementwiseOp",
     "GatherOp",
     "KernelOp",
@@ -118,6 +124,7 @@ __all__ = [
     "PartsOp",
     "Phase",
     "PlanAttr",
+    "RandomOp",
     "ReductionOp",
     "RegroupOp",
     "ReshapeOp",
@@ -128,6 +135,7 @@ __all__ = [
     "SliceOp",
     "SoftmaxOp",
     "SplitOp",
+    "TopKOp",
     "TransposeOp",
     "VarianceOp",
     "ViewOp",

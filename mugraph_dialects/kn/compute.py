@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, TensorType, f16, f32
 from xdsl.dialects.utils import EnumAttribute
@@ -152,7 +153,12 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
 
 
 class ElementwiseOp(FunctionOperator, KernelOp, CanOverlap, HasTileIndices, ABC):
-    """A kernel that computes each element from the elements at the same place."""
+    """A kernel that computes each element from the elements at the same place.
+
+    What is computed of integers alone is exact, modulo two to the power of their bits.
+    """
+
+    TAKES_INTEGERS: ClassVar[bool] = True
 
     def verify_(self) -> None:
         """As any kernel; the function takes its constants, and the element types may meet."""

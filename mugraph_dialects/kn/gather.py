@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.reshape import RegroupOp
@@ -18,7 +19,7 @@ from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, v
 
 @irdl_op_definition
 class GatherOp(KernelOp, CanOverlap):
-    """The rows of a table that a tensor of i32 names: embeddings of tokens.
+    """The rows of a table that a tensor of i32 or i64 names: embeddings of tokens.
 
     A row is what the table has at a place of its first dimension.  The kernel takes the nearest row
     for a number that names none; the interpreter refuses it.
@@ -53,15 +54,15 @@ class GatherOp(KernelOp, CanOverlap):
         return (*shape_of(self.rows.type), *shape_of(self.table.type)[1:])
 
     def verify_(self) -> None:
-        """As any kernel; numbers of rows are i32, and elements stay as they are."""
+        """As any kernel; numbers of rows are i32 or i64, and elements stay as they are."""
         super().verify_()
         number, element, result = (
             element_type_of(value.type) for value in (self.rows, self.table, self.result)
         )
-        if number != i32:
+        if number not in PLACES:
             raise VerifyException(
-                f"{op_label(self)}: numbers of rows are of i32, but {value_label(self.rows)} has "
-                f"elements of {number}"
+                f"{op_label(self)}: numbers of rows are of i32 or i64, but "
+                f"{value_label(self.rows)} has elements of {number}"
             )
         if element != result:
             raise VerifyException(

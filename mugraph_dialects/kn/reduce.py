@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.element_types import verify_no_integers
+from mugraph.dialects.element_types import PLACES, verify_no_integers
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
@@ -129,10 +129,11 @@ class ArgMaxOp(RunOperator):
     )
 
     def verify_(self) -> None:
-        """As any kernel; of floating-point numbers, into i32."""
+        """As any kernel; of floating-point numbers, into i32 or i64."""
         super().verify_()
         verify_no_integers(self, [self.input], "kn.cast")
-        if (type_ := element_type_of(self.result.type)) != i32:
+        if (type_ := element_type_of(self.result.type)) not in PLACES:
             raise VerifyException(
-                f"{op_label(self)}: places are of i32, but the result has elements of {type_}"
+                f"{op_label(self)}: places are of i32 or i64, but the result has elements of "
+                f"{type_}"
             )

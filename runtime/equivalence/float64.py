@@ -21,11 +21,11 @@ import numpy as np
 from mugraph.runtime.equivalence.errors import BudgetError
 from mugraph.runtime.equivalence.finite_field import degrees_of
 from mugraph.runtime.equivalence.subject import Array, Difference, Subject, Test, first_place
-from mugraph.runtime.interpreter.arithmetic import convert, float_info, is_whole
+from mugraph.runtime.interpreter.arithmetic import float_info, is_whole
 from mugraph.runtime.interpreter.bounds import FLOAT64, BoundedArithmetic, BoundedArray
 from mugraph.runtime.interpreter.coverage import BITS, CoverageArithmetic, CoverageArray, Sides
 from mugraph.runtime.interpreter.dispatch import watched_by
-from mugraph.runtime.interpreter.run import naming_rows
+from mugraph.runtime.interpreter.run import naming_rows, random_elements
 
 SCALES = (1.0, 2.0**-2, 2.0**-4, 2.0**-6)
 """Standard deviations of the inputs; the first without an overflow, beginning with the seed's."""
@@ -88,7 +88,7 @@ class RandomInputs:
                 if not is_whole(dtype):
                     limit = float(float_info(dtype).max)
                     array = np.clip(array, -limit, limit)
-            arrays.append(convert(np.abs(array) if self.positive else array, dtype))
+            arrays.append(random_elements(array, dtype, positive=self.positive))
         return naming_rows(subject.function, arrays)
 
     def _sized(self, numbers: Array, generator: np.random.Generator) -> Array:

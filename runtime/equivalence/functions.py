@@ -70,7 +70,7 @@ def _rsqrt(x: NormalForm) -> NormalForm:
 
 def positive(x: NormalForm) -> NormalForm:
     """1 where a number is more than 0, else 0."""
-    return nf.application("positive", [x])
+    return nf.application(_POSITIVE, [x])
 
 
 _INFINITY = "infinity"
@@ -103,13 +103,24 @@ def _less_equal(x: NormalForm, y: NormalForm) -> NormalForm:
     return opposite(_less(y, x))
 
 
+_POSITIVE, _NOT_0 = "positive", "not 0"
+
+
+def truth(form: NormalForm) -> NormalForm:
+    """1 where a form is not 0, else 0: itself where that is known."""
+    return form if _is_truth(form) else nf.application(_NOT_0, [form])
+
+
 def _is_truth(form: NormalForm) -> bool:
     """Whether a form is known to be 1 or 0: a comparison, or what it is not, or a number."""
     if form in (nf.constant(0), nf.constant(1)):
         return True
     for one in (form, opposite(form)):
         match one.terms:
-            case (Term(coefficient, (), ((Application("positive"), power),)),):
+            case (Term(coefficient, (), ((Application(name), power),)),) if name in (
+                _POSITIVE,
+                _NOT_0,
+            ):
                 return coefficient == power == 1
             case _:
                 pass
@@ -121,7 +132,7 @@ def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
 
     Of infinities, for which that is no number, it is an unknown function.
     """
-    holds = condition if _is_truth(condition) else nf.application("not 0", [condition])
+    holds = truth(condition)
     if _has_infinity(x) and not _has_infinity(y):
         holds, x, y = opposite(holds), y, x
     if _has_infinity(y):

@@ -308,8 +308,21 @@ def _results(
                 results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]
             case kn.ArgMaxOp():
                 shape = shape_of(op.result.type)
-                name = f"arg max along {op.reduced_dim} to {shape[op.reduced_dim]}"
+                runs = shape[op.reduced_dim]
+                name = _place_of_largest(op) if runs == 1 else f"{_place_of_largest(op)} to {runs}"
                 results = [symbolic.unknown(shape, name, op.operands, operands)]
+            case kn.RandomOp():
+                shape, name = shape_of(op.result.type), f"random {op.distribution.data}"
+                results = [symbolic.random(shape, name, *operands)]
+            case kn.TopKOp():
+                # What stands where does not depend on how many there are.
+                results = [
+                    symbolic.unknown(shape_of(result.type), name, op.operands, operands)
+                    for result, name in (
+                        (op.values, f"largest along {op.reduced_dim}"),
+                        (op.places, _place_of_largest(op)),
+                    )
+                ]
             case kn.ScanOp():
                 shape = shape_of(op.result.type)
                 results = [symbolic.scanned(shape, op.reduced_dim, *operands)]
@@ -333,10 +346,16 @@ def _results(
                 ]
             case _:
                 raise NoProofError(f"{op_label(op)} has no normal form")
-        if isinstance(op, kn.KernelOp) and not isinstance(op, kn.CompositeOp):
+        # Places are whole numbers already.
+        if isinstance(op, kn.KernelOp) and not isinstance(op, kn.CompositeOp | kn.ArgMaxOp):
             results = [symbolic.rounded(op.results[0].type, op.operands, *results)]
         values |= zip(op.results, results, strict=True)
     raise NoProofError("the function has no func.return")
+
+
+def _place_of_largest(op: kn.ArgMaxOp | kn.TopKOp) -> str:
+    """The function that gives the places of largest elements."""
+    return f"place of the largest along {op.reduced_dim}"
 
 
 def _concatenated(

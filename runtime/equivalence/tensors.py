@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
 from mugraph.dialects import tb
@@ -17,7 +18,14 @@ from mugraph.dialects.kn.mask import LinearForm
 from mugraph.dialects.tensor_types import element_type_of, row_major_strides, shape_of
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.functions import apply_function, number, opposite, positive, where
+from mugraph.runtime.equivalence.functions import (
+    apply_function,
+    number,
+    opposite,
+    positive,
+    truth,
+    where,
+)
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.terms import NormalForm, free_variables
 
@@ -132,6 +140,8 @@ class Symbolic:
         type_ = element_type_of(result)
         if not rounds_for_good(type_, [element_type_of(operand.type) for operand in operands]):
             return value
+        if type_ == i1:
+            return self.map(truth, value)
         return self.map(lambda form: nf.application(f"to {type_}", [form]), value)
 
     def matmul(
@@ -277,6 +287,18 @@ class Symbolic:
         places = self.places(shape)
         arguments = [nf.element(_PLACE, [place]) for place in places]
         arguments += [self._anywhere(*each) for each in zip(values, operands, strict=True)]
+        return self.tensor(places, nf.application(function, arguments))
+
+    def random(
+        self, shape: Sequence[int], function: str, seed: SymbolicTensor, offset: SymbolicTensor
+    ) -> SymbolicTensor:
+        """A function of an element's place in row-major order, a seed and an offset."""
+        places = self.places(shape)
+        flat = ZERO
+        for place, stride in zip(places, row_major_strides(shape), strict=True):
+            flat += place.scaled(stride)
+        reads = [(each, [ZERO] * len(each.digits)) for each in (seed, offset)]
+        arguments = [nf.element(_PLACE, [flat]), *self.read(*reads)]
         return self.tensor(places, nf.application(function, arguments))
 
     def _anywhere(self, value: SSAValue, operand: SymbolicTensor) -> NormalForm:

@@ -41,8 +41,16 @@ SATURATING = tuple(STORAGE_DTYPES[type_] for type_ in FLOAT_TYPES if rounds_for_
 
 
 def is_whole(dtype: np.dtype[Any]) -> bool:
-    """Whether numbers of a type are integers."""
-    return dtype.kind in "iu"
+    """Whether numbers of a type are integers, or truths."""
+    return dtype.kind in "iub"
+
+
+def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """The least and the largest number of an integer type; of truths, 0 and 1."""
+    if dtype.kind == "b":
+        return 0, 1
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
@@ -67,18 +75,22 @@ def is_quantizing(dtype: np.dtype[Any]) -> bool:
 def convert(values: Array, dtype: np.dtype[Any]) -> Array:
     """Numbers in another type, as ``tb.cast`` and the CUDA headers convert them.
 
-    Rounds to nearest even.  f8 and integers saturate, except that integers of 32 bits wrap around
-    where the numbers are integers, sums of them.  NaN becomes 0 in integers.
+    Rounds to nearest even.  f8 and integers saturate, except that integers of 32 and 64 bits wrap
+    around where the numbers are integers, sums of them.  NaN becomes 0 in integers.  Truths are
+    false of 0 and true of everything else.
     """
     if values.dtype == dtype:
         return values
+    if dtype.kind == "b":
+        return np.asarray(values != 0)
     if is_whole(dtype):
-        limits = np.iinfo(dtype)
+        least, most = integer_limits(dtype)
         if is_whole(values.dtype):
-            narrow = values if dtype.itemsize > 1 else np.clip(values, limits.min, limits.max)
+            narrow = values if dtype.itemsize > 1 else np.clip(values, least, most)
             return narrow.astype(dtype)
         whole = np.rint(values.astype(np.float64))
-        return np.clip(np.nan_to_num(whole, nan=0.0), limits.min, limits.max).astype(dtype)
+        inside = np.where((whole > least) & (whole < most), whole, 0).astype(dtype)
+        return np.where(whole >= most, most, np.where(whole <= least, least, inside)).astype(dtype)
     if is_whole(values.dtype):
         values = values.astype(np.float32 if dtype.itemsize <= 4 else np.float64)
     if dtype in SATURATING:
@@ -96,8 +108,8 @@ def quantize(values: Array, dtype: np.dtype[Any]) -> Array:
     rounded = convert(values, dtype).astype(np.float64)
     undefined = np.isnan(values)
     if is_whole(dtype) and dtype.itemsize > 1:
-        limits = np.iinfo(dtype)
-        undefined |= (values < limits.min) | (values > limits.max)
+        least, most = integer_limits(dtype)
+        undefined |= (values < least) | (values > most)
     return np.where(undefined, np.nan, rounded)
 
 

@@ -38,6 +38,7 @@ from typing import Any, Self, cast
 import numpy as np
 from xdsl.ir import Attribute
 
+from mugraph.dialects.kn.random import Distribution
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter import functions
 from mugraph.runtime.interpreter.arithmetic import (
@@ -52,6 +53,7 @@ from mugraph.runtime.interpreter.arithmetic import (
     storage_dtype,
 )
 from mugraph.runtime.interpreter.components import ComponentArray
+from mugraph.runtime.interpreter.random_numbers import random_numbers
 
 TF32_UNIT = 2.0**-11
 """The largest relative error of rounding to TF32."""
@@ -119,6 +121,8 @@ def _moved(value: Array, bound: Array, rounded: Array, dtype: np.dtype[Any]) -> 
     It is 0 where all numbers within the bound round alike.
     """
     bound = bound * OWN_ROUNDING
+    if dtype.kind == "b":
+        return np.where((bound > 0) & ~(np.abs(value) > bound), 1.0, 0.0)
     low = np.where(bound > 0, np.nextafter(value - bound, -np.inf), value)
     high = np.where(bound > 0, np.nextafter(value + bound, np.inf), value)
     moved = np.maximum(quantize(high, dtype) - rounded, rounded - quantize(low, dtype))
@@ -340,17 +344,34 @@ class BoundedArray(ComponentArray):
         pairs = zip(self.components, other.components, strict=True)
         return self.of([np.maximum(one, two) for one, two in pairs])
 
-    def argmax(self, axis: int) -> Self:
-        """The first place of the largest number: as far off as another that may be as large."""
-        place = np.expand_dims(self.value.argmax(axis=axis), axis)
-        distance = np.abs(self._places(axis) - place)
-        largest = np.take_along_axis(self.value, place, axis)
-        bounds: list[Array] = []
-        for bound in self.components[1:]:
-            doubt = bound + np.take_along_axis(bound, place, axis)
-            rivals = (doubt > 0) & (self.value + doubt >= largest)
-            bounds.append(np.where(rivals, distance, 0).max(axis=axis).astype(np.float64))
-        return self.of([place.squeeze(axis).astype(np.float64), *bounds])
+    def largest(self, axis: int, count: int) -> tuple[Self, Self]:
+        """The largest numbers, which move no further than any of them may, and their places.
+
+        A place is as far off as another where a number may be that is as large.
+        """
+        values, places = functions.largest(self.value, axis, count)
+        doubts = [bound.max(axis=axis, keepdims=True) for bound in self.components[1:]]
+        moved = [np.broadcast_to(doubt, values.shape) for doubt in doubts]
+        away = [np.zeros(places.shape) for _ in self.models]
+        for rank in range(count):
+            at = (*[slice(None)] * axis, slice(rank, rank + 1))
+            distance = np.abs(self._places(axis) - places[at])
+            for index, doubt in enumerate(doubts):
+                reach = self.components[1 + index] + doubt
+                rivals = (doubt > 0) & ~(np.abs(self.value - values[at]) > reach)
+                away[index][at] = np.where(rivals, distance, 0).max(axis, keepdims=True)
+        return self.of([values, *moved]), self.of([places.astype(np.float64), *away])
+
+    def random(self, distribution: Distribution, shape: Sequence[int], offset: Self) -> Self:
+        """Random numbers: bits and uniform ones are exact; nothing is known of an unsure seed."""
+        numbers = random_numbers(distribution, shape, self.value, offset.value).astype(np.float64)
+        doubts = [
+            np.where(one.reshape(-1)[0] + other.reshape(-1)[0] > 0, np.inf, np.zeros(numbers.shape))
+            for one, other in zip(self.components[1:], offset.components[1:], strict=True)
+        ]
+        if distribution is not Distribution.NORMAL:
+            return self.of([numbers, *doubts])
+        return self._result(numbers, lambda i: doubts[i - 1], EXP_UNITS)
 
     def power(self, other: Self) -> Self:
         """The number to the power of another; unbounded where the number may be 0 or less.

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from mugraph.dialects.kn.random import Distribution
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
 
@@ -131,8 +132,12 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
         """The sum along an axis."""
 
     @abstractmethod
-    def argmax(self, axis: int) -> Self:
-        """The first place of the largest number along an axis."""
+    def largest(self, axis: int, count: int) -> tuple[Self, Self]:
+        """The largest numbers along an axis, the largest first, and their places."""
+
+    @abstractmethod
+    def random(self, distribution: Distribution, shape: Sequence[int], offset: Any) -> Self:
+        """Random numbers of this seed and an offset."""
 
     @abstractmethod
     def scan(self, axis: int, decay: Any | None) -> Self:

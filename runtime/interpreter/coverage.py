@@ -16,6 +16,7 @@ from typing import Any, Self, cast
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
+from mugraph.dialects.kn.random import Distribution
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.runtime.interpreter import functions
 from mugraph.runtime.interpreter.arithmetic import (
@@ -24,11 +25,13 @@ from mugraph.runtime.interpreter.arithmetic import (
     Array,
     Precision,
     float_info,
+    integer_limits,
     is_quantizing,
     quantize,
     storage_dtype,
 )
 from mugraph.runtime.interpreter.components import ComponentArray
+from mugraph.runtime.interpreter.random_numbers import random_numbers
 
 COUNTS = 2.0**-40
 """What part of the other operand one must be to count in a sum, where nothing is quantized."""
@@ -262,10 +265,18 @@ class CoverageArray(ComponentArray):
             {"a larger first operand": is_first, "a larger second operand": is_second}
         )
 
-    def argmax(self, axis: int) -> Self:
-        """The first place of the largest number along an axis, which shows all of them."""
-        made_on = np.bitwise_or.reduce(self.made_on, axis=axis)
-        return self.of([self.value.argmax(axis=axis).astype(np.float64), made_on])
+    def largest(self, axis: int, count: int) -> tuple[Self, Self]:
+        """The largest numbers along an axis and their places, each of which shows all of them."""
+        values, places = functions.largest(self.value, axis, count)
+        made_on = np.bitwise_or.reduce(self.made_on, axis=axis, keepdims=True)
+        made_on = np.broadcast_to(made_on, values.shape)
+        return self.of([values, made_on]), self.of([places.astype(np.float64), made_on])
+
+    def random(self, distribution: Distribution, shape: Sequence[int], offset: Self) -> Self:
+        """Random numbers, each of which shows the seed and the offset."""
+        numbers = random_numbers(distribution, shape, self.value, offset.value)
+        made_on = _joined(self.made_on.reshape(-1), offset.made_on.reshape(-1))
+        return self.of([numbers.astype(np.float64), np.broadcast_to(made_on[0], numbers.shape)])
 
     def scan(self, axis: int, decay: Self | None) -> Self:
         """Sums along an axis up to each number, or a recurrence: each shows all before it."""
@@ -292,8 +303,7 @@ class CoverageArray(ComponentArray):
             return self._bounded(value, -largest, largest)
         if dtype.itemsize > 1:
             return self._same(value)
-        limits = np.iinfo(dtype)
-        return self._bounded(value, limits.min, limits.max)
+        return self._bounded(value, *integer_limits(dtype))
 
     def sum(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis."""

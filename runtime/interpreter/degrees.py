@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 import numpy as np
 from xdsl.ir import Attribute
 
+from mugraph.dialects.kn.random import Distribution
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.arithmetic import (
     Arithmetic,
@@ -169,9 +170,15 @@ class DegreeArray(ComponentArray):
         both = self.degrees.or_those_of(other.degrees)
         return self._made(shape, replace(both, roots=True))
 
-    def argmax(self, axis: int) -> Self:
-        """A variable of its own."""
-        return self._made((*self.shape[:axis], *self.shape[axis + 1 :]), self.sqrt().degrees)
+    def largest(self, axis: int, count: int) -> tuple[Self, Self]:
+        """Variables of their own."""
+        shape = (*self.shape[:axis], count, *self.shape[axis + 1 :])
+        found = self._made(shape, self.sqrt().degrees)
+        return found, found
+
+    def random(self, distribution: Distribution, shape: Sequence[int], offset: Self) -> Self:
+        """Variables of their own."""
+        return self._made(tuple(shape), self.add(offset).sqrt().degrees)
 
     def scan(self, axis: int, decay: Self | None) -> Self:
         """The last sum, which has all numbers as summands."""

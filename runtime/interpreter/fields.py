@@ -16,6 +16,7 @@ Source: M. Wu et al., Mirage: A Multi-Level Superoptimizer for Tensor Programs (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -23,9 +24,10 @@ from functools import cached_property, lru_cache
 from typing import Any, Self, cast
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i32
+from xdsl.dialects.builtin import i1, i8, i32, i64
 from xdsl.ir import Attribute
 
+from mugraph.dialects.kn.random import Distribution
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter import functions
 from mugraph.runtime.interpreter.arithmetic import (
@@ -40,16 +42,20 @@ from mugraph.runtime.interpreter.constants import meant_by
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 _QUANTIZING = frozenset(type_ for type_, dtype in STORAGE_DTYPES.items() if is_quantizing(dtype))
-_SUMS = frozenset({i32})
+_SUMS = frozenset({i32, i64})
 """Types of which sums and products of their numbers are numbers, too."""
 
 
 def _quantized_numbers(element_type: Attribute) -> frozenset[Attribute]:
     """The quantizing types that have all numbers of a quantizing type; none of another one."""
-    known = {i8, i32} if element_type == i8 else {element_type}
-    return _QUANTIZING & known
+    by_size = (i1, i8, i32, i64)
+    if element_type in by_size:
+        return frozenset(by_size[by_size.index(element_type) :])
+    return _QUANTIZING & {element_type}
 
 
+_NOT_0 = "not 0"
+"""What numbers are rounded to where they are truths."""
 EXACT = 2**53
 """Whole numbers up to this are numbers of float64."""
 
@@ -177,7 +183,8 @@ class FieldArray(ComponentArray):
         known = _quantized_numbers(element_type)
         if not known or element_type in self.known.types:
             return self
-        return self._unknown(f"to {element_type}").known_as(known)
+        name = _NOT_0 if element_type == i1 else f"to {element_type}"
+        return self._unknown(name).known_as(known)
 
     def _each(self, function: Callable[[Array], Array]) -> Self:
         view = super()._each(function)
@@ -257,17 +264,24 @@ class FieldArray(ComponentArray):
 
     def positive(self) -> Self:
         """The unknown function of the argument."""
-        return self._unknown("positive")
+        return self._unknown("positive").known_as(_quantized_numbers(i1))
 
     def select(self, one: Self, other: Self) -> Self:
         """The second other number, and an unknown function of this one times what the first is
         above it."""
-        holds = self._unknown("not 0")
+        holds = self.rounded_to(i1)
         return other.add(holds.multiply(one.subtract(other)))
 
-    def argmax(self, axis: int) -> Self:
+    def largest(self, axis: int, count: int) -> tuple[Self, Self]:
         """Refused: residues have no order."""
         raise ExecutionError("residues have no order, and so no place of the largest")
+
+    def random(self, distribution: Distribution, shape: Sequence[int], offset: Self) -> Self:
+        """An unknown function of seed, offset and place."""
+        places = np.arange(math.prod(shape), dtype=np.float64).reshape(*shape)
+        place = self.of([_modulo(places, prime) for prime in self.primes])._unknown("place")
+        both = self.add(offset._unknown("offset")).reshape(*[1] * len(shape))
+        return both.add(place)._unknown(f"random {distribution}")
 
     def scan(self, axis: int, decay: Self | None) -> Self:
         """Sums along an axis up to each number, or a recurrence."""

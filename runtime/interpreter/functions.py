@@ -255,7 +255,22 @@ def max_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
 def arg_max_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
     """As :func:`sum_groups`, the first place of the largest element in each group, or of a NaN."""
     grouped, along = _in_groups(value, axis, groups, results)
+    if isinstance(grouped, ComponentArray):
+        shape = (*value.shape[:axis], results, *value.shape[axis + 1 :])
+        return grouped.largest(along, 1)[1].reshape(*shape)
     return grouped.argmax(axis=along)
+
+
+def largest(value: Array, axis: int, count: int) -> tuple[Array, Array]:
+    """The largest elements along an axis, the largest first, and their places.
+
+    Of equal elements the first ones count, and NaN is larger than all numbers.
+    """
+    if isinstance(value, ComponentArray):
+        return value.largest(axis, count)
+    first = (slice(None),) * axis
+    places = np.lexsort((-value, ~np.isnan(value)), axis)[(*first, slice(count))]
+    return np.take_along_axis(value, places, axis), places
 
 
 def scan(value: Array, axis: int, decay: Array | None = None) -> Array:

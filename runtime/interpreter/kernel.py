@@ -24,6 +24,7 @@ from mugraph.runtime.interpreter.dispatch import implements
 from mugraph.runtime.interpreter.functions import (
     apply_function,
     arg_max_groups,
+    largest,
     matmul,
     max_groups,
     part_of,
@@ -32,6 +33,7 @@ from mugraph.runtime.interpreter.functions import (
     sum_groups,
     take_rows,
 )
+from mugraph.runtime.interpreter.random_numbers import random_numbers
 from mugraph.runtime.interpreter.schedule import run_kernel
 from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
 
@@ -84,6 +86,15 @@ class KernelFunctions(InterpreterFunctions):
         """Rows of the table; a number that names none is refused."""
         return self._stored(op, take_rows(*self._loaded(args)))
 
+    @impl(kn.RandomOp)
+    def run_random(
+        self, interpreter: Interpreter, op: kn.RandomOp, args: PythonValues
+    ) -> PythonValues:
+        """Random numbers of a seed and an offset."""
+        shape = shape_of(op.result.type)
+        numbers = random_numbers(op.distribution.data, shape, *self._loaded(args))
+        return self._stored(op, numbers)
+
     @impl(kn.ReductionOp)
     def run_reduction(
         self, interpreter: Interpreter, op: kn.ReductionOp, args: PythonValues
@@ -102,6 +113,18 @@ class KernelFunctions(InterpreterFunctions):
         (value,) = self._loaded(args)
         results = shape_of(op.result.type)[op.reduced_dim]
         return self._stored(op, arg_max_groups(value, op.reduced_dim, op.groups(), results))
+
+    @impl(kn.TopKOp)
+    def run_top_k(
+        self, interpreter: Interpreter, op: kn.TopKOp, args: PythonValues
+    ) -> PythonValues:
+        """The largest elements along a dimension, and their places."""
+        (value,) = self._loaded(args)
+        found = largest(value, op.reduced_dim, op.count)
+        return tuple(
+            self.arithmetic.store(array, result.type)
+            for array, result in zip(found, op.results, strict=True)
+        )
 
     @impl(kn.ScanOp)
     def run_scan(self, interpreter: Interpreter, op: kn.ScanOp, args: PythonValues) -> PythonValues:

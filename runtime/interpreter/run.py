@@ -30,6 +30,7 @@ from mugraph.runtime.interpreter.arithmetic import (
     Array,
     Precision,
     convert,
+    integer_limits,
     is_floating,
     is_whole,
     storage_dtype,
@@ -52,6 +53,13 @@ class Execution:
     """Where each result was written: everywhere, unless only a sample of blocks ran."""
     blocks: dict[str, list[tuple[int, ...]]]
     """The blocks (x, y, z) that ran, of each kernel."""
+
+
+def random_elements(numbers: Array, dtype: np.dtype[Any], *, positive: bool = False) -> Array:
+    """Random numbers, or their magnitudes, in an element type; truths of which are above 0."""
+    if dtype.kind == "b":
+        return np.asarray(numbers > 0)
+    return convert(np.abs(numbers) if positive else numbers, dtype)
 
 
 def naming_rows(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
@@ -264,10 +272,10 @@ def _convert_input(label: str, type_: Attribute, value: Array) -> Array:
     if is_whole(dtype):
         if not is_whole(value.dtype):
             raise ExecutionError(f"{label} needs integers, got an array of {value.dtype.name}")
-        limits = np.iinfo(dtype)
-        if value.size and not limits.min <= value.min() <= value.max() <= limits.max:
+        least, most = integer_limits(dtype)
+        if value.size and not least <= value.min() <= value.max() <= most:
             raise ExecutionError(
-                f"{label} holds integers from {limits.min} to {limits.max}, got an array of "
+                f"{label} holds integers from {least} to {most}, got an array of "
                 f"{value.min()} to {value.max()}"
             )
         return np.ascontiguousarray(value, dtype)

@@ -74,13 +74,15 @@ class Case:
 
 TILE = re.compile(r"!tb\.stensor<((?:\d+x)*)(\w+)")
 TENSOR = re.compile(r"tensor<((?:\d+x)*)(\w+)")
-OPERATOR = re.compile(r"(?:^|= |^\s+)((?:kn|tb)\.\w+(?: (?:none|sum|mean|rms|max)\b)?)")
+OPERATOR = re.compile(
+    r"(?:^|= |^\s+)((?:kn|tb)\.\w+(?: (?:none|sum|mean|rms|max|bits|uniform|normal)\b)?)"
+)
 
 
 def coverage(text: str) -> set[tuple[str, str]]:
     """The operators in a µGraph's text, each with the element types that its line names.
 
-    Accumulators carry their kind: ``tb.forloop_accum rms``.
+    Accumulators carry their kind, random numbers their distribution: ``tb.forloop_accum rms``.
     """
     found: set[tuple[str, str]] = set()
     for line in text.splitlines():

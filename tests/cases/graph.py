@@ -103,17 +103,29 @@ class Graph:
         operands: Sequence[Tensor],
         shapes: Sequence[Sequence[int]],
         more: str = "",
+        *,
+        elements: Sequence[str] = (),
     ) -> list[Tensor]:
-        """A kernel-level operator with several results."""
-        results = [Tensor(self.fresh(), tuple(shape), operands[0].element) for shape in shapes]
+        """A kernel-level operator with several results, all of the operand's type by default."""
+        types = elements or [operands[0].element] * len(shapes)
+        results = [
+            Tensor(self.fresh(), tuple(shape), element)
+            for shape, element in zip(shapes, types, strict=True)
+        ]
         self.lines.append(_line(f"kn.{name}", operands, results, more))
         return results
 
     def functional(
-        self, name: str, operands: Sequence[Tensor], shape: Sequence[int], more: str
+        self,
+        name: str,
+        operands: Sequence[Tensor],
+        shape: Sequence[int],
+        more: str,
+        *,
+        element: str | None = None,
     ) -> Tensor:
         """An operator that names its first operand, then ``more``, with all types at the end."""
-        result = Tensor(self.fresh(), tuple(shape), operands[0].element)
+        result = Tensor(self.fresh(), tuple(shape), element or operands[0].element)
         types = ", ".join(operand.type for operand in operands)
         self.lines.append(
             f"  {result.name} = kn.{name} {operands[0].name} {more} : ({types}) -> {result.type}"

@@ -93,18 +93,20 @@ def test_the_headers_convert_as_the_interpreter_does(tmp_path: Path) -> None:
 #include "emulator.h"
 #include "runtime.h"
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 using namespace cute;
 
 template <class T>
 void convert(std::vector<float> const& numbers, std::string const& path) {
-  std::vector<T> narrow(numbers.size());
+  // An array: std::vector packs booleans.
+  std::unique_ptr<T[]> const narrow(new T[numbers.size()]);
   std::vector<float> wide(numbers.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) narrow[i] = mugraph::from_float<T>(numbers[i]);
   for (std::size_t i = 0; i < numbers.size(); ++i) wide[i] = mugraph::to_float(narrow[i]);
   std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<char const*>(narrow.data()), narrow.size() * sizeof(T));
+  file.write(reinterpret_cast<char const*>(narrow.get()), numbers.size() * sizeof(T));
   file.write(reinterpret_cast<char const*>(wide.data()), wide.size() * sizeof(float));
 }
 

@@ -393,7 +393,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "no number": (lambda g, x, w: mi.max(x, math.nan), r"the constants of 'fill\(nan\)' must be"),
     "integers": (
-        lambda g, x, w: mi.cast(x, mi.int32) < 3,
+        lambda g, x, w: mi.exp(mi.cast(x, mi.int32)),
         "computes on floating-point numbers, but .* has elements of i32; insert a 'kn.cast' to f32",
     ),
     "truth": (
@@ -418,7 +418,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "rows": (
         lambda g, x, w: mi.gather(x, w),
-        "'kn.gather' of %x: numbers of rows are of i32, but %w has elements of f16",
+        "'kn.gather' of %x: numbers of rows are of i32 or i64, but %w has elements of f16",
     ),
     "broadcast_to": (
         lambda g, x, w: mi.broadcast_to(x, (4, 12)),

@@ -165,6 +165,8 @@ REFUSED = {
     "ragged": "Mirage's format has no tiles that are smaller than the others.",
     "exp-empty": "Mirage's format has no tiles that are smaller than the others.",
     "f8E5M2": "of f8E5M2, for which generation 3",
+    "xi64": "of i64, for which generation 3",
+    "xi1>": "of i1, for which generation 3",
     "kn.sub": "Mirage has this operator in threadblock graphs only.",
     "_contiguous ": "sums runs of neighbours",
     "combine max": "its sums are all that Mirage's format has.",
@@ -176,7 +178,7 @@ REFUSED = {
 } | {
     f".{name} ": "Mirage's format has no such (threadblock )?operator."
     for name in {
-        *("arg_max", "gather", "mask", "scan", "slice"),
+        *("arg_max", "gather", "mask", "random", "scan", "slice", "top_k"),
         *OWN_FUNCTIONS,
         *(op.name.removeprefix("kn.") for op in kn.COMPOSITE_OPERATORS),
     }

@@ -1,9 +1,11 @@
 // The element types of tensors, and their conversion to and from the numbers that kernels compute with.
 //
-// Elements are half_t, bfloat16_t, float, float_e4m3_t, float_e5m2_t, int8_t or int32_t. Kernels compute with `float`;
-// sums of int32_t alone are int32_t, modulo 2^32. Narrowing conversions round to nearest even. The 8-bit types and
-// int32_t saturate: what is larger than their largest number, infinities included, becomes that. NaN stays NaN, and
-// becomes 0 in integers.
+// Elements are half_t, bfloat16_t, float, float_e4m3_t, float_e5m2_t, int8_t, int32_t, int64_t or bool. Kernels compute
+// with `float`; sums of int32_t alone are int32_t, modulo 2^32, and functions of whole tensors of integers alone are
+// int64_t, modulo 2^64. Narrowing conversions round to nearest even. The 8-bit types and integers saturate: what is
+// larger than their largest number, infinities included, becomes that; but of integers, int32_t and int64_t are what
+// they are modulo 2^32 and 2^64. NaN stays NaN, and becomes 0 in integers. A bool is false of 0 and true of everything
+// else.
 #pragma once
 
 #include "arch/cute.h"
@@ -24,16 +26,28 @@ inline constexpr bool is_fp8 = cute::is_same<T, float_e4m3_t>::value || cute::is
 template <class T>
 inline constexpr __nv_fp8_interpretation_t kFp8Format = cute::is_same<T, float_e4m3_t>::value ? __NV_E4M3 : __NV_E5M2;
 
-// What an operation on elements of these types computes with.
-template <class... T>
-using Number = cute::conditional_t<(cute::is_same<T, int32_t>::value && ...), int32_t, float>;
-
 __device__ __forceinline__ float plus(float x, float y) { return x + y; }
 __device__ __forceinline__ int32_t plus(int32_t x, int32_t y) {
   return static_cast<int32_t>(static_cast<uint32_t>(x) + static_cast<uint32_t>(y));
 }
+__device__ __forceinline__ int64_t plus(int64_t x, int64_t y) {
+  return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+}
 
-// The bits of an element, of sizeof(T) bytes, in the low bits of a word, and back.
+template <class T>
+inline constexpr bool is_whole = cute::is_std_integral<T>::value;
+
+// What an operation on elements of these types computes with.
+template <class... T>
+using Number = cute::conditional_t<
+    (cute::is_same<T, int32_t>::value && ...), int32_t,
+    cute::conditional_t<(is_whole<T> && ...) && (cute::is_same<T, int64_t>::value || ...), int64_t, float>>;
+
+// What functions of whole tensors compute with: of integers alone it is exact.
+template <class... T>
+using ExactNumber = cute::conditional_t<(is_whole<T> && ...), int64_t, float>;
+
+// The bits of an element, of sizeof(T) <= 4 bytes, in the low bits of a word, and back.
 template <class T>
 __device__ __forceinline__ uint32_t bits_of(T value) {
   if constexpr (sizeof(T) == 4) {
@@ -83,20 +97,24 @@ __device__ __forceinline__ T from_float(float value) {
   } else if constexpr (cute::is_same<T, int8_t>::value) {
     const int whole = __float2int_rn(value);
     return static_cast<int8_t>(whole < -128 ? -128 : whole > 127 ? 127 : whole);
+  } else if constexpr (cute::is_same<T, int64_t>::value) {
+    return value != value ? 0 : static_cast<int64_t>(__float2ll_rn(value));
+  } else if constexpr (cute::is_same<T, bool>::value) {
+    return value != 0.0f;
   } else {
     return T(value);
   }
 }
 
-// An element as a number of type N, and a number as an element.
+// An element as a number of type N, and a number as an element; whole numbers modulo two to the power of their bits.
 template <class N, class T>
 __device__ __forceinline__ N to_number(T value) {
   if constexpr (cute::is_same<N, T>::value) {
     return value;
-  } else if constexpr (cute::is_same<N, int32_t>::value && cute::is_same<T, int8_t>::value) {
-    return value;
+  } else if constexpr (is_whole<N> && is_whole<T>) {
+    return static_cast<N>(value);
   } else {
-    static_assert(cute::is_same<N, float>::value, "only int32_t is computed with as an integer");
+    static_assert(cute::is_same<N, float>::value, "integers alone are computed with as such");
     return to_float(value);
   }
 }
@@ -105,6 +123,10 @@ template <class T, class N>
 __device__ __forceinline__ T from_number(N value) {
   if constexpr (cute::is_same<N, T>::value) {
     return value;
+  } else if constexpr (is_whole<N> && cute::is_same<T, bool>::value) {
+    return value != 0;
+  } else if constexpr (is_whole<N> && is_whole<T> && sizeof(T) >= 4) {
+    return static_cast<T>(value);
   } else {
     return from_float<T>(static_cast<float>(value));
   }

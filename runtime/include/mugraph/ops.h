@@ -1,4 +1,5 @@
-// Scalar functions on float, composed at compile time into operators and epilogues; the identity also on int32_t.
+// Scalar functions on float, composed at compile time into operators and epilogues; the identity also on integers, and
+// some on int64_t, modulo 2^64.
 //
 // Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt, Reciprocal and MulScalar are one
 // IEEE operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log, Tanh and Pow are CUDA's
@@ -134,6 +135,7 @@ struct AddScalar {
 template <uint32_t kBits>
 struct Fill {
   static __device__ __forceinline__ float apply(float) { return __uint_as_float(kBits); }
+  static __device__ __forceinline__ float apply(int64_t) { return __uint_as_float(kBits); }
 };
 
 // The nearest number between the floats whose bits are given.
@@ -148,14 +150,23 @@ struct Clamp {
 struct Add {
   static __device__ __forceinline__ float identity() { return 0.0f; }
   static __device__ __forceinline__ float apply(float x, float y) { return x + y; }
+  static __device__ __forceinline__ int64_t apply(int64_t x, int64_t y) {
+    return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+  }
 };
 
 struct Sub {
   static __device__ __forceinline__ float apply(float x, float y) { return x - y; }
+  static __device__ __forceinline__ int64_t apply(int64_t x, int64_t y) {
+    return static_cast<int64_t>(static_cast<uint64_t>(x) - static_cast<uint64_t>(y));
+  }
 };
 
 struct Mul {
   static __device__ __forceinline__ float apply(float x, float y) { return x * y; }
+  static __device__ __forceinline__ int64_t apply(int64_t x, int64_t y) {
+    return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+  }
 };
 
 struct Div {
@@ -181,24 +192,29 @@ struct Max {
     return x > y || x != x ? x : y;
 #endif
   }
+  static __device__ __forceinline__ int64_t apply(int64_t x, int64_t y) { return x > y ? x : y; }
 };
 
 struct Min {
   static __device__ __forceinline__ float apply(float x, float y) { return -Max::apply(-x, -y); }
+  static __device__ __forceinline__ int64_t apply(int64_t x, int64_t y) { return x < y ? x : y; }
 };
 
 struct Less {
   static __device__ __forceinline__ float apply(float x, float y) { return x < y ? 1.0f : 0.0f; }
+  static __device__ __forceinline__ int64_t apply(int64_t x, int64_t y) { return x < y; }
 };
 
 struct LessEqual {
   static __device__ __forceinline__ float apply(float x, float y) { return x <= y ? 1.0f : 0.0f; }
+  static __device__ __forceinline__ int64_t apply(int64_t x, int64_t y) { return x <= y; }
 };
 
 struct Where {
   static __device__ __forceinline__ float apply(float condition, float x, float y) {
     return condition != 0.0f ? x : y;
   }
+  static __device__ __forceinline__ int64_t apply(int64_t condition, int64_t x, int64_t y) { return condition != 0 ? x : y; }
 };
 
 // Unary functions, applied from left to right. Chain<> is the identity.

@@ -53,9 +53,11 @@
 #include "kn/elementwise.h"
 #include "kn/gather.h"
 #include "kn/mask.h"
+#include "kn/random.h"
 #include "kn/reduce.h"
 #include "kn/rms_norm.h"
 #include "kn/scan.h"
+#include "kn/top_k.h"
 #include "launch.h"
 #if __has_include(<cublas_v2.h>)
 #include "kn/gemm.h"

@@ -12,6 +12,7 @@ namespace mugraph {
 template <class T, int kVector>
 struct Words {
   static constexpr int kBytes = kVector * static_cast<int>(sizeof(T));
+  static constexpr bool kIsLong = sizeof(T) == 8;
   static constexpr int kPerWord = sizeof(T) >= 4 ? 1 : 4 / static_cast<int>(sizeof(T));
   static constexpr int kBits = 8 * static_cast<int>(sizeof(T));
   uint32_t words[ceil_div(kBytes, 4)];
@@ -58,7 +59,11 @@ struct Words {
   }
 
   __device__ __forceinline__ T element(int i) const {
-    return from_bits<T>(words[i / kPerWord] >> (i % kPerWord * kBits));
+    if constexpr (kIsLong) {
+      return static_cast<T>(static_cast<uint64_t>(words[2 * i + 1]) << 32 | words[2 * i]);
+    } else {
+      return from_bits<T>(words[i / kPerWord] >> (i % kPerWord * kBits));
+    }
   }
 
   template <class N>
@@ -83,6 +88,13 @@ struct Words {
     if constexpr (sizeof(T) == 2 && kVector % 2 == 0) {
 #pragma unroll
       for (int i = 0; i < kVector / 2; ++i) words[i] = pack_pair<T>(values[2 * i], values[2 * i + 1]);
+    } else if constexpr (kIsLong) {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        const uint64_t bits = static_cast<uint64_t>(from_number<T>(values[i]));
+        words[2 * i] = static_cast<uint32_t>(bits);
+        words[2 * i + 1] = static_cast<uint32_t>(bits >> 32);
+      }
     } else {
 #pragma unroll
       for (int i = 0; i < kVector; ++i) {

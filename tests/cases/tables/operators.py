@@ -11,8 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from cases.case import Array, Case, Range
-from cases.functions import erf, gelu, relu, rms, sigmoid, silu, sum_contiguous, sum_strided
-from cases.graph import Graph, Threadblock, Tile, replaced
+from cases.functions import (
+    erf,
+    gelu,
+    random_numbers,
+    relu,
+    rms,
+    sigmoid,
+    silu,
+    sum_contiguous,
+    sum_strided,
+)
+from cases.graph import Graph, Tensor, Threadblock, Tile, replaced
 
 TYPES = ("f16", "f32", "bf16", "f8E4M3FN", "f8E5M2")
 """Floating-point types; what takes integers is in ``types.py``."""
@@ -244,6 +254,85 @@ def arg_max_cases(element: str) -> Iterator[Case]:
             sanitize=dim == 1,
         )
     yield special_places(element)
+
+
+def top_k_cases(element: str) -> Iterator[Case]:
+    """Of a router's and of a vocabulary's extents, of all elements, and along each dimension."""
+    for shape, dim, count in (
+        ((10, 8, 3), 0, 3),
+        ((10, 8, 3), 1, 8),
+        ((10, 8, 3), 2, 1),
+        ((5, 64), 1, 6),
+        ((3, 1500), 1, 50),
+        ((700, 5), 0, 130),
+        ((2, 5000), 1, 1),
+    ):
+        if max(shape) > 1000 and element not in TRIED_IN_ALL_WAYS:
+            continue
+        graph = Graph()
+        x = graph.input(*shape, element=element)
+        wide = "i64" if dim == 0 else "i32"
+        extents = "x".join(map(str, shape))
+        yield Case(
+            *("kn_operators", f"top_k-{count}-of-{extents}-dim{dim}-{element}"),
+            graph.text(*top_k(graph, x, dim, count, wide)),
+            *((Range(),), lambda x, d=dim, k=count: largest(x, d, k)),
+            sanitize=max(shape) < 1000,
+        )
+    graph = Graph()
+    x = graph.input(9, 40, element=element)
+    results: list[Tensor] = []
+    for name, only_places in (("relu", False), ("log", True)):
+        for dim in (0, 1):
+            found = top_k(graph, graph.unary(name, x), dim, 7)
+            results += found[1:] if only_places else found
+    yield Case(
+        *("kn_operators", f"top_k-special-{element}", graph.text(*results), (Range(-3, 1),)),
+        lambda x: [
+            *(one for dim in (0, 1) for one in largest(relu(x), dim, 7)),
+            *(largest(np.log(x), dim, 7)[1] for dim in (0, 1)),
+        ],
+        sanitize=True,
+    )
+
+
+def top_k(graph: Graph, x: Tensor, dim: int, count: int, places: str = "i32") -> list[Tensor]:
+    """The operator of one tensor."""
+    shapes = [replaced(x.shape, dim, count)] * 2
+    return graph.op_of_many("top_k", [x], shapes, f"dim {dim}", elements=(x.element, places))
+
+
+def largest(x: Array, dim: int, count: int) -> list[Array]:
+    """The largest elements along a dimension and their places: of equal ones the first."""
+    rising = np.where(np.isnan(x), np.inf, x)
+    places = np.argsort(-rising, dim, kind="stable").take(range(count), dim)
+    return [np.take_along_axis(x, places, dim), places * 1.0]
+
+
+def random_cases() -> Iterator[Case]:
+    """Random numbers of a seed and an offset, of whole counters and of parts, in any layout."""
+    shapes = ((5, 7), (3, 1, 400), (1,))
+    for name, element in (("bits", "i32"), ("uniform", "f32"), ("normal", "f32")):
+        graph = Graph()
+        seed, offset = graph.input(1, element="i64"), graph.input(1, 1, element="i64")
+        more = f"offset {offset.name}"
+        results = [
+            graph.functional(f"random {name} seed", [seed, offset], shape, more, element=element)
+            for shape in shapes
+        ]
+        turned = graph.op("transpose", results[:1], (7, 5), "dims [1, 0]")
+        copied = graph.unary("copy", results[0], strides=(1, 8))
+
+        def reference(seed: Array, offset: Array, name: str = name) -> list[Array]:
+            key, start = int(seed.item()), int(offset.item())
+            made = [random_numbers(name, shape, key, start) for shape in shapes]
+            return [*made, made[0].T, made[0]]
+
+        yield Case(
+            *("kn_operators", f"random-{name}", graph.text(*results, turned, copied)),
+            *((Range(0, 2**40), Range(0, 2**34)), reference),
+            sanitize=True,
+        )
 
 
 def scan_cases(element: str) -> Iterator[Case]:
@@ -689,6 +778,7 @@ def rearranging_cases(element: str) -> Iterator[Case]:
 
 def cases() -> Iterator[Case]:
     """Every operator with every type."""
+    yield from random_cases()
     for element in TYPES:
         yield from unary_cases(element)
         yield from binary_cases(element)
@@ -696,6 +786,7 @@ def cases() -> Iterator[Case]:
         yield from whole_tensor_cases(element)
         yield from broadcast_cases(element)
         yield from arg_max_cases(element)
+        yield from top_k_cases(element)
         yield from scan_cases(element)
         yield from reduction_cases(element)
         yield from weighted_norm_cases(element)

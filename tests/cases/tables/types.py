@@ -11,7 +11,14 @@ from cases.functions import rms, sum_contiguous, sum_strided
 from cases.graph import Graph
 
 FLOATS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
-WHOLE = {"i8": Range(-9, 9), "i32": Range(-1000, 1000)}
+WHOLE = {
+    "i8": Range(-9, 9),
+    "i32": Range(-1000, 1000),
+    "i64": Range(-1000, 1000),
+    "i1": Range(0, 1),
+}
+SUMMED = (*FLOATS, "i32")
+"""Types of which tiles are summed over a loop."""
 RANGES = {**dict.fromkeys(FLOATS, Range(-5, 5)), **WHOLE}
 
 PRODUCTS = (("i8", "i32"), ("f8E4M3FN", "f32"), ("f8E5M2", "f16"), ("bf16", "f32"), ("f16", "f32"))
@@ -41,13 +48,14 @@ def cast_cases() -> Iterator[Case]:
         for target in RANGES:
             if source == target:
                 continue
-            small = Range(-8, 8) if target in ("i8", "f8E4M3FN", "f8E5M2") else RANGES[source]
+            is_small = target in ("i8", "i1", "f8E4M3FN", "f8E5M2") and source != "i1"
+            small = Range(-8, 8) if is_small else RANGES[source]
             yield Case(
                 *("types", f"kn-cast-{source}-{target}", cast_of(source, target), (small,)),
                 lambda x: x,  # rounding, to whole numbers too, is within the budget
                 sanitize=target in WHOLE,
             )
-            if target != "i8":
+            if target in SUMMED:
                 yield Case(
                     *(
                         "types",
@@ -204,7 +212,7 @@ def gathers(element: str) -> Iterator[Case]:
     graph = Graph()
     x = graph.input(11, 64, element=element)
     y = graph.input(9, 5, 3, element=element, strides=(1, 9, 50))
-    rows, others = graph.input(2, 7, element="i32"), graph.input(6, element="i32")
+    rows, others = graph.input(2, 7, element="i32"), graph.input(6, element="i64")
     results = [
         graph.functional("gather", [x, rows], (2, 7, 64), f"rows {rows.name}"),
         graph.functional("gather", [y, others], (6, 5, 3), f"rows {others.name}"),
@@ -215,6 +223,78 @@ def gathers(element: str) -> Iterator[Case]:
         lambda x, y, rows, others: [x[rows.astype(int)], y[others.astype(int)]],
         sanitize=True,
     )
+
+
+def integers(element: str) -> Case:
+    """What is computed of integers alone."""
+    graph = Graph()
+    x, y = graph.input(9, 21, element=element), graph.input(1, 21, element=element)
+    c = graph.input(9, 1, element="i1")
+    names = ("add", "sub", "mul", "max", "min", "less", "less_equal")
+    results = [graph.binary(name, x, y) for name in names]
+    results += [graph.binary(name, x, y, element="i1") for name in ("less", "less_equal")]
+    results += [
+        graph.op("where", [c, x, y], x.shape, element=element),
+        graph.op("where", [x, x, y], x.shape),
+        graph.unary("fill", x, "with 1.0"),
+        graph.unary("fill", x, "with 0.375", element="f16"),
+    ]
+
+    def reference(x: Array, y: Array, c: Array) -> list[Array]:
+        holds = [1.0 * (x < y), 1.0 * (x <= y)]
+        return [
+            *(x + y, x - y, x * y, np.maximum(x, y), np.minimum(x, y), *holds, *holds),
+            *(np.where(c != 0, x, y), np.where(x != 0, x, y)),
+            *(np.full_like(x, 1.0), np.full_like(x, 0.375)),
+        ]
+
+    return Case(
+        *("types", f"integers-{element}", graph.text(*results)),
+        *((WHOLE[element], WHOLE[element], WHOLE["i1"]), reference),
+        sanitize=True,
+    )
+
+
+def conditions(element: str) -> Iterator[Case]:
+    """Truths of comparisons, and those that are inputs, choose numbers: also in a loop."""
+    graph = Graph()
+    x, y, c = (graph.input(7, 45, element=e) for e in (element, element, "i1"))
+    row = graph.input(1, 45, element="i1")
+    less = graph.binary("less", x, y, element="i1")
+    both = graph.binary("mul", less, row)
+    results = [
+        graph.op("where", [condition, x, y], x.shape, element=element)
+        for condition in (less, c, row, both)
+    ]
+    yield Case(
+        *("types", f"kn-conditions-{element}", graph.text(*results, less)),
+        (Range(), Range(), WHOLE["i1"], WHOLE["i1"]),
+        lambda x, y, c, r: [
+            *(np.where(each != 0, x, y) for each in (x < y, c, r, (x < y) & (r != 0))),
+            1.0 * (x < y),
+        ],
+        sanitize=True,
+    )
+    for name, columns in (("", 20), ("-vectors", 256)):
+        graph = Graph()
+        x, y, c = (graph.input(12, columns, element=e) for e in (element, element, "i1"))
+        row = graph.input(1, columns, element="i1")
+        body = graph.customized((3, 1, 1), (64, 1, 1), 2)
+        tiles = [
+            body.input(each, (0 if each.shape[0] > 1 else -1, -1, -1), 1) for each in (x, y, c, row)
+        ]
+        less = body.binary("less", tiles[0], tiles[1], element="i1")
+        for condition in (less, *tiles[2:]):
+            chosen = body.op("where", [condition, *tiles[:2]], less.shape, element=element)
+            body.output(body.accumulate("none", chosen), (0, -1, -1))
+        yield Case(
+            *("types", f"tb-conditions{name}-{element}", graph.text(*body.close())),
+            (Range(), Range(), WHOLE["i1"], WHOLE["i1"]),
+            lambda x, y, c, r: [
+                sum(np.split(np.where(each != 0, x, y), 2, axis=1)) for each in (x < y, c, r)
+            ],
+            sanitize=True,
+        )
 
 
 def mixed() -> Iterator[Case]:
@@ -256,6 +336,9 @@ def cases() -> Iterator[Case]:
     yield from product_cases()
     for element in WHOLE:
         yield from moves(element)
+        yield integers(element)
+    for element in ("f16", "f32", "f8E4M3FN"):
+        yield from conditions(element)
     for element in RANGES:
         yield from gathers(element)
     yield from sums("i32")

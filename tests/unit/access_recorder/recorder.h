@@ -140,3 +140,7 @@ inline uint32_t __float_as_uint(float value) {
 }
 inline float __fdividef(float x, float y) { return x / y; }
 inline int __float2int_rn(float value) { return static_cast<int>(value); }
+inline long long __float2ll_rn(float value) { return static_cast<long long>(value); }
+inline int atomicAdd(int* place, int value) { return *place + value; }
+inline float cospif(float x) { return x; }
+inline float sinpif(float x) { return x; }

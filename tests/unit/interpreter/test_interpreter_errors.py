@@ -91,7 +91,7 @@ def test_unknown_precision() -> None:
 def test_types_that_have_no_arrays() -> None:
     assert message(OTHERS, "f64", ONES) == (
         "the interpreter has no numbers of element type f64; it has f16, bf16, f32, f8E4M3FN, "
-        "f8E5M2, i8, i32"
+        "f8E5M2, i8, i32, i64, i1"
     )
     assert message(OTHERS, "scalar", ONES) == (
         "argument 0 of function @scalar has type f32; the interpreter takes tensors"

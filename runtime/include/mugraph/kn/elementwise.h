@@ -1,7 +1,7 @@
 // Element-wise operations on whole tensors in device memory, as one kernel each.
 //
 // All layouts are congruent over one iteration domain (mode 0 innermost); a broadcast source has stride 0 there. Each
-// thread computes one vector: Op in fp32, rounded once, to nearest, when stored. Vectors are as long as 16 bytes of
+// thread computes one vector: Op in fp32, rounded once, to nearest, when stored; of integers alone in int64_t. Vectors are as long as 16 bytes of
 // the narrowest element type where the layouts keep them contiguous (or broadcast) and the pointers are aligned for
 // them, otherwise single elements.
 #pragma once
@@ -16,14 +16,20 @@ namespace kn {
 template <class... Layouts>
 struct LayoutList {};
 
+// N, whatever the other type is.
+template <class N, class>
+using Each = N;
+
 inline constexpr int kElementwiseThreads = 256;
 
 template <int kVector, class Op, class DstLayout, class... SrcLayouts, class D, class... S>
 __device__ __forceinline__ void elementwise_vector(LayoutList<SrcLayouts...>, int vector, D* dst, S const*... srcs) {
-  float operands[sizeof...(SrcLayouts)][kVector];
+  using N = ExactNumber<S...>;
+  N operands[sizeof...(SrcLayouts)][kVector];
   int next = 0;
   (load_vector<SrcLayouts, kVector>(srcs, VectorOffsets<1, kVector, SrcLayouts>(vector), 0, operands[next++]), ...);
-  float results[kVector];
+  // A constant of integers may be a fraction.
+  decltype(Op::apply(Each<N, S>{}...)) results[kVector];
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
     int source = 0;

@@ -10,8 +10,8 @@ namespace mugraph {
 namespace kn {
 
 template <int kVector, long long kRows, long long kRowStride, class DstLayout, class RowLayout, class NumberLayout,
-          class T>
-__global__ void __launch_bounds__(kCopyThreads) gather_kernel(T* dst, T const* table, int32_t const* numbers) {
+          class T, class Index>
+__global__ void __launch_bounds__(kCopyThreads) gather_kernel(T* dst, T const* table, Index const* numbers) {
   tb::grid_launch();
   tb::grid_wait();
   const long long vector = static_cast<long long>(blockIdx.x) * kCopyThreads + threadIdx.x;
@@ -37,8 +37,8 @@ struct Gather {
 
   // dst(i) = the table's element RowLayout(i) of row numbers[NumberLayout(i)], on `queue`. Throws std::runtime_error
   // where the launch fails.
-  template <class T>
-  static void run(Queue queue, T* dst, T const* table, int32_t const* numbers) {
+  template <class T, class Index>
+  static void run(Queue queue, T* dst, T const* table, Index const* numbers) {
     constexpr int kVector = vector_length<static_cast<int>(sizeof(T))>();
     if (kVector > 1 && is_aligned_for<DstLayout, kVector>(dst) && is_aligned_for<RowLayout, kVector>(table)) {
       launch_vectors<kVector>(queue, dst, table, numbers);
@@ -59,10 +59,10 @@ struct Gather {
   }
 
  private:
-  template <int kVector, class T>
-  static void launch_vectors(Queue queue, T* dst, T const* table, int32_t const* numbers) {
+  template <int kVector, class T, class Index>
+  static void launch_vectors(Queue queue, T* dst, T const* table, Index const* numbers) {
     const int blocks = ceil_div(size_of<DstLayout> / kVector, kCopyThreads);
-    launch("kn::Gather", gather_kernel<kVector, kRows, kRowStride, DstLayout, RowLayout, NumberLayout, T>,
+    launch("kn::Gather", gather_kernel<kVector, kRows, kRowStride, DstLayout, RowLayout, NumberLayout, T, Index>,
            dim3(static_cast<unsigned>(blocks)), dim3(kCopyThreads), 0, queue, dst, table, numbers);
   }
 };

@@ -24,7 +24,7 @@ func.func @result(%x: tensor<4x6xf16>) {
 
 // -----
 
-// CHECK: 'kn.arg_max' %y: places are of i32, but the result has elements of f32
+// CHECK: 'kn.arg_max' %y: places are of i32 or i64, but the result has elements of f32
 func.func @places(%x: tensor<4x6xf16>) {
   %y = kn.arg_max %x dim 1 : tensor<4x6xf16> -> tensor<4x1xf32>
   func.return
@@ -64,7 +64,7 @@ func.func @counted(%x: tensor<4x6xi32>) {
 
 // -----
 
-// CHECK: 'kn.gather' %y: numbers of rows are of i32, but %i has elements of i8
+// CHECK: 'kn.gather' %y: numbers of rows are of i32 or i64, but %i has elements of i8
 func.func @numbers(%x: tensor<4x6xf16>, %i: tensor<3xi8>) {
   %y = kn.gather %x rows %i : (tensor<4x6xf16>, tensor<3xi8>) -> tensor<3x6xf16>
   func.return

@@ -174,7 +174,7 @@ inline CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cu
   TensorMap description{};
   const std::map<CUtensorMapDataType, int> sizes = {
       {CU_TENSOR_MAP_DATA_TYPE_UINT8, 1},    {CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2}, {CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2},
-      {CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4},  {CU_TENSOR_MAP_DATA_TYPE_INT32, 4},
+      {CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4},  {CU_TENSOR_MAP_DATA_TYPE_INT32, 4},   {CU_TENSOR_MAP_DATA_TYPE_INT64, 8},
   };
   const std::map<CUtensorMapSwizzle, int> spans = {
       {CU_TENSOR_MAP_SWIZZLE_NONE, 0},

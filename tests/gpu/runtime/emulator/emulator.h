@@ -447,11 +447,23 @@ inline uint32_t __float_as_uint(float value) {
   std::memcpy(&bits, &value, sizeof(bits));
   return bits;
 }
+inline int atomicAdd(int* place, int value) {
+  const int before = *place;
+  *place += value;
+  return before;
+}
+inline float cospif(float x) { return static_cast<float>(std::cos(x * 3.14159265358979323846)); }
+inline float sinpif(float x) { return static_cast<float>(std::sin(x * 3.14159265358979323846)); }
 inline float __fdividef(float x, float y) { return x / y; }
 inline int __float2int_rn(float value) {
   if (!(value == value)) return 0;
   if (value >= 2147483648.0f) return 2147483647;
   return value < -2147483648.0f ? -2147483647 - 1 : static_cast<int>(std::nearbyint(value));
+}
+inline long long __float2ll_rn(float value) {
+  constexpr long long kMax = 9223372036854775807LL;
+  if (value >= 9223372036854775808.0f) return kMax;
+  return value >= -9223372036854775808.0f ? static_cast<long long>(std::nearbyint(value)) : -kMax - 1;
 }
 
 #include "bulk_copy.h"

@@ -135,7 +135,8 @@ def test_products_of_warp_groups() -> None:
     module, inputs = scheduled(parse(PRODUCTS), "sm_90a", "tma")
     waits = [op for op in module.walk() if isinstance(op, WarpgroupWaitOp)]
     assert waits
-    judge = Judge(module, inputs)
+    # Some BLAS adds up 64 rows in another order than 128; a lost stage is a hundred times this.
+    judge = Judge(module, inputs, tolerance=1e-3)
     assert not list(judge.unmutated())
     missed = [
         mutant.description

@@ -95,7 +95,14 @@ def backend(
     )
 
 
-KEPT = ("silu.default", "gelu.default", "addmm.default", "softplus.default", "baddbmm.default")
+KEPT = (
+    "silu.default",
+    "gelu.default",
+    "addmm.default",
+    "softplus.default",
+    "baddbmm.default",
+    "logsumexp.default",
+)
 """Operators that torch would take apart, and mugraph has as one."""
 
 
@@ -113,7 +120,7 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     compiled: dict[str, Compiled] = {}
     for name, part in programs_of(parts).items():
         calls = [node for node in part.graph.nodes if node.op == "call_function"]
-        operators = Counter(str(node.target) for node in calls)
+        operators = Counter(str(node.target) for node in calls if "val" in node.meta)
         start = perf_counter()
         try:
             made = _compile_part(part, weights, compiled, tf32=tf32, explains=report.explains)

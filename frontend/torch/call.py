@@ -15,10 +15,12 @@ def as_module(kernel: Kernel, inputs: Sequence[TensorLike]) -> Any:
     """A module that calls the kernel with tensors laid out as it was compiled for."""
     torch = import_torch()
     tensors = kernel.interface.inputs
-    strides = [input_strides(like) for like in inputs]
+    strides = [input_strides(like) or (1,) for like in inputs]
 
     def laid_out(at: int, tensor: Any) -> Any:
         """The tensor, or a copy: where elements share addresses, or it starts in between."""
+        if not tensor.dim():
+            tensor = tensor.reshape(1)
         if tensor.stride() == strides[at] and not tensor.data_ptr() % tensors[at].alignment:
             return tensor
         shape, dtype = tensor.shape, tensor.dtype

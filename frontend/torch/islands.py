@@ -19,7 +19,8 @@ def fold_constants(graph_module: Any) -> None:
         def is_impure(self, node: Any) -> bool:
             """Whether a call must be made each time."""
             tags = getattr(node.target, "tags", ())
-            return torch.Tag.nondeterministic_seeded in tags or super().is_impure(node)
+            parent: Any = super()
+            return torch.Tag.nondeterministic_seeded in tags or bool(parent.is_impure(node))
 
     modes = import_module("torch.utils._python_dispatch")
     with modes._disable_current_modes():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
@@ -31,9 +31,15 @@ def tensor_like(value: Any) -> TensorLike:
     shape, dtype = tuple(value.shape), _ELEMENT_TYPES.get(str(value.dtype))
     if dtype is None:
         raise NotConverted(f"a tensor of {value.dtype}")
-    if not shape or 0 in shape:
-        raise NotConverted("a tensor without dimensions" if not shape else "an empty tensor")
+    if 0 in shape:
+        raise NotConverted("an empty tensor")
     return TensorLike(shape, tuple(value.stride()), dtype)
+
+
+def as_list(values: Any) -> list[Any]:
+    """What torch gives as one value, or as a tuple or list of several."""
+    several = cast(Sequence[Any], values)
+    return list(several) if isinstance(values, (tuple, list)) else [values]
 
 
 class Refusals:
@@ -95,7 +101,7 @@ def translate(graph_module: Any, name: str, constant: Sequence[bool], *, tf32: b
         if node.op == "placeholder":
             values[node] = _input(graph, tensor_like(node.meta["val"]), constant=next(weights))
         elif node.op == "output":
-            for each in _results_of(node):
+            for each in as_list(node.args[0]):
                 like = tensor_like(each.meta["val"])
                 dense = is_dense(like)
                 graph.mark_output(values[each], like.strides if dense else None)
@@ -104,11 +110,6 @@ def translate(graph_module: Any, name: str, constant: Sequence[bool], *, tf32: b
         else:
             values[node] = _convert(graph, node, values, tf32=tf32)
     return graph
-
-
-def _results_of(node: Any) -> Sequence[Any]:
-    results = node.args[0]
-    return results if isinstance(results, (tuple, list)) else [results]
 
 
 def is_dense(like: TensorLike) -> bool:
@@ -133,7 +134,8 @@ def input_strides(like: TensorLike) -> tuple[int, ...]:
 def _input(graph: KernelGraph, like: TensorLike, *, constant: bool = False) -> DTensor:
     strides = input_strides(like)
     given = None if strides == row_major_strides(like.shape) else strides
-    return graph.new_input(like.shape, given, like.dtype, constant=constant)
+    # What has no dimension is given as a tensor of one element, which is broadcast.
+    return graph.new_input(like.shape or (1,), given, like.dtype, constant=constant)
 
 
 def _inputs_of(graph: KernelGraph, node: Any) -> dict[Any, DTensor]:
@@ -143,9 +145,11 @@ def _inputs_of(graph: KernelGraph, node: Any) -> dict[Any, DTensor]:
 
 def _convert(graph: KernelGraph, node: Any, values: Mapping[Any, Any], *, tf32: bool) -> Any:
     """A call in terms of the program; raises where it is not what torch says it is."""
-    expected = node.meta["val"]
+    expected: Any = node.meta["val"]
     several = isinstance(expected, (tuple, list))
-    results = [tensor_like(each) for each in (expected if several else [expected])]
+    results = [tensor_like(each) for each in as_list(expected)]
+    if any(not like.shape for like in results):
+        raise NotConverted("its result has no dimension")
     args, kwargs = _replaced((node.args, node.kwargs), values.__getitem__)
     made = CONVERSIONS[str(node.target)](Call(graph, results, tf32), *args, **kwargs)
     for result, like in zip(made if several else [made], results, strict=True):

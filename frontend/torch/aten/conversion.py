@@ -47,8 +47,9 @@ class Call:
 
 
 Conversion = Callable[..., Any]
-"""From a :class:`Call` and the operator's arguments, tensors as handles of the builder, to a handle,
-or to a list of them for an operator of several results.
+"""From a :class:`Call` and the operator's arguments to its result, or a list of several.
+
+Tensors are handles of the builder.
 
 Raises ``BuildError``, or :class:`NotConverted`, with the reason why the call stays in torch.
 """

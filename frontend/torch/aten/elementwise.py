@@ -69,7 +69,7 @@ def _add(call: Call, a: Any, b: Any, alpha: float = 1) -> DTensor:
         if not is_integer(call.dtype):
             return call.graph.add_scalar(_of_result(call, a), float(b), dtype=call.dtype)
     elif alpha != 1:
-        b = mi.cast(b, f32) * float(alpha)
+        b = call.graph.mul_scalar(b, float(alpha), dtype=f32)
     return _binary(call, "add", a, b)
 
 
@@ -118,8 +118,14 @@ def _pow(call: Call, a: Any, b: Any) -> DTensor:
     return _binary(call, "pow", a, b)
 
 
-converts("maximum.default")(lambda call, a, b: _binary(call, "max", a, b))
-converts("minimum.default")(lambda call, a, b: _binary(call, "min", a, b))
+@converts("maximum.default")
+def _maximum(call: Call, a: Any, b: Any) -> DTensor:
+    return _binary(call, "max", a, b)
+
+
+@converts("minimum.default")
+def _minimum(call: Call, a: Any, b: Any) -> DTensor:
+    return _binary(call, "min", a, b)
 
 
 @converts("clamp.default", "clamp_min.default", "clamp_max.default", "hardtanh.default")
@@ -134,7 +140,7 @@ def _clamp(call: Call, x: DTensor, low: float | None = None, high: float | None 
 def _gelu(call: Call, x: DTensor, approximate: str = "none") -> DTensor:
     if approximate == "none":
         return call.graph.gelu(x, dtype=call.dtype)
-    wide = mi.cast(x, f32)
+    wide = x if x.dtype == f32 else mi.cast(x, f32)
     inner = (wide + wide * wide * wide * 0.044715) * math.sqrt(2 / math.pi)
     return call.graph.mul(wide * 0.5, mi.tanh(inner) + 1.0, dtype=call.dtype)
 

@@ -40,7 +40,7 @@ def _addmm(
     if alpha != 1:
         product = product * float(alpha)
     if beta == 0:
-        return mi.cast(product, call.dtype)
+        return product if call.dtype == f32 else mi.cast(product, call.dtype)
     if beta != 1:
         bias = call.graph.mul_scalar(bias, float(beta), dtype=f32)
     return call.graph.add(product, bias, dtype=call.dtype)
@@ -61,16 +61,18 @@ def _attention(
     if groups > 1:
         k, v = (mi.repeat(x, groups, -3) for x in (k, v))
     scores = _product(call, q, mi.transpose(k), f32)
-    scores = scores * (1 / math.sqrt(q.shape[-1]) if scale is None else float(scale))
+    width = q.shape[len(q.shape) - 1]
+    scores = scores * (1 / math.sqrt(width) if scale is None else float(scale))
     if causal:
         scores = mi.causal_mask(scores)
     if mask is None:
         return _product(call, mi.softmax(scores, -1, dtype=q.dtype), v, call.dtype)
     if mask.dtype != i1:
         return _product(call, mi.softmax(scores + mask, -1, dtype=q.dtype), v, call.dtype)
+    kept = mi.cast(mask, q.dtype)  # tiles are no integers
     # A row without any key gives zeros, as in torch.
-    weights = mi.softmax(mi.mask(scores, mask, LOWEST), -1, dtype=q.dtype)
-    return _product(call, mi.mask(weights, mask, 0.0), v, call.dtype)
+    weights = mi.softmax(mi.mask(scores, kept, LOWEST), -1, dtype=q.dtype)
+    return _product(call, mi.mask(weights, kept, 0.0), v, call.dtype)
 
 
 CONVERSIONS[ATTENTION] = _attention

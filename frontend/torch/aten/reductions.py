@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import f32
 import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
-from mugraph.torch.aten.conversion import Call, converts, require
+from mugraph.torch.aten.conversion import Call, NotConverted, converts, require
 
 
 def _over(
@@ -60,7 +60,8 @@ def _var(call: Call, x: DTensor, dims: Any = None, correction: Any = 1, **_: Any
 
 @converts("argmax.default")
 def _argmax(call: Call, x: DTensor, dim: int | None = None, keepdim: bool = False) -> DTensor:
-    require(dim is not None and bool(call.shape), "its result has no dimension")
+    if dim is None or not call.shape:
+        raise NotConverted("its result has no dimension")
     return mi.reshape(mi.arg_max(x, dim, dtype=call.dtype), call.shape)
 
 

@@ -50,6 +50,14 @@ def _expand(call: Call, x: DTensor, *_: Any, **__: Any) -> DTensor:
     return mi.broadcast_to(x, call.shape)
 
 
+@converts("repeat.default")
+def _repeat(call: Call, x: DTensor, counts: Sequence[int]) -> DTensor:
+    own = (*[1] * (len(counts) - len(x.shape)), *x.shape)
+    apart = [each for extent in own for each in (1, extent)]
+    repeated = [each for pair in zip(counts, own, strict=True) for each in pair]
+    return mi.reshape(mi.broadcast_to(mi.reshape(x, apart), repeated), call.shape)
+
+
 @converts("slice.Tensor")
 def _slice(
     call: Call, x: DTensor, dim: int = 0, start: int | None = None, end: int | None = None,

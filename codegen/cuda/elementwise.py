@@ -16,9 +16,10 @@ from mugraph.codegen.cuda.cpp import (
     layout_type,
 )
 from mugraph.codegen.cuda.fragments import fragment_class, fragment_type_of, held_by, held_layout
-from mugraph.codegen.cuda.printer import KernelPrinter, partition_of, print_operation
+from mugraph.codegen.cuda.printer import MAX_INT, KernelPrinter, partition_of, print_operation
 from mugraph.codegen.cuda.transfers import existing_elements, ragged_arguments
 from mugraph.dialects import sched
+from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, shape_of
 
@@ -33,8 +34,37 @@ def print_mask_of_product(op: sched.MaskOp, printer: KernelPrinter) -> None:
     source, destination = printer.names.of(op.source), printer.names.of(op.destination)
     printer.writer.line(
         f"tb::MaskFragment<{fp32_bits(op.constant)}, {fragment}>::store({destination}, {source}, "
-        f"thread, {', '.join(existing)});  {printer.describe(op)}"
+        f"thread, {', '.join([*existing, *conditions_of(op, (-2, -1), printer)])});  "
+        f"{printer.describe(op)}"
     )
+
+
+def conditions_of(op: sched.MaskOp, order: Sequence[int], printer: KernelPrinter) -> list[str]:
+    """The conditions of a mask, on places along some dimensions of the tile.
+
+    Others have one element.
+    """
+    shape, kernel = shape_of(op.destination.type), sched.enclosing_kernel(op)
+    counts = [*kernel.grid_dim, most_iterations(kernel)]
+    found: list[str] = []
+    for form in op.forms():
+        steps, moves = form.coefficients[: len(shape)], form.coefficients[len(shape) :]
+        reach = abs(form.constant) + sum(
+            abs(step) * (count - 1)
+            for step, count in zip(form.coefficients, [*shape, *counts], strict=True)
+        )
+        if reach > MAX_INT:
+            raise CodegenError(
+                f"{op_label(op)} has a condition that reaches {reach}, more than 32 bits hold"
+            )
+        layout = layout_type(tuple(shape[dim] for dim in order), tuple(steps[dim] for dim in order))
+        indices = [f"static_cast<int>(blockIdx.{axis})" for axis in "xyz"]
+        indices.append(printer.iteration or "0")
+        terms = [f"{step} * {index}" for step, index in zip(moves, indices, strict=True) if step]
+        if form.constant or not terms:
+            terms.append(str(form.constant))
+        found.append(f"tb::where<{layout}>({' + '.join(terms)})")
+    return found
 
 
 @print_operation.register
@@ -50,12 +80,15 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
     destination = printer.pointer(op.destination)
     in_registers = isinstance(op.destination.type, sched.TileType)
     writer.open(f"{{  {printer.describe(op)}")
-    if isinstance(op.source.type, sched.TileType) or (in_registers and not epilogue.accumulates):
-        source = held_operand(op.source, op, "Source", printer)
-        masked = (
-            f"tb::masked<{fp32_bits(op.constant)}, {partition.threads}, {partition.vector}{dims}>("
-            f"{source}, thread{counts})"
-        )
+    is_held = isinstance(op.source.type, sched.TileType)
+    if op.condition is not None or is_held or (in_registers and not epilogue.accumulates):
+        masked = held_operand(op.source, op, "Source", printer)
+        how = f"{fp32_bits(op.constant)}, {partition.threads}, {partition.vector}"
+        if op.ragged or op.condition is None:
+            masked = f"tb::masked<{how}{dims}>({masked}, thread{counts})"
+        if op.condition is not None:
+            conditions = conditions_of(op, partition.order, printer)
+            masked = f"tb::kept<{how}>({', '.join([masked, 'thread', *conditions])})"
         print_map(op, f"ops::Chain<>, {epilogue_type(epilogue)}", masked, printer)
         writer.close()
         return

@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from mugraph.dialects.linear_forms import LinearForm, all_at_least_0, coordinates_of
 from mugraph.dialects.maps import AXES, Bound, Slicing, mapped_axes
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, is_whole
 
@@ -219,6 +220,28 @@ def padded(arithmetic: Arithmetic, value: Array, shape: Sequence[int], fill: flo
         whole = arithmetic.full(extents, fill)
     whole[(..., *(slice(0, extent) for extent in value.shape[axes:]))] = value
     return whole
+
+
+def masked(value: Array, forms: Sequence[LinearForm], constant: float, frame: Frame) -> Array:
+    """Tiles with a constant where a form of local places, blocks and iteration is negative."""
+    shape = value.shape[GRID_AXES:]
+    places = [each[(None,) * GRID_AXES] for each in coordinates_of(shape)]
+    rank = (...,) + (None,) * len(shape)
+    # Tiles that do not depend on an axis of the grid are there once.
+    moved = [
+        any(form.coefficients[len(shape) + axis] for form in forms) for axis in range(GRID_AXES)
+    ]
+    blocks = [
+        frame.block_indices(axis)[rank] if moves else np.zeros((), np.int64)
+        for axis, moves in enumerate(moved)
+    ]
+    kept = all_at_least_0(forms, [*places, *blocks, np.asarray(frame.iteration)])
+    axes = np.broadcast_shapes(kept.shape, value.shape)
+    result = frame.arithmetic.full(axes, constant)
+    result[...] = value
+    outside = ~np.broadcast_to(kept, axes)
+    result[outside] = frame.arithmetic.full([int(outside.sum())], constant)
+    return result
 
 
 def broadcast_bytes(

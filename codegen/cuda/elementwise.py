@@ -29,7 +29,9 @@ def print_mask_of_product(op: sched.MaskOp, printer: KernelPrinter) -> None:
     shape = shape_of(op.destination.type)
     existing = [str(shape[-2]), str(shape[-1])]
     for entry in op.ragged:
-        existing[entry.dim - len(shape)] = existing_elements(entry.bound, printer.iteration or "0")
+        existing[entry.dim - len(shape)] = existing_elements(
+            entry.bound, printer.tile_of(printer.iteration or "0")
+        )
     fragment = fragment_class(fragment_type_of(op.destination))
     source, destination = printer.names.of(op.source), printer.names.of(op.destination)
     printer.writer.line(
@@ -58,13 +60,19 @@ def conditions_of(op: sched.MaskOp, order: Sequence[int], printer: KernelPrinter
                 f"{op_label(op)} has a condition that reaches {reach}, more than 32 bits hold"
             )
         layout = layout_type(tuple(shape[dim] for dim in order), tuple(steps[dim] for dim in order))
-        indices = [f"static_cast<int>(blockIdx.{axis})" for axis in "xyz"]
-        indices.append(printer.iteration or "0")
-        terms = [f"{step} * {index}" for step, index in zip(moves, indices, strict=True) if step]
-        if form.constant or not terms:
-            terms.append(str(form.constant))
-        found.append(f"tb::where<{layout}>({' + '.join(terms)})")
+        tile = printer.tile_of(printer.iteration or "0")
+        found.append(f"tb::where<{layout}>({start_of(form.constant, moves, tile)})")
     return found
+
+
+def start_of(constant: int, moves: Sequence[int], iteration: str = "0") -> str:
+    """A number that moves with the block along x, y and z, and perhaps with the iteration."""
+    indices = [f"static_cast<int>(blockIdx.{axis})" for axis in "xyz"]
+    indices.append(f"({iteration})" if " " in iteration else iteration)
+    terms = [f"{step} * {index}" for step, index in zip(moves, indices, strict=False) if step]
+    if constant or not terms:
+        terms.append(str(constant))
+    return " + ".join(terms)
 
 
 @print_operation.register
@@ -76,7 +84,9 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
     domain = shape_of(op.destination.type)
     epilogue = epilogue_of(op)
     writer = printer.writer
-    dims, counts = ragged_arguments(op.ragged, domain, partition, printer.iteration or "0")
+    dims, counts = ragged_arguments(
+        op.ragged, domain, partition, printer.tile_of(printer.iteration or "0")
+    )
     destination = printer.pointer(op.destination)
     in_registers = isinstance(op.destination.type, sched.TileType)
     writer.open(f"{{  {printer.describe(op)}")

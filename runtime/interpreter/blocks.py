@@ -41,6 +41,8 @@ class Frame:
     iterations: int
     box: Box
     iteration: int = 0
+    first: int = 0
+    """Which of the tiles along the loop the first iteration has."""
     position: int = 0
     """Which of the blocks of the grid that a block takes, one after the other."""
 
@@ -65,14 +67,14 @@ class Frame:
 
     def existing(self, bound: Bound) -> int:
         """How many elements exist along a dimension of a tile, in every block of the box."""
-        return bound.existing(self.first_block(), self.iteration)
+        return bound.existing(self.first_block(), self.first + self.iteration)
 
     def tiles_of(self, array: Array, slicing: Slicing, iteration: int | None = None) -> Array:
         """The tiles that the box's blocks have of a tensor; a view of it where none is ragged.
 
         ``iteration`` is the current one if it is not given.
         """
-        chosen = self.iteration if iteration is None else iteration
+        chosen = self.first + (self.iteration if iteration is None else iteration)
         if any(slicing.bounds()):
             return array[self._places(slicing, chosen)]
         return self.whole_tiles(array, slicing, chosen)
@@ -89,7 +91,7 @@ class Frame:
 
         With ``start`` those of a part of the tiles that begins there.
         """
-        chosen = self.iteration if iteration is None else iteration
+        chosen = self.first + (self.iteration if iteration is None else iteration)
         if start is not None:
             part = list(zip(start, value.shape[GRID_AXES:], strict=True))
             array[self._places(slicing, chosen, part)] = value
@@ -235,7 +237,7 @@ def masked(value: Array, forms: Sequence[LinearForm], constant: float, frame: Fr
         frame.block_indices(axis)[rank] if moves else np.zeros((), np.int64)
         for axis, moves in enumerate(moved)
     ]
-    kept = all_at_least_0(forms, [*places, *blocks, np.asarray(frame.iteration)])
+    kept = all_at_least_0(forms, [*places, *blocks, np.asarray(frame.first + frame.iteration)])
     axes = np.broadcast_shapes(kept.shape, value.shape)
     result = frame.arithmetic.full(axes, constant)
     result[...] = value

@@ -33,5 +33,35 @@ __host__ __device__ constexpr Condition<Form> where(int start) {
   return {start};
 }
 
+// What is at least 0 in iterations that a block runs: rest + kStep * iteration.
+template <int kStep>
+struct IterationBound {
+  int rest;
+};
+
+template <int kStep>
+__host__ __device__ constexpr IterationBound<kStep> bound(int rest) {
+  return {rest};
+}
+
+// The iterations of a block: `count` of them, of which the first one has the tile `first`.
+struct Span {
+  int first;
+  int count;
+};
+
+// Those of kMost in which all bounds hold, one at least.
+template <int kMost, int... kSteps>
+__host__ __device__ constexpr Span span(IterationBound<kSteps>... bounds) {
+  int first = 0, end = kMost;
+  const auto keep = [&](int rest, int step) {
+    if (step > 0 && rest < 0) first = cute::max(first, (-rest + step - 1) / step);
+    if (step < 0) end = cute::min(end, rest < 0 ? 0 : rest / -step + 1);
+  };
+  (keep(bounds.rest, kSteps), ...);
+  first = cute::min(first, kMost - 1);
+  return {first, cute::max(end - first, 1)};
+}
+
 }  // namespace tb
 }  // namespace mugraph

@@ -224,8 +224,6 @@ class ScalarFunction:
             return min(max(operands[0], self.constants[0]), self.constants[1])
         if self.name in ZERO_AT_ZERO and not any(operands):
             return 0.0
-        if self.name in ("exp", "exp2") and operands[0] == 0:
-            return 1.0
         if operands[0] == -math.inf:
             if self.name in ("exp", "exp2"):
                 return 0.0

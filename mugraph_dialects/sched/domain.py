@@ -4,47 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation
 
-from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.channel import RunsAtIteration
 from mugraph.dialects.sched.kernel import KernelOp
 from mugraph.dialects.sched.structure import EpilogueOp, enclosing_loop, loops_of, most_iterations
 from mugraph.dialects.sched.transfer import CopyOp
+from mugraph.dialects.spans import Span, span_of
 
 
-class Span(NamedTuple):
-    """Iterations of a block: ``count`` of them, of which the first one has the tile ``first``."""
-
-    first: int
-    count: int
-
-
-def span_of(forms: Sequence[LinearForm], block: Sequence[int], iterations: int) -> Span:
-    """The iterations in which forms of block and iteration are at least 0; one at least.
-
-    Without an iteration in which they are it is one in which they are not.
-    """
-    first, end = 0, iterations
-    for form in forms:
-        step = form.coefficients[-1]
-        pairs = zip(form.coefficients[:-1], block, strict=True)
-        rest = form.constant + sum(one * index for one, index in pairs)
-        if step > 0:
-            first = max(first, -(rest // step))
-        elif step < 0:
-            end = min(end, rest // -step + 1)
-    first = min(first, iterations - 1)
-    return Span(first, max(end - first, 1))
-
-
-def spans_of(
-    kernel: KernelOp, box: Sequence[slice]
-) -> Iterator[tuple[Span, tuple[slice, ...]]]:
+def spans_of(kernel: KernelOp, box: Sequence[slice]) -> Iterator[tuple[Span, tuple[slice, ...]]]:
     """Some blocks of a grid in boxes, in each of which all run the same iterations."""
     forms, iterations = kernel.domain_forms(), most_iterations(kernel)
     ranges = [
@@ -93,4 +65,4 @@ def counts_from_end(op: Operation) -> bool:
     )
 
 
-__all__ = ["Span", "counts_from_end", "span_of", "spans_of", "with_count"]
+__all__ = ["counts_from_end", "spans_of", "with_count"]

@@ -82,11 +82,11 @@ class KernelOp(HasLaunchExtents):
     tensors; phases stand in roles.  All buffers are those of channels or written in an epilogue
     that has waited for who used them before.
 
-    ``forloop 8 where affine_set<(x, y, z, it) : (64 * y + 63 - 128 * it >= 0)>``: a block runs those
-    iterations alone in which all conditions hold, one at least.  Stages, ``ahead`` and ``iteration``
+    ``forloop 8 where affine_set<(x, y, z, it) : (64 * y + 63 - 128 * it >= 0)>``: a block runs only
+    iterations in which all conditions hold, one at least.  Stages, ``ahead`` and ``iteration``
     count from its first one, and behind the loop from the last one; tiles of tensors and conditions
-    of masks are those of the iteration itself.  What is before the loop of an iteration that the
-    block does not run does nothing.
+    of masks are those of the iteration itself.  What stands before the loop, of an iteration that
+    the block does not run, does nothing.
     """
 
     name = "sched.kernel"

@@ -149,20 +149,7 @@ class MaskOp(ElementwiseOp):
     def local_forms(self) -> list[LinearForm]:
         """The same of places in the tile, of the block along x, y and z, and of the iteration."""
         forms = self.forms()
-        if not forms:
-            return []
-        slicing = self.slicing()
-        factors = slicing.block_factors()
-        steps = [0] * len(slicing.shape)
-        if self.loop_dim >= 0 and slicing.iterations > 1:
-            steps[self.loop_dim] = slicing.split(self.loop_dim).tile
-        moves = [*factors, steps]
-        return [
-            LinearForm(
-                (*form.coefficients, *(_scaled(form, move) for move in moves)), form.constant
-            )
-            for form in forms
-        ]
+        return forms_in_tiles(forms, self.slicing()) if forms else []
 
     @property
     def moves(self) -> bool:
@@ -219,6 +206,18 @@ class MaskOp(ElementwiseOp):
             self.slicing().tile_shape()
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
+
+
+def forms_in_tiles(forms: Sequence[LinearForm], slicing: Slicing) -> list[LinearForm]:
+    """Forms of places in a tensor as those of places in a tile, of block and iteration."""
+    steps = [0] * len(slicing.shape)
+    if slicing.fordim >= 0 and slicing.iterations > 1:
+        steps[slicing.fordim] = slicing.split(slicing.fordim).tile
+    moves = [*slicing.block_factors(), steps]
+    return [
+        LinearForm((*form.coefficients, *(_scaled(form, move) for move in moves)), form.constant)
+        for form in forms
+    ]
 
 
 def _scaled(form: LinearForm, move: Sequence[int]) -> int:

@@ -21,9 +21,10 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 from mugraph.dialects import sched
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.custom import is_part_of_step
-from mugraph.dialects.sched.domain import Span, span_of, with_count
+from mugraph.dialects.sched.domain import with_count
 from mugraph.dialects.sched.mappings import IntArray
-from mugraph.dialects.sched.structure import most_iterations
+from mugraph.dialects.sched.structure import loop_iterations, most_iterations
+from mugraph.dialects.spans import Span, span_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.schedule.lower_rings import with_lowered_rings
 from mugraph.runtime.interpreter.address_bulk import BulkFunctions
@@ -189,6 +190,7 @@ def run_kernel_by_address(
     """
     try:
         kernel = with_lowered_rings(launch.resolve())
+        loop_iterations(kernel)  # it is known
     except VerifyException as error:
         raise ExecutionError(str(error)) from error
     if kernel.smem_bytes is None:

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn.idle_iterations import iterations_that_count
 from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.linear_forms import set_of
 from mugraph.dialects.locations import Rewriter
@@ -27,7 +28,6 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.mugraph.idle_iterations import iterations_that_count
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.lower_threadblock.build import lower_kernel
 from mugraph.passes.schedule.lower_threadblock.builder import Choices

@@ -7,6 +7,7 @@ every accumulator adds 0, and every running maximum sees minus infinity, may be 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import singledispatch
@@ -14,8 +15,10 @@ from functools import singledispatch
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
+from mugraph.dialects.kn.customized import CustomizedOp
+from mugraph.dialects.kn.phases import Phase, phases_of
 from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.spans import span_of
 from mugraph.dialects.tensor_types import shape_of
 
 Constants = Sequence[float | None]
@@ -40,7 +43,8 @@ def constants_of(op: Operation, operands: Constants) -> Constants:
 def _(op: tb.ElementwiseOp, operands: Constants) -> Constants:
     known = [value for value in operands if value is not None]
     if len(known) == len(operands) > 0:
-        return [op.function.at(known)]
+        is_unit = op.FUNCTION == "exp" and known == [0]
+        return [1.0 if is_unit else op.function.at(known)]
     match op.FUNCTION, operands:
         case "mul", _ if 0 in known:
             return [0.0]
@@ -124,28 +128,53 @@ def iterations_that_count(graph: CustomizedOp) -> list[LinearForm]:
     if graph.forloop_range == 1:
         return []
     found: list[LinearForm] = []
-    for op in graph.body.block.ops:
-        if not isinstance(op, tb.MaskOp) or op.condition is None or op.loop_dim < 0:
-            continue
-        if changes_nothing(graph, op):
-            found += [_largest(form, shape_of(op.result.type)) for form in op.local_forms()]
-    return [form for form in dict.fromkeys(found) if _excludes(form, graph)]
-
-
-def _largest(form: LinearForm, shape: Sequence[int]) -> LinearForm:
-    """What a form of places in a tile, block and iteration is at most, of the latter two."""
-    rank = len(shape)
-    pairs = zip(form.coefficients[:rank], shape, strict=True)
-    most = sum(max(step, 0) * (extent - 1) for step, extent in pairs)
-    return LinearForm(form.coefficients[rank:], form.constant + most)
-
-
-def _excludes(form: LinearForm, graph: CustomizedOp) -> bool:
-    """Whether a form that moves with the iteration is negative somewhere."""
+    for op in masks_that_idle(graph):
+        found += largest_in_tiles(op.local_forms(), shape_of(op.result.type))
     counts = [*graph.grid_dim, graph.forloop_range]
+    return [form for form in dict.fromkeys(found) if _excludes(form, counts)]
+
+
+def masks_that_idle(graph: CustomizedOp) -> list[tb.MaskOp]:
+    """The masks of places without whose tiles an iteration changes nothing."""
+    return [
+        op
+        for op in graph.body.block.ops
+        if isinstance(op, tb.MaskOp) and op.condition is not None and changes_nothing(graph, op)
+    ]
+
+
+def share_that_counts(forms: Sequence[LinearForm], grid: Sequence[int], iterations: int) -> float:
+    """The part of all iterations of all blocks that is from the first to the last that count."""
+    forms = [form for form in forms if _excludes(form, [*grid, iterations])]
+    axes = [
+        range(extent) if any(form.coefficients[axis] for form in forms) else range(1)
+        for axis, extent in enumerate(grid)
+    ]
+    spans = [span_of(forms, block, iterations) for block in itertools.product(*axes)]
+    return sum(span.count for span in spans) / (iterations * len(spans))
+
+
+def largest_in_tiles(forms: Sequence[LinearForm], shape: Sequence[int]) -> list[LinearForm]:
+    """What forms of places in a tile, block and iteration are at most, of the latter two."""
+    rank, found = len(shape), list[LinearForm]()
+    for form in forms:
+        pairs = zip(form.coefficients[:rank], shape, strict=True)
+        most = sum(max(step, 0) * (extent - 1) for step, extent in pairs)
+        found.append(LinearForm(form.coefficients[rank:], form.constant + most))
+    return found
+
+
+def _excludes(form: LinearForm, counts: Sequence[int]) -> bool:
+    """Whether a form that moves with the iteration is negative somewhere."""
     pairs = zip(form.coefficients, counts, strict=True)
     least = sum(min(step, 0) * (count - 1) for step, count in pairs)
     return form.coefficients[-1] != 0 and form.constant + least < 0
 
 
-__all__ = ["changes_nothing", "iterations_that_count"]
+__all__ = [
+    "changes_nothing",
+    "iterations_that_count",
+    "largest_in_tiles",
+    "masks_that_idle",
+    "share_that_counts",
+]

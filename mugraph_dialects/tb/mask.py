@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number, ThenEpilogue
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.element_types import is_integer, verify_no_integers
 from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.interfaces import IndexKind, TileIndex
 from mugraph.dialects.launch_extents import extents_of
@@ -199,6 +199,7 @@ class MaskOp(ElementwiseOp):
                     f"{op_label(self)} has no condition; write 'where' and 'of', or leave it out"
                 )
             return
+        verify_no_integers(self, [self.input, self.result], "tb.cast")
         if math.isnan(self.constant):
             raise VerifyException(f"{op_label(self)}: NaN is no constant to mask with")
         verify_condition(self, self.condition.data, shape)

@@ -61,7 +61,8 @@ def counts_from_end(op: Operation) -> bool:
     """
     users = [use.operation for value in op.operands for use in value.uses]
     return isinstance(op.parent_op(), EpilogueOp) and any(
-        isinstance(user, RunsAtIteration) and enclosing_loop(user) is not None for user in users
+        isinstance(user, RunsAtIteration | CopyOp) and enclosing_loop(user) is not None
+        for user in users
     )
 
 

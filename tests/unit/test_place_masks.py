@@ -18,6 +18,7 @@ import mugraph.build as mi
 from mugraph.dialects import sched
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched.domain import spans_of
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.passes.program.fuse_kernels.times import time_of_kernel
@@ -208,3 +209,16 @@ def test_masks_between_views() -> None:
     (result,) = run_function(fused, None, [x])
     np.testing.assert_allclose(result, np.exp(kept), rtol=1e-6)
     assert prove(only_function(program()), only_function(fused)).holds
+
+
+def test_loops_of_masked_tiles_are_divided_over_blocks() -> None:
+    """Most blocks have keys alone that no query of theirs sees."""
+    attention = Attention(64, 512, heads=2, offset=448, window=100)
+    module = attention.fused()
+    for kernel in module.walk():
+        if isinstance(kernel, CustomizedOp):
+            kernel.decided = Plan(split_k=4)
+    PassPipeline((TranspilePass(arch="sm_90a"),)).apply(make_context(), module)
+    inputs = attention.inputs()
+    (result,) = run_function(module, None, inputs, level="address")
+    np.testing.assert_allclose(result.astype(np.float64), attention.expected(*inputs), atol=5e-3)

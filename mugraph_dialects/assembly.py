@@ -99,6 +99,25 @@ class Fp32Number(CustomDirective):
 
 
 @irdl_custom_directive
+class FromNumber(Fp32Number):
+    """``from`` and an fp32 number, or nothing."""
+
+    number: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses the clause if it is there."""
+        if parser.parse_optional_keyword("from"):
+            super().parse(parser, state)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the clause if there is a number."""
+        if self.number.get(op) is not None:
+            state.print_whitespace(printer)
+            printer.print_string("from")
+            super().print(printer, state, op)
+
+
+@irdl_custom_directive
 class NamedFunction(CustomDirective):
     """A scalar function by its name: ``exp``, ``mul_scalar(0.5)``."""
 

@@ -35,7 +35,7 @@ _INTEGERS = ("i8", "i32", "i64", "i1")
 _OF_INTEGERS = ("add", "less", "less_equal", "max", "min", "mul", "sub", "where")
 _MOVING = ("broadcast", "cast", "chunk", "concat", "copy", "gather", "reshape", "slice", "split")
 NOT_RUN_YET: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("kn.scan", "kn.top_k"), tuple(map(str, FLOAT_TYPES))),
+    **dict.fromkeys(("kn.scan", "kn.top_k", "tb.mask"), tuple(map(str, FLOAT_TYPES))),
     **{f"kn.random {each}": ("i32",) if each == "bits" else ("f32",) for each in Distribution},
     **{f"kn.{name}": _INTEGERS for name in _OF_INTEGERS},
     **{f"kn.{name}": ("i64", "i1") for name in (*_MOVING, "transpose")},
@@ -147,6 +147,10 @@ def probes() -> dict[str, Probe]:
         "kn.gather": Probe((EXTENTS, (8,)), ((8, 64),), own_types={1: "i32"}),
         "kn.copy": Probe(),
         "kn.all_reduce": Probe(),
+        "tb.mask": Probe(
+            properties="condition = affine_set<(i, j) : (i - j >= 0)>, value = -1.0 : f32, "
+            "extents = array<i64: 32, 64>, imap = array<i64: -1, -1, -1>"
+        ),
         "tb.rms_norm": Probe(),
         "tb.reduction_to_dimx_strided": FOLDED,
         "tb.reduction_to_dimx_contiguous": FOLDED,

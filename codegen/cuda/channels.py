@@ -20,8 +20,9 @@ from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.sched.channel import RunsAtIteration, channel_of
+from mugraph.dialects.sched.domain import counts_from_end
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
-from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.structure import loop_iterations, most_iterations
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
@@ -202,7 +203,9 @@ def _loop_over_blocks(role: sched.RoleOp, kernel: sched.KernelOp) -> str:
 def iteration_of(op: RunsAtIteration, printer: KernelPrinter) -> str:
     """The iteration that an operator means, as an expression."""
     if op.fixed_iteration is not None:
-        return str(op.fixed_iteration)
+        if printer.span is None or not counts_from_end(op):
+            return str(op.fixed_iteration)
+        return f"{printer.span}.count - {most_iterations(printer.kernel) - op.fixed_iteration}"
     iteration = printer.iteration or "0"
     if op.ahead_of < 0:
         return f"{iteration} - {-op.ahead_of}"
@@ -314,7 +317,7 @@ def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
     )
     printer.writer.open(f"{scope}  {printer.describe(op)}")
     blocks = printer.kernel.cluster_blocks
-    boxes = zip(tile.offsets, box_coordinates(op, tile, iteration), strict=True)
+    boxes = zip(tile.offsets, box_coordinates(op, tile, printer.tile_of(iteration)), strict=True)
     for number, (offset, start) in enumerate(boxes):
         place = offset_by(buffer, "1", offset)
         if channel is None:

@@ -16,9 +16,10 @@ from mugraph.codegen.cuda.cpp import (
     layout_type,
 )
 from mugraph.codegen.cuda.fragments import fragment_class, fragment_type_of, held_by, held_layout
-from mugraph.codegen.cuda.printer import KernelPrinter, partition_of, print_operation
+from mugraph.codegen.cuda.printer import MAX_INT, KernelPrinter, partition_of, print_operation
 from mugraph.codegen.cuda.transfers import existing_elements, ragged_arguments
 from mugraph.dialects import sched
+from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, shape_of
 
@@ -28,13 +29,50 @@ def print_mask_of_product(op: sched.MaskOp, printer: KernelPrinter) -> None:
     shape = shape_of(op.destination.type)
     existing = [str(shape[-2]), str(shape[-1])]
     for entry in op.ragged:
-        existing[entry.dim - len(shape)] = existing_elements(entry.bound, printer.iteration or "0")
+        existing[entry.dim - len(shape)] = existing_elements(
+            entry.bound, printer.tile_of(printer.iteration or "0")
+        )
     fragment = fragment_class(fragment_type_of(op.destination))
     source, destination = printer.names.of(op.source), printer.names.of(op.destination)
     printer.writer.line(
         f"tb::MaskFragment<{fp32_bits(op.constant)}, {fragment}>::store({destination}, {source}, "
-        f"thread, {', '.join(existing)});  {printer.describe(op)}"
+        f"thread, {', '.join([*existing, *conditions_of(op, (-2, -1), printer)])});  "
+        f"{printer.describe(op)}"
     )
+
+
+def conditions_of(op: sched.MaskOp, order: Sequence[int], printer: KernelPrinter) -> list[str]:
+    """The conditions of a mask, on places along some dimensions of the tile.
+
+    Others have one element.
+    """
+    shape, kernel = shape_of(op.destination.type), sched.enclosing_kernel(op)
+    counts = [*kernel.grid_dim, most_iterations(kernel)]
+    found: list[str] = []
+    for form in op.forms():
+        steps, moves = form.coefficients[: len(shape)], form.coefficients[len(shape) :]
+        reach = abs(form.constant) + sum(
+            abs(step) * (count - 1)
+            for step, count in zip(form.coefficients, [*shape, *counts], strict=True)
+        )
+        if reach > MAX_INT:
+            raise CodegenError(
+                f"{op_label(op)} has a condition that reaches {reach}, more than 32 bits hold"
+            )
+        layout = layout_type(tuple(shape[dim] for dim in order), tuple(steps[dim] for dim in order))
+        tile = printer.tile_of(printer.iteration or "0")
+        found.append(f"tb::where<{layout}>({start_of(form.constant, moves, tile)})")
+    return found
+
+
+def start_of(constant: int, moves: Sequence[int], iteration: str = "0") -> str:
+    """A number that moves with the block along x, y and z, and perhaps with the iteration."""
+    indices = [f"static_cast<int>(blockIdx.{axis})" for axis in "xyz"]
+    indices.append(f"({iteration})" if " " in iteration else iteration)
+    terms = [f"{step} * {index}" for step, index in zip(moves, indices, strict=False) if step]
+    if constant or not terms:
+        terms.append(str(constant))
+    return " + ".join(terms)
 
 
 @print_operation.register
@@ -46,16 +84,21 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
     domain = shape_of(op.destination.type)
     epilogue = epilogue_of(op)
     writer = printer.writer
-    dims, counts = ragged_arguments(op.ragged, domain, partition, printer.iteration or "0")
+    dims, counts = ragged_arguments(
+        op.ragged, domain, partition, printer.tile_of(printer.iteration or "0")
+    )
     destination = printer.pointer(op.destination)
     in_registers = isinstance(op.destination.type, sched.TileType)
     writer.open(f"{{  {printer.describe(op)}")
-    if isinstance(op.source.type, sched.TileType) or (in_registers and not epilogue.accumulates):
-        source = held_operand(op.source, op, "Source", printer)
-        masked = (
-            f"tb::masked<{fp32_bits(op.constant)}, {partition.threads}, {partition.vector}{dims}>("
-            f"{source}, thread{counts})"
-        )
+    is_held = isinstance(op.source.type, sched.TileType)
+    if op.condition is not None or is_held or (in_registers and not epilogue.accumulates):
+        masked = held_operand(op.source, op, "Source", printer)
+        how = f"{fp32_bits(op.constant)}, {partition.threads}, {partition.vector}"
+        if op.ragged or op.condition is None:
+            masked = f"tb::masked<{how}{dims}>({masked}, thread{counts})"
+        if op.condition is not None:
+            conditions = conditions_of(op, partition.order, printer)
+            masked = f"tb::kept<{how}>({', '.join([masked, 'thread', *conditions])})"
         print_map(op, f"ops::Chain<>, {epilogue_type(epilogue)}", masked, printer)
         writer.close()
         return

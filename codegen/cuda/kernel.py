@@ -6,9 +6,11 @@ from xdsl.dialects.builtin import IndexType
 
 from mugraph.codegen.cuda.channels import map_names
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
+from mugraph.codegen.cuda.elementwise import start_of
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter
 from mugraph.dialects import sched
+from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label
 
 
@@ -44,6 +46,9 @@ def print_kernel(
     writer.line(f"int const thread = {_thread_number(printer)};")
     if kernel.raster_rows > 1 and kernel.persistent_blocks is None:
         writer.line(f"uint3 const blockIdx = tb::grouped_block<{kernel.raster_rows}>();  // raster")
+    if kernel.domain is not None:
+        printer.span = names.fresh("span")
+        writer.line(f"tb::Span const {printer.span} = {span_of_block(kernel)};  // where")
     if maps:
         prefetched = " ".join(f"mugraph::prefetch_tensor_map(&{name});" for name in maps.values())
         writer.line(f"if (thread == 0) {{ {prefetched} }}")
@@ -53,6 +58,15 @@ def print_kernel(
             printer.print(op)
     writer.close()
     writer.line()
+
+
+def span_of_block(kernel: sched.KernelOp) -> str:
+    """The iterations that a block runs, as an expression."""
+    bounds: list[str] = []
+    for form in kernel.domain_forms():
+        *moves, step = form.coefficients
+        bounds.append(f"tb::bound<{step}>({start_of(form.constant, moves)})")
+    return f"tb::span<{most_iterations(kernel)}>({', '.join(bounds)})"
 
 
 def _thread_number(printer: KernelPrinter) -> str:

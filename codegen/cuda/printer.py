@@ -40,6 +40,8 @@ class KernelPrinter:
     maps: Mapping[object, str] = field(default_factory=dict[object, str])
     before: str | None = None
     """The iterations of the blocks of the grid that this block took before, as an expression."""
+    span: str | None = None
+    """The iterations that the block runs, where they depend on it, as an expression."""
     round: str | None = None
     """How many work tiles a ping-pong role had before, as an expression."""
 
@@ -79,9 +81,8 @@ class KernelPrinter:
             stage = stage_of(self.counted(iteration or "0", owner.stage_count), owner.stage_count)
             return offset_by(name, stage, elements)
         if isinstance(owner, sched.LocalTileOp) and owner.iteration_stride():
-            return offset_by(
-                name, wide_index(iteration or "0", owner.source), owner.iteration_stride()
-            )
+            tile = wide_index(self.tile_of(iteration or "0"), owner.source)
+            return offset_by(name, tile, owner.iteration_stride())
         return name
 
     def counted(self, iteration: str, stages: int | None = None) -> str:
@@ -95,8 +96,16 @@ class KernelPrinter:
             return iteration
         return self.before if iteration == "0" else f"{self.before} + {iteration}"
 
+    def tile_of(self, iteration: str) -> str:
+        """Which of the tiles along the loop an iteration has."""
+        if self.span is None:
+            return iteration
+        return f"{self.span}.first" if iteration == "0" else f"{self.span}.first + {iteration}"
+
     def trip_count(self, loop: sched.ForloopOp) -> str:
         """How often a loop runs."""
+        if self.span is not None:
+            return f"{self.span}.count"
         count = loop.trip_count
         return str(count) if isinstance(count, int) else self.names.of(count)
 

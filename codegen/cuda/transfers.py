@@ -98,6 +98,8 @@ def _(op: sched.GridLaunchOp, printer: KernelPrinter) -> None:
 def scope_of(op: Operation, iteration: str, ahead: int, printer: KernelPrinter) -> str:
     """Opens the scope of an operator that does nothing where the loop has no such iteration."""
     loop = sched.enclosing_loop(op)
+    if loop is None and printer.span is not None and iteration.isdigit() and int(iteration):
+        return f"if ({iteration} < {printer.span}.count) {{"
     if not ahead or loop is None:
         return "{"
     bound = f"{iteration} < {printer.trip_count(loop)}" if ahead > 0 else f"{iteration} >= 0"
@@ -121,7 +123,9 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         kind += "Within"
         if not op.is_async:
             method = "load" if isinstance(op.source.type, sched.GlobalType) else "store"
-        dims, counts = ragged_arguments(op.ragged(), shape, partition, iteration or "0")
+        dims, counts = ragged_arguments(
+            op.ragged(), shape, partition, printer.tile_of(iteration or "0")
+        )
     writer = printer.writer
     writer.open(f"{scope}  {printer.describe(op)}")
     if any(held):

@@ -13,7 +13,7 @@ from mugraph.build.elementwise import GraphOperators, described, of_tensors
 from mugraph.build.errors import BuildError, build_errors, require_element_type, require_integers
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn
-from mugraph.dialects.kn.mask import LinearForm
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.precision import Precision
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import broadcast_shape

@@ -35,7 +35,7 @@ def loop_invariant_tiles(body: Block) -> set[SSAValue]:
         if isinstance(op, InputOp):
             is_invariant = op.loop_dim < 0
         else:
-            moves = isinstance(op, MaskOp) and any(each.bound.moves for each in op.ragged)
+            moves = isinstance(op, MaskOp) and op.moves
             is_invariant = invariant.issuperset(op.operands) and not (moves or accumulates(op))
         if is_invariant:
             invariant.update(op.results)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
+    AffineSetAttr,
     DenseArrayBase,
     IndexType,
     IntegerAttr,
@@ -34,6 +35,7 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, three_fault
+from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.programming_model import (
     LINE_BYTES,
@@ -79,6 +81,12 @@ class KernelOp(HasLaunchExtents):
     range`` of a ring.  What stands outside of phases runs once, and uses neither rings, buffers nor
     tensors; phases stand in roles.  All buffers are those of channels or written in an epilogue
     that has waited for who used them before.
+
+    ``forloop 8 where affine_set<(x, y, z, it) : (64 * y + 63 - 128 * it >= 0)>``: a block runs only
+    iterations in which all conditions hold, one at least.  Stages, ``ahead`` and ``iteration``
+    count from its first one, and behind the loop from the last one; tiles of tensors and conditions
+    of masks are those of the iteration itself.  What stands before the loop, of an iteration that
+    the block does not run, does nothing.
     """
 
     name = "sched.kernel"
@@ -89,6 +97,7 @@ class KernelOp(HasLaunchExtents):
     smem = opt_prop_def(IntegerAttr.constr(type=i64))
     resident = opt_prop_def(IntegerAttr.constr(type=i64))
     forloop = opt_prop_def(IntegerAttr.constr(type=i64))
+    domain = opt_prop_def(AffineSetAttr)
     constant = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
     persistent = opt_prop_def(IntegerAttr.constr(type=i64))
@@ -101,7 +110,7 @@ class KernelOp(HasLaunchExtents):
         "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid "
         "(`raster` $raster^)? (`persistent` $persistent^)? `block` $block "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
-        "(`forloop` $forloop^)? (`plan` $plan^)? $body attr-dict"
+        "(`forloop` $forloop^)? (`where` $domain^)? (`plan` $plan^)? $body attr-dict"
     )
 
     def __init__(
@@ -140,6 +149,10 @@ class KernelOp(HasLaunchExtents):
     def forloop_range(self) -> int | None:
         """The for-loop's range in the µGraph, where the kernel came from one."""
         return None if self.forloop is None else self.forloop.value.data
+
+    def domain_forms(self) -> list[LinearForm]:
+        """The forms of block and iteration that are at least 0 in iterations that a block runs."""
+        return [] if self.domain is None else forms_of(self.domain.data)
 
     @property
     def constant_inputs(self) -> frozenset[int]:
@@ -241,10 +254,22 @@ class KernelOp(HasLaunchExtents):
                 f"{self.input_count} inputs"
             )
         self.verify_extents()
+        if self.domain is not None:
+            self._verify_domain()
         self._verify_persistence()
         if self.smem_bytes is not None and self.smem_bytes < 0:
             raise VerifyException(f"{op_label(self)}: smem {self.smem_bytes} is negative")
         verify_tiles(self)
+
+    def _verify_domain(self) -> None:
+        domain = self.domain
+        assert domain is not None
+        verify_condition(self, domain.data, (*self.grid_dim, self.forloop_range or 1))
+        if self.forloop_range is None or self.persistent_blocks is not None:
+            needed = "a 'forloop'" if self.forloop_range is None else "no 'persistent'"
+            raise VerifyException(
+                f"{op_label(self)}: which iterations a block runs depends on it, expected {needed}"
+            )
 
     def _verify_persistence(self) -> None:
         blocks = self.persistent_blocks

@@ -1,11 +1,11 @@
-"""Where a ragged tile ends: the elements past its end become a constant."""
+"""A constant in place of elements past the end of a ragged tile, or that fail a condition."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, f32
+from xdsl.dialects.builtin import AffineSetAttr, ArrayAttr, Float32Type, FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
@@ -15,6 +15,14 @@ from mugraph.dialects.cute.thread_values import BoolArray
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.linear_forms import (
+    LinearForm,
+    all_at_least_0,
+    forms_of,
+    set_of,
+    verify_condition,
+)
+from mugraph.dialects.maps import AXES
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedAttr, RaggedDim, ragged_error
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
@@ -39,11 +47,14 @@ from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 @irdl_op_definition
 class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Copies a tile, with a constant in place of the elements that do not exist.
+    """Copies a tile, with a constant in place of elements that do not exist, or fail a condition.
 
     ``sched.mask %x to %y with 0.0 outside [#tb.ragged<...>] then [accum] by <...> : ...``
     Which elements exist depends on the block, and in the loop on the iteration.  Fragments of the
     destination's extents say who computes what, and ``by`` where there are none.
+
+    ``sched.mask %x to %x with -inf where affine_set<(i, j)[x, y, z, it] : (64 * x + i - j >= 0)>``
+    keeps elements by their places in the tile, the block along x, y and z, and the iteration.
     """
 
     name = "sched.mask"
@@ -51,14 +62,15 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     source = operand_def(SharedType | TileType)
     destination = operand_def(SharedType | TileType)
     value = prop_def(FloatAttr[Float32Type])
-    outside = prop_def(ArrayAttr[RaggedAttr])
+    outside = opt_prop_def(ArrayAttr[RaggedAttr])
+    condition = opt_prop_def(AffineSetAttr)
     epilogue = opt_prop_def(EpilogueAttr)
     partition = opt_prop_def(LinearPartitionAttr)
 
     assembly_format = (
-        "$source `to` $destination `with` custom<Fp32Number>($value) `outside` $outside "
-        "custom<ThenEpilogue>($epilogue) custom<DealtBy>($partition) attr-dict "
-        "`:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
+        "$source `to` $destination `with` custom<Fp32Number>($value) (`outside` $outside^)? "
+        "(`where` $condition^)? custom<ThenEpilogue>($epilogue) custom<DealtBy>($partition) "
+        "attr-dict `:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
     custom_directives = (Fp32Number, ThenEpilogue, DealtBy, TiedTiles)
 
@@ -70,6 +82,7 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         outside: Sequence[RaggedDim],
         epilogue: Epilogue,
         partition: LinearPartition | None = None,
+        forms: Sequence[LinearForm] = (),
     ) -> None:
         """``partition`` is not kept where fragments say it."""
         is_said = distribution_of([source], destination, None) is not None
@@ -78,7 +91,10 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             result_types=[tile_types(destination)],
             properties={
                 "value": FloatAttr(value, f32),
-                "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]),
+                "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]) if outside else None,
+                "condition": (
+                    AffineSetAttr(set_of(forms, len(shape_of(source.type)))) if forms else None
+                ),
                 "epilogue": epilogue_attribute(epilogue),
                 "partition": (
                     None if is_said or partition is None else LinearPartitionAttr(partition)
@@ -102,7 +118,14 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     @property
     def ragged(self) -> list[RaggedDim]:
         """Which elements exist."""
-        return [entry.data for entry in self.outside.data]
+        return [] if self.outside is None else [entry.data for entry in self.outside.data]
+
+    def forms(self) -> list[LinearForm]:
+        """The forms that are at least 0 where an element is kept.
+
+        They are of places in the tile, of the block along x, y and z, and of the iteration.
+        """
+        return [] if self.condition is None else forms_of(self.condition.data)
 
     @property
     def constant(self) -> float:
@@ -128,6 +151,8 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         error = ragged_error(self.ragged, shape, enclosing_kernel(self).grid_dim)
         if error is not None:
             raise VerifyException(f"{op_label(self)} {error}")
+        if self.condition is not None:
+            verify_condition(self, self.condition.data, shape, len(MOVES))
         found = distribution_of([self.source], self.destination, self.partition)
         if found is None or self.partition not in (None, found):
             expected = "by <threads, vector, order>" if found is None else "no 'by'"
@@ -160,7 +185,11 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         coordinates = held.coordinates()
         for entry in self.ragged:
             inside &= coordinates[entry.dim] < entry.bound.existing(block, iteration)
-        return inside
+        moved = [np.asarray(index) for index in (*block, iteration)]
+        return inside & all_at_least_0(self.forms(), [*coordinates, *moved])
 
 
-__all__ = ["MaskOp"]
+MOVES = (*AXES, "it")
+"""What moves a tile: the symbols of a condition."""
+
+__all__ = ["MOVES", "MaskOp"]

@@ -236,6 +236,8 @@ def loop_iterations(kernel: KernelOp) -> int:
 def most_iterations(kernel: KernelOp) -> int:
     """How often the loops of a kernel run at most: so many tiles are cut along them."""
     loop = next(_loops_of(kernel), None)
+    if kernel.domain is not None and kernel.forloop_range is not None:
+        return kernel.forloop_range
     if loop is None or isinstance(loop.trip_count, int):
         return loop_iterations(kernel)
     if kernel.forloop_range is None:

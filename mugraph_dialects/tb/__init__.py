@@ -46,7 +46,7 @@ from mugraph.dialects.tb.elementwise import (
     UnaryOp,
     elementwise,
 )
-from mugraph.dialects.tb.mask import MaskOp
+from mugraph.dialects.tb.mask import MaskOp, forms_in_tiles
 from mugraph.dialects.tb.memory import NOT_SPLIT, InputOp, OutputOp, enclosing_graph
 from mugraph.dialects.tb.norm import RmsNormOp
 from mugraph.dialects.tb.operators import epilogue_of
@@ -150,4 +150,5 @@ __all__ = [
     "elementwise",
     "enclosing_graph",
     "epilogue_of",
+    "forms_in_tiles",
 ]

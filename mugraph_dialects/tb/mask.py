@@ -1,22 +1,35 @@
-"""What stands in memory where a ragged tile has no elements."""
+"""A constant in place of elements that do not exist, or whose places fail a condition."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, f32
+from xdsl.dialects.builtin import (
+    AffineSetAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    Float32Type,
+    FloatAttr,
+    IntegerAttr,
+    f32,
+    i64,
+)
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import operand_def, prop_def
+from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number, ThenEpilogue
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.element_types import is_integer, verify_no_integers
 from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.interfaces import IndexKind, TileIndex
+from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
+from mugraph.dialects.maps import AXES, PartitionError, Slicing
 from mugraph.dialects.ragged import Padding, RaggedAttr, RaggedDim, ragged_error
 from mugraph.dialects.tb.elementwise import ElementwiseOp
-from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.memory import NOT_SPLIT, enclosing_graph, fordim_attribute
 from mugraph.dialects.tb.operators import parallel_indices, verify_epilogue
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
@@ -24,21 +37,34 @@ from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 
 @irdl_op_definition
 class MaskOp(ElementwiseOp):
-    """The operand, with a constant in memory where its elements do not exist.
+    """The operand, with a constant in place of elements whose places fail a condition.
 
-    ``%y = tb.mask %x with 0.0 outside [#tb.ragged<...>] : ...``, made by ``--mask-ragged``.  The
-    elements that exist are the operand's, and no others are added: as a function of tensors it is
-    the identity.
+    Scores of queries that see no later keys, 64 queries a block and 128 keys an iteration::
+
+        %y = tb.mask %x with -inf where affine_set<(i, j) : (i - j >= 0)> of [1024, 1024]
+            imap [0, -1, -1] fordim 1 : !tb.stensor<64x128xf32> -> !tb.stensor<64x128xf32>
+
+    The condition is on places in the tensor that all tiles together are, of which ``of`` has the
+    extents; maps say how the tiles lie in it, as those of ``tb.input`` do.
+
+    ``%y = tb.mask %x with 0.0 outside [#tb.ragged<...>] : ...``, made by ``--mask-ragged``, has the
+    constant in memory where elements do not exist.  No elements are added: as a function of tensors
+    it is the identity.
     """
 
     name = "tb.mask"
 
     input = operand_def(STensorType)
     value = prop_def(FloatAttr[Float32Type])
-    outside = prop_def(ArrayAttr[RaggedAttr])
+    outside = opt_prop_def(ArrayAttr[RaggedAttr])
+    condition = opt_prop_def(AffineSetAttr)
+    extents = opt_prop_def(DenseArrayBase.constr(i64))
+    imap = opt_prop_def(DenseArrayBase.constr(i64))
+    fordim = opt_prop_def(IntegerAttr.constr(type=i64))
 
     assembly_format = (
-        "$input `with` custom<Fp32Number>($value) `outside` $outside "
+        "$input `with` custom<Fp32Number>($value) (`outside` $outside^)? "
+        "(`where` $condition^ `of` $extents `imap` $imap)? (`fordim` $fordim^)? "
         "custom<ThenEpilogue>($epilogue) attr-dict `:` type($input) `->` type($result)"
     )
     custom_directives = (Fp32Number, ThenEpilogue)
@@ -56,20 +82,83 @@ class MaskOp(ElementwiseOp):
             result_types=[result_type],
             properties={
                 "value": FloatAttr(value, f32),
-                "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]),
+                "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]) if outside else None,
                 "epilogue": epilogue_attribute(epilogue),
             },
         )
 
+    @classmethod
+    def at_places(
+        cls,
+        operand: SSAValue,
+        value: float,
+        condition: AffineSetAttr,
+        extents: Sequence[int],
+        imap: Sequence[int],
+        fordim: int,
+    ) -> MaskOp:
+        """A mask of places in a tensor of these extents, in which maps say how tiles lie."""
+        op = cls(operand, value, [], Epilogue(), operand.type)
+        op.condition = condition
+        op.extents = DenseArrayBase.from_list(i64, list(extents))
+        op.lie(imap, fordim)
+        return op
+
     @property
     def ragged(self) -> list[RaggedDim]:
         """Which elements exist."""
-        return [entry.data for entry in self.outside.data]
+        return [] if self.outside is None else [entry.data for entry in self.outside.data]
 
     @property
     def constant(self) -> float:
         """What stands in place of the others."""
         return self.value.value.data
+
+    @property
+    def map_(self) -> tuple[int, ...]:
+        """The dimension that each of x, y, z splits, or -1."""
+        return (NOT_SPLIT,) * len(AXES) if self.imap is None else extents_of(self.imap)
+
+    @property
+    def loop_dim(self) -> int:
+        """The dimension that the for-loop splits, or -1."""
+        return NOT_SPLIT if self.fordim is None else self.fordim.value.data
+
+    def lie(self, imap: Sequence[int], fordim: int) -> None:
+        """Says how tiles lie in the tensor on whose places the condition is."""
+        self.imap = DenseArrayBase.from_list(i64, list(imap))
+        self.fordim = fordim_attribute(fordim)
+
+    def slicing(self) -> Slicing:
+        """How the maps cut that tensor into tiles of these extents."""
+        assert self.extents is not None
+        graph = enclosing_graph(self)
+        return Slicing(
+            extents_of(self.extents),
+            self.map_,
+            self.loop_dim,
+            graph.grid_dim,
+            graph.forloop_range,
+            shape_of(self.result.type),
+        )
+
+    def forms(self) -> list[LinearForm]:
+        """The forms of places in the whole tensor that are at least 0 where an element is kept."""
+        return [] if self.condition is None else forms_of(self.condition.data)
+
+    def local_forms(self) -> list[LinearForm]:
+        """The same of places in the tile, of the block along x, y and z, and of the iteration."""
+        forms = self.forms()
+        return forms_in_tiles(forms, self.slicing()) if forms else []
+
+    @property
+    def moves(self) -> bool:
+        """Whether it does something else in each iteration."""
+        return self.loop_dim >= 0 or any(entry.bound.moves for entry in self.ragged)
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In its operand, if what does not count is 0."""
+        return super().linear_in() if self.condition is None or self.constant == 0 else ()
 
     def result_padding(self, operands: Sequence[Padding]) -> Padding:
         """The constant, along the dimensions that are named."""
@@ -98,9 +187,40 @@ class MaskOp(ElementwiseOp):
         verify_epilogue(self, self.result)
 
     def verify_(self) -> None:
-        """Checks extents, and what is said of the elements that exist."""
+        """Checks extents, what is said of the elements that exist, conditions and their maps."""
         super().verify_()
-        grid = enclosing_graph(self).grid_dim
-        error = ragged_error(self.ragged, shape_of(self.input.type), grid)
+        shape = shape_of(self.input.type)
+        error = ragged_error(self.ragged, shape, enclosing_graph(self).grid_dim)
         if error is not None:
             raise VerifyException(f"{op_label(self)} {error}")
+        if self.condition is None:
+            if self.fordim is not None or self.outside is None:
+                raise VerifyException(
+                    f"{op_label(self)} has no condition; write 'where' and 'of', or leave it out"
+                )
+            return
+        verify_no_integers(self, [self.input, self.result], "tb.cast")
+        if math.isnan(self.constant):
+            raise VerifyException(f"{op_label(self)}: NaN is no constant to mask with")
+        verify_condition(self, self.condition.data, shape)
+        try:
+            self.slicing().tile_shape()
+        except PartitionError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+
+
+def forms_in_tiles(forms: Sequence[LinearForm], slicing: Slicing) -> list[LinearForm]:
+    """Forms of places in a tensor as those of places in a tile, of block and iteration."""
+    steps = [0] * len(slicing.shape)
+    if slicing.fordim >= 0 and slicing.iterations > 1:
+        steps[slicing.fordim] = slicing.split(slicing.fordim).tile
+    moves = [*slicing.block_factors(), steps]
+    return [
+        LinearForm((*form.coefficients, *(_scaled(form, move) for move in moves)), form.constant)
+        for form in forms
+    ]
+
+
+def _scaled(form: LinearForm, move: Sequence[int]) -> int:
+    """How far a form grows where places move so far."""
+    return sum(one * step for one, step in zip(form.coefficients, move, strict=True))

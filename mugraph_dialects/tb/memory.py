@@ -180,6 +180,11 @@ class InputOp(MovesTile):
         """The dimension that each of x, y, z splits, or -1."""
         return extents_of(self.imap)
 
+    def lie(self, imap: Sequence[int], fordim: int) -> None:
+        """Says how tiles lie in the tensor."""
+        self.imap = DenseArrayBase.from_list(i64, list(imap))
+        self.fordim = fordim_attribute(fordim)
+
     @property
     def tensor_type(self) -> Attribute:
         """The operand's."""

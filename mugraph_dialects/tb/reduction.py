@@ -7,17 +7,18 @@ from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     operand_def,
+    opt_prop_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.assembly import FromNumber, ThenEpilogue
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
 from mugraph.dialects.interfaces import (
@@ -221,14 +222,17 @@ def no_running_maximum(
 class ReductionMaxOp(ReducesTile, HasRaggedTiles):
     """The running maximum along one dimension, over the iterations of the loop as well.
 
-    With m_before the maximum after the iteration before, -infinity in the first one::
+    With m_before the maximum after the iteration before, in the first one -infinity or what it is
+    ``from``, a number below all elements that count::
 
         maximum    = max(m_before, max over the dimension of x_it)
         difference = 0 where m_before is -infinity, else m_before - maximum
 
     Both are values of the loop body, in which the dimension's extent is 1.  exp(difference) is what
     a sum of exponentials below the old maximum is multiplied by to be one below the new maximum.
-    The difference is that of the maxima as they are stored.  NaN in x makes both NaN from then on.
+    A row of -infinity alone has no number below which its exponentials are 0, unless the maximum
+    is ``from`` one.  The difference is that of the maxima as they are stored.  NaN in x makes both
+    NaN from then on.
 
     ``%m, %d = tb.reduction_max %x dim 1 : !tb.stensor<16x64xf16> -> (!tb.stensor<16x1xf32>,
     !tb.stensor<16x1xf32>)``
@@ -239,21 +243,39 @@ class ReductionMaxOp(ReducesTile, HasRaggedTiles):
     input = operand_def(STensorType)
     maximum = result_def(STensorType)
     difference = result_def(STensorType)
+    start = opt_prop_def(FloatAttr[Float32Type])
     # What it keeps from iteration to iteration is seen through its results only, so that it may be
     # dropped, or merged with an equal one.
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$input `dim` $dim attr-dict `:` type($input) `->` "
+        "$input `dim` $dim custom<FromNumber>($start) attr-dict `:` type($input) `->` "
         "`(` type($maximum) `,` type($difference) `)`"
     )
+    custom_directives = (FromNumber,)
 
-    def __init__(self, operand: SSAValue, dim: int, result_types: Sequence[Attribute]) -> None:
+    def __init__(
+        self,
+        operand: SSAValue,
+        dim: int,
+        result_types: Sequence[Attribute],
+        start: float = -math.inf,
+    ) -> None:
         super().__init__(
             operands=[operand],
             result_types=list(result_types),
             properties={"dim": IntegerAttr(dim, i64)},
         )
+        self.least = start
+
+    @property
+    def least(self) -> float:
+        """The maximum of no element."""
+        return -math.inf if self.start is None else self.start.value.data
+
+    @least.setter
+    def least(self, start: float) -> None:
+        self.start = None if start == -math.inf else FloatAttr(start, f32)
 
     def verify_(self) -> None:
         """Checks the dimension, the results' extents, and that the operator is in the loop."""

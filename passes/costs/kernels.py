@@ -226,6 +226,13 @@ class KernelShape(NamedTuple):
     """Shared memory beside the tiles of the loop, where products stay in registers."""
     passed_bytes: int = 0
     """What it takes besides where they do not."""
+    share: float = 1.0
+    """The part of its iterations that blocks run; masks leave nothing of the others."""
+
+    @property
+    def turns(self) -> float:
+        """How many iterations a block runs, on average."""
+        return self.share * self.iterations
 
     def fixed_bytes(self, warp_size: int) -> int:
         """Shared memory beside the tiles of the loop."""
@@ -237,7 +244,7 @@ class KernelShape(NamedTuple):
         """Cycles of a multiprocessor for what a block loads."""
         return math.fsum(
             [
-                (self.iterations if looped else 1) * (by_bulk if bulk else by_threads)
+                (self.turns if looped else 1) * (by_bulk if bulk else by_threads)
                 for looped, by_threads, by_bulk in self.loading.cycles
             ]
         )
@@ -298,7 +305,7 @@ def least_time(shape: KernelShape, target: Target) -> float:
     if shape.kept_bytes + tiles_at_once * loop_bytes > target.shared_memory_per_block:
         return math.inf
     clock, tile = target.clock_ghz, loop_bytes + first_bytes
-    one_block = shape.iterations * loop_bytes + first_bytes
+    one_block = shape.turns * loop_bytes + first_bytes
     device = tensor_bytes + shape.blocks * shape.stored_bytes
     cached = shape.blocks * (one_block + shape.stored_bytes)
     copies = min(shape.copy_cycles(bulk=False), shape.copy_cycles(bulk=True))
@@ -323,7 +330,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     resident = target.resident_blocks(shape.blocks, shape.threads, memory, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
-    one_block = shape.iterations * loop_bytes + first_bytes
+    one_block = shape.turns * loop_bytes + first_bytes
     # What all blocks load; tensors that are loaded often come from the cache.
     device = tensor_bytes + shape.blocks * shape.stored_bytes
     cached = shape.blocks * (one_block + shape.stored_bytes)
@@ -338,12 +345,12 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps + issue) / clock
     fetch = target.memory_latency_ns + resident * loop_bytes / rate
     # The first of them are there when the kernel has been filled.
-    later = max(shape.iterations - stages, 0) if loop_bytes else 0
+    later = max(shape.turns - stages, 0) if loop_bytes else 0
     ring = rounds * later * (fetch + turn) / stages
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
-    in_turn = rounds * shape.iterations * turn
+    in_turn = rounds * shape.turns * turn
     shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
-    arithmetic = shared * busiest * (shape.iterations * iteration + after) / clock
+    arithmetic = shared * busiest * (shape.turns * iteration + after) / clock
     bound = side_by_side(
         device_ns(device, target),
         device_ns(cached, target) / CACHE_FACTOR,

@@ -20,7 +20,7 @@ from mugraph.passes.schedule.analysis.hazards import (
     Finding,
     differences,
     find_workspace_hazards,
-    hazards_of_program,
+    hazards_of_all_blocks,
     progress_of,
     read_program,
     uniform_loops,
@@ -118,7 +118,7 @@ class CheckHazardsPass(ModulePass):
         lines: list[str] = []
         for kernel in scheduled_kernels(op):
             program = _program_of(kernel, self.name)
-            findings = hazards_of_program(program)
+            findings = hazards_of_all_blocks(kernel, program)
             lines += describe_findings(kernel, findings) if findings else certify(kernel, program)
         for texpr_kernel in texpr_kernels(op):
             lines += describe_findings(texpr_kernel, texpr_hazards_of(texpr_kernel))
@@ -143,7 +143,7 @@ class PrintHazardsPass(ModulePass):
         """Prints a paragraph for each kernel."""
         for kernel in scheduled_kernels(op):
             program = _program_of(kernel, self.name)
-            findings = hazards_of_program(program)
+            findings = hazards_of_all_blocks(kernel, program)
             if findings:
                 lines = describe_findings(kernel, findings)
             else:

@@ -112,6 +112,8 @@ class PersistBlocksPass(ModulePass):
             if kernel.persistent_blocks is not None or kernel.decided.persistent is False:
                 continue
             found = blocks_at_once(kernel, target, self.blocks)
+            if kernel.domain is not None:
+                found = "its blocks run different numbers of iterations"
             mine = [launch for launch in launches if launch.resolve() is kernel]
             alignments = alignments_of(kernel, mine)
             if isinstance(found, int):

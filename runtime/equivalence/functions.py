@@ -73,7 +73,7 @@ def positive(x: NormalForm) -> NormalForm:
     return nf.application(_POSITIVE, [x])
 
 
-_INFINITY = "infinity"
+_INFINITY, _WHERE = "infinity", "where"
 
 
 def number(constant: float) -> NormalForm:
@@ -136,7 +136,7 @@ def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
     if _has_infinity(x) and not _has_infinity(y):
         holds, x, y = opposite(holds), y, x
     if _has_infinity(y):
-        return nf.application("where", [holds, x, y])
+        return nf.application(_WHERE, [holds, x, y])
     return nf.add(y, nf.multiply(holds, _subtract(x, y)))
 
 
@@ -254,7 +254,15 @@ def _fill(x: NormalForm, constant: float) -> NormalForm:
 
 
 def _mul_scalar(x: NormalForm, constant: float) -> NormalForm:
-    return nf.scale(x, meant_by(constant))
+    match x.terms:
+        # A choice of a number or an infinity is one of the scaled number or an infinity.
+        case (Term(coefficient, (), ((Application(name, (holds, y, infinity)), power),)),) if (
+            name == _WHERE and coefficient == power == 1 and constant and not _has_infinity(y)
+        ):
+            sign = 1 if constant > 0 else -1
+            return where(holds, _mul_scalar(y, constant), nf.scale(infinity, sign))
+        case _:
+            return nf.scale(x, meant_by(constant))
 
 
 SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {

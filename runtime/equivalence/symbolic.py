@@ -43,7 +43,7 @@ from mugraph.runtime.equivalence.functions import (
     root,
     square,
 )
-from mugraph.runtime.equivalence.indices import Variable, affine
+from mugraph.runtime.equivalence.indices import ZERO, Affine, Variable, affine
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.equivalence.terms import NormalForm, free_variables
 from mugraph.runtime.interpreter.constants import meant_by
@@ -101,6 +101,9 @@ class ThreadblockExecution:
         shape = shape_of(op.results[0].type)
         symbolic = self.symbolic
         match op:
+            case tb.MaskOp() if op.condition is not None:
+                (kept,) = operands
+                return symbolic.masked(shape, op.forms(), op.constant, kept, self.starts(op))
             case tb.ElementwiseOp():
                 return symbolic.elementwise(shape, op.function, *operands)
             case tb.MatmulOp():
@@ -134,17 +137,24 @@ class ThreadblockExecution:
     def input(self, op: tb.InputOp) -> SymbolicTensor:
         """The tile of the block and the iteration."""
         _require_whole_tiles(op)
-        tile = shape_of(op.result.type)
-        places = self.symbolic.places(tile)
-        factors = op.slicing().block_factors()
-        indices = list(places)
-        for dim, extent in enumerate(tile):
-            for block, factor in zip(self.block, factors, strict=True):
-                indices[dim] += block.scaled(factor[dim])
-            if dim == op.loop_dim:
-                indices[dim] += self.iteration.scaled(extent)
+        places = self.symbolic.places(shape_of(op.result.type))
+        starts = zip(places, self.starts(op), strict=True)
+        indices = [place + start for place, start in starts]
         (form,) = self.symbolic.read((self.values[op.dtensor], indices))
         return self.symbolic.tensor(places, form)
+
+    def starts(self, op: tb.InputOp | tb.MaskOp) -> list[Affine]:
+        """Where the tile of the block and the iteration begins, along each dimension."""
+        factors = op.slicing().block_factors()
+        starts: list[Affine] = []
+        for dim, extent in enumerate(shape_of(op.result.type)):
+            start = ZERO
+            for block, factor in zip(self.block, factors, strict=True):
+                start += block.scaled(factor[dim])
+            if dim == op.loop_dim:
+                start += self.iteration.scaled(extent)
+            starts.append(start)
+        return starts
 
     def output(self, op: tb.OutputOp) -> SymbolicTensor:
         """The tensor that the blocks' tiles make."""
@@ -302,7 +312,7 @@ def _results(
                 results = [symbolic.matmul(shape_of(op.result.type), depth, *operands)]
             case kn.MaskOp():
                 shape = shape_of(op.result.type)
-                results = [symbolic.masked(shape, op.forms(), op.constant, *operands)]
+                results = [symbolic.masked(shape, op.forms(), op.constant, operands[0])]
             case kn.GatherOp():
                 shape, (table, rows) = shape_of(op.result.type), operands
                 results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]

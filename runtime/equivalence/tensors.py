@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import ScalarFunction
-from mugraph.dialects.kn.mask import LinearForm
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.tensor_types import element_type_of, row_major_strides, shape_of
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -199,14 +199,20 @@ class Symbolic:
         forms: Sequence[LinearForm],
         constant: float,
         operand: SymbolicTensor,
+        starts: Sequence[Affine] = (),
     ) -> SymbolicTensor:
-        """The operand where all forms of its coordinates are at least 0, else the constant."""
+        """The operand where all forms of its coordinates are at least 0, else the constant.
+
+        Coordinates count from ``starts`` on, or from 0.
+        """
         places = self.places(shape)
         (kept,) = self.read((operand, places))
+        starts = starts or [ZERO] * len(places)
+        coordinates = [place + start for place, start in zip(places, starts, strict=True)]
         holds = nf.constant(1)
         for form in forms:
             index = Affine((), form.constant)
-            for place, coefficient in zip(places, form.coefficients, strict=True):
+            for place, coefficient in zip(coordinates, form.coefficients, strict=True):
                 index += place.scaled(coefficient)
             if index.limits()[0] < 0:
                 holds = nf.multiply(holds, _at_least_0(index))
@@ -348,8 +354,11 @@ class Symbolic:
 
 
 def _at_least_0(index: Affine) -> NormalForm:
-    """1 where a place is at least 0, else 0; of both signs one is said by the other."""
-    if index.terms and index.terms[0][1] < 0:
+    """1 where a place is at least 0, else 0; of both signs one is said by the other.
+
+    Which one is, the first element of a tensor decides, however its dimensions are cut.
+    """
+    if index.constant < 0:
         return opposite(_at_least_0(index.scaled(-1) + Affine((), -1)))
     return positive(nf.element(_PLACE, [index + Affine((), 1)]))
 

@@ -75,7 +75,7 @@ class ComputeFunctions(InterpreterFunctions):
         value = value.copy()
         frame = self.functions.frame
         for index, block in enumerate(frame.blocks):
-            exists = op.exists(tuple(block), frame.iteration)
+            exists = op.exists(tuple(block), frame.first + frame.iteration)
             idle = sched.enclosing_threads(op) - exists.shape[1]
             outside = np.pad(~exists, ((0, 0), (0, idle)))[:, frame.threads]
             value[index, outside] = op.constant

@@ -21,8 +21,10 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 from mugraph.dialects import sched
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.custom import is_part_of_step
+from mugraph.dialects.sched.domain import with_count
 from mugraph.dialects.sched.mappings import IntArray
-from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.structure import loop_iterations, most_iterations
+from mugraph.dialects.spans import Span, span_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.schedule.lower_rings import with_lowered_rings
 from mugraph.runtime.interpreter.address_bulk import BulkFunctions
@@ -160,6 +162,20 @@ def _set_tiles(kernel: sched.KernelOp, interpreter: Interpreter) -> None:
     interpreter.set_values(zip(tiles, held, strict=True))
 
 
+def _running(
+    kernel: sched.KernelOp, lists: Iterable[IntArray], together: int
+) -> Iterator[tuple[Span, IntArray]]:
+    """Lists of blocks that run at once, all of them the same iterations."""
+    forms, iterations = kernel.domain_forms(), most_iterations(kernel)
+    for some in lists:
+        # Blocks of persistent kernels, which take several of the grid, run all iterations.
+        first_blocks = some[0].tolist() if forms else some[0, :1].tolist() * some.shape[1]
+        spans = [span_of(forms, block, iterations) for block in first_blocks]
+        for span in dict.fromkeys(spans):
+            alike = some[:, [span == own for own in spans]]
+            yield from ((span, part) for part in within(alike, together))
+
+
 def run_kernel_by_address(
     launch: sched.LaunchOp,
     inputs: Sequence[Array],
@@ -174,7 +190,7 @@ def run_kernel_by_address(
     """
     try:
         kernel = with_lowered_rings(launch.resolve())
-        iterations = loop_iterations(kernel)
+        loop_iterations(kernel)  # it is known
     except VerifyException as error:
         raise ExecutionError(str(error)) from error
     if kernel.smem_bytes is None:
@@ -188,9 +204,12 @@ def run_kernel_by_address(
     results = [DeviceTensor.empty(value) for value in taken]
     lists = block_lists(kernel, level.sample)
     together = max(MEMORY_BYTES // max(kernel.smem_bytes, 1), 1)
-    for running in (part for each in lists for part in within(each, together)):
+    kernels: dict[int, sched.KernelOp] = {}
+    for span, running in _running(kernel, lists, together):
+        own = kernels.setdefault(span.count, with_count(kernel, span.count))
         memory = SharedMemory(running.shape[1], kernel.smem_bytes)
-        frame = AddressFrame(running, iterations, memory, slice(0, kernel.threads), level.landing)
+        threads = slice(0, kernel.threads)
+        frame = AddressFrame(running, span.count, memory, threads, level.landing, span.first)
         functions = AddressFunctions(frame, plans)
         bulk = BulkFunctions(functions)
         families = [
@@ -199,9 +218,9 @@ def run_kernel_by_address(
         interpreter = make_interpreter(module, functions, bulk, *families)
         start = np.zeros(running.shape[:2], np.int64)
         tiles = [DeviceTile(tensor, start) for tensor in (*tensors, *results)]
-        interpreter.set_values(zip(parameters, tiles, strict=True))
+        interpreter.set_values(zip(own.body.block.args, tiles, strict=True))
         try:
-            _run_blocks(kernel, interpreter, bulk, level.order)
+            _run_blocks(own, interpreter, bulk, level.order)
         except DiagnosticException as error:
             raise ExecutionError(str(error)) from error
     return KernelRun(

@@ -86,6 +86,8 @@ class AddressFrame:
     memory: SharedMemory
     threads: Threads
     landing: Landing
+    first: int = 0
+    """Which of the tiles along the loop the first iteration has."""
     iteration: int = 0
     position: int = 0
     """Where in the lists the running threads are."""
@@ -179,7 +181,7 @@ class AddressFunctions(InterpreterFunctions):
         predicate = plan.access.predicate
         assert predicate is not None
         chosen = plan.of(self.frame.threads)
-        iteration = plan.access.stage.iteration_at(self.frame.iteration)
+        iteration = self.frame.first + plan.access.stage.iteration_at(self.frame.iteration)
         existing = [predicate.existing(tuple(block), iteration) for block in self.frame.blocks]
         exists = np.empty((len(existing), chosen.offsets.size), np.bool_)
         known: dict[tuple[int, ...], BoolArray] = {}
@@ -256,6 +258,7 @@ class AddressFunctions(InterpreterFunctions):
         size = element_bytes_of(op.source.type)
         moved = self.frame.lists @ np.array(op.block_strides(), dtype=np.int64) * size
         iteration_bytes = source.iteration_bytes + op.iteration_stride() * size
+        moved += self.frame.first * iteration_bytes
         return (DeviceTile(source.tensor, source.first + moved, iteration_bytes),)
 
     # Transfers.

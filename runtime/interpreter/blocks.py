@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from mugraph.dialects.linear_forms import LinearForm, all_at_least_0, coordinates_of
 from mugraph.dialects.maps import AXES, Bound, Slicing, mapped_axes
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, is_whole
 
@@ -40,6 +41,8 @@ class Frame:
     iterations: int
     box: Box
     iteration: int = 0
+    first: int = 0
+    """Which of the tiles along the loop the first iteration has."""
     position: int = 0
     """Which of the blocks of the grid that a block takes, one after the other."""
 
@@ -64,14 +67,14 @@ class Frame:
 
     def existing(self, bound: Bound) -> int:
         """How many elements exist along a dimension of a tile, in every block of the box."""
-        return bound.existing(self.first_block(), self.iteration)
+        return bound.existing(self.first_block(), self.first + self.iteration)
 
     def tiles_of(self, array: Array, slicing: Slicing, iteration: int | None = None) -> Array:
         """The tiles that the box's blocks have of a tensor; a view of it where none is ragged.
 
         ``iteration`` is the current one if it is not given.
         """
-        chosen = self.iteration if iteration is None else iteration
+        chosen = self.first + (self.iteration if iteration is None else iteration)
         if any(slicing.bounds()):
             return array[self._places(slicing, chosen)]
         return self.whole_tiles(array, slicing, chosen)
@@ -88,7 +91,7 @@ class Frame:
 
         With ``start`` those of a part of the tiles that begins there.
         """
-        chosen = self.iteration if iteration is None else iteration
+        chosen = self.first + (self.iteration if iteration is None else iteration)
         if start is not None:
             part = list(zip(start, value.shape[GRID_AXES:], strict=True))
             array[self._places(slicing, chosen, part)] = value
@@ -219,6 +222,28 @@ def padded(arithmetic: Arithmetic, value: Array, shape: Sequence[int], fill: flo
         whole = arithmetic.full(extents, fill)
     whole[(..., *(slice(0, extent) for extent in value.shape[axes:]))] = value
     return whole
+
+
+def masked(value: Array, forms: Sequence[LinearForm], constant: float, frame: Frame) -> Array:
+    """Tiles with a constant where a form of local places, blocks and iteration is negative."""
+    shape = value.shape[GRID_AXES:]
+    places = [each[(None,) * GRID_AXES] for each in coordinates_of(shape)]
+    rank = (...,) + (None,) * len(shape)
+    # Tiles that do not depend on an axis of the grid are there once.
+    moved = [
+        any(form.coefficients[len(shape) + axis] for form in forms) for axis in range(GRID_AXES)
+    ]
+    blocks = [
+        frame.block_indices(axis)[rank] if moves else np.zeros((), np.int64)
+        for axis, moves in enumerate(moved)
+    ]
+    kept = all_at_least_0(forms, [*places, *blocks, np.asarray(frame.first + frame.iteration)])
+    axes = np.broadcast_shapes(kept.shape, value.shape)
+    result = frame.arithmetic.full(axes, constant)
+    result[...] = value
+    outside = ~np.broadcast_to(kept, axes)
+    result[outside] = frame.arithmetic.full([int(outside.sum())], constant)
+    return result
 
 
 def broadcast_bytes(

@@ -279,7 +279,11 @@ class BoundedArray(ComponentArray):
         """e to the power of it."""
         value = np.exp(self.value)
         least = _least_error(value, self.value == -np.inf)
-        moved = [value * np.expm1(bound) + least for bound in self.components[1:]]
+        # What is 0 in float64 may be so for all numbers that it may be of, however many these are.
+        moved = [
+            np.where(value > 0, value * np.expm1(bound), np.exp(self.value + bound)) + least
+            for bound in self.components[1:]
+        ]
         return self._result(value, lambda i: moved[i - 1], EXP_UNITS)
 
     def log(self) -> Self:

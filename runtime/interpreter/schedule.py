@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
 from mugraph.dialects.maps import Bound
+from mugraph.dialects.sched.domain import spans_of, with_count
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.schedule.lower_rings import with_lowered_rings
@@ -69,7 +70,8 @@ def _frames(kernel: sched.KernelOp, arithmetic: Arithmetic) -> Iterator[Frame]:
     if kernel.persistent_blocks is None:
         whole = boxes(grid, lambda extents: _buffer_bytes(kernel, arithmetic, extents))
         for box in uniform_boxes(whole, bounds):
-            yield Frame(arithmetic, grid, iterations, box)
+            for span, part in spans_of(kernel, box):
+                yield Frame(arithmetic, grid, span.count, part, first=span.first)
         return
     # Tiles of several blocks have equally many elements that exist only where all do.
     of_one = 1 if bounds else _buffer_bytes(kernel, arithmetic, [1] * GRID_AXES)
@@ -102,9 +104,13 @@ def run_kernel(
             f"{op_label(kernel)} reads {kernel.input_count} and writes "
             f"{len(kernel.body.block.args) - kernel.input_count}"
         )
+    kernels: dict[int, sched.KernelOp] = {}
     for frame in _frames(kernel, arithmetic):
+        count = frame.iterations
+        own = kernels[count] if count in kernels else with_count(kernel, count)
+        kernels[count] = own
         functions = ScheduleFunctions(frame)
         families = ComputeFunctions(functions), ProductFunctions(functions)
         interpreter = make_interpreter(module, functions, *families)
-        interpreter.run_ssacfg_region(kernel.body, tuple(tensors), "kernel")
+        interpreter.run_ssacfg_region(own.body, tuple(tensors), "kernel")
     return results

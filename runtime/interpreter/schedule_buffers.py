@@ -273,7 +273,7 @@ class ScheduleFunctions(InterpreterFunctions):
             first = self.frame.first_block()
             start = op.start if isinstance(op, sched.BulkCopyOp) and op.at is not None else None
             for entry in ragged:
-                existing = entry.bound.existing(first, iteration)
+                existing = entry.bound.existing(first, self.frame.first + iteration)
                 if start is not None:
                     existing = max(existing - start[entry.dim], 0)
                 value = value[along(GRID_AXES + entry.dim, slice(0, existing))]

@@ -12,7 +12,7 @@ from mugraph.dialects.rows import WARP, LinearRows
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import Array
-from mugraph.runtime.interpreter.blocks import GRID_AXES, constant_tile, padded
+from mugraph.runtime.interpreter.blocks import GRID_AXES, constant_tile, masked, padded
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.functions import (
     apply_chain,
@@ -61,7 +61,10 @@ class ComputeFunctions(InterpreterFunctions):
         for entry in op.ragged:
             shape[GRID_AXES + entry.dim] = self.functions.frame.existing(entry.bound)
             kept = kept[along(GRID_AXES + entry.dim, slice(0, shape[GRID_AXES + entry.dim]))]
-        value = padded(self.functions.frame.arithmetic, kept, source.shape[GRID_AXES:], op.constant)
+        frame = self.functions.frame
+        if op.condition is not None:
+            kept = masked(kept, op.forms(), op.constant, frame)
+        value = padded(frame.arithmetic, kept, source.shape[GRID_AXES:], op.constant)
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
 
     @impl_writing(sched.ReduceOp)

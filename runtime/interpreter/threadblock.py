@@ -32,6 +32,7 @@ from mugraph.runtime.interpreter.blocks import (
     Frame,
     boxes,
     broadcast_bytes,
+    masked,
     padded,
     uniform_boxes,
 )
@@ -150,8 +151,13 @@ class ThreadblockFunctions(InterpreterFunctions):
         """The operator's scalar function of each element."""
         return self.finish(op, apply_function(op.function, *args))
 
-    # Tiles have only the elements that exist.
-    run_mask = impl(tb.MaskOp)(run_elementwise)
+    @impl(tb.MaskOp)
+    def run_mask(self, interpreter: Interpreter, op: tb.MaskOp, args: PythonValues) -> PythonValues:
+        """The elements whose places meet the condition; tiles have only those that exist."""
+        value: Array = args[0]
+        if op.condition is not None:
+            value = masked(value, op.local_forms(), op.constant, self.frame)
+        return self.finish(op, value)
 
     @impl(tb.RmsNormOp)
     def run_rms_norm(
@@ -221,7 +227,7 @@ class ThreadblockFunctions(InterpreterFunctions):
         arithmetic = self.frame.arithmetic
         earlier = self.running.get(op)
         if earlier is None:
-            earlier = arithmetic.full(largest.shape, -np.inf)
+            earlier = arithmetic.full(largest.shape, op.least)
         maximum = self.round(op, np.maximum(earlier, largest))
         self.running[op] = maximum
         change = arithmetic.round(fall(earlier, maximum), element_type_of(op.difference.type))
@@ -297,6 +303,8 @@ def _tile_bytes(graph: CustomizedOp, arithmetic: Arithmetic, box: Sequence[int])
             }
         else:
             axes = set[int]().union(*(axes_of.get(value, set()) for value in op.operands))
+            if isinstance(op, tb.MaskOp):
+                axes |= {axis for axis, dim in enumerate(op.map_) if dim >= 0}
         for result in op.results:
             axes_of[result] = axes
             total += broadcast_bytes(arithmetic, box, axes, shape_of(result.type))

@@ -13,6 +13,7 @@ from cases.tables import (
     input_output,
     kernel,
     maps,
+    masks,
     matmul,
     operators,
     ragged,
@@ -34,6 +35,7 @@ TABLES = (
     ragged,
     alignment,
     softmax,
+    masks,
     graphs,
 )
 

@@ -26,7 +26,6 @@ WITHOUT_ROW = {
     "kn.view": "runs no kernel, on elements of any type",
     "tb.input": "is in every tb row",
     "tb.output": "is in every tb row",
-    "tb.mask": "is put in by a pass where tiles are ragged",
     "tb.custom": "computes what its te function says, on the types that this names",
 }
 

@@ -31,6 +31,7 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tb.reduction import no_running_maximum
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.passes.mugraph.online_softmax.masked import least_of
 
 Degree = Fraction
 NONE = Degree(0)
@@ -70,6 +71,11 @@ def _(op: tb.UnaryOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
 @degree_of_result.register
 def _(op: tb.CastOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
     return None if is_integer(element_type_of(op.result.type)) else degrees[0]
+
+
+@degree_of_result.register
+def _(op: tb.MaskOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
+    return degrees[0] if op.constant == 0 else None
 
 
 @degree_of_result.register
@@ -248,7 +254,7 @@ def subtract_maximum(scores: SSAValue, along: int) -> tuple[tb.ReductionMaxOp, t
     """The running maximum of a tile along a dimension, and the tile below it."""
     shape = shape_of(scores.type)
     rows = tb.STensorType((*shape[:along], 1, *shape[along + 1 :]), f32)
-    maximum = tb.ReductionMaxOp(scores, along, (rows, rows))
+    maximum = tb.ReductionMaxOp(scores, along, (rows, rows), least_of(scores))
     below = tb.SubOp(scores, maximum.maximum, tb.STensorType(shape, f32))
     maximum.maximum.name_hint, maximum.difference.name_hint = "max", "fall"
     return maximum, below

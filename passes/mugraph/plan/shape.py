@@ -13,9 +13,17 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
+from mugraph.dialects.kn.idle_iterations import (
+    largest_in_tiles,
+    masks_that_idle,
+    share_that_counts,
+)
+from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
+from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
 
@@ -267,6 +275,8 @@ class KernelModel(NamedTuple):
     """What is kept over all iterations."""
     loop: tuple[_Operator, ...]
     after: tuple[_Operator, ...]
+    masks: tuple[tb.MaskOp, ...]
+    """Those without whose tiles an iteration changes nothing."""
 
     @classmethod
     def of(cls, space: TileSpace, looped: frozenset[int]) -> KernelModel:
@@ -300,6 +310,7 @@ class KernelModel(NamedTuple):
             phases.sums,
             _computing(phases.loop, phases),
             _computing(phases.after, phases),
+            tuple(masks_that_idle(space.graph)),
         )
 
     def under(self, partition: Partition) -> TiledKernel:
@@ -349,7 +360,22 @@ class TiledKernel:
             sum(math.prod(shapes[tile]) * size for tile, size in model.stored),
             kept,
             2 * sum(math.prod(shapes[value]) for value in model.of_products),
+            self.share,
         )
+
+    @cached_property
+    def share(self) -> float:
+        """The part of its iterations of which masks leave something."""
+        partition, forms = self.partition, list[LinearForm]()
+        if partition.forloop == 1:
+            return 1.0
+        for mask in self.model.masks:
+            tile, extents = self.shapes[mask.result], mask.slicing().shape
+            map_ = map_of(self.model.space, mask.result, mask.map_, partition)
+            loop_dim = loop_dim_of(self.model.space.numbers[mask.result], partition)
+            slicing = Slicing(extents, map_, loop_dim, partition.grid, partition.forloop, tile)
+            forms += largest_in_tiles(tb.forms_in_tiles(mask.forms(), slicing), tile)
+        return share_that_counts(forms, partition.grid, partition.forloop) if forms else 1.0
 
     @cached_property
     def shape(self) -> KernelShape:

@@ -66,12 +66,9 @@ def apply_partition(space: TileSpace, partition: Partition) -> None:
     graph.properties["block"] = DenseArrayBase.from_list(i64, list(partition.block))
     graph.properties["forloop"] = IntegerAttr(partition.forloop, i64)
     for op in graph.body.block.ops:
-        if isinstance(op, tb.InputOp):
-            numbers = space.numbers[op.result]
+        if isinstance(op, tb.InputOp) or (isinstance(op, tb.MaskOp) and op.condition is not None):
             map_ = map_of(space, op.result, op.map_, partition)
-            op.properties["imap"] = DenseArrayBase.from_list(i64, list(map_))
-            loop_dim = loop_dim_of(numbers, partition)
-            op.fordim = None if loop_dim < 0 else IntegerAttr(loop_dim, i64)
+            op.lie(map_, loop_dim_of(space.numbers[op.result], partition))
         elif isinstance(op, tb.OutputOp):
             map_ = map_of(space, op.stensor, op.map_, partition)
             op.properties["omap"] = DenseArrayBase.from_list(i64, list(map_))

@@ -191,6 +191,8 @@ class _Split:
                 self.add_accumulator(op)
             elif isinstance(op, tb.OutputOp):
                 self.add_output(self.first, op, op.loop_dim)
+            elif isinstance(op, tb.MaskOp) and op.condition is not None:
+                self.first.copy_mask(op, self.plan.map_(op.map_, op.loop_dim), op.loop_dim)
             else:
                 self.first.copy(op)
         for _, _, store in self.parts:

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.mugraph.retile.errors import RetileError
 
 
@@ -67,7 +68,15 @@ class KernelWriter:
 
     def copy(self, op: Operation) -> Operation:
         """Appends a copy of an operator of another graph."""
+        if isinstance(op, tb.MaskOp) and op.condition is not None:
+            raise RetileError(f"{op_label(op)} masks places of one kernel, and cannot move")
         return self.add(op.clone(self.values))
+
+    def copy_mask(self, op: tb.MaskOp, map_: Sequence[int], loop_dim: int) -> None:
+        """Appends a copy of a mask, with other maps."""
+        new = op.clone(self.values)
+        new.lie(map_, loop_dim)
+        self.add(new)
 
     def tile(
         self,

@@ -14,6 +14,8 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ViewOp
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.tb import ReductionMaxOp
+from mugraph.passes.mugraph.online_softmax.masked import least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.groups import (
@@ -240,6 +242,9 @@ class Fusion:
             if self.attempts[group].part is not None:
                 for op in reversed(self.program.members(group)):
                     Rewriter.erase_op(op)
+        for op in self.function.walk():
+            if isinstance(op, ReductionMaxOp) and op.start is None:
+                op.least = least_of(op.input)  # also of scores that another kernel has masked
 
 
 def fuse_kernels(function: FuncOp, target: Target) -> Fusion:

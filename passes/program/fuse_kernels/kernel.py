@@ -96,7 +96,7 @@ class KernelBuilder:
         """
         partition = _Partition(self.indices, self.operators, self.stored, looped)
         writer = TileWriter()
-        kernel = Kernel(self.indices, looped, writer)
+        kernel = Kernel(self.indices, looped, writer, partition.maps_of)
         forms: dict[SSAValue, Form] = {}
         for op in self.operators:
             for value in op.operands:
@@ -215,6 +215,10 @@ class _Partition:
         dims = [[dim for dim, number in enumerate(own) if number in axis] for axis in self.axes]
         entries = [next(iter(cut), -1) for cut in dims]
         return (*entries, *(-1,) * (len(AXES) - len(entries)))
+
+    def maps_of(self, value: SSAValue) -> tuple[tuple[int, ...], int]:
+        """Both."""
+        return self.map_of(value), self.loop_dim(value)
 
     def loop_dim(self, value: SSAValue) -> int:
         """The dimension that the loop cuts; -1 for none."""

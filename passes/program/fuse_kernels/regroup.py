@@ -23,6 +23,7 @@ from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.kn.reshape import strides_of_reshaped
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -228,6 +229,20 @@ def _(op: kn.ElementwiseOp, operands: Sequence[SSAValue], group: Regrouping) -> 
     new = op.clone(dict(zip(op.operands, operands, strict=True)))
     Rewriter.replace_value_with_new_type(new.result, group.type_of(op.result))
     return group.add(new)
+
+
+@rewritten.register
+def _(op: kn.MaskOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    places, rows = group.places_in(op.result), group.atoms.dims(op.result)
+    forms: list[LinearForm] = []
+    for form in op.forms():
+        steps = [0] * group.rank
+        for row, step in zip(rows, form.coefficients, strict=True):
+            for atom in reversed(row):
+                steps[group.rank + places[atom]] = step
+                step *= atom.extent
+        forms.append(LinearForm(tuple(steps), form.constant))
+    return group.add(kn.MaskOp(operands[0], forms, op.constant, group.type_of(op.result)))
 
 
 @rewritten.register

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import singledispatch
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mugraph.dialects import kn
+from mugraph.dialects import kn, tb
 from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+from mugraph.passes.mugraph.mask_ragged import before_functions
 from mugraph.passes.program.fuse_kernels.algebra import (
     apply_function,
     in_the_loop,
@@ -41,6 +42,8 @@ class Kernel:
     indices: GroupIndices
     looped: int | None
     writer: TileWriter
+    maps_of: Callable[[SSAValue], tuple[tuple[int, ...], int]]
+    """The dimension of a tensor that each axis of the grid cuts, and that which the loop does."""
 
     def walks(self, value: SSAValue, dim: int) -> bool:
         """Whether the loop walks along a dimension of a tensor."""
@@ -74,6 +77,35 @@ def _(op: kn.ElementwiseOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     function = ScalarFunction(op.FUNCTION, op.function.constants)
     type_ = element_type_of(op.result.type)
     return apply_function(kernel.writer, function, type_, forms, rounds=_rounds(op))
+
+
+@form_of.register
+def _(op: kn.MaskOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    """Of a sum of terms each one, where the constant is 0."""
+    (form,), writer = forms, kernel.writer
+
+    shape, (map_, loop_dim) = shape_of(op.result.type), kernel.maps_of(op.result)
+
+    def masked(tile: SSAValue) -> SSAValue:
+        first, functions = before_functions(
+            writer.cast(tile, element_type_of(op.result.type)), op.constant
+        )
+        mask = tb.MaskOp.at_places(first, op.constant, op.condition, shape, map_, loop_dim)
+        tile = writer.first(mask)
+        for function in functions:
+            tile = writer.first(function.clone({function.operands[0]: tile}))
+        return tile
+
+    if isinstance(form, Slices) and op.constant == 0 and not form.plus:
+        if any(term.tile is None for term in form.terms):
+            raise NotFusedError(f"{op_label(op)} masks what is known only after the loop")
+        return Slices(
+            tuple(replace(term, tile=masked(term.tile)) for term in form.terms if term.tile)
+        )
+    if isinstance(form, Slices) or loop_dim >= 0:
+        return Slices((Term(masked(in_the_loop(form, f"what {op_label(op)} masks"))),))
+    tile = masked(settled(writer, form))
+    return Whole(tile) if isinstance(form, Whole) else Total(tile)
 
 
 @form_of.register

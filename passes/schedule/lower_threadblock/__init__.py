@@ -8,14 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import AffineSetAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn.idle_iterations import iterations_that_count
 from mugraph.dialects.kn.separate_phases import separate_phases
+from mugraph.dialects.linear_forms import set_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
@@ -96,6 +98,9 @@ def lower_graph(
         print(f"--lower-threadblock: note: {sentence}", file=sys.stderr)
     choices = Choices(warp_layouts, registers.accumulators, registers.pieces, channels)
     kernel = lower_kernel(graph, levels, choices, symbol)
+    domain = iterations_that_count(graph)
+    if domain:
+        kernel.domain = AffineSetAttr(set_of(domain, len(domain[0].coefficients)))
     if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
         for found in list(find_write_backs(kernel)):
             write_back_directly(found)

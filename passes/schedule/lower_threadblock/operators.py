@@ -81,7 +81,9 @@ def _(op: tb.MaskOp, builder: KernelBuilder) -> None:
     epilogue = tb.epilogue_of(op)
     (source,), destination, partition = elementwise_destination(op, epilogue, builder)
     builder.here.append(
-        sched.MaskOp(source, destination, op.constant, op.ragged, epilogue, partition)
+        sched.MaskOp(
+            source, destination, op.constant, op.ragged, epilogue, partition, op.local_forms()
+        )
     )
 
 
@@ -116,7 +118,7 @@ def _(op: tb.ReductionMaxOp, builder: KernelBuilder) -> None:
     builder.here.append(
         sched.ReduceOp(
             builder.buffer(op.input),
-            builder.running_buffer(op.maximum, -math.inf),
+            builder.running_buffer(op.maximum, op.least),
             op.reduced_dim,
             Epilogue(accumulates=True),
             Combiner.MAX,

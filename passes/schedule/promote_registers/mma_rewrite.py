@@ -210,7 +210,8 @@ class ChainWriter:
         if self.takes_over(op.source, op.destination, op):
             self.fragments[op.destination] = source
         held, epilogue = self.fragment(op.destination), epilogue_of(op)
-        self.written.append(sched.MaskOp(source, held, op.constant, op.ragged, Epilogue()))
+        mask = sched.MaskOp(source, held, op.constant, op.ragged, Epilogue(), forms=op.forms())
+        self.written.append(mask)
         if epilogue:
             self.map(IDENTITY, [held], op.destination, epilogue)
         self.store_if_kept(op.destination)

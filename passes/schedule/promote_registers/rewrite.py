@@ -199,7 +199,15 @@ def _(op: sched.MaskOp, promotion: Promotion) -> None:
     source, destination = (promotion.held(value) for value in op.operands)
     replace_by(
         op,
-        sched.MaskOp(source, destination, op.constant, op.ragged, epilogue_of(op), partition),
+        sched.MaskOp(
+            source,
+            destination,
+            op.constant,
+            op.ragged,
+            epilogue_of(op),
+            partition,
+            op.forms(),
+        ),
     )
 
 

@@ -112,3 +112,22 @@ func.func @rotary(%x: tensor<16x256xf16>, %w: tensor<256x512xf16>, %c: tensor<16
 // CHECK:          tb.concat [[N]], [[A]] dim 2
 // CHECK:          tb.output {{.*}} omap [0, -1, -1] : !tb.stensor<1x16x64xf16> -> tensor<8x16x64xf16, #cute.layout<(8,16,64):(64,512,1)>>
 // CHECK:        kn.transpose {{.*}} dims [1, 0, 2] : {{.*}} -> tensor<16x8x64xf16>
+
+// -----
+
+// A mask of places is one of the kernel's tiles, before scores are scaled. Rows may be masked wholly so far.
+func.func @causal_attention(%q: tensor<2x128x64xf16>, %k: tensor<2x64x1024xf16>, %v: tensor<2x1024x64xf16>) -> tensor<2x128x64xf16> {
+  %s = kn.matmul %q, %k : (tensor<2x128x64xf16>, tensor<2x64x1024xf16>) -> tensor<2x128x1024xf16>
+  %c = kn.mul_scalar %s by 0.125 : tensor<2x128x1024xf16> -> tensor<2x128x1024xf16>
+  %m = kn.mask %c where affine_set<(h, i, j) : (i - j + 896 >= 0)> else -inf : tensor<2x128x1024xf16> -> tensor<2x128x1024xf16>
+  %p = kn.softmax %m dim 2 : tensor<2x128x1024xf16> -> tensor<2x128x1024xf16>
+  %y = kn.matmul %p, %v : (tensor<2x128x1024xf16>, tensor<2x1024x64xf16>) -> tensor<2x128x64xf16>
+  func.return %y : tensor<2x128x64xf16>
+}
+// CHECK:      func.func @causal_attention
+// CHECK-NEXT:   %y = kn.customized %q, %k, %v grid [2, 2, 1] block [128, 1, 1] forloop 16 {
+// CHECK:          %s = tb.matmul %q_2, %k_2
+// CHECK-NEXT:     %0 = tb.mask %s with -inf where affine_set<(d0, d1, d2) : (((d1 + (d2 * -1)) + 896) >= 0)> of [2, 128, 1024] imap [0, 1, -1] fordim 2
+// CHECK-NEXT:     %c = tb.mul_scalar %0 by 1.250000e-01
+// CHECK-NEXT:     %max, %fall = tb.reduction_max %c dim 2 from -1.2676506e+30
+// CHECK-NEXT:     %1 = tb.sub %c, %max

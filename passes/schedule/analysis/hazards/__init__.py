@@ -5,16 +5,20 @@ The model and why it is exact: ``docs/hazards.md``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
 from mugraph.dialects.sched import (
+    AllocOp,
+    ChannelOp,
     ForloopOp,
     KernelOp,
     LocalTileOp,
 )
-from mugraph.dialects.sched.structure import loops_of
+from mugraph.dialects.sched.domain import spans_of, with_count
+from mugraph.dialects.sched.structure import loops_of, most_iterations
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.bounds import check_bounds
 from mugraph.passes.schedule.analysis.hazards.program import Program, ProgramPoint, read_program
@@ -26,14 +30,45 @@ from mugraph.passes.schedule.analysis.hazards.progress import (
 )
 from mugraph.passes.schedule.analysis.hazards.simulate import Simulation
 from mugraph.passes.schedule.analysis.hazards.workspace import find_workspace_hazards
+from mugraph.passes.schedule.lower_rings import with_lowered_rings
 
 
 def find_hazards(kernel: KernelOp) -> list[Finding]:
     """Every hazard of a kernel, one a kind and pair of operators; none where it is right.
 
-    Raises ``AccessError`` where a shared buffer has no offset yet.
+    Of a kernel whose blocks run different iterations, those of every number of iterations that a
+    block runs.  Raises ``AccessError`` where a shared buffer has no offset yet.
     """
-    return hazards_of_program(read_program(kernel))
+    return hazards_of_all_blocks(kernel, read_program(kernel))
+
+
+def hazards_of_all_blocks(kernel: KernelOp, program: Program) -> list[Finding]:
+    """Every hazard of a kernel that has been read, also of blocks that run fewer iterations."""
+    findings = {str(finding): finding for finding in hazards_of_program(program)}
+    for count in counts_of(kernel):
+        for finding in hazards_of_program(read_program(with_count(kernel, count))):
+            findings.setdefault(str(finding), finding)
+    return list(findings.values())
+
+
+def counts_of(kernel: KernelOp) -> list[int]:
+    """The numbers of iterations, less than all, that show every hazard of blocks that run fewer.
+
+    From a number on at which all stages have been used, loops repeat what they did as many
+    iterations before as all numbers of stages have in common, so that a block that runs so many
+    fewer ends alike.
+    """
+    lowered = with_lowered_rings(kernel)
+    if lowered.domain is None:
+        return []
+    stages = [op.stage_count for op in lowered.walk() if isinstance(op, AllocOp | ChannelOp)]
+    every = [slice(0, extent) for extent in kernel.grid_dim]
+    found = sorted({span.count for span, _ in spans_of(kernel, every)})
+    period, settled = math.lcm(*stages), 2 * max(stages, default=1)
+    chosen: dict[int, int] = {}
+    for count in found:
+        chosen.setdefault(count if count <= settled else settled + 1 + count % period, count)
+    return [count for count in chosen.values() if count < most_iterations(kernel)]
 
 
 def hazards_of_program(program: Program) -> list[Finding]:
@@ -83,6 +118,7 @@ __all__ = [
     "differences",
     "find_hazards",
     "find_workspace_hazards",
+    "hazards_of_all_blocks",
     "hazards_of_program",
     "progress_of",
     "read_program",

@@ -7,6 +7,7 @@
 #include "../ops.h"
 #include "../ragged.h"
 #include "../vector_access.h"
+#include "places.h"
 
 namespace mugraph {
 namespace tb {
@@ -76,17 +77,20 @@ struct Mask {
   }
 };
 
-// The same of what threads hold of a product, the fragment's: elements of the first rows and columns exist.
+// The same of what threads hold of a product, the fragment's: elements of the first rows and columns exist, and those
+// are kept of which all conditions hold.
 template <uint32_t kBits, class Fragment>
 struct MaskFragment {
   using Sum = typename Fragment::Sum;
 
+  template <class... Conditions>
   static __device__ __forceinline__ void store(Sum (&dst)[Fragment::kValues], Sum const (&src)[Fragment::kValues],
-                                               int thread, int rows, int columns) {
+                                               int thread, int rows, int columns, Conditions... conditions) {
 #pragma unroll
     for (int i = 0; i < Fragment::kValues; ++i) dst[i] = src[i];
-    // Tiles before the last one are whole.
-    if (rows >= Fragment::kRows && columns >= Fragment::kColumns) return;
+    // Tiles before the last one are whole, and of most tiles a condition holds everywhere.
+    const bool is_whole = rows >= Fragment::kRows && columns >= Fragment::kColumns;
+    if (is_whole && (conditions.template holds_everywhere<Fragment::kRows, Fragment::kColumns>() && ...)) return;
     using Atom = typename Fragment::Instruction;
 #pragma unroll Fragment::kUnrollM
     for (int i = 0; i < Fragment::kTilesM; ++i) {
@@ -94,9 +98,10 @@ struct MaskFragment {
       for (int j = 0; j < Fragment::kTilesN; ++j) {
 #pragma unroll
         for (int c = 0; c < Atom::kValues; ++c) {
-          const bool exists = Fragment::row_of(thread, i, c) < rows && Fragment::column_of(thread, j, c) < columns;
+          const int row = Fragment::row_of(thread, i, c), column = Fragment::column_of(thread, j, c);
+          const bool is_kept = row < rows && column < columns && (conditions.holds(row, column) && ...);
           Sum& value = dst[(i * Fragment::kTilesN + j) * Atom::kValues + c];
-          if (!exists) value = static_cast<Sum>(__uint_as_float(kBits));
+          if (!is_kept) value = static_cast<Sum>(__uint_as_float(kBits));
         }
       }
     }

@@ -8,6 +8,7 @@
 #include "../ops.h"
 #include "../ragged.h"
 #include "../vector_access.h"
+#include "places.h"
 
 namespace mugraph {
 namespace tb {
@@ -90,6 +91,34 @@ template <uint32_t kBits, int kThreads, int kVector, class... Dims, class Operan
 __device__ __forceinline__ Masked<kBits, kThreads, kVector, Operand, Dims...> masked(Operand const& operand, int thread,
                                                                                      Counts... existing) {
   return {operand, thread, Within<Dims...>(existing...)};
+}
+
+// An operand with the fp32 number of bits kBits in place of elements of which a condition does not hold.
+template <uint32_t kBits, int kThreads, int kVector, class Operand, class... Forms>
+struct Kept {
+  using Element = typename Operand::Element;
+  Operand operand;
+  int thread;
+  int starts[sizeof...(Forms)];
+
+  template <class N>
+  __device__ __forceinline__ void load(int round, N (&values)[kVector]) const {
+    operand.load(round, values);
+    const int first = (thread + round * kThreads) * kVector;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      int form = 0;
+      if (!(Condition<Forms>{starts[form++]}.holds(first + i) && ...)) {
+        values[i] = static_cast<N>(__uint_as_float(kBits));
+      }
+    }
+  }
+};
+
+template <uint32_t kBits, int kThreads, int kVector, class Operand, class... Forms>
+__device__ __forceinline__ Kept<kBits, kThreads, kVector, Operand, Forms...> kept(Operand const& operand, int thread,
+                                                                                  Condition<Forms>... conditions) {
+  return {operand, thread, {conditions.start...}};
 }
 
 template <class Op, class Epilogue, int kThreads, int kVector, int kSize>

@@ -1,0 +1,69 @@
+"""Which iterations of its loop a block runs, where that depends on the block."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Operation
+
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.channel import RunsAtIteration
+from mugraph.dialects.sched.kernel import KernelOp
+from mugraph.dialects.sched.structure import EpilogueOp, enclosing_loop, loops_of, most_iterations
+from mugraph.dialects.sched.transfer import CopyOp
+from mugraph.dialects.spans import Span, span_of
+
+
+def spans_of(kernel: KernelOp, box: Sequence[slice]) -> Iterator[tuple[Span, tuple[slice, ...]]]:
+    """Some blocks of a grid in boxes, in each of which all run the same iterations."""
+    forms, iterations = kernel.domain_forms(), most_iterations(kernel)
+    ranges = [
+        [slice(index, index + 1) for index in range(blocks.start, blocks.stop)]
+        if any(form.coefficients[axis] for form in forms)
+        else [blocks]
+        for axis, blocks in enumerate(box)
+    ]
+    for part in itertools.product(*ranges):
+        yield span_of(forms, [blocks.start for blocks in part], iterations), part
+
+
+def with_count(kernel: KernelOp, count: int) -> KernelOp:
+    """A copy of a kernel for blocks that run so many iterations.
+
+    Its loops run so often, operators before the loop on later iterations are left out, and those
+    after it mean iterations counted from the last one.
+    """
+    iterations = most_iterations(kernel)
+    if count == iterations:
+        return kernel
+    copy = kernel.clone()
+    for loop in loops_of(copy):
+        loop.range = IntegerAttr(count, i64)
+    for op in tuple(copy.body.walk()):
+        if not isinstance(op, RunsAtIteration | CopyOp) or op.fixed_iteration is None:
+            continue
+        meant = op.fixed_iteration
+        if counts_from_end(op):
+            meant += count - iterations
+        if not 0 <= meant < count:
+            Rewriter.erase_op(op)
+        else:
+            op.iteration = IntegerAttr(meant, i64)
+    return copy
+
+
+def counts_from_end(op: Operation) -> bool:
+    """Whether the iteration that an operator names is one of the loop's, behind that loop.
+
+    Of what is loaded once there is one iteration, whatever the loop has.
+    """
+    users = [use.operation for value in op.operands for use in value.uses]
+    return isinstance(op.parent_op(), EpilogueOp) and any(
+        isinstance(user, RunsAtIteration | CopyOp) and enclosing_loop(user) is not None
+        for user in users
+    )
+
+
+__all__ = ["counts_from_end", "spans_of", "with_count"]

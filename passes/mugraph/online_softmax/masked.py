@@ -1,0 +1,64 @@
+"""Scores of which whole tiles may be masked: what their running maximum starts from.
+
+Of a row that is minus infinity so far the maximum would be that too, and each element less the
+maximum not a number.  From a number far below all scores such a row's exponentials are 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from mugraph.dialects import kn, tb
+
+LEAST = -(2.0**100)
+"""Below scores, and far from what overflows when it is scaled."""
+
+
+def least_of(scores: SSAValue) -> float:
+    """What a running maximum of scores starts from."""
+    return LEAST if is_masked(scores) else -math.inf
+
+
+def is_masked(value: SSAValue, seen: set[SSAValue] | None = None) -> bool:
+    """Whether a mask makes some elements of a tensor minus infinity.
+
+    ``seen`` are tensors that have been looked at.
+    """
+    seen = set[SSAValue]() if seen is None else seen
+    if value in seen:
+        return False
+    seen.add(value)
+    owner = value.owner
+    match owner:
+        case tb.MaskOp() if owner.condition is not None and owner.constant == -math.inf:
+            return True
+        case kn.MaskOp() if owner.constant == -math.inf:
+            return True
+        case tb.InputOp():
+            sources = _loaded(owner)
+        case kn.CustomizedOp():
+            outputs = [op for op in owner.body.block.ops if isinstance(op, tb.OutputOp)]
+            stored = zip(owner.results, outputs, strict=True)
+            sources = [output.stensor for result, output in stored if result is value]
+        case tb.ElementwiseOp() | kn.ElementwiseOp() | kn.MaskOp():
+            sources = owner.operands
+        case kn.MovesElements() | kn.RegroupOp() | kn.ViewOp():
+            sources = owner.operands
+        case _:
+            sources = ()
+    return any(is_masked(source, seen) for source in sources)
+
+
+def _loaded(load: tb.InputOp) -> Sequence[SSAValue]:
+    """The tensor outside of its graph of which a tile is loaded, where it is known."""
+    graph = load.parent_op()
+    if not isinstance(graph, kn.CustomizedOp):
+        return ()
+    tensors = zip(graph.body.block.args, graph.inputs, strict=True)
+    return [tensor for own, tensor in tensors if own is load.dtensor]
+
+
+__all__ = ["is_masked", "least_of"]

@@ -1,0 +1,67 @@
+// Conditions on the places of a tile's elements.
+//
+// A condition is a linear form that is at least 0: `start`, its value at the tile's first element, plus what the
+// layout Form makes of the place in the tile.
+#pragma once
+
+#include "../layout.h"
+
+namespace mugraph {
+namespace tb {
+
+template <class Form>
+struct Condition {
+  int start;
+
+  // Of an element by its number, or by its row and column.
+  template <class... Place>
+  __host__ __device__ constexpr bool holds(Place... place) const {
+    return start + static_cast<int>(Form{}(place...)) >= 0;
+  }
+
+  // Of all elements of a tile of so many rows and columns.
+  template <int kRows, int kColumns>
+  __host__ __device__ constexpr bool holds_everywhere() const {
+    constexpr int kLastRow = static_cast<int>(Form{}(kRows - 1, 0));
+    constexpr int kLastColumn = static_cast<int>(Form{}(0, kColumns - 1));
+    return start + (kLastRow < 0 ? kLastRow : 0) + (kLastColumn < 0 ? kLastColumn : 0) >= 0;
+  }
+};
+
+template <class Form>
+__host__ __device__ constexpr Condition<Form> where(int start) {
+  return {start};
+}
+
+// What is at least 0 in iterations that a block runs: rest + kStep * iteration.
+template <int kStep>
+struct IterationBound {
+  int rest;
+};
+
+template <int kStep>
+__host__ __device__ constexpr IterationBound<kStep> bound(int rest) {
+  return {rest};
+}
+
+// The iterations of a block: `count` of them, of which the first one has the tile `first`.
+struct Span {
+  int first;
+  int count;
+};
+
+// Those of kMost in which all bounds hold, one at least.
+template <int kMost, int... kSteps>
+__host__ __device__ constexpr Span span(IterationBound<kSteps>... bounds) {
+  int first = 0, end = kMost;
+  const auto keep = [&](int rest, int step) {
+    if (step > 0 && rest < 0) first = cute::max(first, (-rest + step - 1) / step);
+    if (step < 0) end = cute::min(end, rest < 0 ? 0 : rest / -step + 1);
+  };
+  (keep(bounds.rest, kSteps), ...);
+  first = cute::min(first, kMost - 1);
+  return {first, cute::max(end - first, 1)};
+}
+
+}  // namespace tb
+}  // namespace mugraph

@@ -228,6 +228,12 @@ def _tensors_of(function: FuncOp) -> list[SSAValue]:
     return [*function.args, *results]
 
 
+def names_of_returned(function: FuncOp) -> list[Names]:
+    """The names of the dimensions of each result of a function with open extents."""
+    found, end = names_of_values(function), function.body.block.last_op
+    return [found[value] for value in end.operands] if isinstance(end, ReturnOp) else []
+
+
 def static_copy(function: FuncOp, sizes: Mapping[str, int]) -> FuncOp:
     """The function at given values of its names; itself where it has no open extents.
 
@@ -251,4 +257,4 @@ def static_copy(function: FuncOp, sizes: Mapping[str, int]) -> FuncOp:
     return copy
 
 
-__all__ = ["NamedExtentError", "is_open", "names_of_values", "static_copy"]
+__all__ = ["NamedExtentError", "is_open", "names_of_returned", "names_of_values", "static_copy"]

@@ -35,12 +35,13 @@ def sizes_for(function: FuncOp, sizes: Mapping[str, int]) -> Mapping[str, int]:
     ``ToolError`` where one is missing, unknown or cannot be.
     """
     extents = named_extents(function)
-    if unknown := [name for name in sizes if name not in extents]:
-        known = ", ".join(extents) or "none: its sizes are in its types"
-        raise ToolError(
-            f"--size {unknown[0]}={sizes[unknown[0]]}: @{function.sym_name.data} has no extent of "
-            f"this name; it has {known}."
-        )
+    for name, size in sizes.items():
+        if name not in extents:
+            known = f"it has {', '.join(extents)}" if extents else "its sizes are in its types"
+            raise ToolError(
+                f"--size {name}={size}: @{function.sym_name.data} has no extent of this name; "
+                f"{known}."
+            )
     for name, extent in extents.items():
         if name not in sizes:
             raise ToolError(f"@{function.sym_name.data} has '{name}'; write --size {name}=NUMBER.")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, wraps
 from typing import Any, TypeVar
 
 from xdsl.irdl import IRDLOperation, OpDef, get_accessors_from_op_def
 from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+
+from mugraph.dialects.named_extents import is_verified_when_static
 
 Operator = TypeVar("Operator", bound=IRDLOperation)
 
@@ -23,12 +26,27 @@ def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
     """
     definition = OpDef.from_pyrdl(cls)
     without_format = replace(definition, assembly_format=None)
-    members = get_accessors_from_op_def(without_format, getattr(cls, "verify_", None))
+    verify = getattr(cls, "verify_", None)
+    members = get_accessors_from_op_def(without_format, verify and _of_static_extents(verify))
     if definition.assembly_format is not None:
         members |= _format_members(definition, definition.assembly_format)
     for name, member in members.items():
         setattr(cls, name, member)
     return cls
+
+
+def _of_static_extents(verify: Callable[[Any], None]) -> Callable[[Any], None]:
+    """What verifies an operator, but for one on tensors with named extents.
+
+    Of that a copy with extents is verified (``--name-extents``).
+    """
+
+    @wraps(verify)
+    def verified(op: IRDLOperation) -> None:
+        if not is_verified_when_static(op):
+            verify(op)
+
+    return verified
 
 
 def _format_members(definition: OpDef, assembly_format: str) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute
 
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasWorkspace
+from mugraph.dialects.named_extents import EXTENTS, is_smaller_bucket
 from mugraph.dialects.te import input_parameters, is_texpr, written_parameters
 
 
@@ -35,7 +36,7 @@ def is_foreign(function: FuncOp) -> bool:
 def mugraphs_of(module: ModuleOp) -> list[FuncOp]:
     """The functions to compile or run: a module's µGraphs or, where it has none, all it defines.
 
-    Private tensor expressions, which others call, are not among them.
+    Private tensor expressions, which others call, and smaller buckets are not among them.
     """
     defined = [
         op
@@ -43,15 +44,20 @@ def mugraphs_of(module: ModuleOp) -> list[FuncOp]:
         if isinstance(op, FuncOp)
         and not op.is_declaration
         and not (is_texpr(op) and op.sym_visibility is not None)
+        and not is_smaller_bucket(op)
     ]
     return [function for function in defined if not is_foreign(function)] or defined
 
 
 def argument_types(function: FuncOp) -> list[Attribute]:
-    """The types of what a call gives: the arguments, of a tensor expression but for its result."""
+    """The types of what a call gives: the arguments, of a tensor expression but for its result.
+
+    The values of named extents follow from the tensors.
+    """
     types = function.function_type.inputs.data
     if not is_texpr(function):
-        return list(types)
+        has_names = EXTENTS in function.attributes
+        return [type_ for type_ in types if not (has_names and isinstance(type_, IndexType))]
     return [types[position] for position in input_parameters(function)]
 
 

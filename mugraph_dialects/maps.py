@@ -58,12 +58,15 @@ class Split(NamedTuple):
 
     Tiles are as small as they can be, unless ``chosen`` says how many elements they have; then a
     block owns as many as all its iterations have tiles for.
+
+    ``end``: so many of the elements exist, the first ones, where a call says how many.
     """
 
     extent: int
     blocks: tuple[int, ...]
     iterations: int = 1
     chosen: int | None = None
+    end: int | None = None
 
     @property
     def block_extent(self) -> int:
@@ -114,6 +117,8 @@ class Split(NamedTuple):
         bound = Bound(
             self.extent, self.blocks, self.block_extent, self.tile, moves=self.iterations > 1
         )
+        if self.end is not None:
+            return bound._replace(extent=self.end)
         return bound.if_ragged(self.iterations)
 
 
@@ -188,6 +193,7 @@ class Slicing(NamedTuple):
     """How the maps of a tile cut a tensor of ``shape``.
 
     ``tile`` has the extents of a whole tile; without it tiles are as small as they can be.
+    ``ends`` has how many elements exist along the dimensions where a call says that.
     """
 
     shape: tuple[int, ...]
@@ -196,12 +202,15 @@ class Slicing(NamedTuple):
     grid: tuple[int, ...]
     iterations: int
     tile: tuple[int, ...] | None = None
+    ends: tuple[tuple[int, int], ...] = ()
 
     def split(self, dim: int) -> Split:
         """How one dimension is split, whether tiles of these extents cover it or not."""
         axes = mapped_axes(self.map_, self.grid, dim)
         blocks = tuple(self.grid[axis] if axis in axes else 1 for axis in range(len(AXES)))
         split = Split(self.shape[dim], blocks, self.iterations if self.fordim == dim else 1)
+        if (end := dict(self.ends).get(dim)) is not None:
+            split = split._replace(end=end)
         if self.tile is None or self.tile[dim] == split.tile:
             return split
         return split._replace(chosen=self.tile[dim])

@@ -6,6 +6,7 @@ from __future__ import annotations
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.plan import Plan
+from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -18,7 +19,7 @@ def compile_pipeline(
     """The passes of ``mugraph.compile``: operators share kernels, unless told not to, and then
     those of ``--transpile``."""
     steps = transpile_pipeline(arch, plan)
-    return (FuseKernelsPass(arch), *steps) if fuse else steps
+    return (BucketExtentsPass(), FuseKernelsPass(arch), *steps) if fuse else steps
 
 
 def planned_then_scheduled(

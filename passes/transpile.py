@@ -15,6 +15,7 @@ from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
 from mugraph.passes.mugraph.retile import RetilePass
+from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
@@ -50,6 +51,7 @@ def transpile_pipeline(
     ``plan`` is written into every kernel, where its own plan leaves a part free.
     """
     steps: tuple[ModulePass, ...] = (
+        BucketExtentsPass(),
         DecomposeProgramPass(),
         (plan or Plan()).over(PlanPass(arch=arch, notes=False)),
         RetilePass(),

@@ -371,6 +371,7 @@ def _manifest(
         "uses_cublas": sources.uses_cublas,
         "inputs": [asdict(tensor) for tensor in sources.interface.inputs],
         "outputs": [asdict(tensor) for tensor in sources.interface.outputs],
+        "extents": [asdict(extent) for extent in sources.interface.extents],
         "files_sha256": {path: _sha256((folder / path).read_bytes()) for path in files},
     }
     return json.dumps(contents, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.passes import PassPipeline
@@ -15,6 +15,7 @@ from xdsl.passes import PassPipeline
 from mugraph.dialects.alignment import argument_alignment, result_alignment
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.functions import argument_types, mugraphs_of, result_types
+from mugraph.dialects.named_extents import argument_names, named_extents, result_names
 from mugraph.dialects.te import KernelOp, input_parameters, is_texpr, written_parameters
 from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
 from mugraph.errors import UserError
@@ -79,30 +80,27 @@ def only_function(module: ModuleOp) -> FuncOp:
 
 def signature_of(function: FuncOp) -> Signature:
     """The tensors and the workspace of a function whose layouts and memory have been planned."""
+    from mugraph.codegen.cuda import workspace_bytes
     from mugraph.passes.program.plan_dtensor_memory import WORKSPACE_BYTES
 
-    workspace = function.attributes.get(WORKSPACE_BYTES)
+    is_planned = WORKSPACE_BYTES in function.attributes
     if is_texpr(function):
         taken = [argument_alignment(function, index) for index in input_parameters(function)]
         given = [argument_alignment(function, index) for index in written_parameters(function)]
     else:
         count = len(function.function_type.outputs.data)
         taken = [
-            argument_alignment(function, index)
-            for index in range(len(function.function_type.inputs.data))
+            argument_alignment(function, index) for index in range(len(argument_types(function)))
         ]
         given = [result_alignment(function, index) for index in range(count)]
-    return Signature(
-        tuple(
-            _tensor_spec(type_, alignment)
-            for type_, alignment in zip(argument_types(function), taken, strict=True)
-        ),
-        tuple(
-            _tensor_spec(type_, alignment)
-            for type_, alignment in zip(result_types(function), given, strict=True)
-        ),
-        workspace.value.data if isinstance(workspace, IntegerAttr) else 0,
-    )
+    extents = tuple(named_extents(function).values())
+    inputs = [_tensor_spec(*pair) for pair in zip(argument_types(function), taken, strict=True)]
+    outputs = [_tensor_spec(*pair) for pair in zip(result_types(function), given, strict=True)]
+    if extents:
+        inputs = [replace(s, names=argument_names(function, i)) for i, s in enumerate(inputs)]
+        outputs = [replace(s, names=result_names(function, i)) for i, s in enumerate(outputs)]
+    needed = workspace_bytes(function) if is_planned else 0
+    return Signature(tuple(inputs), tuple(outputs), needed, extents)
 
 
 def _tensor_spec(type_: Attribute, alignment: int) -> TensorSpec:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,8 @@ import numpy.typing as npt
 
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import Layout
+from mugraph.dialects.named_extents import NamedExtent, Names, sized, sizes_of_call
+from mugraph.dialects.tensor_types import strides_of
 from mugraph.errors import UserError
 from mugraph.runtime.interpreter.arithmetic import convert
 from mugraph.runtime.strided import strided_view
@@ -57,6 +59,8 @@ class TensorSpec:
     layout: Layout[int]
     alignment: int = DEFAULT_ALIGNMENT
     """The bytes that its start is promised to be a multiple of."""
+    names: Names = ()
+    """Of dimensions whose extent a call says: what it is called, ``""`` for others."""
 
     @property
     def offset(self) -> int:
@@ -67,7 +71,16 @@ class TensorSpec:
     @property
     def physical_bytes(self) -> int:
         """The bytes that the layout spans."""
-        return self.layout.cosize() * self.dtype.itemsize
+        return self.layout.cosize() * self.dtype.itemsize if math.prod(self.shape) else 0
+
+    def at(self, sizes: Mapping[str, int]) -> TensorSpec:
+        """The tensor of a call with these extents."""
+        shape = sized(self.names, self.shape, sizes)
+        if shape == self.shape:
+            return self
+        # Layouts have elements; a tensor may have none.
+        extents = tuple(max(extent, 1) for extent in shape)
+        return replace(self, shape=shape, layout=Layout(extents, strides_of(self.layout)))
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,21 @@ class Signature:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     workspace_bytes: int
+    extents: tuple[NamedExtent, ...] = ()
+    """What a call says besides: the values of named extents."""
+    values: tuple[int, ...] = ()
+
+    def of_call(self, inputs: Sequence[Array]) -> Signature:
+        """The signature of a call with these inputs.
+
+        Raises ``ExtentError`` where they do not fit.
+        """
+        if not self.extents or len(inputs) != len(self.inputs):
+            return self
+        names = [spec.names for spec in self.inputs]
+        sizes = sizes_of_call(self.extents, names, [array.shape for array in inputs])
+        taken, given = (tuple(spec.at(sizes) for spec in s) for s in (self.inputs, self.outputs))
+        return replace(self, inputs=taken, outputs=given, values=tuple(sizes.values()))
 
 
 @dataclass(frozen=True)
@@ -93,6 +121,8 @@ class Timing:
 
 def to_physical(array: Array, layout: Layout[int]) -> Array:
     """The flat memory of ``layout`` with the array's elements in it, padding poisoned."""
+    if not array.size:
+        return np.empty(0, array.dtype)
     memory = np.full(layout.cosize() * array.itemsize, POISON, np.uint8).view(array.dtype)
     view = _view_of(memory, layout)
     view[...] = array.reshape(view.shape)
@@ -101,6 +131,8 @@ def to_physical(array: Array, layout: Layout[int]) -> Array:
 
 def from_physical(memory: Array, layout: Layout[int], shape: Sequence[int]) -> Array:
     """The array of extents ``shape`` whose elements ``layout`` finds in the flat memory."""
+    if not math.prod(shape):
+        return np.empty(tuple(shape), memory.dtype)
     return np.ascontiguousarray(_view_of(memory, layout)).reshape(tuple(shape))
 
 
@@ -109,6 +141,8 @@ def _expect_gaps_unwritten(memory: npt.NDArray[np.uint8], spec: TensorSpec, what
 
     The elements themselves become poison.
     """
+    if not memory.size:
+        return
     poison = np.full(spec.dtype.itemsize, POISON, np.uint8).view(spec.dtype)
     _view_of(memory.view(spec.dtype), spec.layout)[...] = poison
     if (memory != POISON).any():
@@ -242,15 +276,15 @@ class CudaModule:
         Raises ``DeviceError`` on any CUDA error, when bytes before or behind an output or the
         workspace, or in the gaps of an output's layout, were written, and when an input was.
         """
-        signature = self.signature
-        arrays = self._physical_inputs(inputs)
+        signature = self.signature.of_call(inputs)
+        arrays = _physical_inputs(signature, inputs)
         with self._memory() as memory:
-            sources = self._placed(memory, arrays)
+            sources = _placed(signature, memory, arrays)
             targets = [
                 memory.poisoned(spec.physical_bytes, spec.offset) for spec in signature.outputs
             ]
             workspace = memory.poisoned(signature.workspace_bytes)
-            self._execute(sources, targets, workspace)
+            self._execute(sources, targets, workspace, signature.values)
             outputs: list[Array] = []
             for index, (spec, target) in enumerate(zip(signature.outputs, targets, strict=True)):
                 raw = memory.read(target, spec.physical_bytes, f"output {index}")
@@ -261,8 +295,16 @@ class CudaModule:
                 memory.expect_unchanged(source, array, f"input {index}")
         return outputs
 
-    def _execute(self, sources: Sequence[int], targets: Sequence[int], workspace: int) -> None:
-        """Calls the kernels on these addresses, and waits for them."""
+    def _execute(
+        self,
+        sources: Sequence[int],
+        targets: Sequence[int],
+        workspace: int,
+        values: Sequence[int],
+    ) -> None:
+        """Calls the kernels on these addresses and values of extents, and waits for them."""
+        numbers = (ctypes.c_int64 * len(values))(*values)
+        sources = [*sources, *_places(numbers)]
         self._launcher.call(
             "execute",
             *(_pointers(sources), len(sources)),
@@ -276,15 +318,15 @@ class CudaModule:
         A checker of uninitialised memory then sees every read of what no kernel has written.
         Raises ``DeviceError`` on any CUDA error.
         """
-        signature = self.signature
-        arrays = self._physical_inputs(inputs)
+        signature = self.signature.of_call(inputs)
+        arrays = _physical_inputs(signature, inputs)
         with self._memory() as memory:
-            sources = self._placed(memory, arrays)
+            sources = _placed(signature, memory, arrays)
             targets = [
                 memory.unwritten(spec.physical_bytes, spec.offset) for spec in signature.outputs
             ]
             workspace = memory.unwritten(signature.workspace_bytes)
-            self._execute(sources, targets, workspace)
+            self._execute(sources, targets, workspace, signature.values)
 
     def time(self, inputs: Sequence[Array], sample_count: int = 41) -> Timing:
         """Time one call with its tensors out of the L2 cache.
@@ -292,18 +334,21 @@ class CudaModule:
         A CUDA graph of at least 16 calls goes round copies of all inputs and outputs that add up
         to ``TIMED_BYTES`` (or ``MOST_COPIES`` of them, if the tensors are small).
         """
-        signature = self.signature
-        arrays = self._physical_inputs(inputs)
+        signature = self.signature.of_call(inputs)
+        arrays = _physical_inputs(signature, inputs)
+        numbers = (ctypes.c_int64 * len(signature.values))(*signature.values)
         size = sum(spec.physical_bytes for spec in (*signature.inputs, *signature.outputs))
         copies = max(1, min(MOST_COPIES, math.ceil(TIMED_BYTES / max(size, 1))))
         calls = math.ceil(FEWEST_CALLS / copies) * copies
         with self._memory() as memory:
-            first = self._placed(memory, arrays)
-            sources = first + [
-                memory.copy_of(source, array.nbytes, spec.offset)
-                for _ in range(copies - 1)
-                for source, array, spec in zip(first, arrays, signature.inputs, strict=True)
-            ]
+            first = _placed(signature, memory, arrays)
+            sources = [*first, *_places(numbers)]
+            for _ in range(copies - 1):
+                sources += [
+                    memory.copy_of(source, array.nbytes, spec.offset)
+                    for source, array, spec in zip(first, arrays, signature.inputs, strict=True)
+                ]
+                sources += _places(numbers)
             targets = [
                 memory.poisoned(spec.physical_bytes, spec.offset)
                 for _ in range(copies)
@@ -315,7 +360,7 @@ class CudaModule:
                 microseconds = (ctypes.c_float * count)()
                 self._launcher.call(
                     "time",
-                    *(_pointers(sources), len(signature.inputs)),
+                    *(_pointers(sources), len(signature.inputs) + len(numbers)),
                     *(_pointers(targets), len(signature.outputs)),
                     *(copies, workspace, calls, replays, count, microseconds),
                 )
@@ -324,23 +369,6 @@ class CudaModule:
             estimate = max(sample(1, 3))
             replays = max(1, math.ceil(SAMPLE_MICROSECONDS / max(estimate * calls, 1.0)))
             return Timing(tuple(sample(replays, sample_count)))
-
-    def _placed(self, memory: _DeviceMemory, arrays: Sequence[Array]) -> list[int]:
-        return [
-            memory.of(array, spec.offset)
-            for array, spec in zip(arrays, self.signature.inputs, strict=True)
-        ]
-
-    def _physical_inputs(self, inputs: Sequence[Array]) -> list[Array]:
-        specs = self.signature.inputs
-        shapes = [array.shape for array in inputs]
-        if shapes != [spec.shape for spec in specs]:
-            expected = ", ".join(str(spec.shape) for spec in specs)
-            raise ValueError(f"inputs of shapes {shapes} were given; the kernel takes {expected}")
-        return [
-            to_physical(convert(np.asarray(array), spec.dtype), spec.layout)
-            for array, spec in zip(inputs, specs, strict=True)
-        ]
 
     @contextmanager
     def _memory(self) -> Generator[_DeviceMemory]:
@@ -353,3 +381,27 @@ class CudaModule:
 
 def _pointers(addresses: Sequence[int]) -> Any:
     return (ctypes.c_void_p * len(addresses))(*addresses)
+
+
+def _places(numbers: ctypes.Array[ctypes.c_int64]) -> list[int]:
+    """The addresses of numbers in host memory."""
+    start = ctypes.addressof(numbers)
+    return [start + 8 * index for index in range(len(numbers))]
+
+
+def _placed(signature: Signature, memory: _DeviceMemory, arrays: Sequence[Array]) -> list[int]:
+    return [
+        memory.of(array, spec.offset) for array, spec in zip(arrays, signature.inputs, strict=True)
+    ]
+
+
+def _physical_inputs(signature: Signature, inputs: Sequence[Array]) -> list[Array]:
+    specs = signature.inputs
+    shapes = [array.shape for array in inputs]
+    if shapes != [spec.shape for spec in specs]:
+        expected = ", ".join(str(spec.shape) for spec in specs)
+        raise ValueError(f"inputs of shapes {shapes} were given; the kernel takes {expected}")
+    return [
+        to_physical(convert(np.asarray(array), spec.dtype), spec.layout)
+        for array, spec in zip(inputs, specs, strict=True)
+    ]

@@ -51,13 +51,13 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def add_size_argument(parser: argparse.ArgumentParser) -> None:
-    """``--size M=64,N=32``: the named sizes of a `.te` file."""
+    """``--size M=64,N=32``: the named sizes of a `.te` file, or of extents that a call says."""
     parser.add_argument(
         "--size",
         action="append",
         default=[],
         metavar="NAME=VALUE[,...]",
-        help="values of the named sizes of a .te file",
+        help="values of the named sizes of a .te file, or of a function's named extents",
     )
 
 

@@ -205,31 +205,36 @@ def _main(arguments: Sequence[str]) -> int:
 
     # After the arguments are known to be right: numpy and the dialects take a while to load.
     from mugraph.runtime.equivalence import Answer, Checker, Evidence, Subject
+    from mugraph.runtime.equivalence.extents import static_pairs
 
-    checker = Checker(
-        Subject.of(modules.pop()[1]),
-        range(options.seeds),
-        [Evidence(name) for name in options.evidence],
-        options.thorough,
-        **({} if options.primes is None else {"primes": [options.primes]}),
-        **({} if options.budget is None else {"budget": options.budget}),
-    )
+    reference = modules.pop()[1]
+    checkers: dict[str, Checker] = {}
     answers = Counter[Answer]()
     for name, module in modules:
-        verdict = checker.check(Subject.of(module))
-        answers[verdict.answer] += 1
-        print(f"{name}: {verdict}")
-        if options.time:
-            times = ", ".join(
-                f"{kind} {seconds:.3f} s" for kind, seconds in verdict.seconds.items()
-            )
-            print(f"{name}: processor time: {times}")
-        if verdict.difference is not None and options.counterexample is not None:
-            folder = options.counterexample
-            if len(modules) > 1:
-                folder = os.path.join(folder, name.replace(" ", ""))
-            _write_counterexample(folder, verdict.difference.arrays)
-        sys.stdout.flush()
+        for at, subject, against in static_pairs(module, reference):
+            if at not in checkers:
+                checkers[at] = Checker(
+                    Subject.of(against),
+                    range(options.seeds),
+                    [Evidence(evidence) for evidence in options.evidence],
+                    options.thorough,
+                    **({} if options.primes is None else {"primes": [options.primes]}),
+                    **({} if options.budget is None else {"budget": options.budget}),
+                )
+            verdict = checkers[at].check(Subject.of(subject))
+            answers[verdict.answer] += 1
+            print(f"{name}{at}: {verdict}")
+            if options.time:
+                times = ", ".join(
+                    f"{kind} {seconds:.3f} s" for kind, seconds in verdict.seconds.items()
+                )
+                print(f"{name}{at}: processor time: {times}")
+            if verdict.difference is not None and options.counterexample is not None:
+                folder = options.counterexample
+                if len(modules) > 1:
+                    folder = os.path.join(folder, name.replace(" ", ""))
+                _write_counterexample(folder, verdict.difference.arrays)
+            sys.stdout.flush()
     if len(modules) > 1:
         counts = ", ".join(f"{answers[answer]} {answer}" for answer in Answer if answers[answer])
         print(f"{len(modules)} graphs: {counts}")

@@ -6,7 +6,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from mugraph.codegen.architecture import choose_architecture
 from mugraph.dialects.functions import argument_types, result_types
 from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
-from mugraph.reading import make_context, read_module
+from mugraph.reading import make_context, parse_sizes, read_module
 from mugraph.runtime.compare import Comparison, Reference, compare, make_reference
 from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.equivalence.float64 import SCALES
@@ -28,20 +28,16 @@ from mugraph.runtime.interpreter import Execution, execute_by_address, run_funct
 from mugraph.runtime.interpreter.address_kernel import TOGETHER
 from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.runtime.interpreter.arithmetic import (
-    STORAGE_DTYPES,
-    convert,
-    integer_limits,
-    is_floating,
     is_whole,
     storage_dtype,
 )
 from mugraph.runtime.interpreter.run import naming_rows, random_elements
 from mugraph.runtime.toolchain import device_architecture, find_toolchain
+from mugraph.tools.array_files import input_shape, read_inputs, sizes_for, write_outputs
 from mugraph.tools.diagnostics import (
     ArgumentParser,
     ToolError,
     add_size_argument,
-    atomic_path,
     run_tool,
 )
 
@@ -49,9 +45,6 @@ Array = npt.NDArray[Any]
 
 WHOLE_SCALE = 16
 """How much larger random integers are than other random numbers."""
-NOT_IN_FILES = tuple(dtype for dtype in STORAGE_DTYPES.values() if dtype.kind == "V")
-"""Types of numbers that .npy files have no name for."""
-
 REPEATS = 3
 """How often the GPU runs; the results must be the same to the bit."""
 
@@ -61,13 +54,18 @@ SCALES_BETWEEN = 3
 
 
 def random_inputs(
-    function: FuncOp, scales: Sequence[float], seed: int, *, positive: bool = False
+    function: FuncOp,
+    scales: Sequence[float],
+    seed: int,
+    *,
+    positive: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> list[Array]:
     """Normal random numbers for each argument, times its scale, in the argument's element type.
 
     Integers are 16 times as large, and rounded; those that name rows of tables name existing ones.
     Truths hold at random.
-    ``positive`` takes absolute values.
+    ``positive`` takes absolute values.  ``sizes`` are the values of named extents.
     One scale is for all arguments, otherwise there must be one each (``ToolError``).
     """
     types = argument_types(function)
@@ -79,77 +77,17 @@ def random_inputs(
     per_input = list(scales) * len(types) if len(scales) == 1 else scales
     generator = np.random.default_rng(seed)
     arrays: list[Array] = []
-    for type_, scale in zip(types, per_input, strict=True):
+    for index, (type_, scale) in enumerate(zip(types, per_input, strict=True)):
         if isinstance(type_, IndexType):
             raise ToolError(
                 f"@{function.sym_name.data} takes a number of type index; give it with --inputs."
             )
         dtype = storage_dtype(element_type_of(type_))
         size = scale * WHOLE_SCALE if is_whole(dtype) else scale
-        numbers = generator.standard_normal(shape_of(type_), np.float32) * size
+        shape = input_shape(function, index, sizes or {}) or shape_of(type_)
+        numbers = generator.standard_normal(shape, np.float32) * size
         arrays.append(random_elements(numbers, dtype, positive=positive))
     return naming_rows(function, arrays)
-
-
-def read_inputs(function: FuncOp, paths: Sequence[str]) -> list[Array]:
-    """The arrays of .npy files, one an argument; ``ToolError`` where they do not fit."""
-    types = argument_types(function)
-    if len(paths) != len(types):
-        raise ToolError(
-            f"--inputs has {len(paths)} files, but @{function.sym_name.data} takes {len(types)} "
-            "tensors."
-        )
-    arrays: list[Array] = []
-    for path, type_ in zip(paths, types, strict=True):
-        try:
-            array: Array = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise ToolError(f"{path} is no .npy file of numbers.") from error
-        if isinstance(type_, IndexType):
-            arrays.append(array)
-            continue
-        shape = shape_of(type_)
-        if array.shape != shape:
-            raise ToolError(
-                f"{path} holds an array of {dims(array.shape) or 'no dimensions'}; expected "
-                f"{dims(shape)}."
-            )
-        arrays.append(_as_elements(path, array, storage_dtype(element_type_of(type_))))
-    return arrays
-
-
-def _as_elements(path: str, array: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers of a file in an element type; ``ToolError`` where they are of another kind.
-
-    A .npy file has no name for bf16 and f8: their bytes, as numpy saves them, are taken as well.
-    """
-    if array.dtype.kind == "V" and dtype.kind in "Vf" and array.itemsize == dtype.itemsize:
-        return array.view(dtype)
-    if is_whole(dtype):
-        if not is_whole(array.dtype):
-            raise ToolError(f"{path} holds {array.dtype}; expected integers.")
-        least, most = integer_limits(dtype)
-        if array.size and not least <= array.min() <= array.max() <= most:
-            raise ToolError(
-                f"{path} holds integers from {array.min()} to {array.max()}; {dtype} has "
-                f"{least} to {most}."
-            )
-        return array.astype(dtype)
-    if not is_floating(array.dtype):
-        raise ToolError(f"{path} holds {array.dtype}; expected floating-point numbers.")
-    return convert(array, dtype)
-
-
-def write_outputs(paths: Sequence[str], outputs: Sequence[Array]) -> None:
-    """Write one .npy file an output; each appears whole or not at all.
-
-    bf16 and f8, which such files cannot name, are written as f32, exactly.
-    """
-    for path, output in zip(paths, outputs, strict=True):
-        if output.dtype in NOT_IN_FILES:
-            output = output.astype(np.float32)
-        with atomic_path(path) as temporary, open(temporary, "wb") as stream:
-            np.save(stream, output)
 
 
 def _load_on_gpu(
@@ -204,7 +142,9 @@ def overflows(module: ModuleOp, function: str, inputs: Sequence[Array]) -> bool:
     )
 
 
-def largest_inputs(module: ModuleOp, function: FuncOp, seed: int) -> tuple[str, list[Array]] | None:
+def largest_inputs(
+    module: ModuleOp, function: FuncOp, seed: int, sizes: Mapping[str, int] | None = None
+) -> tuple[str, list[Array]] | None:
     """The largest random inputs for which a µGraph's results are finite, and what they are.
 
     Of all scales of ``SCALES``, and a few between the largest of them that will do and the next,
@@ -215,7 +155,7 @@ def largest_inputs(module: ModuleOp, function: FuncOp, seed: int) -> tuple[str, 
         sign = "positive, " if positive else ""
 
         def finite(scale: float, positive: bool = positive) -> list[Array] | None:
-            inputs = random_inputs(function, [scale], seed, positive=positive)
+            inputs = random_inputs(function, [scale], seed, positive=positive, sizes=sizes)
             return None if overflows(module, function.sym_name.data, inputs) else inputs
 
         too_large = math.inf
@@ -400,13 +340,16 @@ def _parser() -> argparse.ArgumentParser:
 def _main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     context = make_context()
-    module = read_module(options.input_file, context, options.size)
+    is_te = options.input_file.endswith(".te")
+    module = read_module(options.input_file, context, options.size if is_te else ())
     with reported_within(module):
         return _run(module, context, options)
 
 
 def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int:
     function = only_function(module)
+    named = not options.input_file.endswith(".te")
+    sizes = sizes_for(function, parse_sizes(options.size, least=0) if named else {})
     result_count = len(result_types(function))
     if options.outputs is not None and len(options.outputs) != result_count:
         raise ToolError(
@@ -414,9 +357,9 @@ def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int
             f"{result_count} results."
         )
     if options.inputs is not None:
-        inputs = read_inputs(function, options.inputs)
+        inputs = read_inputs(function, options.inputs, sizes)
     else:
-        inputs = random_inputs(function, options.scale or [1.0], options.seed)
+        inputs = random_inputs(function, options.scale or [1.0], options.seed, sizes=sizes)
 
     by_address = options.level == "address"
     is_default = (options.blocks, options.order, options.landing) == (None, TOGETHER, "latest")
@@ -468,7 +411,7 @@ def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int
 
     if options.check:
         if not _is_finite(outputs, written) and overflows(module, name, inputs):
-            found = largest_inputs(module, function, options.seed)
+            found = largest_inputs(module, function, options.seed, sizes)
             is_random = options.inputs is None and options.scale is None
             size = "at all sizes" if found is None else f"but not with {found[0]}"
             print(

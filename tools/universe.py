@@ -25,6 +25,8 @@ DIALECTS = {
 PASSES = {
     "convert-linalg-to-kn": "mugraph.passes.program.convert_linalg_to_kn:ConvertLinalgToKnPass",
     "load-operators": "mugraph.texpr.load_operators:LoadOperatorsPass",
+    "name-extents": "mugraph.passes.program.name_extents:NameExtentsPass",
+    "bucket-extents": "mugraph.passes.program.bucket_extents:BucketExtentsPass",
     "decompose-program": "mugraph.passes.program.decompose_program:DecomposeProgramPass",
     "insert-copies": "mugraph.passes.mugraph.insert_copies:InsertCopiesPass",
     "plan": "mugraph.passes.mugraph.plan:PlanPass",

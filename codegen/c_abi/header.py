@@ -15,6 +15,19 @@ STATUS_CODES: tuple[tuple[str, str], ...] = (
 """The status codes in order from 0, with what each says; fixed for version 1 of the interface."""
 
 
+INVALID_EXTENT = "MUGRAPH_INVALID_EXTENT"
+"""What a call with a value of an extent returns that cannot be; of interfaces with extents."""
+
+
+def _extents(interface: CInterface) -> list[str]:
+    """What comments say of the values of extents."""
+    return [
+        f" *   {extent.name}: 0 to {extent.largest}"
+        + (f", a multiple of {extent.multiple}" if extent.multiple > 1 else "")
+        for extent in interface.extents
+    ]
+
+
 def _status_codes() -> list[str]:
     lines = ["#ifndef MUGRAPH_C_INTERFACE_1", "#define MUGRAPH_C_INTERFACE_1", "enum {"]
     for code, (name, meaning) in enumerate(STATUS_CODES):
@@ -27,6 +40,7 @@ def parameters(interface: CInterface) -> list[str]:
     return [
         *(f"const void *{tensor.name}" for tensor in interface.inputs),
         *(f"void *{tensor.name}" for tensor in interface.outputs),
+        *(f"int64_t {extent.name}" for extent in interface.extents),
         "void *workspace",
         "size_t workspace_bytes",
         "struct CUstream_st *stream",
@@ -45,14 +59,21 @@ def print_header(interface: CInterface) -> str:
             " *",
             " * Tensors are pointers to device memory, strides are in elements:",
             *tensors,
+            *([" * Extents that a call says:", *_extents(interface)] if interface.extents else []),
             " * An output must not overlap an input, another output or the workspace.",
             " */",
             f"#ifndef {guard}",
             f"#define {guard}",
             "",
             "#include <stddef.h>",
+            *(["#include <stdint.h>"] if interface.extents else []),
             "",
             *_status_codes(),
+            *(
+                [f"#ifndef {INVALID_EXTENT}", f"#define {INVALID_EXTENT} 6", "#endif"]
+                if interface.extents
+                else []
+            ),
             "",
             "#if defined(__GNUC__)",
             '#define MUGRAPH_API __attribute__((visibility("default")))',

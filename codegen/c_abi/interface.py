@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -13,6 +13,15 @@ from mugraph.codegen.cuda import workspace_bytes
 from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.dialects.cute import Layout
+from mugraph.dialects.functions import argument_types
+from mugraph.dialects.named_extents import (
+    NamedExtent,
+    argument_names,
+    named_extents,
+    result_names,
+    sized,
+    sizes_of_call,
+)
 from mugraph.dialects.te import BufferType, input_parameters, is_texpr, written_parameters
 from mugraph.dialects.tensor_types import (
     dims,
@@ -51,12 +60,36 @@ class CTensor:
     element_type: str
     span: int
     alignment: int
+    names: tuple[str, ...] = ()
+    """Of dimensions whose extent a call says: what it is called, ``""`` for others.
+
+    ``shape`` and ``span`` are of the largest values.
+    """
 
     def __str__(self) -> str:
+        most = "at most " if any(self.names) else ""
         return (
-            f"{self.element_type} {dims(self.shape)}, strides "
-            f"({', '.join(map(str, self.strides))}), {self.span} bytes, aligned to {self.alignment}"
+            f"{self.element_type} {self.extents}, strides "
+            f"({', '.join(map(str, self.strides))}), {most}{self.span} bytes, aligned to "
+            f"{self.alignment}"
         )
+
+    @property
+    def extents(self) -> str:
+        """The extents in words."""
+        if not any(self.names):
+            return dims(self.shape)
+        pairs = zip(self.names, self.shape, strict=True)
+        return "x".join(name or str(extent) for name, extent in pairs)
+
+    def at(self, sizes: Mapping[str, int]) -> CTensor:
+        """The tensor of a call with these extents."""
+        if not any(self.names):
+            return self
+        shape = sized(self.names, self.shape, sizes)
+        # The named dimension is the first one, so that bytes grow with it.
+        span = self.span // max(self.shape[0], 1) * shape[0]
+        return replace(self, shape=shape, span=span, names=())
 
 
 @dataclass(frozen=True)
@@ -67,6 +100,22 @@ class CInterface:
     inputs: tuple[CTensor, ...]
     outputs: tuple[CTensor, ...]
     workspace_bytes: int
+    extents: tuple[NamedExtent, ...] = ()
+    """What a call says besides: the values of named extents."""
+
+    def sizes_of(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
+        """The values of the extents, from the inputs' extents.
+
+        Raises ``ExtentError`` where these do not fit.
+        """
+        return sizes_of_call(self.extents, [tensor.names for tensor in self.inputs], shapes)
+
+    def at(self, sizes: Mapping[str, int]) -> CInterface:
+        """The interface of a call with these extents."""
+        inputs, outputs = (
+            tuple(tensor.at(sizes) for tensor in tensors) for tensors in (self.inputs, self.outputs)
+        )
+        return replace(self, inputs=inputs, outputs=outputs, extents=())
 
     @property
     def tensors(self) -> tuple[CTensor, ...]:
@@ -141,9 +190,15 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
     returns = [op for op in function.body.block.ops if isinstance(op, ReturnOp)]
     if not returns or not returns[0].operands:
         raise CodegenError(f"{op_label(function)} has no result, so there is nothing to compile")
-    return CInterface(
-        name,
-        tuple(_tensor(*pair) for pair in _named(function.body.block.args, names, "input")),
-        tuple(_tensor(*pair) for pair in _named(returns[0].operands, names, "output")),
-        workspace_bytes(function),
-    )
+    extents = tuple(named_extents(function).values())
+    # Arguments for the values of extents are there only once kernels are scheduled.
+    arguments = function.args[: len(argument_types(function))]
+    for extent in extents:
+        names.reserve(extent.name)
+    inputs = [_tensor(*pair) for pair in _named(arguments, names, "input")]
+    outputs = [_tensor(*pair) for pair in _named(returns[0].operands, names, "output")]
+    if extents:
+        inputs = [replace(t, names=argument_names(function, i)) for i, t in enumerate(inputs)]
+        outputs = [replace(t, names=result_names(function, i)) for i, t in enumerate(outputs)]
+    needed = workspace_bytes(function)
+    return CInterface(name, tuple(inputs), tuple(outputs), needed, extents)

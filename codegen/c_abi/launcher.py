@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.codegen.architecture import Architecture
-from mugraph.codegen.c_abi.header import parameters, print_header
+from mugraph.codegen.c_abi.header import INVALID_EXTENT, parameters, print_header
 from mugraph.codegen.c_abi.interface import WORKSPACE_ALIGNMENT, CInterface, CTensor
 from mugraph.codegen.cuda import print_module
+from mugraph.dialects.named_extents import NamedExtent
 
 _EXECUTE = "void const* const* inputs, void* const* outputs, void* workspace, cudaStream_t stream"
 
@@ -23,7 +24,7 @@ def print_variant(
     module: ModuleOp, interface: CInterface, arch: Architecture, *, line_info: bool = False
 ) -> str:
     """The CUDA of a module scheduled for one architecture, and the function that launches it."""
-    inputs, outputs = len(interface.inputs), len(interface.outputs)
+    inputs, outputs = len(interface.inputs) + len(interface.extents), len(interface.outputs)
     return "\n".join(
         [
             print_module(module, line_info=line_info),
@@ -37,17 +38,38 @@ def print_variant(
     )
 
 
-def _arguments(kind: str, tensors: Sequence[CTensor]) -> str:
-    """The declaration of the array of a call's inputs or outputs."""
-    entries = ", ".join(
-        f'{{"{tensor.name}", {tensor.name}, {tensor.alignment}}}' for tensor in tensors
-    )
-    type_ = f"std::array<mugraph::c_interface::{kind}, {len(tensors)}>"
+def _arguments(kind: str, tensors: Sequence[CTensor], extents: Sequence[NamedExtent] = ()) -> str:
+    """The declaration of the array of a call's inputs or outputs.
+
+    Values of ``extents`` are passed by address.
+    """
+    entries = [f'{{"{tensor.name}", {tensor.name}, {tensor.alignment}}}' for tensor in tensors]
+    entries += [f'{{"{extent.name}", &{extent.name}, 8}}' for extent in extents]
+    type_ = f"std::array<mugraph::c_interface::{kind}, {len(entries)}>"
     return (
-        f"{type_} {kind.lower()}s = {{{{{entries}}}}}"
-        if tensors
+        f"{type_} {kind.lower()}s = {{{{{', '.join(entries)}}}}}"
+        if entries
         else f"{type_} {kind.lower()}s{{}}"
     )
+
+
+def _extent_checks(extents: Sequence[NamedExtent]) -> list[str]:
+    """What a call does first with the values of extents."""
+    lines: list[str] = []
+    for extent in extents:
+        name, says = extent.name, f"{extent.name} is %lld; it may be 0 to {extent.largest}"
+        wrong = [f"{name} < 0", f"{name} > {extent.largest}"]
+        if extent.multiple > 1:
+            wrong.append(f"{name} % {extent.multiple} != 0")
+            says += f", in steps of {extent.multiple}"
+        lines += [
+            f"  if ({' || '.join(wrong)}) {{",
+            f'    return mugraph::c_interface::fail({INVALID_EXTENT}, "{says}.", '
+            f"static_cast<long long>({name}));",
+            "  }",
+        ]
+    empty = " || ".join(f"{extent.name} == 0" for extent in extents)
+    return [*lines, f"  if ({empty}) return MUGRAPH_SUCCESS;"] if extents else []
 
 
 def print_single_file(
@@ -78,7 +100,7 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
         f"    {{{', '.join(map(str, arch.capability))}, {str(arch.is_exact).lower()}, {symbol}}},"
         for arch, symbol in zip(architectures, symbols, strict=True)
     ]
-    inputs = _arguments("Input", interface.inputs)
+    inputs = _arguments("Input", interface.inputs, interface.extents)
     outputs = _arguments("Output", interface.outputs)
     needed = interface.workspace_bytes
     compiled_for = ", ".join(f"{arch.name} ({arch.devices})" for arch in architectures)
@@ -107,6 +129,7 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
             "}",
             "",
             f'extern "C" int {name}_run({", ".join(parameters(interface))}) {{',
+            *_extent_checks(interface.extents),
             f"  const {inputs};",
             f"  const {outputs};",
             "  const mugraph::c_interface::Workspace place = {workspace, workspace_bytes, "

@@ -15,13 +15,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.target import Target
 
+from mugraph.codegen.cuda.buckets import print_choice
 from mugraph.codegen.cuda.channels import map_parameters
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import (
+    EXECUTE,
     HostPrinter,
     alignment_checks,
     find_places,
     print_execute,
+    print_init,
     workspace_bytes,
 )
 from mugraph.codegen.cuda.host_kernels import print_move
@@ -29,6 +32,7 @@ from mugraph.codegen.cuda.kernel import print_kernel
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
 from mugraph.dialects.functions import is_foreign, mugraphs_of
+from mugraph.dialects.named_extents import buckets_of, named_extents
 from mugraph.dialects.sched import BulkCopyOp, CustomOp, KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import op_label
@@ -73,18 +77,6 @@ def require_kernels(function: FuncOp) -> None:
         )
 
 
-def has_channels(function: FuncOp) -> bool:
-    """Whether a kernel that a function launches has bulk copies between roles."""
-    launches = [op for op in function.walk() if isinstance(op, LaunchOp)]
-    return any(map_parameters(launch.resolve()) for launch in launches)
-
-
-def has_custom_operators(function: FuncOp) -> bool:
-    """Whether a kernel that a function launches has steps of custom operators."""
-    launches = [op for op in function.walk() if isinstance(op, LaunchOp)]
-    return any(isinstance(op, CustomOp) for launch in launches for op in launch.resolve().walk())
-
-
 def print_module(module: ModuleOp, function: str | None = None, *, line_info: bool = False) -> str:
     """The CUDA C++ text of a scheduled and planned module; ends with a newline.
 
@@ -97,22 +89,26 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
         from mugraph.codegen.cuda.texpr import print_texpr
 
         return print_texpr(func, writer)
-    require_kernels(func)
+    buckets = buckets_of(module, func)
+    for bucket in buckets:
+        require_kernels(bucket)
+    launched = [op for bucket in buckets for op in bucket.walk() if isinstance(op, LaunchOp)]
+    kernels = [launch.resolve() for launch in launched]
+    has_channels = any(map(map_parameters, kernels))
+    has_custom_operators = any(isinstance(op, CustomOp) for one in kernels for op in one.walk())
     writer.lines(
         [
             "#define NUM_GPUS 1",
             "#define USE_NVSHMEM 0",
             '#include "runtime.h"',
-            *(['#include "channels.h"'] if has_channels(func) else []),
-            *(['#include "te.h"'] if has_custom_operators(func) else []),
+            *(['#include "channels.h"'] if has_channels else []),
+            *(['#include "te.h"'] if has_custom_operators else []),
             "using namespace cute;",
             "",
         ]
     )
     names = Names()
     kernel_names: dict[str, str] = {}
-    launched = [op for op in func.walk() if isinstance(op, LaunchOp)]
-    kernels = [launch.resolve() for launch in launched]
     print_warpgroup_atoms(kernels, writer)
     swizzles = any(isinstance(op, BulkCopyOp) for kernel in kernels for op in kernel.walk())
     for launch in launched:
@@ -122,8 +118,15 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
             kernel_names[symbol] = names.fresh(symbol)
             with writer.of_operation(kernel):
                 print_kernel(kernel, kernel_names[symbol], writer, swizzles_addresses=swizzles)
-    printer = HostPrinter(writer, names, kernel_names, find_places(func))
-    print_execute(func, printer, alignment_checks(func, printer.places))
+    executes = [names.fresh(f"execute_{bucket.sym_name.data}") for bucket in buckets]
+    if not named_extents(func):
+        executes = [EXECUTE]
+    print_init(writer)
+    for bucket, name in zip(buckets, executes, strict=True):
+        printer = HostPrinter(writer, names, kernel_names, find_places(bucket))
+        print_execute(bucket, printer, alignment_checks(bucket, printer.places), name)
+    if executes != [EXECUTE]:
+        print_choice(dict(zip(executes, buckets, strict=True)), writer)
     return writer.text()
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
+from mugraph.codegen.cuda.grid import grid_extents, total_blocks
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import (
     KernelPrinter,
@@ -39,6 +39,8 @@ class MapParameter:
     box: tuple[int, ...]
     span: int
     tile: BulkTile
+    ends: tuple[tuple[int, int], ...] = ()
+    """Dimensions that end where an argument says, and that argument."""
 
 
 def _bulk_copies(kernel: sched.KernelOp) -> list[sched.BulkCopyOp]:
@@ -50,8 +52,13 @@ def map_key(op: sched.BulkCopyOp) -> MapParameter:
     tensor = op.tensor
     if not isinstance(tensor, BlockArgument):
         raise CodegenError(f"{op_label(op)} moves a tile of a tensor that is no argument")
-    tile = op.bulk_tile()
-    return MapParameter(tensor.index, tile.box, tile.span, tile._replace(starts=(), offsets=()))
+    tile, owner = op.bulk_tile(), op.tile.owner
+    ends: list[tuple[int, int]] = []
+    for dim, value in owner.end_of.items() if isinstance(owner, sched.LocalTileOp) else ():
+        assert isinstance(value, BlockArgument)  # as kernels are isolated
+        ends.append((dim, value.index))
+    described = tile._replace(starts=(), offsets=())
+    return MapParameter(tensor.index, tile.box, tile.span, described, tuple(ends))
 
 
 def map_parameters(kernel: sched.KernelOp) -> list[MapParameter]:
@@ -89,7 +96,12 @@ def print_host_maps(
             f'"{pointer}", CU_TENSOR_MAP_DATA_TYPE_{data_type}, '
             f"{{{extents}}}, {{{strides}}}, {{{box}}}, CU_TENSOR_MAP_SWIZZLE_{swizzle});"
         )
-        arguments.append(f"{name}.at({pointer})")
+        ends = {dim: names.of(tensors[argument]) for dim, argument in parameter.ends}
+        given = ", ".join(
+            f"static_cast<uint64_t>({ends[dim]})" if dim in ends else str(extent)
+            for dim, extent in zip(dims.order, dims.extents, strict=True)
+        )
+        arguments.append(f"{name}.at({pointer}{f', {{{given}}}' if ends else ''})")
     return arguments
 
 
@@ -166,11 +178,9 @@ def _print_persistent(
     writer.line()
     writer.line(f"// persistent {kernel.persistent_blocks}")
     writer.line("#pragma unroll 1")
-    writer.open(_loop_over_blocks(role, kernel))
-    columns, rows, _ = kernel.grid_dim
-    writer.line(
-        f"uint3 const blockIdx = tb::block_at<{kernel.raster_rows}>(place, {columns}, {rows});"
-    )
+    writer.open(_loop_over_blocks(role, kernel, total_blocks(kernel, printer.arguments())))
+    columns, rows, _ = grid_extents(kernel, printer.arguments())
+    writer.line(f"uint3 const blockIdx = tb::{block_at(kernel)}(place, {columns}, {rows});")
     ping_pong = role.ping_pong_index is not None
     inner = replace(printer, before="before", round="round" if ping_pong else None)
     for tile in (op for op in kernel.body.block.ops if isinstance(op, sched.LocalTileOp)):
@@ -183,7 +193,14 @@ def _print_persistent(
         printer.print(step)
 
 
-def _loop_over_blocks(role: sched.RoleOp, kernel: sched.KernelOp) -> str:
+def block_at(kernel: sched.KernelOp) -> str:
+    """The function that finds a block's place in the grid."""
+    # Groups of rows are whole unless a call cuts the grid.
+    function = "block_in" if any(cut.axis == 1 for cut in kernel.cuts) else "block_at"
+    return f"{function}<{kernel.raster_rows}>"
+
+
+def _loop_over_blocks(role: sched.RoleOp, kernel: sched.KernelOp, total: str) -> str:
     """The loop over the block's work tiles that a role runs for: all, or its share in ping-pong."""
     index, roles = role.ping_pong_index, len(sched.ping_pong_roles(kernel)) or 1
     launched, iterations = kernel.persistent_blocks or 1, loop_iterations(kernel)
@@ -195,7 +212,7 @@ def _loop_over_blocks(role: sched.RoleOp, kernel: sched.KernelOp) -> str:
         rounds, next_round = ", round = 0", ", ++round"
     return (
         f"for (int place = {first}, before = {before}{rounds}; "
-        f"place < {math.prod(kernel.grid_dim)}; "
+        f"place < {total}; "
         f"place += {step * launched}, before += {step * iterations}{next_round}) {{"
     )
 

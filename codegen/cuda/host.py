@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -20,6 +20,7 @@ from mugraph.codegen.cuda.cpp import (
     layout_type,
     stored_type,
 )
+from mugraph.codegen.cuda.grid import launched_grid
 from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.codegen.cuda.pieces import MAX_SPAN, Piece, print_pieces
 from mugraph.dialects import kn, sched
@@ -31,6 +32,7 @@ from mugraph.dialects.alignment import (
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
+from mugraph.dialects.named_extents import buckets_of
 from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
@@ -79,6 +81,13 @@ class HostPrinter:
 
 
 def workspace_bytes(function: FuncOp) -> int:
+    """The bytes of device memory that a call of the function, or of its buckets, needs."""
+    module = function.parent_op()
+    buckets = buckets_of(module, function) if isinstance(module, ModuleOp) else [function]
+    return max(map(own_workspace_bytes, buckets))
+
+
+def own_workspace_bytes(function: FuncOp) -> int:
     """The bytes of device memory that the function needs for intermediates."""
     attribute = function.attributes.get(WORKSPACE_BYTES)
     if not isinstance(attribute, IntegerAttr):
@@ -146,7 +155,7 @@ def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     kernel = op.resolve()
     name = printer.kernel_names[kernel.sym_name.data]
     pointers = printer.declare_all((*op.arguments, *op.outputs))
-    grid = ", ".join(str(extent) for extent in kernel.launched_grid)
+    grid = ", ".join(launched_grid(kernel, pointers))
     block = ", ".join(str(extent) for extent in kernel.block_dim)
     tensors = (*op.arguments, *op.outputs)
     pointers += print_host_maps(kernel, tensors, printer.writer, printer.names)
@@ -332,21 +341,36 @@ def alignment_checks(function: FuncOp, places: Mapping[SSAValue, str]) -> list[s
     return checks
 
 
-def print_execute(function: FuncOp, printer: HostPrinter, first: Iterable[str]) -> None:
-    """Prints ``_init`` and ``_execute_mugraph`` of a function, and what a call does ``first``.
+EXECUTE = "_execute_mugraph"
+"""The function that a call of a generated file is of."""
 
-    The printer's names gave the kernels theirs, so that no local variable hides a kernel.
-    """
-    needed = workspace_bytes(function)
-    writer = printer.writer
+
+def print_init(writer: Writer) -> None:
+    """Prints ``_init``."""
     writer.open("[[maybe_unused]] static void _init() {")
     writer.close()
     writer.line()
-    writer.line(f"// buf: {needed} bytes of device memory for intermediates.")
-    writer.open(
-        "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> input_tensors, "
+
+
+def execute_head(name: str) -> str:
+    """The start of a function that launches kernels."""
+    return (
+        f"[[maybe_unused]] static void {name}(std::vector<void const *> input_tensors, "
         "std::vector<void*> output_tensors, void* buf, cudaStream_t stream) {"
     )
+
+
+def print_execute(
+    function: FuncOp, printer: HostPrinter, first: Iterable[str], name: str = EXECUTE
+) -> None:
+    """Prints what launches the kernels of a function, and what a call does ``first``.
+
+    The printer's names gave the kernels theirs, so that no local variable hides a kernel.
+    """
+    needed = own_workspace_bytes(function)
+    writer = printer.writer
+    writer.line(f"// buf: {needed} bytes of device memory for intermediates.")
+    writer.open(execute_head(name))
     writer.lines(first)
     for op in function.body.block.ops:
         if isinstance(op, ReturnOp):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IndexType
 
-from mugraph.codegen.cuda.channels import map_names
+from mugraph.codegen.cuda.channels import block_at, map_names
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.elementwise import start_of
 from mugraph.codegen.cuda.names import Names
@@ -45,7 +45,8 @@ def print_kernel(
     writer.line(f"extern __shared__ __align__({alignment}) char smem[];")
     writer.line(f"int const thread = {_thread_number(printer)};")
     if kernel.raster_rows > 1 and kernel.persistent_blocks is None:
-        writer.line(f"uint3 const blockIdx = tb::grouped_block<{kernel.raster_rows}>();  // raster")
+        function = "rastered_block" if block_at(kernel).startswith("block_in") else "grouped_block"
+        writer.line(f"uint3 const blockIdx = tb::{function}<{kernel.raster_rows}>();  // raster")
     if kernel.domain is not None:
         printer.span = names.fresh("span")
         writer.line(f"tb::Span const {printer.span} = {span_of_block(kernel)};  // where")

@@ -66,6 +66,10 @@ class KernelPrinter:
             index += f" + {x * y} * threadIdx.z"
         return index
 
+    def arguments(self) -> list[str]:
+        """The kernel's parameters for its tensors and numbers."""
+        return [self.names.of(argument) for argument in self.kernel.body.block.args]
+
     def describe(self, op: Operation) -> str:
         """The operator and its operands, with sanitised names, for a comment."""
         operands = ", ".join(self.names.of(operand) for operand in op.operands)

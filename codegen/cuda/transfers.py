@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Operation
 
@@ -123,9 +123,9 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         kind += "Within"
         if not op.is_async:
             method = "load" if isinstance(op.source.type, sched.GlobalType) else "store"
-        dims, counts = ragged_arguments(
-            op.ragged(), shape, partition, printer.tile_of(iteration or "0")
-        )
+        ends = {dim: printer.names.of(value) for dim, value in op.end_of().items()}
+        tile = printer.tile_of(iteration or "0")
+        dims, counts = ragged_arguments(op.ragged(), shape, partition, tile, ends)
     writer = printer.writer
     writer.open(f"{scope}  {printer.describe(op)}")
     if any(held):
@@ -149,29 +149,39 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
 
 
 def ragged_arguments(
-    ragged: Sequence[RaggedDim], shape: Sequence[int], partition: LinearPartition, iteration: str
+    ragged: Sequence[RaggedDim],
+    shape: Sequence[int],
+    partition: LinearPartition,
+    iteration: str,
+    ends: Mapping[int, str] | None = None,
 ) -> tuple[str, str]:
-    """The ragged dimensions as template arguments, and how many elements exist along each."""
+    """The ragged dimensions as template arguments, and how many elements exist along each.
+
+    ``ends`` are variables that say how many elements of the tensor exist along a dimension.
+    """
     dims, counts = "", ""
     for entry in ragged:
         place = partition.order.index(entry.dim)
         before = math.prod(shape[dim] for dim in partition.order[:place])
         dims += f", mugraph::Along<{before}, {shape[entry.dim]}>"
-        counts += f", {existing_elements(entry.bound, iteration)}"
+        counts += f", {existing_elements(entry.bound, iteration, (ends or {}).get(entry.dim))}"
     return dims, counts
 
 
-def existing_elements(bound: Bound, iteration: str) -> str:
-    """How many elements of a tile exist along a dimension, as an expression."""
+def existing_elements(bound: Bound, iteration: str, end: str | None = None) -> str:
+    """How many elements of a tile exist along a dimension, as an expression.
+
+    ``end`` is a variable that says how many of the tensor do.
+    """
     block = "0"
     for axis, blocks in zip("xyz", bound.blocks, strict=True):
         if blocks > 1:
             index = f"blockIdx.{axis}"
             block = index if block == "0" else f"({block}) * {blocks} + {index}"
-    return (
-        f"tb::existing<{bound.extent}, {bound.step}, {bound.tile}>({block}, "
-        f"{iteration if bound.moves else '0'})"
-    )
+    at = f"({block}, {iteration if bound.moves else '0'}"
+    if end is not None:
+        return f"tb::existing_of<{bound.step}, {bound.tile}>{at}, {end})"
+    return f"tb::existing<{bound.extent}, {bound.step}, {bound.tile}>{at})"
 
 
 @print_operation.register

@@ -31,6 +31,7 @@ from xdsl.dialects.builtin import i64 as int64
 from mugraph.build import elementwise, programs
 from mugraph.build.elementwise import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.errors import BuildError
+from mugraph.build.extents import Extent
 from mugraph.build.kernel_graph import KernelGraph, new_kernel_graph
 from mugraph.build.pointwise import pointwise
 from mugraph.build.programs import *  # noqa: F403 (one list of functions, in that module)
@@ -42,6 +43,7 @@ float8_e4m3fn, float8_e5m2 = f8E4M3FN, f8E5M2
 __all__ = [
     "BuildError",
     "DTensor",
+    "Extent",
     "KernelGraph",
     "STensor",
     "ThreadblockGraph",

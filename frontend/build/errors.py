@@ -34,12 +34,23 @@ def require_element_type(what: str, dtype: Attribute) -> None:
         )
 
 
+STAND_INS: dict[int, str] = {}
+"""Numbers that stand in for extents which calls say, and the names of these."""
+
+
+def in_names(text: str) -> str:
+    """A message with the names of extents in the place of what stands in for them."""
+    for number, name in STAND_INS.items():
+        text = text.replace(str(number), name)
+    return text
+
+
 @contextmanager
 def build_errors() -> Generator[None]:
     """Turns what a verifier says into a :class:`BuildError`, raised where the user's call is."""
     try:
         yield
     except (VerifyException, BuildError) as error:
-        raise BuildError(str(error)) from None
+        raise BuildError(in_names(str(error))) from None
     except ValueError as error:
-        raise BuildError(str(error)) from error
+        raise BuildError(in_names(str(error))) from error

@@ -16,6 +16,7 @@ from mugraph.build.errors import (
     require_element_type,
     require_integers,
 )
+from mugraph.build.extents import Extent, note_extents, open_extents
 from mugraph.build.programs import ProgramOperators
 from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, add_function
@@ -50,6 +51,7 @@ class KernelGraph(ProgramOperators):
         self._region = Region(self._block)
         self._outputs: list[tuple[SSAValue, Layout[int] | None]] = []
         self._constant: set[int] = set()
+        self._extents: dict[str, Extent] = {}
         self._functions: dict[str, FuncOp] = {}
         self._kernel: Kernel | None = None
         self._location = calling_line()
@@ -65,11 +67,17 @@ class KernelGraph(ProgramOperators):
     ) -> DTensor:
         """A tensor that the caller passes; the order of calls is the order of arguments.
 
+        Its first dimension may be a :class:`~mugraph.build.Extent`, which calls say.
         ``strides`` are in elements; without them the tensor is row-major and contiguous.  Elements
         may share addresses, as in a sliding window.
         ``constant`` says that nothing writes to it that may run beside the graph's kernels, as is
         so for weights: they are fetched while the kernel before still runs.
         """
+        note_extents(self._extents, dims)
+        if self._extents and strides is not None and any(isinstance(dim, Extent) for dim in dims):
+            raise BuildError(
+                "new_input: a tensor with a named extent is row-major; leave out strides"
+            )
         with build_errors():
             argument = self._block.insert_arg(
                 _tensor_type(dims, strides, dtype), len(self._block.args)
@@ -117,12 +125,7 @@ class KernelGraph(ProgramOperators):
         mapping: dict[SSAValue, SSAValue] = {}
         region = Region()
         self._region.clone_into(region, value_mapper=mapping)
-        outputs = [
-            kn.lay_out_row_major(mapping[value])
-            if layout is None
-            else kn.lay_out(mapping[value], layout)
-            for value, layout in self._outputs
-        ]
+        outputs = [self._laid_out(mapping[value], layout) for value, layout in self._outputs]
         region.block.add_op(ReturnOp(*outputs))
         types = FunctionType.from_lists(
             [argument.type for argument in region.block.args], [value.type for value in outputs]
@@ -132,10 +135,18 @@ class KernelGraph(ProgramOperators):
             function.location = self._location
         if self._constant:
             mark_constant(function, self._constant)
+        if self._extents:
+            open_extents(function, self._extents)
         module = ModuleOp([*(one.clone() for one in self._functions.values()), function])
         with build_errors(), reported_within(module):
             module.verify()
         return module
+
+    def _laid_out(self, value: SSAValue, layout: Layout[int] | None) -> SSAValue:
+        """A result with its layout; where there are named extents, passes write it later."""
+        if self._extents and layout is None:
+            return value
+        return kn.lay_out_row_major(value) if layout is None else kn.lay_out(value, layout)
 
     def compile(self, arch: str = "native", **options: Any) -> Kernel:
         """The graph as it is now as a kernel to call; see :func:`mugraph.compile`."""

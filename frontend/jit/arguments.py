@@ -11,8 +11,9 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from mugraph.codegen.c_abi import CTensor
+from mugraph.codegen.c_abi import CInterface, CTensor
 from mugraph.dialects.element_types import DESCRIPTIONS
+from mugraph.dialects.named_extents import ExtentError
 from mugraph.dialects.tensor_types import dims, row_major_strides
 from mugraph.errors import UserError
 
@@ -41,7 +42,7 @@ class ArrayView:
 
 def strides_fit(shape: Sequence[int], strides: Sequence[int], expected: Sequence[int]) -> bool:
     """Whether elements lie where they are expected; where an extent is 1 its stride is not used."""
-    return all(
+    return 0 in shape or all(
         extent == 1 or stride == wanted
         for extent, stride, wanted in zip(shape, strides, expected, strict=True)
     )
@@ -69,6 +70,21 @@ def check_view(role: str, index: int, tensor: CTensor, view: ArrayView) -> None:
         raise ArgumentError(
             f"{what} is at {view.pointer:#x}, which is not a multiple of {tensor.alignment} bytes"
         )
+
+
+def sizes_of_arrays(interface: CInterface, inputs: Sequence[Any]) -> dict[str, int]:
+    """The values of named extents, from the inputs of a call.
+
+    Raises ``ArgumentError`` where inputs disagree, or for a value that cannot be.
+    """
+    if len(inputs) != len(interface.inputs):
+        raise ArgumentError(
+            f"{interface.name} takes {len(interface.inputs)} inputs, got {len(inputs)}"
+        )
+    try:
+        return interface.sizes_of([tuple(getattr(array, "shape", ())) for array in inputs])
+    except ExtentError as error:
+        raise ArgumentError(f"{interface.name}: {error}") from error
 
 
 def view_of(role: str, index: int, tensor: CTensor, array: Any, stream: int | None) -> ArrayView:

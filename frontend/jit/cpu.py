@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from mugraph.codegen.c_abi import CInterface
+from mugraph.codegen.c_abi import CInterface, CTensor
 from mugraph.jit.arguments import (
     CPU,
     ArgumentError,
     check_view,
     is_torch_tensor,
     numpy_of,
+    sizes_of_arrays,
     torch_of,
     view_of,
     with_strides,
@@ -40,9 +42,14 @@ class CpuKernel(Kernel):
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Runs it; see :meth:`Kernel.__call__`.  Arrays must be in host memory."""
-        tensors = self.interface.inputs
-        if len(inputs) != len(tensors):
-            raise ArgumentError(f"{self.name} takes {len(tensors)} inputs, got {len(inputs)}")
+        interface = self.interface
+        if len(inputs) != len(interface.inputs):
+            raise ArgumentError(
+                f"{self.name} takes {len(interface.inputs)} inputs, got {len(inputs)}"
+            )
+        if interface.extents:
+            interface = interface.at(sizes_of_arrays(interface, inputs))
+        tensors = interface.inputs
         arrays: list[Any] = []
         for index, (tensor, array) in enumerate(zip(tensors, inputs, strict=True)):
             view = view_of("input", index, tensor, array, None)
@@ -55,23 +62,22 @@ class CpuKernel(Kernel):
             arrays.append(numpy_of(view))
         results = run_function(self._module, self._function, arrays)
         if out is not None:
-            return self._store(results, out)
-        outputs = self.interface.outputs
+            return self._store(results, out, interface.outputs)
+        outputs = interface.outputs
         results = [with_strides(*pair) for pair in zip(results, outputs, strict=True)]
         if inputs and is_torch_tensor(inputs[0]):
             types = (tensor.element_type for tensor in outputs)
             results = [torch_of(*pair) for pair in zip(results, types, strict=True)]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _store(self, results: list[Any], out: Any) -> Any:
+    def _store(self, results: list[Any], out: Any, outputs: Sequence[CTensor]) -> Any:
         targets = as_sequence(out, len(results))
         if len(targets) != len(results):
             raise ArgumentError(
                 f"{self.name} has {len(results)} outputs, got {len(targets)} in out"
             )
         for index, (result, target) in enumerate(zip(results, targets, strict=True)):
-            tensor = self.interface.outputs[index]
-            view = view_of("output", index, tensor, target, None)
-            check_view("output", index, tensor, view)
+            view = view_of("output", index, outputs[index], target, None)
+            check_view("output", index, outputs[index], view)
             numpy_of(view)[...] = result
         return out

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from mugraph.jit.arguments import (
     ArgumentError,
     ArrayView,
     check_view,
+    sizes_of_arrays,
     strides_fit,
     view_of,
 )
@@ -39,11 +41,16 @@ class CudaKernel(Kernel):
         except OSError as error:
             raise DeviceError(f"cannot load {library}: {error}.") from error
         self._run = getattr(self._library, f"{interface.name}_run")
-        pointers = len(interface.tensors) + 1
-        self._run.argtypes = [*[ctypes.c_void_p] * pointers, ctypes.c_size_t, ctypes.c_void_p]
+        self._run.argtypes = [
+            *[ctypes.c_void_p] * len(interface.tensors),
+            *[ctypes.c_int64] * len(interface.extents),
+            *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
+        ]
         self._error = getattr(self._library, f"{interface.name}_error")
         self._error.restype = ctypes.c_char_p
         self._torch: _TorchCall | None = None
+        self._values: tuple[int, ...] = ()
+        self._of_sizes: dict[tuple[int, ...], CudaKernel] = {}
 
     @property
     def arch(self) -> str:
@@ -52,6 +59,8 @@ class CudaKernel(Kernel):
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Runs it; see :meth:`Kernel.__call__`."""
+        if self.interface.extents:
+            return self._at(sizes_of_arrays(self.interface, inputs))(*inputs, out=out)
         call = self._torch
         torch = sys.modules.get("torch")
         # A build of torch for the CPU alone has no streams to ask for.
@@ -62,6 +71,15 @@ class CudaKernel(Kernel):
             if result is not NotImplemented:
                 return result
         return self._call_with_views(inputs, out)
+
+    def _at(self, sizes: Mapping[str, int]) -> CudaKernel:
+        """The same kernel for calls with these extents; what it looks up stays known."""
+        values = tuple(sizes.values())
+        if values not in self._of_sizes:
+            kernel = copy(self)
+            kernel.interface, kernel._values, kernel._torch = self.interface.at(sizes), values, None
+            self._of_sizes[values] = kernel
+        return self._of_sizes[values]
 
     @property
     def _output_count(self) -> int:
@@ -74,7 +92,7 @@ class CudaKernel(Kernel):
         its error codes.
         """
         needed = self.interface.workspace_bytes
-        self._expect_success(self._run(*pointers, workspace, needed, stream))
+        self._expect_success(self._run(*pointers, *self._values, workspace, needed, stream))
 
     def expect_device(self) -> None:
         """Raises ``DeviceError``, saying why, where the current device does not run this code."""

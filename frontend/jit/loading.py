@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mugraph.codegen.c_abi import INTERFACE_VERSION, CInterface, CTensor
+from mugraph.dialects.named_extents import NamedExtent
 from mugraph.errors import UserError
 from mugraph.jit.cuda import CudaKernel
 from mugraph.runtime.ahead_of_time import MANIFEST
@@ -44,7 +45,11 @@ def load(folder: str | Path) -> CudaKernel:
     inputs, outputs = (
         tuple(_tensor_of(entry) for entry in manifest[role]) for role in ("inputs", "outputs")
     )
-    interface = CInterface(name, inputs, outputs, manifest["workspace_bytes"])
+    extents = tuple(
+        NamedExtent(entry["name"], entry["largest"], entry["multiple"])
+        for entry in manifest.get("extents", ())
+    )
+    interface = CInterface(name, inputs, outputs, manifest["workspace_bytes"], extents)
     kernel = CudaKernel(library, interface, ",".join(manifest["architectures"]))
     kernel.expect_device()
     return kernel
@@ -70,5 +75,5 @@ def _manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def _tensor_of(entry: dict[str, Any]) -> CTensor:
-    fields = entry | {name: tuple(entry[name]) for name in ("shape", "strides")}
+    fields = entry | {name: tuple(entry.get(name, ())) for name in ("shape", "strides", "names")}
     return CTensor(**cast(dict[str, Any], fields))

@@ -60,14 +60,14 @@ def read_te(text: str, name: str, sizes: Sequence[str]) -> ModuleOp:
     return read_texpr(text, name, parse_sizes(sizes))
 
 
-def parse_sizes(texts: Sequence[str]) -> dict[str, int]:
+def parse_sizes(texts: Sequence[str], least: int = 1) -> dict[str, int]:
     """Sizes as the command line has them, ``M=64,N=32``; ``UserError`` where they are none."""
     sizes: dict[str, int] = {}
     for part in ",".join(texts).split(","):
         if not part:
             continue
         name, _, value = part.partition("=")
-        if not (name.isidentifier() and value.isdigit() and int(value)):
+        if not (name.isidentifier() and value.isdigit() and int(value) >= least):
             raise UserError(f"--size {part} gives no size; write --size M=64,N=32.")
         sizes[name] = int(value)
     return sizes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from mugraph.codegen.c_abi import CInterface, CTensor
+from mugraph.codegen.c_abi import CInterface
+from mugraph.dialects.named_extents import sized
 from mugraph.errors import UserError
 from mugraph.jit import Graph, Kernel, compile
 from mugraph.jit.arguments import ELEMENT_TYPES
@@ -39,9 +40,7 @@ def op(
     library = torch.library.Library(_NAMESPACE, "FRAGMENT")
     library.define(name + schema(kernel.interface))
     library.impl(name, kernel, "CPU" if kernel.arch == "cpu" else "CUDA")
-    torch.library.register_fake(
-        f"{_NAMESPACE}::{name}", _fake(kernel.interface.outputs), lib=library
-    )
+    torch.library.register_fake(f"{_NAMESPACE}::{name}", _fake(kernel.interface), lib=library)
     _libraries.append(library)
     return getattr(getattr(torch.ops, _NAMESPACE), name)
 
@@ -63,19 +62,25 @@ def schema(interface: CInterface) -> str:
     return f"({inputs}) -> {outputs if len(interface.outputs) == 1 else f'({outputs})'}"
 
 
-def _fake(outputs: Sequence[CTensor]) -> Callable[..., Any]:
+def _fake(interface: CInterface) -> Callable[..., Any]:
     """What the operator returns but for the numbers: empty tensors."""
     torch = import_torch()
 
     def fake(*inputs: Any) -> Any:
+        # Extents of fake tensors may be symbols.
+        sizes: dict[str, Any] = {
+            name: array.shape[dim]
+            for tensor, array in zip(interface.inputs, inputs, strict=True)
+            for dim, name in enumerate(tensor.names)
+        }
         made: tuple[Any, ...] = tuple(
             torch.empty_strided(
-                tensor.shape,
+                sized(tensor.names, tensor.shape, sizes),
                 tensor.strides,
                 dtype=getattr(torch, ELEMENT_TYPES[tensor.element_type]),
                 device=inputs[0].device,
             )
-            for tensor in outputs
+            for tensor in interface.outputs
         )
         return made[0] if len(made) == 1 else made
 

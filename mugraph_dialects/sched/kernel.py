@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     AffineSetAttr,
@@ -59,6 +60,14 @@ MIN_REGISTERS, MAX_REGISTERS = 24, 256
 """What ``setmaxnreg`` can give to the threads of a role."""
 
 
+class GridCut(NamedTuple):
+    """Along an axis of the grid: which argument says how many elements there are, and a block's."""
+
+    axis: int
+    argument: int
+    step: int
+
+
 @irdl_op_definition
 class KernelOp(HasLaunchExtents):
     """One ``__global__`` function: device tensors in, device tensors written, phases in order.
@@ -71,6 +80,9 @@ class KernelOp(HasLaunchExtents):
     on) groups the blocks that are launched, whose extents it divides.  ``constant`` are the inputs
     that are loaded before a ``sched.grid_wait``, as nothing that may run beside the kernel writes
     to them.  ``plan`` is that of the µGraph, which the passes that follow read.
+
+    ``cut [0, 2, 128]``: along axis 0 of the grid, x, as many blocks are launched as have one of the
+    first n elements, n being argument 2, an ``index``: each has 128.
 
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
     group, so that those that run together share more of what they load in the L2 cache.
@@ -99,6 +111,7 @@ class KernelOp(HasLaunchExtents):
     forloop = opt_prop_def(IntegerAttr.constr(type=i64))
     domain = opt_prop_def(AffineSetAttr)
     constant = opt_prop_def(DenseArrayBase.constr(i64))
+    cut = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
     persistent = opt_prop_def(IntegerAttr.constr(type=i64))
     plan = opt_prop_def(PlanAttr)
@@ -107,7 +120,7 @@ class KernelOp(HasLaunchExtents):
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
 
     assembly_format = (
-        "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid "
+        "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid (`cut` $cut^)? "
         "(`raster` $raster^)? (`persistent` $persistent^)? `block` $block "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
         "(`forloop` $forloop^)? (`where` $domain^)? (`plan` $plan^)? $body attr-dict"
@@ -174,6 +187,20 @@ class KernelOp(HasLaunchExtents):
         """The blocks that are launched, along x, y and z."""
         blocks = self.persistent_blocks
         return self.grid_dim if blocks is None else (blocks, 1, 1)
+
+    @property
+    def cuts(self) -> list[GridCut]:
+        """The axes of the grid of which a call may launch a part."""
+        numbers = () if self.cut is None else extents_of(self.cut)
+        return [GridCut(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
+
+    def grid_at(self, values: Mapping[int, int]) -> tuple[int, ...]:
+        """The grid of a call, given the values of its arguments that cut it; whole clusters."""
+        grid = list(self.grid_dim)
+        for cut in self.cuts:
+            blocks = -(-values[cut.argument] // cut.step)
+            grid[cut.axis] = -(-blocks // self.cluster_blocks) * self.cluster_blocks
+        return tuple(grid)
 
     @property
     def cluster_dim(self) -> tuple[int, ...]:
@@ -256,6 +283,7 @@ class KernelOp(HasLaunchExtents):
         self.verify_extents()
         if self.domain is not None:
             self._verify_domain()
+        self._verify_cuts()
         self._verify_persistence()
         if self.smem_bytes is not None and self.smem_bytes < 0:
             raise VerifyException(f"{op_label(self)}: smem {self.smem_bytes} is negative")
@@ -270,6 +298,23 @@ class KernelOp(HasLaunchExtents):
             raise VerifyException(
                 f"{op_label(self)}: which iterations a block runs depends on it, expected {needed}"
             )
+
+    def _verify_cuts(self) -> None:
+        if self.cut is not None and len(extents_of(self.cut)) % 3:
+            raise VerifyException(
+                f"{op_label(self)}: cut {list(extents_of(self.cut))} must be an axis, an argument "
+                "and a number of elements, perhaps several times"
+            )
+        for cut in self.cuts:
+            inputs = self.body.block.args[: self.input_count]
+            is_index = 0 <= cut.argument < len(inputs) and isinstance(
+                inputs[cut.argument].type, IndexType
+            )
+            if not 0 <= cut.axis < 3 or cut.step < 1 or not is_index:
+                raise VerifyException(
+                    f"{op_label(self)}: cut {list(cut)} must be an axis from 0 to 2, an input of "
+                    "type index, and the elements of a block, at least 1"
+                )
 
     def _verify_persistence(self) -> None:
         blocks = self.persistent_blocks

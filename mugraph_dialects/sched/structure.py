@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
@@ -34,6 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.assembly import TripCount
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.maps import PartitionError, Slicing
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import (
@@ -386,12 +387,15 @@ class LocalTileOp(IRDLOperation):
 
     With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
     ``tb.input`` and ``tb.output``.  Where they do not divide the tensor, some elements of some
-    tiles do not exist; copies say that they leave those out.
+    tiles do not exist; copies say that they leave those out.  ``ending %m along [0]``: of the
+    tensor exist as many elements along dimension 0 as %m, an ``index``, says when the kernel runs.
     """
 
     name = "sched.local_tile"
 
     source = operand_def(GlobalType)
+    ends = var_operand_def(IndexType())
+    ended = opt_prop_def(DenseArrayBase.constr(i64))
     map = prop_def(DenseArrayBase.constr(i64))
     fordim = opt_prop_def(IntegerAttr.constr(type=i64))
     result = result_def(GlobalType)
@@ -399,14 +403,15 @@ class LocalTileOp(IRDLOperation):
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$source `map` $map (`fordim` $fordim^)? attr-dict `:` type($source) `->` type($result)"
+        "$source `map` $map (`fordim` $fordim^)? (`ending` $ends^ `along` $ended)? attr-dict "
+        "`:` type($source) `->` type($result)"
     )
 
     def __init__(
         self, source: SSAValue, map_: Sequence[int], fordim: int, result_type: Attribute
     ) -> None:
         super().__init__(
-            operands=[source],
+            operands=[source, []],
             result_types=[result_type],
             properties={
                 "map": DenseArrayBase.from_list(i64, list(map_)),
@@ -424,16 +429,35 @@ class LocalTileOp(IRDLOperation):
         """The dimension that the for-loop splits, or -1."""
         return -1 if self.fordim is None else self.fordim.value.data
 
-    def slicing(self) -> Slicing:
-        """How the maps cut the tensor into tiles."""
-        kernel = enclosing_kernel(self)
+    @property
+    def end_of(self) -> dict[int, SSAValue]:
+        """The dimensions along which a value says how many elements exist, and that value."""
+        return dict(
+            zip(() if self.ended is None else extents_of(self.ended), self.ends, strict=True)
+        )
+
+    def end_along(self, ends: Mapping[int, SSAValue]) -> None:
+        """Lets values say how many elements of the tensor exist along dimensions."""
+        self.operands = [self.source, *ends.values()]
+        self.ended = DenseArrayBase.from_list(i64, list(ends)) if ends else None
+
+    def slicing(self, ends: Mapping[int, int] | None = None) -> Slicing:
+        """How the maps cut the tensor into tiles.
+
+        ``ends`` has how many elements exist where values say it: as many as the type has, if it is
+        not given.
+        """
+        kernel, shape = enclosing_kernel(self), shape_of(self.source.type)
+        if ends is None:
+            ends = {dim: shape[dim] for dim in self.end_of}
         return Slicing(
-            shape_of(self.source.type),
+            shape,
             self.map_,
             self.loop_dim,
             kernel.grid_dim,
             most_iterations(kernel) if self.loop_dim >= 0 else 1,
             shape_of(self.result.type),
+            tuple(ends.items()),
         )
 
     def block_strides(self) -> tuple[int, ...]:
@@ -456,6 +480,13 @@ class LocalTileOp(IRDLOperation):
         if not isinstance(self.source, BlockArgument):
             raise VerifyException(
                 f"{op_label(self)} cuts a tile from a tile; cut it from the kernel's parameter"
+            )
+        dims = () if self.ended is None else extents_of(self.ended)
+        rank = len(shape_of(self.source.type))
+        if len(dims) != len(self.ends) or any(not 0 <= dim < rank for dim in dims):
+            raise VerifyException(
+                f"{op_label(self)}: 'ending' has {len(self.ends)} values along {list(dims)}; "
+                f"expected a dimension from 0 to {rank - 1} for each"
             )
         try:
             self.slicing().tile_shape("map")

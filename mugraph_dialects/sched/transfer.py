@@ -137,11 +137,23 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             if (bound := bounds.get(dim)) is not None
         ]
 
+    def _tile(self) -> LocalTileOp | None:
+        owners = (self.source.owner, self.destination.owner)
+        return next((owner for owner in owners if isinstance(owner, LocalTileOp)), None)
+
     def _tile_bounds(self) -> Bounds:
-        for value in (self.source, self.destination):
-            if isinstance(value.owner, LocalTileOp):
-                return value.owner.bounds()
-        return ()
+        tile = self._tile()
+        return () if tile is None else tile.bounds()
+
+    def end_of(self) -> dict[int, SSAValue]:
+        """The dimensions along which a value says how many elements of the tensor exist."""
+        tile = self._tile()
+        return {} if tile is None else tile.end_of
+
+    def leave_out(self) -> None:
+        """Leaves out the elements that do not exist of its tile, whatever that has become."""
+        within = [entry.dim for entry in ragged_dims(self._tile_bounds())]
+        self.within = DenseArrayBase.from_list(i64, within) if within else None
 
     def _verify_within(self) -> None:
         checked = self.checked_dims

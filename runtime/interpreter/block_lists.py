@@ -24,27 +24,34 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 IntArray = npt.NDArray[np.int64]
 
 
-def blocks_at(kernel: sched.KernelOp, places: IntArray) -> IntArray:
-    """The blocks that start at these places, ``[..., 3]``: as ``block_at`` of the header library.
+def blocks_at(
+    kernel: sched.KernelOp, places: IntArray, grid: Sequence[int] | None = None
+) -> IntArray:
+    """The blocks that start at these places, ``[..., 3]``: as ``block_in`` of the header library.
 
-    In groups of the raster's rows, down the columns of a group.
+    In groups of the raster's rows, down the columns of a group.  ``grid`` is the kernel's, or what
+    a call launches of it.
     """
-    columns, rows, _ = kernel.grid_dim
-    grouped = kernel.raster_rows
-    group, inside = np.divmod(places, grouped * columns)
-    row = group * grouped + inside % grouped
-    return np.stack([inside // grouped, row % rows, row // rows], axis=-1).astype(np.int64)
+    columns, rows, _ = kernel.grid_dim if grid is None else grid
+    plane, inside = np.divmod(places, columns * rows)
+    first = inside // (kernel.raster_rows * columns) * kernel.raster_rows
+    height = np.minimum(kernel.raster_rows, rows - first)
+    column, row = np.divmod(inside - first * columns, height)
+    return np.stack([column, first + row, plane], axis=-1).astype(np.int64)
 
 
-def block_lists(kernel: sched.KernelOp, sample: int | None = None) -> list[IntArray]:
+def block_lists(
+    kernel: sched.KernelOp, sample: int | None = None, grid: Sequence[int] | None = None
+) -> list[IntArray]:
     """The blocks of the grid that blocks of the launch take, ``[positions, blocks, 3]``.
 
     An array holds lists of one length; those of a persistent kernel may have two, one more and one
-    less.  With ``sample`` only so many blocks of the grid run, spread over it: the first, the last,
-    and some between.  Of a persistent kernel whole lists run, until they are so many.
+    less.  ``grid`` is the kernel's, or what a call launches of it.  With ``sample`` only so many
+    blocks of the grid run, spread over it: the first, the last, and some between.  Of a persistent
+    kernel whole lists run, until they are so many.
     """
-    count = math.prod(kernel.grid_dim)
-    launched = kernel.persistent_blocks or count
+    count = math.prod(kernel.grid_dim if grid is None else grid)
+    launched = min(kernel.persistent_blocks or count, count)
     longest = -(-count // launched)
     chosen = np.arange(launched)
     if sample is not None:
@@ -53,7 +60,7 @@ def block_lists(kernel: sched.KernelOp, sample: int | None = None) -> list[IntAr
             chosen = np.unique(np.linspace(0, launched - 1, lists).round().astype(np.int64))
     lengths = (count - chosen - 1) // launched + 1
     return [
-        blocks_at(kernel, chosen[lengths == length] + launched * np.arange(length)[:, None])
+        blocks_at(kernel, chosen[lengths == length] + launched * np.arange(length)[:, None], grid)
         for length in sorted(set(lengths.tolist()), reverse=True)
     ]
 

@@ -14,6 +14,7 @@ from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
 from mugraph.dialects.kn import count_of_rows
+from mugraph.dialects.named_extents import is_smaller_bucket, named_extents
 from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.address_kernel import (
@@ -38,6 +39,7 @@ from mugraph.runtime.interpreter.arithmetic import (
 from mugraph.runtime.interpreter.bounds import STORAGE, BoundedArithmetic, BoundedArray
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.extents import Call, static_call
 from mugraph.runtime.interpreter.kernel import KernelFunctions
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.runtime.interpreter.workspace import Workspace
@@ -124,8 +126,13 @@ def run_function(
     callee = find_function(module, function)
     if is_texpr(callee):
         return list(run_texpr(callee, inputs, precision=arithmetic.precision).outputs.values())
-    arguments = _convert_inputs(callee, inputs)
-    return _stored(callee, evaluate_function(module, callee, arguments, arithmetic), arithmetic)
+    call = static_call(module, callee, inputs)
+    callee = call.function
+    if call.is_empty:
+        return _empty(call, arithmetic)
+    arguments = _convert_inputs(callee, call.inputs)
+    results = evaluate_function(module, callee, arguments, arithmetic)
+    return call.meant(_stored(callee, results, arithmetic))
 
 
 def bound_rounding(module: ModuleOp, function: str | None, inputs: Sequence[Array]) -> list[Array]:
@@ -135,10 +142,13 @@ def bound_rounding(module: ModuleOp, function: str | None, inputs: Sequence[Arra
     :func:`run_function` does.
     """
     callee = find_function(module, function)
+    call = static_call(module, callee, inputs)
+    if call.is_empty:
+        return _empty(call, Arithmetic(Precision.FLOAT64))
     arithmetic = BoundedArithmetic(models=(STORAGE,))
-    arguments = [arithmetic.exact(array) for array in _convert_inputs(callee, inputs)]
-    results: list[BoundedArray] = evaluate_function(module, callee, arguments, arithmetic)
-    return [result.bound(STORAGE) for result in results]
+    arguments = [arithmetic.exact(array) for array in _convert_inputs(call.function, call.inputs)]
+    results: list[BoundedArray] = evaluate_function(module, call.function, arguments, arithmetic)
+    return call.meant([result.bound(STORAGE) for result in results])
 
 
 def execute_by_address(
@@ -177,6 +187,11 @@ def execute_by_address(
     launcher = AddressLauncher(AddressLevel(order, Landing(landing), blocks), plans or Plans())
     arithmetic = Arithmetic(Precision.STORAGE)
     callee = find_function(module, function)
+    if named_extents(callee):
+        raise ExecutionError(
+            f"function @{callee.sym_name.data} has named extents, which the level of addresses "
+            "does not know yet; run it at level 'logical'"
+        )
     arguments = _convert_inputs(callee, inputs)
     results = evaluate_function(module, callee, arguments, arithmetic, launcher)
     outputs = _stored(callee, results, arithmetic)
@@ -190,6 +205,15 @@ def _stored(function: FuncOp, results: Sequence[Any], arithmetic: Arithmetic) ->
             np.array(value, arithmetic.device_dtype(type_))
             for value, type_ in zip(results, function.function_type.outputs.data, strict=True)
         ]
+
+
+def _empty(call: Call, arithmetic: Arithmetic) -> list[Array]:
+    """The results of a call in which a named extent is 0."""
+    types = call.function.function_type.outputs.data
+    return [
+        np.empty(shape, arithmetic.device_dtype(type_))
+        for shape, type_ in zip(call.extents, types, strict=True)
+    ]
 
 
 def evaluate_function(
@@ -228,6 +252,7 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
         if isinstance(op, FuncOp)
         and not op.is_declaration
         and not (is_texpr(op) and op.sym_visibility is not None)
+        and not (name is None and is_smaller_bucket(op))
     ]
     names = ", ".join(f"@{op.sym_name.data}" for op in defined) or "none"
     if name is None:

@@ -8,9 +8,10 @@ lacks one, or a memory plan that overlaps buffers, still gives the right values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
@@ -52,21 +53,25 @@ def _buffer_bytes(kernel: sched.KernelOp, arithmetic: Arithmetic, box: Sequence[
     return total
 
 
-def _bounds(kernel: sched.KernelOp) -> list[Bound]:
+def _bounds(kernel: sched.KernelOp, numbers: Mapping[SSAValue, int]) -> list[Bound]:
     """All that says which elements of tiles exist."""
     return [
         bound
         for op in kernel.body.walk()
         if isinstance(op, sched.LocalTileOp)
-        for bound in op.bounds()
+        for bound in op.slicing({dim: numbers[end] for dim, end in op.end_of.items()}).bounds()
         if bound is not None
     ]
 
 
-def _frames(kernel: sched.KernelOp, arithmetic: Arithmetic) -> Iterator[Frame]:
-    """Blocks that run at once, until all have."""
-    iterations, grid = most_iterations(kernel), kernel.grid_dim
-    bounds = _bounds(kernel)
+def _frames(
+    kernel: sched.KernelOp, arithmetic: Arithmetic, numbers: Mapping[SSAValue, int]
+) -> Iterator[Frame]:
+    """Blocks that run at once, until all have; ``numbers`` are the kernel's arguments."""
+    iterations = most_iterations(kernel)
+    arguments = kernel.body.block.args
+    grid = kernel.grid_at({cut.argument: numbers[arguments[cut.argument]] for cut in kernel.cuts})
+    bounds = _bounds(kernel, numbers)
     if kernel.persistent_blocks is None:
         whole = boxes(grid, lambda extents: _buffer_bytes(kernel, arithmetic, extents))
         for box in uniform_boxes(whole, bounds):
@@ -76,7 +81,7 @@ def _frames(kernel: sched.KernelOp, arithmetic: Arithmetic) -> Iterator[Frame]:
     # Tiles of several blocks have equally many elements that exist only where all do.
     of_one = 1 if bounds else _buffer_bytes(kernel, arithmetic, [1] * GRID_AXES)
     together = 1 if bounds else max(MEMORY_BYTES // max(of_one, 1), 1)
-    for lists in block_lists(kernel):
+    for lists in block_lists(kernel, grid=grid):
         for some in within(lists, together):
             yield ListFrame.of(some, arithmetic, grid, iterations)
 
@@ -93,11 +98,17 @@ def run_kernel(
     results = tuple(arithmetic.empty(output.type) for output in launch.outputs)
     if kernel.persistent_blocks is not None:
         # Tiles that several lists share are copied for each.
-        inputs = [arithmetic.load(tensor) for tensor in inputs]
+        inputs = [arithmetic.load(tensor) if tensor.shape else tensor for tensor in inputs]
+    arguments = list(zip(kernel.body.block.args, (*inputs, *results), strict=False))
     tensors = [
         int(value) if isinstance(parameter.type, IndexType) else DeviceTile.whole(value)
-        for value, parameter in zip((*inputs, *results), kernel.body.block.args, strict=False)
+        for parameter, value in arguments
     ]
+    numbers: dict[SSAValue, int] = {
+        parameter: int(value)
+        for parameter, value in arguments
+        if isinstance(parameter.type, IndexType)
+    }
     if len(inputs) != kernel.input_count or len(tensors) != len(kernel.body.block.args):
         raise ExecutionError(
             f"{op_label(launch)} passes {len(inputs)} tensors and takes {len(results)} results; "
@@ -105,7 +116,7 @@ def run_kernel(
             f"{len(kernel.body.block.args) - kernel.input_count}"
         )
     kernels: dict[int, sched.KernelOp] = {}
-    for frame in _frames(kernel, arithmetic):
+    for frame in _frames(kernel, arithmetic, numbers):
         count = frame.iterations
         own = kernels[count] if count in kernels else with_count(kernel, count)
         kernels[count] = own

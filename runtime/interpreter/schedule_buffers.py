@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import sched
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.maps import AXES, Slicing
-from mugraph.dialects.ragged import RaggedDim
+from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Array
@@ -170,11 +170,12 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """A tile of a whole tensor."""
         source: DeviceTile = args[0]
+        ends = dict(zip(op.end_of, args[1:], strict=True))
         if source.slicing.map_ != WHOLE or source.slicing.fordim != NOT_SPLIT:
             raise ExecutionError(
                 f"{op_label(op)} is a tile of a tile; the interpreter cuts whole tensors only"
             )
-        return (DeviceTile(source.tensor, op.slicing()),)
+        return (DeviceTile(source.tensor, op.slicing(ends)),)
 
     def run_phase(
         self, interpreter: Interpreter, op: sched.PhaseOp, args: PythonValues
@@ -213,7 +214,7 @@ class ScheduleFunctions(InterpreterFunctions):
         if op.fixed_iteration is not None:
             iteration = op.fixed_iteration
         if not op.ahead_of or iteration < self.frame.iterations:
-            self.copy(op, args, iteration, op.ragged())
+            self.copy(op, args, iteration)
             if op.is_async:
                 stages, stage = args[1].stages, self.stage_of(args[1], iteration)
                 land = partial(setitem, stages, stage, stages[stage])
@@ -243,7 +244,7 @@ class ScheduleFunctions(InterpreterFunctions):
         """Moves a tile at once."""
         if op.stage.happens_at(self.frame.iteration, self.frame.iterations):
             iteration = op.stage.iteration_at(self.frame.iteration)
-            self.copy(op, args[:2], iteration, op.ragged())
+            self.copy(op, args[:2], iteration)
         return ()
 
     def copy(
@@ -251,9 +252,8 @@ class ScheduleFunctions(InterpreterFunctions):
         op: sched.CopyOp | sched.BulkCopyOp,
         buffers: PythonValues,
         iteration: int,
-        ragged: Sequence[RaggedDim] = (),
     ) -> None:
-        """Moves the tile of an iteration; only what exists of it along ``ragged``."""
+        """Moves what exists of the tile of an iteration."""
         source, destination = cast(tuple[DeviceTile | Buffer, DeviceTile | Buffer], buffers)
         if isinstance(source, DeviceTile) and isinstance(destination, Buffer):
             self.require_iteration(op, source, iteration)
@@ -272,7 +272,7 @@ class ScheduleFunctions(InterpreterFunctions):
             value = self.read(op.source, source)
             first = self.frame.first_block()
             start = op.start if isinstance(op, sched.BulkCopyOp) and op.at is not None else None
-            for entry in ragged:
+            for entry in ragged_dims(destination.slicing.bounds()):
                 existing = entry.bound.existing(first, self.frame.first + iteration)
                 if start is not None:
                     existing = max(existing - start[entry.dim], 0)

@@ -99,7 +99,7 @@ def test_a_check_that_fails(run: Runner):
         (["--arch", "sm_80"], "--arch is for generated CUDA; add --backend=cuda."),
         (
             ["--size", "N=4"],
-            "--size N=4 is of a .te file; IR has its sizes in its types: leave it out.",
+            "--size N=4: @f has no extent of this name; its sizes are in its types.",
         ),
         (
             ["--no-such-flag"],

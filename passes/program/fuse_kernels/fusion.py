@@ -14,6 +14,7 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ViewOp
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.named_extents import EXTENTS
 from mugraph.dialects.tb import ReductionMaxOp
 from mugraph.passes.mugraph.online_softmax.masked import least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
@@ -69,6 +70,8 @@ class Fusion:
         self.operators = [op for op in self.function.body.block.ops if op.results]
         self.program = Program(self.operators)
         self.products = SplitProducts(self.operators)
+        self.is_bucket = EXTENTS in self.function.attributes
+        """Whether extents follow from a call: then operators alone become kernels, too."""
 
     def bound(self, group: Group) -> float:
         """What a group adds to a program at least; infinite where it cannot be one kernel."""
@@ -173,9 +176,11 @@ class Fusion:
         if isinstance(op, CustomizedOp):
             return Attempt(time_of_kernel(op, self.target))
         time = time_as_written(op, self.target)
-        if isinstance(op, MatmulOp):
+        if isinstance(op, MatmulOp) or (self.is_bucket and self.may_share(op, group)):
             # A product takes what a custom kernel would.
             as_kernel = self.like_others(members, group)
+            if self.is_bucket and as_kernel.part is not None:
+                return as_kernel
             if as_kernel.part is not None:
                 time = max(time, as_kernel.time)
         return Attempt(time)
@@ -253,7 +258,7 @@ def fuse_kernels(function: FuncOp, target: Target) -> Fusion:
     Returns what was tried.
     """
     fusion = Fusion(function, target)
-    if len(fusion.operators) > 1:
+    if len(fusion.operators) > 1 or fusion.is_bucket:
         fusion.apply(fusion.choose())
     return fusion
 

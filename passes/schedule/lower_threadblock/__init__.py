@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineSetAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
@@ -33,6 +34,11 @@ from mugraph.passes.schedule.lower_threadblock.build import lower_kernel
 from mugraph.passes.schedule.lower_threadblock.builder import Choices
 from mugraph.passes.schedule.lower_threadblock.bulk_loads import uses_channels
 from mugraph.passes.schedule.lower_threadblock.custom import check_operators, erase_unused_functions
+from mugraph.passes.schedule.lower_threadblock.extents import (
+    CallExtents,
+    call_extents,
+    end_kernel,
+)
 from mugraph.passes.schedule.lower_threadblock.levels import Levels, find_levels
 from mugraph.passes.schedule.lower_threadblock.products import (
     WarpgroupLimits,
@@ -74,13 +80,15 @@ def lower_graph(
     graph: CustomizedOp,
     target: Target,
     symbol: str,
+    extents: CallExtents,
     *,
     along_k: bool = True,
-) -> sched.KernelOp:
+) -> tuple[sched.KernelOp, list[SSAValue]]:
     """The operators of one graph in order, without barriers, each tile of the loop in one stage.
 
     Where its plan allows it and bulk copies can bring all inputs, a role of its own loads.
-    ``along_k``: whether warps may stand along k.
+    ``along_k``: whether warps may stand along k.  Returns the kernel, and which ``extents`` it
+    takes behind its inputs.
     """
     levels = find_levels(graph)
     channels = loads_through_channels(graph, levels, target)
@@ -101,6 +109,7 @@ def lower_graph(
     domain = iterations_that_count(graph)
     if domain:
         kernel.domain = AffineSetAttr(set_of(domain, len(domain[0].coefficients)))
+    numbers = end_kernel(kernel, graph, extents)
     if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
         for found in list(find_write_backs(kernel)):
             write_back_directly(found)
@@ -110,7 +119,7 @@ def lower_graph(
         if rows > 1:
             kernel.raster = IntegerAttr(rows, i64)
     name_values(kernel)
-    return kernel
+    return kernel, numbers
 
 
 def loads_through_channels(graph: CustomizedOp, levels: Levels, target: Target) -> bool:
@@ -160,14 +169,16 @@ def lower_threadblock(
     """Replaces every custom kernel of a function by the launch of its schedule."""
     kernels: list[sched.KernelOp] = []
     graphs = [op for op in function.walk() if isinstance(op, CustomizedOp)]
+    extents = call_extents(function)
     for index, graph in enumerate(graphs):
         require_layouts(graph)
         separate_phases(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel = lower_graph(graph, target, symbol, along_k=along_k)
+        kernel, numbers = lower_graph(graph, target, symbol, extents, along_k=along_k)
         kernel.plan = graph.plan
         kernels.append(kernel)
-        launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
+        types = [value.type for value in graph.results]
+        launch = sched.LaunchOp(symbol, [*graph.inputs, *numbers], types)
         offsets = graph.workspace_offsets()
         if offsets is not None:
             launch.set_workspace_offsets(offsets)

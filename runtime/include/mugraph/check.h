@@ -26,4 +26,11 @@ inline void check_alignment(void const* pointer, std::size_t bytes, char const* 
                            "or compile with a smaller mugraph.alignment for it.");
 }
 
+// Throws std::runtime_error unless the value of an extent is a multiple of `multiple`, from 0 to `largest`.
+inline void check_extent(char const* name, std::int64_t value, std::int64_t largest, std::int64_t multiple) {
+  if (value >= 0 && value <= largest && value % multiple == 0) return;
+  throw std::runtime_error(std::string("mugraph: ") + name + " is " + std::to_string(value) + "; it may be 0 to " +
+                           std::to_string(largest) + ", in steps of " + std::to_string(multiple) + ".");
+}
+
 }  // namespace mugraph

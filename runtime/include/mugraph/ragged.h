@@ -42,14 +42,19 @@ class Within {
 
 namespace tb {
 
-// How many elements of a tile exist: block `block` owns kStep of kExtent elements from block * kStep on, iteration
+// How many elements of a tile exist: block `block` owns kStep of `extent` elements from block * kStep on, iteration
 // `iteration` those from iteration * kTile on, at most kTile.
-template <int64_t kExtent, int64_t kStep, int kTile>
-__host__ __device__ constexpr int existing(uint32_t block, int iteration) {
-  int64_t owned = kExtent - static_cast<int64_t>(block) * kStep;
+template <int64_t kStep, int kTile>
+__host__ __device__ constexpr int existing_of(uint32_t block, int iteration, int64_t extent) {
+  int64_t owned = extent - static_cast<int64_t>(block) * kStep;
   if (owned > kStep) owned = kStep;
   const int64_t left = owned - static_cast<int64_t>(iteration) * kTile;
   return left <= 0 ? 0 : left < kTile ? static_cast<int>(left) : kTile;
+}
+
+template <int64_t kExtent, int64_t kStep, int kTile>
+__host__ __device__ constexpr int existing(uint32_t block, int iteration) {
+  return existing_of<kStep, kTile>(block, iteration, kExtent);
 }
 
 }  // namespace tb

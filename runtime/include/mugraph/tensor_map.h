@@ -27,6 +27,13 @@ class TensorMap {
     for (int i = 0; i + 1 < rank; ++i) strides_[i] = strides[i];
   }
 
+  // The map of the first elements of the tensor at `base`, as many along each dimension.
+  CUtensorMap const& at(void const* base, std::array<uint64_t, rank> extents) {
+    if (extents != extents_) base_ = nullptr;
+    extents_ = extents;
+    return at(base);
+  }
+
   // The map of the tensor at `base`, a multiple of 16 bytes. It lives in this object until the next call.
   CUtensorMap const& at(void const* base) {
     if (base == base_) return map_;

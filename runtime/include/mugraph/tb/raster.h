@@ -16,6 +16,24 @@ __device__ __forceinline__ uint3 block_at(unsigned place, unsigned columns, unsi
   return {inside / kRows, row % rows, row / rows};
 }
 
+// The same where a call has any number of rows: the last group of each plane, along z, may be smaller.
+template <int kRows>
+__device__ __forceinline__ uint3 block_in(unsigned place, unsigned columns, unsigned rows) {
+  const unsigned plane = place / (columns * rows);
+  const unsigned inside = place % (columns * rows);
+  const unsigned first = inside / (kRows * columns) * kRows;
+  const unsigned height = rows - first < kRows ? rows - first : kRows;
+  const unsigned in_group = inside - first * columns;
+  return {in_group / height, first + in_group % height, plane};
+}
+
+template <int kRows>
+__device__ __forceinline__ uint3 rastered_block() {
+  uint3 block = block_in<kRows>(blockIdx.x + gridDim.x * blockIdx.y, gridDim.x, gridDim.y);
+  block.z = blockIdx.z;
+  return block;
+}
+
 template <int kRows>
 __device__ __forceinline__ uint3 grouped_block() {
   uint3 block = block_at<kRows>(blockIdx.x + gridDim.x * blockIdx.y, gridDim.x, gridDim.y);

@@ -1,0 +1,38 @@
+"""The blocks that a call launches, as expressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mugraph.dialects import sched
+
+
+def grid_extents(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]:
+    """The extents of a kernel's grid, of which the values of its arguments may cut off a part."""
+    extents = [str(blocks) for blocks in kernel.grid_dim]
+    for cut in kernel.cuts:
+        # Whole clusters.
+        together = kernel.cluster_blocks
+        step = cut.step * together
+        blocks = f"({arguments[cut.argument]} + {step - 1}) / {step}" if step > 1 else ""
+        blocks = blocks or arguments[cut.argument]
+        extents[cut.axis] = f"{blocks} * {together}" if together > 1 else blocks
+    return extents
+
+
+def total_blocks(kernel: sched.KernelOp, arguments: Sequence[str]) -> str:
+    """How many blocks the grid of a call has."""
+    if not kernel.cuts:
+        return str(math.prod(kernel.grid_dim))
+    return " * ".join(f"({extent})" for extent in grid_extents(kernel, arguments))
+
+
+def launched_grid(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]:
+    """The blocks that are launched along x, y and z."""
+    if not kernel.cuts:
+        return [str(blocks) for blocks in kernel.launched_grid]
+    if kernel.persistent_blocks is None:
+        return grid_extents(kernel, arguments)
+    total = total_blocks(kernel, arguments)
+    return [f"std::min<int64_t>({kernel.persistent_blocks}, {total})", "1", "1"]

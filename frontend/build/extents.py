@@ -1,0 +1,119 @@
+"""Extents that are known when a kernel is called: ``mi.Extent("m", largest=8192)``.
+
+While a graph is built, a prime that no other extent is likely to have as a factor stands in for the
+extent, so that operators see numbers; in the module it is ``?``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Self, cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+
+from mugraph.build.errors import STAND_INS, BuildError
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.named_extents import (
+    NamedExtent,
+    Names,
+    extents_in,
+    set_named_extents,
+    with_names,
+)
+from mugraph.dialects.tensor_types import value_label
+from mugraph.passes.program.named_extents import NamedExtentError, names_of_values
+
+
+def _stand_ins() -> Iterator[int]:
+    """Primes that stand in for extents, from 2^24 down."""
+    for number in range(2**24, 2, -1):
+        if all(number % factor for factor in range(2, math.isqrt(number) + 1)):
+            yield number
+
+
+_PRIMES = _stand_ins()
+
+
+class Extent(int):
+    """A dimension whose extent is known when the kernel is called.
+
+    Its values are the multiples of ``multiple`` up to ``largest``.  A kernel is compiled for the
+    largest value of each of the ranges that end at ``buckets`` and at ``largest``.
+    """
+
+    named: NamedExtent
+
+    def __new__(
+        cls, name: str, *, largest: int, multiple: int = 1, buckets: Sequence[int] = ()
+    ) -> Self:
+        """``name`` is that of the C interface's argument, and the same for all tensors."""
+        if not name.isidentifier():
+            raise BuildError(f"{name!r} cannot name an extent; use letters, digits and '_'")
+        prime = next((number for number, known in STAND_INS.items() if known == name), None)
+        if prime is None:
+            prime = next(_PRIMES)
+            STAND_INS[prime] = name
+        extent = super().__new__(cls, prime)
+        extent.named = NamedExtent(name, largest, multiple, tuple(buckets))
+        return extent
+
+    def __repr__(self) -> str:
+        return f"Extent({self.named.name!r}, largest={self.named.largest})"
+
+
+def note_extents(known: dict[str, Extent], dims: Iterable[object]) -> None:
+    """Adds the named extents among some; raises where one name has two meanings."""
+    for extent in dims:
+        if isinstance(extent, Extent):
+            other = known.setdefault(extent.named.name, extent)
+            if other.named != extent.named:
+                raise BuildError(
+                    f"new_input: '{extent.named.name}' is another {extent!r} than the one of a "
+                    "tensor before; use one mi.Extent for all tensors"
+                )
+
+
+def open_extents(function: FuncOp, known: Mapping[str, Extent]) -> None:
+    """Lets extents for which a prime stands be ``?``, with names on the function's arguments.
+
+    Raises :class:`BuildError` where an operator does not take a named extent.
+    """
+    values: list[SSAValue] = [*function.args]
+    values += [result for op in function.body.block.ops for result in op.results]
+    of_arguments = [_names(argument.type, known) for argument in function.args]
+    for value in values:
+        for extent in extents_in(value.type):
+            _require_alone(extent, value, known)
+        if any(_names(value.type, known)):
+            Rewriter.replace_value_with_new_type(value, _opened(value.type, known))
+    function.arg_attrs = with_names(function.arg_attrs, of_arguments)
+    function.update_function_type()
+    set_named_extents(function, {name: extent.named for name, extent in known.items()})
+    try:
+        names_of_values(function)
+    except NamedExtentError as error:
+        raise BuildError(str(error)) from None
+
+
+def _names(type_: Attribute, known: Mapping[str, Extent]) -> Names:
+    primes = {int(extent): name for name, extent in known.items()}
+    return tuple(primes.get(extent, "") for extent in extents_in(type_))
+
+
+def _require_alone(extent: int, value: SSAValue, known: Mapping[str, Extent]) -> None:
+    for name, prime in known.items():
+        if extent % prime == 0 and extent != prime:
+            raise BuildError(
+                f"a dimension of {value_label(value)} would be '{name}' times {extent // prime}; "
+                f"keep '{name}' a dimension of its own"
+            )
+
+
+def _opened(type_: Attribute, known: Mapping[str, Extent]) -> Attribute:
+    tensor = cast(TensorType[Attribute], type_)
+    pairs = zip(tensor.get_shape(), _names(type_, known), strict=True)
+    shape = [DYNAMIC_INDEX if name else extent for extent, name in pairs]
+    return TensorType(tensor.element_type, shape, tensor.encoding)

@@ -1,0 +1,283 @@
+"""Extents that are known when a program is called: dimensions ``?`` with names.
+
+A function says what its names mean, and each argument which name a dimension has, ``""`` for none::
+
+    func.func @f(%x: tensor<?x64xf16> {mugraph.extent = ["m", ""]}) -> ...
+        attributes {mugraph.extents = {m = {largest = 8192, multiple = 1, buckets = [16, 512]}}}
+
+``--bucket-extents`` makes static functions of it, one a bucket.  Each is named after what it holds,
+keeps ``mugraph.extent`` on arguments and results, and says from which value on it is taken:
+``{m = {largest = 512, least = 17}}``.  That of the largest values has the function's own name, the
+others say ``mugraph.bucket_of = "f"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.tensor_types import op_label, value_label
+
+EXTENTS = "mugraph.extents"
+"""The attribute of a function: what its names mean."""
+EXTENT = "mugraph.extent"
+"""The attribute of an argument or a result: the name of each dimension."""
+BUCKET_OF = "mugraph.bucket_of"
+"""The attribute of a bucket but for the largest: the function that it is a bucket of."""
+LARGEST_EXTENT = 2**31 - 1
+"""Kernels count elements along a dimension in 32 bits."""
+FIELDS = ("largest", "multiple", "least", "buckets")
+
+
+@dataclass(frozen=True)
+class NamedExtent:
+    """What is known of an extent: its values are the multiples of ``multiple`` up to ``largest``.
+
+    ``least`` is the smallest value that a bucket is taken for; 0 launches nothing in any case.
+    """
+
+    name: str
+    largest: int
+    multiple: int = 1
+    buckets: tuple[int, ...] = ()
+    least: int = 0
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether there is one value only."""
+        return self.least > self.largest - self.multiple
+
+    def fault(self, value: int) -> str | None:
+        """What is wrong with a value at a call; ``None`` where nothing is."""
+        if not 0 <= value <= self.largest:
+            return f"{self.name} is {value}; it may be 0 to {self.largest}"
+        if value % self.multiple:
+            return f"{self.name} is {value}, which is no multiple of {self.multiple}"
+        return None
+
+    def attribute(self) -> DictionaryAttr:
+        """The entry of :data:`EXTENTS`."""
+        fields: dict[str, Attribute] = {"largest": IntegerAttr(self.largest, i64)}
+        if self.multiple != 1:
+            fields["multiple"] = IntegerAttr(self.multiple, i64)
+        if self.least:
+            fields["least"] = IntegerAttr(self.least, i64)
+        if self.buckets:
+            fields["buckets"] = ArrayAttr([IntegerAttr(each, i64) for each in self.buckets])
+        return DictionaryAttr(fields)
+
+
+def _number(attribute: Attribute | None, what: str, least: int) -> int:
+    if not isinstance(attribute, IntegerAttr):
+        raise VerifyException(f"{what}: expected an integer, not {attribute}")
+    value = cast(IntegerAttr, attribute).value.data
+    if not least <= value <= LARGEST_EXTENT:
+        raise VerifyException(f"{what} is {value}; expected {least} to {LARGEST_EXTENT}")
+    return value
+
+
+def _named_extent(name: str, entry: Attribute, what: str) -> NamedExtent:
+    if not name.isidentifier() or not isinstance(entry, DictionaryAttr):
+        raise VerifyException(f"{what}: expected NAME = {{largest = NUMBER}}, not {name} = {entry}")
+    fields = entry.data
+    unknown = [field for field in fields if field not in FIELDS]
+    if unknown or "largest" not in fields:
+        wrong = f"there is no '{unknown[0]}'" if unknown else "'largest' is missing"
+        raise VerifyException(f"{what} of '{name}': {wrong}; there are {', '.join(FIELDS)}")
+    numbers = {
+        field: _number(value, f"{what} of '{name}': {field}", 0 if field == "least" else 1)
+        for field, value in fields.items()
+        if field != "buckets"
+    }
+    listed = fields.get("buckets", ArrayAttr[Attribute]([]))
+    if not isinstance(listed, ArrayAttr):
+        raise VerifyException(f"{what} of '{name}': buckets are a list of integers, not {listed}")
+    buckets = tuple(
+        _number(each, f"{what} of '{name}': a bucket", 1)
+        for each in cast(ArrayAttr[Attribute], listed)
+    )
+    found = NamedExtent(name, buckets=buckets, **numbers)
+    for value in buckets:
+        if (fault := found.fault(value)) is not None:
+            raise VerifyException(f"{what} of '{name}': bucket {value} cannot be: {fault}")
+    if found.largest % found.multiple:
+        raise VerifyException(
+            f"{what} of '{name}': largest {found.largest} is no multiple of {found.multiple}"
+        )
+    return found
+
+
+def named_extents(function: FuncOp) -> dict[str, NamedExtent]:
+    """The names of a function; none where it has none.
+
+    Raises ``VerifyException`` where the attribute is malformed.
+    """
+    attribute = function.attributes.get(EXTENTS)
+    if attribute is None:
+        return {}
+    what = f"{EXTENTS} of {op_label(function)}"
+    if not isinstance(attribute, DictionaryAttr):
+        raise VerifyException(f"{what}: expected {{NAME = {{largest = NUMBER}}}}, not {attribute}")
+    return {name: _named_extent(name, entry, what) for name, entry in attribute.data.items()}
+
+
+def set_named_extents(function: FuncOp, extents: Mapping[str, NamedExtent]) -> None:
+    """Writes what the names of a function mean."""
+    function.attributes[EXTENTS] = DictionaryAttr(
+        {name: extent.attribute() for name, extent in extents.items()}
+    )
+
+
+Names = tuple[str, ...]
+"""The name of each dimension of a tensor, ``""`` for those whose extent is in the type."""
+
+
+def _names_of(attribute: Attribute | None, type_: Attribute, what: str) -> Names:
+    if isinstance(type_, IndexType):
+        return (attribute.data,) if isinstance(attribute, StringAttr) else ()
+    rank = len(extents_in(type_))
+    if attribute is None:
+        return ("",) * rank
+    names = (
+        [
+            each.data
+            for each in cast(ArrayAttr[Attribute], attribute)
+            if isinstance(each, StringAttr)
+        ]
+        if isinstance(attribute, ArrayAttr)
+        else []
+    )
+    if len(names) != rank or not rank:
+        raise VerifyException(
+            f"{what}: {EXTENT} is {attribute}; expected a name for each of its {rank} dimensions, "
+            '"" for those that have none'
+        )
+    return tuple(names)
+
+
+def _entry(attributes: ArrayAttr[DictionaryAttr] | None, index: int) -> Attribute | None:
+    return None if attributes is None else attributes.data[index].data.get(EXTENT)
+
+
+def argument_names(function: FuncOp, index: int) -> Names:
+    """The names of the dimensions of an argument; of an ``index`` that of its value, if any."""
+    argument = function.body.block.args[index]
+    what = f"argument {index} ({value_label(argument)}) of {op_label(function)}"
+    return _names_of(_entry(function.arg_attrs, index), argument.type, what)
+
+
+def result_names(function: FuncOp, index: int) -> Names:
+    """The names of the dimensions of a result."""
+    type_ = function.function_type.outputs.data[index]
+    what = f"result {index} of {op_label(function)}"
+    return _names_of(_entry(function.res_attrs, index), type_, what)
+
+
+def with_names(
+    attributes: ArrayAttr[DictionaryAttr] | None, names: Sequence[Names]
+) -> ArrayAttr[DictionaryAttr]:
+    """The attributes of arguments or results with these names of their dimensions."""
+    known = attributes.data if attributes else [DictionaryAttr({})] * len(names)
+    entries: list[DictionaryAttr] = []
+    for entry, of_one in zip(known, names, strict=True):
+        data = {key: value for key, value in entry.data.items() if key != EXTENT}
+        if any(of_one):
+            data[EXTENT] = ArrayAttr([StringAttr(name) for name in of_one])
+        entries.append(DictionaryAttr(data))
+    return ArrayAttr(entries)
+
+
+class ExtentError(ValueError):
+    """The tensors of a call do not fit named extents; the message is a sentence."""
+
+
+def sizes_of_call(
+    extents: Sequence[NamedExtent], names: Sequence[Names], shapes: Sequence[Sequence[int]]
+) -> dict[str, int]:
+    """The values of named extents, from the extents of a call's inputs.
+
+    Raises :class:`ExtentError` where two inputs disagree, or for a value that cannot be.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    for index, (of_one, shape) in enumerate(zip(names, shapes, strict=True)):
+        for dim, (name, size) in enumerate(zip(of_one, shape, strict=False)):
+            if not name:
+                continue
+            place = f"dimension {dim} of input {index}"
+            known, where = found.setdefault(name, (size, place))
+            if known != size:
+                raise ExtentError(
+                    f"{place} has {size} elements and {where} has {known}; both are '{name}' and "
+                    "must be equal"
+                )
+    for extent in extents:
+        if extent.name not in found:
+            raise ExtentError(f"no input has '{extent.name}'; its value is not known")
+        if (fault := extent.fault(found[extent.name][0])) is not None:
+            raise ExtentError(f"{found[extent.name][1]}: {fault}")
+    return {extent.name: found[extent.name][0] for extent in extents}
+
+
+def sized(names: Names, shape: Sequence[int], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents of a tensor whose named dimensions have these values."""
+    if not names:
+        return tuple(shape)
+    return tuple(sizes[name] if name else extent for name, extent in zip(names, shape, strict=True))
+
+
+def extents_in(type_: Attribute) -> tuple[int, ...]:
+    """The extents of a tensor's type, -1 for those that it leaves open; none of other types."""
+    if not isinstance(type_, TensorType):
+        return ()
+    return cast(TensorType[Attribute], type_).get_shape()
+
+
+def is_dynamic(type_: Attribute) -> bool:
+    """Whether a tensor's type leaves an extent open."""
+    return any(extent < 0 for extent in extents_in(type_))
+
+
+def is_open(function: FuncOp) -> bool:
+    """Whether extents of a function's tensors are known only when it is called."""
+    types = function.function_type
+    return any(map(is_dynamic, (*types.inputs.data, *types.outputs.data)))
+
+
+def is_verified_when_static(op: Operation) -> bool:
+    """Whether an operator is on tensors with named extents: a static copy of it is verified."""
+    if not any(is_dynamic(value.type) for value in (*op.operands, *op.results)):
+        return False
+    function = enclosing(op, FuncOp)
+    return function is not None and EXTENTS in function.attributes
+
+
+def is_smaller_bucket(function: FuncOp) -> bool:
+    """Whether another function of the module is called, which may call this one."""
+    return BUCKET_OF in function.attributes
+
+
+def buckets_of(module: ModuleOp, function: FuncOp) -> list[FuncOp]:
+    """The buckets of a function, small ones first; the function alone where it has none."""
+    own = StringAttr(function.sym_name.data)
+    found = [
+        op
+        for op in module.body.block.ops
+        if isinstance(op, FuncOp) and op.attributes.get(BUCKET_OF) == own
+    ]
+    return [*found, function]

@@ -1,0 +1,112 @@
+"""``--bucket-extents``: static functions, one for each range of values of named extents."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.passes import ModulePass
+
+from mugraph.dialects.kn import lay_out_row_major
+from mugraph.dialects.named_extents import (
+    BUCKET_OF,
+    EXTENT,
+    NamedExtent,
+    is_open,
+    set_named_extents,
+)
+from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.program.name_extents import name_extents
+from mugraph.passes.program.named_extents import NamedExtentError, require_names, static_copy
+
+MOST_BUCKETS = 5
+"""Static functions of one with named extents, at most."""
+
+
+def ranges_of(extent: NamedExtent) -> list[NamedExtent]:
+    """The buckets of an extent, small ones first."""
+    ends = sorted({*extent.buckets, extent.largest})
+    starts = [extent.multiple, *(end + extent.multiple for end in ends)]
+    return [
+        replace(extent, largest=end, least=start, buckets=())
+        for start, end in zip(starts, ends, strict=False)
+    ]
+
+
+def buckets_of_extents(extents: Sequence[NamedExtent]) -> Iterator[tuple[NamedExtent, ...]]:
+    """The buckets of several extents together, those with small ones first."""
+    yield from itertools.product(*map(ranges_of, extents))
+
+
+def bucket_extents(function: FuncOp) -> list[FuncOp]:
+    """The buckets of a function with open extents, small ones first."""
+    extents = [*require_names(function).values()]
+    if (count := math.prod(len(ranges_of(extent)) for extent in extents)) > MOST_BUCKETS:
+        raise NamedExtentError(
+            f"{op_label(function)} would have {count} buckets, the largest values among them; "
+            f"there may be {MOST_BUCKETS}: write fewer in 'buckets'"
+        )
+    name_extents(function)
+    return [_bucket(function, ranges) for ranges in buckets_of_extents(extents)]
+
+
+def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
+    """The static function at the largest values of these ranges."""
+    copy = static_copy(function, {extent.name: extent.largest for extent in ranges})
+    for op in copy.body.block.ops:
+        op.attributes.pop(EXTENT, None)
+    # All buckets share one interface, so that nothing of it is left to choose.
+    for argument in copy.args:
+        lay_out_row_major(argument)
+    end = copy.body.block.last_op
+    assert isinstance(end, ReturnOp)
+    for value in end.operands:
+        lay_out_row_major(value)
+    copy.update_function_type()
+    set_named_extents(copy, {extent.name: extent for extent in ranges})
+    whole = require_names(function)
+    if any(extent.largest != whole[extent.name].largest for extent in ranges):
+        name = function.sym_name.data
+        copy.attributes[BUCKET_OF] = StringAttr(name)
+        parts = [f"{extent.name}{extent.largest}" for extent in ranges]
+        copy.sym_name = StringAttr("_".join([name, *parts]))
+    return copy
+
+
+@dataclass(frozen=True)
+class BucketExtentsPass(ModulePass):
+    """Makes of each function with named extents a static one for each bucket.
+
+    A bucket is the program at the largest values of its range; ``buckets`` of a name say where
+    ranges end, and the largest value ends the last one.  Each is fused, planned and scheduled for
+    itself; its kernels take the extents that a call has (``--bound-extents``).  Arguments and
+    results are row-major, as all buckets share them.  At most five.
+
+    Before::
+
+        func.func @f(%x: tensor<?x64xf16> {mugraph.extent = ["m", ""]}) -> tensor<?x64xf16>
+            attributes {mugraph.extents = {m = {largest = 512, buckets = [16]}}} { ... }
+
+    After::
+
+        func.func @f_m16(%x: tensor<16x64xf16, ...> {mugraph.extent = ["m", ""]}) -> ...
+            attributes {mugraph.bucket_of = "f", mugraph.extents = {m = {largest = 16, ...}}} ...
+        func.func @f(%x: tensor<512x64xf16, ...> {mugraph.extent = ["m", ""]}) -> ...
+            attributes {mugraph.extents = {m = {largest = 512, least = 17}}} ...
+    """
+
+    name = "bucket-extents"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Replaces every function with open extents by its buckets."""
+        for function in tuple(op.body.block.ops):
+            if isinstance(function, FuncOp) and is_open(function):
+                for bucket in bucket_extents(function):
+                    op.body.block.insert_op_before(bucket, function)
+                function.detach()
+                function.erase()

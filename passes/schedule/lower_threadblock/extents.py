@@ -1,0 +1,215 @@
+"""Where tiles end, and grids, of functions whose extents a call says.
+
+A function with named extents is planned at their largest values (``--bucket-extents``).  Tiles of
+its arguments and results end where the call's values say; intermediates have room for all.  Of the
+grid those blocks are launched that have elements of the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects import kn, sched, tb
+from mugraph.dialects.named_extents import (
+    EXTENT,
+    NamedExtent,
+    Names,
+    argument_names,
+    named_extents,
+    result_names,
+)
+from mugraph.dialects.sched.kernel import GridCut
+from mugraph.dialects.tensor_types import (
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+    value_label,
+)
+
+
+@dataclass
+class CallExtents:
+    """The named extents of a function: the values of a call, and which dimensions they are."""
+
+    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    """Arguments of the function: what a call says."""
+    outer: dict[SSAValue, Names] = field(default_factory=dict[SSAValue, Names])
+    """Tensors that the caller gives: they end where the call says."""
+    inner: dict[SSAValue, Names] = field(default_factory=dict[SSAValue, Names])
+    """Intermediates, as far as the grids of their kernels show it."""
+
+    def names_of(self, value: SSAValue) -> Names:
+        """The names of a tensor's dimensions, as far as they are known."""
+        unknown = ("",) * len(shape_of(value.type))
+        return self.outer.get(value) or self.inner.get(value, unknown)
+
+
+def call_extents(function: FuncOp) -> CallExtents:
+    """The named extents of a function, which gets an argument for each; none where it has none.
+
+    Raises ``PassFailedException`` where an operator that is no custom kernel has such tensors.
+    """
+    extents, found = named_extents(function), CallExtents()
+    if not extents:
+        return found
+    for index, argument in enumerate(function.args):
+        _note(found, argument, argument_names(function, index), extents)
+    for op in function.body.block.ops:
+        if isinstance(op, ReturnOp):
+            for index, value in enumerate(op.operands):
+                _note(found, value, result_names(function, index), extents)
+    for op in function.body.block.ops:
+        if isinstance(op, kn.ViewOp) and op.input in found.outer:
+            found.outer[op.result] = _names_of_view(op, found.outer[op.input])
+        elif not isinstance(op, (kn.CustomizedOp, ReturnOp)):
+            _refuse_outer(op, found)
+    for name in extents:
+        found.values[name] = _insert_argument(function, name)
+    function.update_function_type()
+    return found
+
+
+def _note(
+    found: CallExtents, value: SSAValue, names: Names, extents: Mapping[str, NamedExtent]
+) -> None:
+    # A bucket of one value needs no care.
+    open_ = tuple(name if name and not extents[name].is_fixed else "" for name in names)
+    if any(open_):
+        found.outer[value] = open_
+
+
+def _names_of_view(op: kn.ViewOp, names: Names) -> Names:
+    """The names of a view's dimensions: of those that are as long and as far apart."""
+    own, seen = (
+        list(zip(shape_of(v.type), strides_of(resolved_layout_of(v)), strict=True))
+        for v in (op.input, op.result)
+    )
+    result = [""] * len(seen)
+    for pair, name in zip(own, names, strict=True):
+        if name and pair not in seen:
+            raise PassFailedException(
+                f"--lower-threadblock: {op_label(op)} sees '{name}' together with other dimensions "
+                f"of {value_label(op.input)}; keep it a dimension of its own"
+            )
+        if name:
+            result[seen.index(pair)] = name
+    return tuple(result)
+
+
+def _refuse_outer(op: Operation, found: CallExtents) -> None:
+    for value in (*op.operands, *op.results):
+        if value in found.outer:
+            raise PassFailedException(
+                f"--lower-threadblock: {op_label(op)} is no custom kernel, and "
+                f"{value_label(value)} has an extent that is known only at a call; run "
+                "--fuse-kernels before, or write the extent"
+            )
+
+
+def _insert_argument(function: FuncOp, name: str) -> SSAValue:
+    block = function.body.block
+    argument = block.insert_arg(IndexType(), len(block.args))
+    argument.name_hint = name
+    known = function.arg_attrs.data if function.arg_attrs else [DictionaryAttr({})] * argument.index
+    entry = DictionaryAttr({EXTENT: StringAttr(name)})
+    function.arg_attrs = ArrayAttr([*known, entry])
+    return argument
+
+
+def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[str, int]]:
+    """The axes of a grid of which a call needs a part: the name, and a block's elements of it.
+
+    Notes what that says of the graph's results.
+    """
+    found: dict[int, tuple[str, int]] = {}
+    loads = [op for op in graph.body.block.ops if isinstance(op, tb.InputOp)]
+    stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
+    for axis, blocks in enumerate(graph.grid_dim):
+        given = {_along(op, axis, extents.names_of(graph.inputs[_number(op)])) for op in loads}
+        named = [part for part in given if part is not None]
+        for op in stores if len(named) == 1 and blocks > 1 else ():
+            _infer(op, axis, named[0], extents)
+        stored = {_along(op, axis, extents.names_of(op.dtensor)) for op in stores}
+        if blocks > 1 and len(stored) == 1 and (part := stored.pop()) is not None:
+            found[axis] = part
+    return found
+
+
+def _number(op: tb.InputOp) -> int:
+    """Which operand of the graph an input loads."""
+    assert isinstance(op.dtensor, BlockArgument)  # as graphs are isolated
+    return op.dtensor.index
+
+
+def _along(op: tb.InputOp | tb.OutputOp, axis: int, names: Names) -> tuple[str, int] | None:
+    """What an axis splits of a named dimension, if it is the outermost that splits it."""
+    dim = op.map_[axis]
+    if dim < 0 or not names[dim]:
+        return None
+    split = op.slicing().split(dim)
+    is_outermost = all(blocks == 1 for blocks in split.blocks[:axis])
+    return (names[dim], split.factors()[axis]) if is_outermost and split.factors()[axis] else None
+
+
+def _infer(op: tb.OutputOp, axis: int, part: tuple[str, int], extents: CallExtents) -> None:
+    """Notes the name of a dimension of an intermediate that is split as a named one is."""
+    dim, (name, step) = op.map_[axis], part
+    if op.dtensor in extents.outer or dim < 0 or op.slicing().split(dim).factors()[axis] != step:
+        return
+    names = list(extents.names_of(op.dtensor))
+    names[dim] = name
+    extents.inner[op.dtensor] = tuple(names)
+
+
+def end_kernel(
+    kernel: sched.KernelOp, graph: kn.CustomizedOp, extents: CallExtents
+) -> list[SSAValue]:
+    """Lets tiles, and the grid, of a kernel end where a call says.
+
+    Returns the values that it takes besides.
+    """
+    cuts = cut_axes(graph, extents)
+    tensors = zip(kernel.body.block.args, (*graph.inputs, *graph.results), strict=True)
+    outer: dict[SSAValue, Names] = {
+        argument: extents.outer.get(value, ()) for argument, value in tensors
+    }
+    used = {name for names in outer.values() for name in names if name}
+    used |= {name for name, _ in cuts.values()}
+    numbers = {name: _insert_number(kernel, name) for name in extents.values if name in used}
+    for op in kernel.body.block.ops:
+        if isinstance(op, sched.LocalTileOp) and any(names := outer[op.source]):
+            op.end_along({dim: numbers[name] for dim, name in enumerate(names) if name})
+    for op in kernel.body.walk():
+        if isinstance(op, sched.CopyOp):
+            op.leave_out()
+    if cuts:
+        parts = [GridCut(axis, numbers[name].index, step) for axis, (name, step) in cuts.items()]
+        kernel.cut = DenseArrayBase.from_list(i64, _flat(parts))
+    return [extents.values[name] for name in numbers]
+
+
+def _flat(parts: Iterable[GridCut]) -> list[int]:
+    return [number for part in parts for number in part]
+
+
+def _insert_number(kernel: sched.KernelOp, name: str) -> BlockArgument:
+    """A number that a kernel takes behind its other inputs."""
+    argument = kernel.body.block.insert_arg(IndexType(), kernel.input_count)
+    argument.name_hint = name
+    kernel.inputs = IntegerAttr(kernel.input_count + 1, i64)
+    return argument

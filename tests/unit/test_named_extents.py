@@ -1,0 +1,266 @@
+"""Extents that a call says: kernels write their elements, at every size, and nothing else.
+
+Outputs of emulated kernels lie between poisoned bytes, which must stay as they are, and inputs end
+where memory does (``mugraph.runtime.execute``, ``tests/gpu/runtime/emulator``).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from cases.build import compile_emulated
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+
+import mugraph
+import mugraph.build as mi
+from mugraph.dialects.named_extents import ExtentError
+from mugraph.jit.arguments import ArgumentError
+from mugraph.passes.compile import compile_pipeline
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.execute import CudaModule
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Precision
+from mugraph.runtime.interpreter.extents import static_call
+from mugraph.runtime.interpreter.run import evaluate_function
+
+Array = Any
+RANDOM = np.random.default_rng(20)
+LARGEST, BUCKETS = 150, (16, 64)
+SIZES = (0, 1, 13, 16, 17, 61, 64, 65, 128, 149, 150)
+"""None, one, primes, the edges of buckets and of tiles, and the largest."""
+
+
+def rows() -> mi.Extent:
+    return mi.Extent("m", largest=LARGEST, buckets=BUCKETS)
+
+
+def norm() -> mi.KernelGraph:
+    graph = mi.new_kernel_graph("norm")
+    x = graph.new_input((rows(), 72), name="x")
+    graph.mark_output(graph.rms_norm(x, (72,)))
+    return graph
+
+
+def norm_linear() -> mi.KernelGraph:
+    graph = mi.new_kernel_graph("norm_linear")
+    x = graph.new_input((rows(), 128), name="x")
+    w = graph.new_input((128, 96), name="w")
+    graph.mark_output(graph.rms_norm(x, (128,)) @ w)
+    return graph
+
+
+def gated_mlp() -> mi.KernelGraph:
+    graph = mi.new_kernel_graph("gated_mlp")
+    x = graph.new_input((rows(), 128), name="x")
+    gate, up = (graph.new_input((128, 64), name=name) for name in ("gate", "up"))
+    graph.mark_output(mi.silu(x @ gate) * (x @ up))
+    return graph
+
+
+def mlp() -> mi.KernelGraph:
+    """Several kernels, with intermediates; the long loop of few rows is divided over blocks."""
+    graph = mi.new_kernel_graph("mlp")
+    x = graph.new_input((rows(), 64), name="x")
+    gate, up = (graph.new_input((64, 512), name=name) for name in ("gate", "up"))
+    down = graph.new_input((512, 64), name="down")
+    graph.mark_output((mi.silu(x @ gate) * (x @ up)) @ down + x)
+    return graph
+
+
+def numpy_norm(x: Array) -> Array:
+    return x / np.sqrt((x * x).mean(1, keepdims=True))
+
+
+def numpy_gate(x: Array, gate: Array, up: Array) -> Array:
+    return (x @ gate) / (1 + np.exp(-(x @ gate))) * (x @ up)
+
+
+PROGRAMS: dict[str, tuple[Callable[[], mi.KernelGraph], Callable[..., Array]]] = {
+    "norm": (norm, numpy_norm),
+    "norm_linear": (norm_linear, lambda x, w: numpy_norm(x) @ w),
+    "gated_mlp": (gated_mlp, numpy_gate),
+    "mlp": (mlp, lambda x, g, u, d: numpy_gate(x, g, u) @ d + x),
+}
+SHAPES = {
+    "norm": [(72,)],
+    "norm_linear": [(128,), (128, 96)],
+    "gated_mlp": [(128,), (128, 64), (128, 64)],
+    "mlp": [(64,), (64, 512), (64, 512), (512, 64)],
+}
+"""The extents of inputs, but for the first one's rows."""
+PLANS: dict[str, mugraph.Plan] = {
+    "chosen": mugraph.Plan(),
+    "cp_async": mugraph.Plan(loads="cp_async"),
+    "rows": mugraph.Plan(tile=(24, 0)),
+}
+
+
+@cache
+def scheduled(program: str, plan: str, arch: str = "sm_90a") -> ModuleOp:
+    """A program with the kernels of its buckets."""
+    context, module = make_context(), PROGRAMS[program][0]().module()
+    PassPipeline(compile_pipeline(arch, PLANS[plan])).apply(context, module)
+    module.verify()
+    return module
+
+
+def inputs_of(program: str, size: int) -> list[Array]:
+    first, *others = SHAPES[program]
+    shapes = [(size, *first), *others]
+    return [(RANDOM.standard_normal(shape) * 0.2).astype(np.float16) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("program", "plan"),
+    [
+        *(("norm", "chosen"), ("mlp", "chosen")),
+        *((program, plan) for program in ("norm_linear", "gated_mlp") for plan in PLANS),
+    ],
+)
+def test_emulated_kernels_write_their_rows(program: str, plan: str) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    module = scheduled(program, plan)
+    made = generate_cuda(module, make_context(), "sm_90a")
+    kernel = CudaModule(compile_emulated(made.source), made.signature)
+    for size in SIZES:
+        inputs = inputs_of(program, size)
+        (result,) = kernel.run(inputs)
+        expected = PROGRAMS[program][1](*(array.astype(np.float64) for array in inputs))
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-3, err_msg=f"{size}")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_interpreted_kernels_write_their_rows(
+    program: str, arch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no row is, tensors have NaN before and after."""
+    module = scheduled(program, "chosen", arch)
+    (function,) = (op for op in module.body.block.ops if op.name == "func.func" and _is_whole(op))
+    empty = Arithmetic.empty
+
+    def poisoned(self: Arithmetic, type_: Any) -> Array:
+        made = empty(self, type_)
+        made[...] = np.nan
+        return made
+
+    monkeypatch.setattr(Arithmetic, "empty", poisoned)
+    for size in SIZES[1:]:
+        inputs = inputs_of(program, size)
+        call = static_call(module, function, inputs)
+        (whole,) = evaluate_function(
+            module, call.function, call.inputs, Arithmetic(Precision.STORAGE)
+        )
+        assert np.isnan(whole[size:]).all()
+        expected = PROGRAMS[program][1](*(array.astype(np.float64) for array in inputs))
+        np.testing.assert_allclose(whole[:size], expected, rtol=5e-3, atol=5e-3)
+
+
+def _is_whole(op: Any) -> bool:
+    return "mugraph.bucket_of" not in op.attributes
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_are_interpreted_at_any_size(program: str) -> None:
+    module = PROGRAMS[program][0]().module()
+    for size in SIZES:
+        inputs = inputs_of(program, size)
+        (result,) = run_function(module, None, inputs, "float64")
+        expected = PROGRAMS[program][1](*(array.astype(np.float64) for array in inputs))
+        np.testing.assert_allclose(result, expected, rtol=1e-9)
+
+
+def test_a_compiled_function_takes_any_rows() -> None:
+    kernel = mugraph.compile(gated_mlp(), "cpu")
+    for size in (0, 1, 37, LARGEST):
+        inputs = inputs_of("gated_mlp", size)
+        out = np.full((size + 3, 64), 7, np.float16)
+        kernel(*inputs, out=out[:size])
+        np.testing.assert_array_equal(out[:size], kernel(*inputs))
+        assert (out[size:] == 7).all()
+
+
+def test_calls_that_do_not_fit() -> None:
+    graph = mi.new_kernel_graph()
+    m = mi.Extent("m", largest=64, multiple=8)
+    x, y = (graph.new_input((m, 8), name=name) for name in "xy")
+    graph.mark_output(x + y)
+    kernel = mugraph.compile(graph, "cpu")
+
+    def refused(one: int, other: int) -> str:
+        with pytest.raises(ArgumentError) as error:
+            kernel(np.zeros((one, 8), np.float16), np.zeros((other, 8), np.float16))
+        return str(error.value)
+
+    assert "dimension 0 of input 1 has 8 elements and dimension 0 of input 0 has 16" in refused(
+        16, 8
+    )
+    assert "m is 72; it may be 0 to 64" in refused(72, 72)
+    assert "m is 12, which is no multiple of 8" in refused(12, 12)
+
+
+def test_emulated_calls_that_do_not_fit() -> None:
+    """The same of what runs generated code."""
+    made = generate_cuda(scheduled("norm", "chosen"), make_context(), "sm_90a")
+    with pytest.raises(ExtentError, match="m is 151; it may be 0 to 150"):
+        made.signature.of_call([np.zeros((LARGEST + 1, 72), np.float16)])
+
+
+def softmax_of_rows(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.softmax(graph.new_input((m, 8), name="x"), 0)
+
+
+def merged(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.reshape(graph.new_input((m, 4, 8), name="x"), (m * 4, 8))
+
+
+def with_other_rows(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.new_input((m, 8), name="x") + graph.new_input((17, 8), name="y")
+
+
+def second_dimension(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return mi.exp(graph.new_input((16, m), name="x"))
+
+
+def transposed(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.transpose(mi.exp(graph.new_input((m, 16), name="x")), (1, 0))
+
+
+def largest_elements(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.top_k(graph.new_input((m, 16), name="x"), 3)[0]
+
+
+def two_meanings(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    other = graph.new_input((mi.Extent("m", largest=3), 16), name="y")
+    return graph.new_input((m, 16), name="x") + other
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (softmax_of_rows, "combines elements along dimension 0 of %x, whose extent 'm'"),
+        (merged, "would be 'm' times 4; keep 'm' a dimension of its own"),
+        (with_other_rows, "operands mx8 and 17x8 differ in dimension 0"),
+        (second_dimension, "put the named dimension first"),
+        (transposed, "only its first dimension may have one"),
+        (largest_elements, "'kn.top_k' of %x does not take %x"),
+        (two_meanings, "use one mi.Extent for all tensors"),
+    ],
+)
+def test_programs_that_are_refused(
+    program: Callable[[mi.KernelGraph, mi.Extent], mi.DTensor], message: str
+) -> None:
+    graph = mi.new_kernel_graph()
+    with pytest.raises(mi.BuildError) as error:
+        graph.mark_output(program(graph, rows()))
+        graph.module()
+    assert message in str(error.value)

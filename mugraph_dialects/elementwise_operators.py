@@ -79,6 +79,15 @@ class FunctionOperator(IRDLOperation):
             verify_no_integers(self, [*numbers, *results], cast_name)
             verify_joined_types(self, numbers, cast_name)
 
+    @property
+    def computes_integers(self) -> bool:
+        """Whether it computes with integers, or fills a tensor with one."""
+        numbers = list(self.results if self.FUNCTION == "fill" else self.operands)
+        condition = CONDITIONS.get(self.FUNCTION)
+        if condition is not None:
+            del numbers[condition]
+        return any(is_integer(element_type_of(value.type)) for value in numbers)
+
     def _takes(self, numbers: Sequence[SSAValue]) -> bool:
         """Whether all numbers are integers, and the function is computed of such."""
         return (

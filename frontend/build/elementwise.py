@@ -19,6 +19,7 @@ from mugraph.build.errors import BuildError, build_errors, require_element_type
 from mugraph.build.tensors import DTensor, Handle, STensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import COMPARISONS, CONDITIONS, FUNCTIONS
+from mugraph.dialects.precision import Precision
 from mugraph.dialects.shapes import broadcast_shape, matmul_shape
 from mugraph.dialects.tensor_types import shape_of
 
@@ -183,17 +184,26 @@ class GraphOperators(ABC, Generic[T]):
             op = self.OPERATORS[operator](value, self.dim(operator, x, dim), type_, *more)
         return self._add(op, name)
 
-    def matmul(self, a: T, b: T, *, dtype: Attribute | None = None, name: str | None = None) -> T:
+    def matmul(
+        self,
+        a: T,
+        b: T,
+        *,
+        dtype: Attribute | None = None,
+        precision: Precision | None = None,
+        name: str | None = None,
+    ) -> T:
         """The matrix product of ``[..., M, K]`` and ``[..., K, N]``; leading extents are equal.
 
         The result has the operands' element type unless another is asked for; int32 of int8.
+        f32 is multiplied as TF32, or in plain fp32 with ``precision=Precision.IEEE``.
         """
         lhs, rhs = self._value(a), self._value(b)
         if dtype is None:
             dtype = i32 if a.dtype == i8 else a.dtype
         with build_errors():
             type_ = self._type_of(matmul_shape(a.shape, b.shape), dtype)
-            op = self.OPERATORS["matmul"](lhs, rhs, type_)
+            op = self.OPERATORS["matmul"](lhs, rhs, type_, precision=precision)
         return self._add(op, name)
 
     def cast(self, x: T, dtype: Attribute, *, name: str | None = None) -> T:

@@ -14,6 +14,7 @@ from mugraph.build.errors import BuildError, build_errors, require_element_type,
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn
 from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.precision import Precision
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import broadcast_shape
 
@@ -81,11 +82,12 @@ class ProgramOperators(GraphOperators[DTensor]):
         b: DTensor,
         *,
         dtype: Attribute | None = None,
+        precision: Precision | None = None,
         name: str | None = None,
     ) -> DTensor:
         """The matrix product of ``[..., M, K]`` and ``[..., K, N]``; leading extents are broadcast.
 
-        The result has the operands' element type unless another is asked for; int32 of int8.
+        Types and precision are those of a product of tiles.
         """
         for x in (a, b):
             self._value(x)
@@ -95,9 +97,9 @@ class ProgramOperators(GraphOperators[DTensor]):
                 with build_errors():
                     leading = broadcast_shape([a.shape[:-2], b.shape[:-2]])
                 a, b = (self.broadcast_to(x, (*leading, *x.shape[-2:])) for x in (a, b))
-            return super().matmul(a, b, dtype=dtype, name=name)
+            return super().matmul(a, b, dtype=dtype, precision=precision, name=name)
         rows = self.reshape(a, (-1, a.shape[-1]))
-        product = super().matmul(rows, b, dtype=dtype)
+        product = super().matmul(rows, b, dtype=dtype, precision=precision)
         return self.reshape(product, (*a.shape[:-1], b.shape[-1]), name=name)
 
     reduction = _reduction(Combiner.SUM, "The sum")

@@ -1,11 +1,15 @@
-"""µGraphs as operators of PyTorch, for eager mode, ``torch.compile`` and ``torch.export``.
+"""PyTorch models and operators.
 
 import mugraph.torch
 
-fused = mugraph.torch.op(graph, "rmsnorm_linear")
+fast = torch.compile(model, backend="mugraph")    # also backend=mugraph.torch.backend
+print(mugraph.torch.explain(model, *inputs))      # what became which kernel, what stayed and why
+
+fused = mugraph.torch.op(graph, "rmsnorm_linear") # a µGraph as an operator
 y = fused(x, w)                                   # also torch.ops.mugraph.rmsnorm_linear(x, w)
 """
 
+from mugraph.torch.backend import Report, backend, explain
 from mugraph.torch.operator import op
 
-__all__ = ["op"]
+__all__ = ["Report", "backend", "explain", "op"]

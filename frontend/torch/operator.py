@@ -30,7 +30,7 @@ def op(
     function's.  Raises ``UserError`` for a name that is taken or no identifier, and as
     :func:`mugraph.compile`.
     """
-    torch = _import_torch()
+    torch = import_torch()
     kernel = graph if isinstance(graph, Kernel) else compile(graph, arch)
     name = kernel.name if name is None else name
     if not name.isidentifier():
@@ -45,7 +45,8 @@ def op(
     return getattr(getattr(torch.ops, _NAMESPACE), name)
 
 
-def _import_torch() -> Any:
+def import_torch() -> Any:
+    """The module; raises ``UserError`` where there is none."""
     try:
         return import_module("torch")
     except ImportError as error:
@@ -63,7 +64,7 @@ def schema(interface: CInterface) -> str:
 
 def _fake(interface: CInterface) -> Callable[..., Any]:
     """What the operator returns but for the numbers: empty tensors."""
-    torch = _import_torch()
+    torch = import_torch()
 
     def fake(*inputs: Any) -> Any:
         # Extents of fake tensors may be symbols.

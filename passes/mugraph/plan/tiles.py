@@ -375,13 +375,16 @@ def _candidates(
         if least > longest:
             break
         partition = division.whole.partition
-        if not allowed(partition):
-            continue
+        timed: list[tuple[Partition, KernelShape, float]] = []
         for block in blocks:
             shape = division.shape(math.prod(block))
-            candidate = partition._replace(block=block)
             time = division.time(shape, target)
-            if time is not None and (fits is None or fits(candidate, shape)):
+            if time is not None and time <= longest:
+                timed.append((partition._replace(block=block), shape, time))
+        if not timed or not allowed(partition):
+            continue
+        for candidate, shape, time in timed:
+            if fits is None or fits(candidate, shape):
                 loop_bytes = division.whole.idle.loop_bytes
                 choices.append(TileChoice(candidate, division.split, time, loop_bytes))
                 longest = min(longest, WORTH_FILLING * time + ALIKE_NS)

@@ -264,11 +264,11 @@ def require_same_function(space: TileSpace, new: Partition, check: LoopCheck | N
 def _require_cut_allowed(
     space: TileSpace, number: int, dimension: Dimension, old: Partition, new: Partition
 ) -> None:
-    label = op_label(space.graph)
     extent = dimension.extent
     before, after = old.split(number, extent), new.split(number, extent)
     if before == after and old.cuts[number] == new.cuts[number]:
         return
+    label = op_label(space.graph)
     if dimension.fixed:
         raise RetileError(
             f"{label}: {dimension.name} must stay cut as it is, because "
@@ -291,11 +291,12 @@ def _require_cut_allowed(
             f"{label}: {op_label(dimension.summed[0])} sums over {dimension.name}, so that blocks "
             "would each have a part of the sum; write 'split_k' to divide it over blocks"
         )
-    outputs = space.outputs()
     for partition in (old, new):
+        if not partition.cuts[number].axes:
+            continue
         together = partition.cut_together(number)
-        for index, output in enumerate(outputs):
-            if partition.cuts[number].axes and not has_one_of(space, output, together):
+        for index, output in enumerate(space.outputs()):
+            if not has_one_of(space, output, together):
                 raise RetileError(
                     f"{label}: blocks cannot divide {dimension.name}, for result {index} does not "
                     "have this dimension, and they would overwrite each other"

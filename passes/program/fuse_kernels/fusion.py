@@ -17,22 +17,25 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import EXTENTS
 from mugraph.dialects.tb import ReductionMaxOp
 from mugraph.passes.mugraph.online_softmax.masked import least_of
-from mugraph.passes.program.fuse_kernels.atoms import SplitProducts
+from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.groups import (
     Group,
     Program,
     Search,
     Structure,
+    bits,
 )
 from mugraph.passes.program.fuse_kernels.indices import label
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.program.fuse_kernels.part import Part
-from mugraph.passes.program.fuse_kernels.regroup import part_of
+from mugraph.passes.program.fuse_kernels.places import places_of
+from mugraph.passes.program.fuse_kernels.regroup import is_view, part_of
 from mugraph.passes.program.fuse_kernels.sums import can_share
 from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
     least_time,
+    product_time,
     time_as_written,
     time_of_a_block,
     time_of_kernel,
@@ -58,6 +61,10 @@ class Fusion:
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
     known: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
     """What was found of groups, whatever their operators and operands are called."""
+    traffic: dict[Structure, float] = field(default_factory=dict[Structure, float])
+    """Sharper bounds of groups."""
+    impossible: list[Group] = field(default_factory=list[Group])
+    """Groups that no kernel has, whatever else it has."""
 
     def __post_init__(self) -> None:
         self.operators = [op for op in self.function.body.block.ops if op.results]
@@ -76,19 +83,41 @@ class Fusion:
         loaded, stored = self.program.loaded(group), self.program.stored(group)
         if self.products.refuse(members, stored) and not self.is_side_by_side(group):
             return math.inf
-        return in_a_program(least_time(loaded, stored, self.target), self.target)
+        time = least_time(loaded, stored, self.target)
+        return in_a_program(max(time, product_time(members, self.target)), self.target)
 
     def sharper_bound(self, group: Group) -> float:
         """Another bound, which takes longer: each block loads what its results need."""
-        members = self.program.members(group)
-        if len(members) == 1:
+        if group.bit_count() == 1:
             return 0.0
-        try:
-            builder = self.builder_of(group)[1]
-        except NotFusedError:
-            return 0.0  # the attempt says why
-        time = time_of_a_block(builder.least_traffic(), self.target)
-        return in_a_program(time, self.target)
+        structure, _ = self.program.structure(group)
+        if structure not in self.traffic:
+            try:
+                builder = self.builder_of(group)[1]
+                time = time_of_a_block(builder.least_traffic(), self.target)
+                self.traffic[structure] = in_a_program(time, self.target)
+            except NotFusedError as error:
+                self.known[structure] = Attempt(math.inf, None, (str(error),))
+                self.traffic[structure] = math.inf
+                self.impossible.append(self.core(group))
+        return self.traffic[structure]
+
+    def core(self, group: Group) -> Group:
+        """A part of a group whose views do not go together that is to blame.
+
+        What has it besides others is no kernel either: with more operators tensors are numbered
+        together in more ways.
+        """
+        for number in reversed(list(bits(group))):
+            rest = group & ~(1 << number)
+            operators = self.program.members(rest)
+            if not any(map(is_view, operators)):
+                continue
+            try:
+                places_of(operators, Atoms.of(operators))
+            except NotFusedError:
+                group = rest
+        return group
 
     def builder_of(self, group: Group) -> tuple[Part, KernelBuilder]:
         """What writes a group as a kernel, with its operators alone.
@@ -196,7 +225,8 @@ class Fusion:
 
     def choose(self) -> list[Group]:
         """The groups of least estimated time, in an order in which they can run."""
-        return Search(self.program, self.bound, self.sharper_bound, self.cost).run()
+        search = Search(self.program, self.bound, self.sharper_bound, self.cost, self.impossible)
+        return search.run()
 
     def apply(self, groups: Sequence[Group]) -> None:
         """Puts the kernels of groups in the place of their operators."""

@@ -23,8 +23,10 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects.kn import ElementwiseOp, MovesElements, RegroupOp, ViewOp
+from mugraph.dialects.kn import ElementwiseOp, MovesElements, ReductionOp, RegroupOp, ViewOp
+from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.program.fuse_kernels.regroup import is_view
+from mugraph.passes.program.fuse_kernels.sums import can_share
 
 MOST_PREFIXES = 600
 """Prefixes that are looked at in one search."""
@@ -79,6 +81,48 @@ class Program:
             for view in bits(self.views & ~((1 << number + 1) - 1)):
                 if self.needed[view] == 1 << number:
                     self.views_of[number] |= 1 << view | self.views_of[view]
+        self.units = self._units()
+
+    def _units(self) -> list[tuple[Group, Group]]:
+        """Operators that a search takes together, with their views, and what those need before.
+
+        An element-wise operator is in one unit with the operator that alone computes its operand,
+        where a cut between the two could gain nothing: that one's result is no smaller, and a
+        kernel that has both loads nothing that is not there already.
+        """
+        unit_of = [1 << number for number in range(len(self.operators))]
+        for number, op in enumerate(self.operators):
+            before = self._joined(op)
+            if before is not None:
+                joined = unit_of[number] | unit_of[self.operators.index(before)]
+                for member in bits(joined):
+                    unit_of[member] = joined
+        units: list[tuple[Group, Group]] = []
+        for unit in dict.fromkeys(unit_of):
+            members = list(bits(unit))
+            whole = unit | sum({self.views_of[member] for member in members})
+            needed = 0
+            for member in members:
+                needed |= self.needed[member]
+            units.append((whole, needed & ~unit))
+        return units
+
+    def _joined(self, op: Operation) -> Operation | None:
+        """The operator before an element-wise one from which nothing is gained by a cut."""
+        if not isinstance(op, ElementwiseOp):
+            return None
+        others = [value for value in op.operands if not _is_given(value)]
+        if len(others) != 1 or not others[0].has_one_use():
+            return None
+        (value,) = others
+        source = value.owner
+        if value in self.kept or not isinstance(source, (ElementwiseOp, ReductionOp)):
+            return None
+        if not (can_share(op) and can_share(source)):
+            return None
+        same = shape_of(value.type) == shape_of(op.result.type)
+        sizes = [element_bytes_of(each.type) for each in (value, op.result)]
+        return source if same and sizes[1] <= sizes[0] else None
 
     def is_between(self, op: Operation, group: Group) -> bool:
         """Whether an operator is a view of what a group computes, for others of the group."""
@@ -198,10 +242,10 @@ class Program:
             if len(found) > MOST_PREFIXES:
                 return None
             longer = {
-                prefix | 1 << number | self.views_of[number]
+                prefix | unit
                 for prefix in layer
-                for number, needed in enumerate(self.needed)
-                if not prefix >> number & 1 and needed & ~prefix == 0
+                for unit, needed in self.units
+                if unit & ~prefix and needed & ~prefix == 0
             }
             layer = set(sorted(longer)[:room])
         return found
@@ -249,13 +293,15 @@ class Search:
 
     ``bound`` is what a group adds to a program's time at least, infinite where it cannot be a
     kernel; ``sharper_bound`` another one, for those that may be on the best way; ``cost`` is what
-    it adds, infinite where it turns out not to be one.
+    it adds, infinite where it turns out not to be one.  ``impossible`` are groups that no kernel
+    has among others; it grows while bounds are asked for.
     """
 
     program: Program
     bound: Callable[[Group], float]
     sharper_bound: Callable[[Group], float]
     cost: Callable[[Group], float]
+    impossible: Sequence[Group] = ()
     known: dict[Group, float] = field(default_factory=dict[Group, float])
     """The costs that were asked for."""
     bounds: dict[Group, float] = field(default_factory=dict[Group, float])
@@ -297,9 +343,11 @@ class Search:
             if not open_:
                 return way
             bounded = [group for group in open_ if group not in self.sharpened]
+            count = len(self.impossible)
             for group in bounded:
                 self.bounds[group] = max(self.bounds[group], self.sharper_bound(group))
             self.sharpened.update(bounded)
+            self._rule_out(self.impossible[count:])
             if not bounded:
                 self.known.update((group, self.cost(group)) for group in open_)
 
@@ -321,8 +369,16 @@ class Search:
         if group not in self.bounds:
             few = self.program.size(group) <= MOST_OPERATORS
             possible = few and self.program.is_connected(group)
+            possible = possible and all(part & ~group for part in self.impossible)
             self.bounds[group] = self.bound(group) if possible else math.inf
         return self.bounds[group]
+
+    def _rule_out(self, impossible: Sequence[Group]) -> None:
+        """No group is a kernel that has one of these."""
+        for part in impossible:
+            for group in self.bounds:
+                if not part & ~group:
+                    self.bounds[group] = math.inf
 
     def _best_way(self, steps: Mapping[Group, Sequence[Step]]) -> list[Step]:
         """The way of least time to a longest prefix, as far as it is known."""

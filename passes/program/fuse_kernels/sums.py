@@ -60,7 +60,9 @@ def form_of(op: Operation, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 def can_share(op: Operation) -> bool:
-    """Whether an operator may share a kernel with others at all."""
+    """Whether an operator may share a kernel with others at all; tiles compute no integers."""
+    if isinstance(op, kn.ElementwiseOp) and not isinstance(op, kn.CastOp) and op.computes_integers:
+        return False
     return form_of.dispatch(type(op)) is not form_of.dispatch(object)
 
 

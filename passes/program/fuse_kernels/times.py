@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import CustomizedOp, RegroupOp
+from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE, device_ns
 from mugraph.passes.mugraph.plan.choose import space_of
@@ -34,6 +35,22 @@ def least_time(operands: Iterable[SSAValue], stored: Iterable[SSAValue], target:
     return (
         LAUNCH_NS + target.memory_latency_ns + device_ns(moved_bytes([*operands, *stored]), target)
     )
+
+
+def product_time(operators: Iterable[Operation], target: Target) -> float:
+    """Nanoseconds that a kernel takes at least for the products of matrices among operators."""
+    cycles = sum(_least_cycles(op, target) for op in operators if isinstance(op, MatmulOp))
+    return LAUNCH_NS + cycles / target.multiprocessors / target.clock_ghz if cycles else 0.0
+
+
+def _least_cycles(op: MatmulOp, target: Target) -> float:
+    """Cycles of one multiprocessor for a product by the fastest instruction of its type."""
+    macs = math.prod(shape_of(op.result.type)) * shape_of(op.lhs.type)[-1]
+    name = element_type_name(element_type_of(op.lhs.type))
+    if op.multiplies_in_tf32(op.lhs):
+        name = "tf32"
+    rates = [rates[name] for rates in target.macs_a_cycle.values() if name in rates]
+    return macs / max(rates, default=math.inf)
 
 
 def time_of_a_block(loaded_bytes: float, target: Target) -> float:
@@ -81,6 +98,7 @@ __all__ = [
     "in_a_program",
     "least_time",
     "moved_bytes",
+    "product_time",
     "time_as_written",
     "time_of_a_block",
     "time_of_kernel",

@@ -1,0 +1,15 @@
+"""Conversions of ATen's core operators to programs, by the operator's name."""
+
+from mugraph.torch.aten import elementwise, products, reductions, views
+from mugraph.torch.aten.conversion import CONVERSIONS, Call, NotConverted, TensorLike
+
+__all__ = [
+    "CONVERSIONS",
+    "Call",
+    "NotConverted",
+    "TensorLike",
+    "elementwise",
+    "products",
+    "reductions",
+    "views",
+]

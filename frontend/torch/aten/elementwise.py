@@ -1,0 +1,222 @@
+"""ATen's element-wise operators and casts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xdsl.dialects.builtin import f32, i1
+
+import mugraph.build as mi
+from mugraph.build import DTensor
+from mugraph.dialects.element_types import is_integer
+from mugraph.torch.aten.conversion import Call, converts, require, require_tensor
+
+UNARY = (
+    "exp",
+    "silu",
+    "sigmoid",
+    "tanh",
+    "relu",
+    "log",
+    "abs",
+    "square",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "erf",
+)
+"""Functions of one tensor that have the same name here and there."""
+
+
+def _unary(function: str):
+    def convert(call: Call, x: DTensor) -> DTensor:
+        return call.graph.apply(function, [_as_float(call, x)], call.dtype, None)
+
+    return convert
+
+
+for _name in UNARY:
+    converts(f"{_name}.default")(_unary(_name))
+
+
+def _as_float(call: Call, x: Any) -> Any:
+    """An operand of arithmetic in fp32: integers are cast where the result is none."""
+    if isinstance(x, DTensor) and is_integer(x.dtype) and not is_integer(call.dtype):
+        return mi.cast(x, f32)
+    return x
+
+
+def _binary(call: Call, function: str, a: Any, b: Any) -> DTensor:
+    """A function of two operands, of which one may be a number, in the result's type."""
+    a, b = (_of_result(call, x) for x in (a, b))
+    return call.graph.apply(function, [a, b], call.dtype, None)
+
+
+def _of_result(call: Call, x: Any) -> Any:
+    """An operand in a type that may stand beside the others: that of the result, or f32."""
+    if not isinstance(x, DTensor) or x.dtype == call.dtype:
+        return x
+    if is_integer(call.dtype):
+        return mi.cast(x, call.dtype)
+    return x if x.dtype == f32 else mi.cast(x, f32)
+
+
+@converts("add.Tensor", "add.Scalar")
+def _add(call: Call, a: Any, b: Any, alpha: float = 1) -> DTensor:
+    if isinstance(b, int | float):
+        a, b = require_tensor(a), b * alpha
+        if not is_integer(call.dtype):
+            return call.graph.add_scalar(_of_result(call, a), float(b), dtype=call.dtype)
+    elif alpha != 1:
+        b = call.graph.mul_scalar(b, float(alpha), dtype=f32)
+    return _binary(call, "add", a, b)
+
+
+@converts("sub.Tensor", "sub.Scalar")
+def _sub(call: Call, a: Any, b: Any, alpha: float = 1) -> DTensor:
+    if isinstance(a, int | float):
+        return _binary(call, "sub", a, b)
+    if not is_integer(call.dtype):
+        return _add(call, a, b, -alpha)
+    require(alpha == 1, "alpha is not 1")
+    return _binary(call, "sub", a, b)
+
+
+@converts("rsub.Scalar", "rsub.Tensor")
+def _rsub(call: Call, a: DTensor, b: Any, alpha: float = 1) -> DTensor:
+    require(alpha == 1, "alpha is not 1")
+    return _binary(call, "sub", b, a)
+
+
+@converts("mul.Tensor", "mul.Scalar")
+def _mul(call: Call, a: Any, b: Any) -> DTensor:
+    if isinstance(b, int | float) and not is_integer(call.dtype):
+        x = _of_result(call, require_tensor(a))
+        return call.graph.mul_scalar(x, float(b), dtype=call.dtype)
+    return _binary(call, "mul", a, b)
+
+
+@converts("div.Tensor", "div.Scalar")
+def _div(call: Call, a: Any, b: Any) -> DTensor:
+    # A reciprocal of a power of two is exact; others are divided by, as torch does.
+    if isinstance(b, int | float) and b and math.frexp(b)[0] in (0.5, -0.5):
+        return _mul(call, _as_float(call, a), 1 / b)
+    return _binary(call, "div", a, b)
+
+
+@converts("neg.default")
+def _neg(call: Call, x: DTensor) -> DTensor:
+    return -x
+
+
+@converts("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def _pow(call: Call, a: Any, b: Any) -> DTensor:
+    exact = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+    if isinstance(b, int | float) and b in exact:
+        return _unary(exact[b])(call, require_tensor(a))
+    return _binary(call, "pow", a, b)
+
+
+@converts("maximum.default")
+def _maximum(call: Call, a: Any, b: Any) -> DTensor:
+    return _binary(call, "max", a, b)
+
+
+@converts("minimum.default")
+def _minimum(call: Call, a: Any, b: Any) -> DTensor:
+    return _binary(call, "min", a, b)
+
+
+@converts("clamp.default", "clamp_min.default", "clamp_max.default", "hardtanh.default")
+def _clamp(call: Call, x: DTensor, low: float | None = None, high: float | None = None) -> DTensor:
+    require(not is_integer(call.dtype), "integers are not clamped")
+    low = -math.inf if low is None else low
+    high = math.inf if high is None else high
+    return call.graph.clamp(x, float(low), float(high), dtype=call.dtype)
+
+
+@converts("gelu.default")
+def _gelu(call: Call, x: DTensor, approximate: str = "none") -> DTensor:
+    if approximate == "none":
+        return call.graph.gelu(x, dtype=call.dtype)
+    wide = x if x.dtype == f32 else mi.cast(x, f32)
+    inner = (wide + wide * wide * wide * 0.044715) * math.sqrt(2 / math.pi)
+    return call.graph.mul(wide * 0.5, mi.tanh(inner) + 1.0, dtype=call.dtype)
+
+
+@converts("softplus.default")
+def _softplus(call: Call, x: DTensor, beta: float = 1, threshold: float = 20) -> DTensor:
+    require(beta == 1 and threshold >= 20, "another beta than 1, or a threshold below 20")
+    return call.graph.softplus(x, dtype=call.dtype)
+
+
+def _comparison(call: Call, function: str, a: Any, b: Any) -> DTensor:
+    """Truths of operands in their own type, integers exactly."""
+    tensors = [x for x in (a, b) if isinstance(x, DTensor)]
+    whole = [is_integer(x.dtype) for x in tensors]
+    if any(whole) and not (all(whole) and all(not isinstance(x, float) for x in (a, b))):
+        a, b = (mi.cast(x, f32) if isinstance(x, DTensor) else x for x in (a, b))
+    if function == "equal":
+        both = [call.graph.less_equal(*pair, dtype=i1) for pair in ((a, b), (b, a))]
+        return call.graph.mul(*both)
+    return call.graph.apply(function, [a, b], i1, None)
+
+
+def _compares(name: str, function: str, *, swapped: bool = False, negated: bool = False) -> None:
+    def convert(call: Call, a: Any, b: Any) -> DTensor:
+        if swapped:
+            a, b = b, a
+        holds = _comparison(call, function, a, b)
+        return ~holds if negated else holds
+
+    converts(f"{name}.Tensor", f"{name}.Scalar")(convert)
+
+
+_compares("lt", "less")
+_compares("le", "less_equal")
+_compares("gt", "less", swapped=True)
+_compares("ge", "less_equal", swapped=True)
+_compares("eq", "equal")
+_compares("ne", "equal", negated=True)
+
+
+def _truths(call: Call, *tensors: Any) -> None:
+    require(
+        all(isinstance(x, DTensor) and x.dtype == i1 for x in tensors),
+        "its operands are no tensors of bool",
+    )
+
+
+@converts("logical_and.default", "bitwise_and.Tensor")
+def _and(call: Call, a: DTensor, b: DTensor) -> DTensor:
+    _truths(call, a, b)
+    return a & b
+
+
+@converts("logical_or.default", "bitwise_or.Tensor")
+def _or(call: Call, a: DTensor, b: DTensor) -> DTensor:
+    _truths(call, a, b)
+    return a | b
+
+
+@converts("logical_not.default", "bitwise_not.default")
+def _not(call: Call, x: DTensor) -> DTensor:
+    _truths(call, x)
+    return ~x
+
+
+@converts("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
+def _where(call: Call, condition: DTensor, x: Any, y: Any) -> DTensor:
+    x, y = (_of_result(call, each) for each in (x, y))
+    return call.graph.where(condition, x, y, dtype=call.dtype)
+
+
+@converts("masked_fill.Scalar")
+def _masked_fill(call: Call, x: DTensor, mask: DTensor, value: float) -> DTensor:
+    return call.graph.where(mask, value, x, dtype=call.dtype)
+
+
+@converts("_to_copy.default", "to.dtype")
+def _to_copy(call: Call, x: DTensor, *_: Any, **options: Any) -> DTensor:
+    return mi.cast(x, call.dtype) if x.dtype != call.dtype else x

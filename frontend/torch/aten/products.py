@@ -1,0 +1,78 @@
+"""ATen's matrix products, and attention."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects.builtin import f32, i1
+from xdsl.ir import Attribute
+
+import mugraph.build as mi
+from mugraph.build import DTensor
+from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.precision import Precision
+from mugraph.torch.aten.conversion import CONVERSIONS, Call, converts, require
+
+ATTENTION = "mugraph.attention.default"
+"""Attention as one operator, which :mod:`mugraph.torch.attention` registers with torch."""
+
+LOWEST = -3.0e38
+"""A score that no key has: finite, so that a row of nothing else has a softmax."""
+
+
+def _product(call: Call, a: DTensor, b: DTensor, dtype: Attribute) -> DTensor:
+    """A product; of f32 in plain fp32, unless torch allows TF32."""
+    require(not is_integer(a.dtype), "it multiplies matrices of integers")
+    ieee = a.dtype == f32 and not call.tf32
+    return call.graph.matmul(a, b, dtype=dtype, precision=Precision.IEEE if ieee else None)
+
+
+@converts("mm.default", "bmm.default")
+def _mm(call: Call, a: DTensor, b: DTensor) -> DTensor:
+    return _product(call, a, b, call.dtype)
+
+
+@converts("addmm.default", "baddbmm.default")
+def _addmm(
+    call: Call, bias: DTensor, a: DTensor, b: DTensor, *, beta: float = 1, alpha: float = 1
+) -> DTensor:
+    product = _product(call, a, b, f32)
+    if alpha != 1:
+        product = product * float(alpha)
+    if beta == 0:
+        return product if call.dtype == f32 else mi.cast(product, call.dtype)
+    if beta != 1:
+        bias = call.graph.mul_scalar(bias, float(beta), dtype=f32)
+    return call.graph.add(product, bias, dtype=call.dtype)
+
+
+def _attention(
+    call: Call,
+    q: DTensor,
+    k: DTensor,
+    v: DTensor,
+    mask: DTensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> DTensor:
+    """softmax(q kᵀ scale + mask) v, scores in fp32, heads of q in groups that share k and v."""
+    require(q.shape[:-3] == k.shape[:-3], "queries and keys have other batches")
+    groups = q.shape[-3] // k.shape[-3] if len(q.shape) > 2 else 1
+    if groups > 1:
+        k, v = (mi.repeat(x, groups, -3) for x in (k, v))
+    scores = _product(call, q, mi.transpose(k), f32)
+    width = q.shape[len(q.shape) - 1]
+    scores = scores * (1 / math.sqrt(width) if scale is None else float(scale))
+    if causal:
+        scores = mi.causal_mask(scores)
+    if mask is None:
+        return _product(call, mi.softmax(scores, -1, dtype=q.dtype), v, call.dtype)
+    if mask.dtype != i1:
+        return _product(call, mi.softmax(scores + mask, -1, dtype=q.dtype), v, call.dtype)
+    kept = mi.cast(mask, q.dtype)  # tiles are no integers
+    # A row without any key gives zeros, as in torch.
+    weights = mi.softmax(mi.mask(scores, kept, LOWEST), -1, dtype=q.dtype)
+    return _product(call, mi.mask(weights, kept, 0.0), v, call.dtype)
+
+
+CONVERSIONS[ATTENTION] = _attention

@@ -1,0 +1,119 @@
+"""ATen's reductions, norms and softmaxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import f32
+
+import mugraph.build as mi
+from mugraph.build import DTensor
+from mugraph.dialects.element_types import is_integer
+from mugraph.torch.aten.conversion import Call, NotConverted, converts, require
+
+
+def _over(
+    call: Call, x: DTensor, dims: Sequence[int] | int | None, reduce: Callable[..., DTensor]
+) -> DTensor:
+    """A reduction over several dimensions, kept in fp32 until the last."""
+    require(not is_integer(call.dtype) and not is_integer(x.dtype), "it reduces integers")
+    if isinstance(dims, int):
+        dims = [dims]
+    chosen = [dim % len(x.shape) for dim in dims] if dims else list(range(len(x.shape)))
+    require(bool(call.shape), "its result has no dimension")
+    for dim in chosen:
+        x = reduce(x, dim, dtype=call.dtype if dim == chosen[-1] else f32)
+    return mi.reshape(x, call.shape)
+
+
+@converts("sum.dim_IntList")
+def _sum(call: Call, x: DTensor, dims: Any = None, *_: Any, **__: Any) -> DTensor:
+    return _over(call, x, dims, mi.reduction)
+
+
+@converts("mean.dim")
+def _mean(call: Call, x: DTensor, dims: Any = None, *_: Any, **__: Any) -> DTensor:
+    return _over(call, x, dims, mi.mean)
+
+
+@converts("amax.default")
+def _amax(call: Call, x: DTensor, dims: Any = None, *_: Any) -> DTensor:
+    return _over(call, x, dims, mi.reduction_max)
+
+
+@converts("amin.default")
+def _amin(call: Call, x: DTensor, dims: Any = None, *_: Any) -> DTensor:
+    return _over(call, x, dims, mi.reduction_min)
+
+
+@converts("var.correction")
+def _var(call: Call, x: DTensor, dims: Any = None, correction: Any = 1, **_: Any) -> DTensor:
+    chosen = dims or list(range(len(x.shape)))
+    require(len(chosen) == 1, "a variance over several dimensions")
+    count = x.shape[chosen[0]]
+    correction = 1 if correction is None else correction
+    require(count > correction, "a variance of fewer elements than its correction")
+    variance = _over(call, x, chosen, mi.variance)
+    return variance if correction == 0 else variance * (count / (count - correction))
+
+
+@converts("argmax.default")
+def _argmax(call: Call, x: DTensor, dim: int | None = None, keepdim: bool = False) -> DTensor:
+    if dim is None or not call.shape:
+        raise NotConverted("its result has no dimension")
+    return mi.reshape(mi.arg_max(x, dim, dtype=call.dtype), call.shape)
+
+
+@converts("topk.default")
+def _topk(
+    call: Call, x: DTensor, k: int, dim: int = -1, largest: bool = True, ordered: bool = True
+) -> list[DTensor]:
+    require(largest, "it takes the least elements")
+    return list(mi.top_k(x, k, dim, dtype=call.results[1].dtype))
+
+
+@converts("cumsum.default")
+def _cumsum(call: Call, x: DTensor, dim: int, **_: Any) -> DTensor:
+    require(not is_integer(call.dtype) and not is_integer(x.dtype), "it adds up integers")
+    return mi.cumsum(x, dim, dtype=call.dtype)
+
+
+@converts("_softmax.default", "_safe_softmax.default", "softmax.int")
+def _softmax(call: Call, x: DTensor, dim: int, *_: Any, **__: Any) -> DTensor:
+    return mi.softmax(x, dim, dtype=call.dtype)
+
+
+@converts("_log_softmax.default")
+def _log_softmax(call: Call, x: DTensor, dim: int, *_: Any) -> DTensor:
+    return call.graph.sub(x, mi.log_sum_exp(x, dim, dtype=f32), dtype=call.dtype)
+
+
+@converts("logsumexp.default")
+def _log_sum_exp(call: Call, x: DTensor, dims: Sequence[int], keepdim: bool = False) -> DTensor:
+    require(len(dims) == 1 and bool(call.shape), "it is over several dimensions")
+    return mi.reshape(mi.log_sum_exp(x, dims[0], dtype=call.dtype), call.shape)
+
+
+@converts("native_layer_norm.default")
+def _layer_norm(
+    call: Call, x: DTensor, shape: Sequence[int], weight: Any, bias: Any, epsilon: float
+) -> list[DTensor | None]:
+    result = call.graph.layer_norm(x, shape, weight, bias, epsilon, dtype=call.dtype)
+    # Mean and 1 / standard deviation are for training; a call whose others are used is refused.
+    return [result, None, None]
+
+
+@converts("rms_norm.default")
+def _rms_norm(
+    call: Call, x: DTensor, shape: Sequence[int], weight: Any = None, epsilon: float | None = None
+) -> DTensor:
+    require(epsilon is not None, "it has no epsilon")
+    return call.graph.rms_norm(x, shape, weight, epsilon or 0.0, dtype=call.dtype)
+
+
+@converts("_fused_rms_norm.default")
+def _fused_rms_norm(
+    call: Call, x: DTensor, shape: Sequence[int], weight: Any, epsilon: float | None
+) -> list[DTensor | None]:
+    return [_rms_norm(call, x, shape, weight, epsilon), None]

@@ -1,0 +1,202 @@
+"""``torch.compile(model, backend="mugraph")``."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from time import perf_counter
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException
+
+from mugraph.build.errors import BuildError
+from mugraph.errors import UserError
+from mugraph.jit import Kernel, compile
+from mugraph.passes.program.fuse_kernels import prepare_program
+from mugraph.passes.program.fuse_kernels.explain import explanation
+from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.runtime.cuda import only_function
+from mugraph.torch.attention import keep_attention_whole
+from mugraph.torch.call import as_module
+from mugraph.torch.islands import fold_constants, programs_of, split_off_programs
+from mugraph.torch.operator import import_torch
+from mugraph.torch.translation import Refusals, tensor_like, translate
+
+
+@dataclass(frozen=True)
+class Island:
+    """A part of a model that became one program."""
+
+    name: str
+    operators: Counter[str]
+    kernels: str
+    """What ``--explain-fusion`` says of its kernels, where that was asked for."""
+    seconds: float
+    """How long its compilation took."""
+
+
+@dataclass
+class Report:
+    """What became of a model's operators.  ``str`` of it is for people."""
+
+    islands: list[Island] = field(default_factory=list[Island])
+    stayed: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """Operators that stay in torch, with the reason, and how many there are."""
+    explains: bool = False
+    """Whether the kernels of each island are to be explained."""
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for island in self.islands:
+            calls = ", ".join(f"{count} {name}" for name, count in sorted(island.operators.items()))
+            lines.append(f"{island.name}, compiled in {island.seconds:.1f} s: {calls}")
+            lines += [f"  {line}" for line in island.kernels.splitlines()]
+        if self.stayed:
+            lines.append("stays in torch:")
+        for (name, reason), count in sorted(self.stayed.items()):
+            lines.append(f"  {count} {name}: {reason}")
+        return "\n".join(lines)
+
+
+def backend(
+    graph_module: Any, example_inputs: Sequence[Any], *, report: Report | None = None
+) -> Callable[..., Any]:
+    """Compiles a graph that ``torch.compile`` caught; what mugraph does not take stays in torch.
+
+    Parts of the graph in ATen operators that have a conversion become programs, which are fused,
+    planned and compiled for the device of the graph's tensors; on a CPU the interpreter runs them.
+    ``report`` is filled.  For inference: raises ``UserError`` where gradients are asked for.
+    """
+    torch = import_torch()
+    if torch.is_grad_enabled() and any(
+        isinstance(each, torch.Tensor) and each.requires_grad for each in example_inputs
+    ):
+        raise UserError(
+            "mugraph compiles models for inference, and gradients are asked for: call the model "
+            "under torch.no_grad(), or take requires_grad from its parameters."
+        )
+    keep_attention_whole(graph_module)
+    common = import_module("torch._dynamo.backends.common")
+    decompositions = import_module("torch._decomp").core_aten_decompositions()
+    for name in KEPT:
+        packet, overload = name.split(".")
+        decompositions.pop(getattr(getattr(torch.ops.aten, packet), overload), None)
+
+    def compile_graph(inner: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return _compile_graph(inner, report or Report())
+
+    return common.aot_autograd(fw_compiler=compile_graph, decompositions=decompositions)(
+        graph_module, example_inputs
+    )
+
+
+KEPT = (
+    "silu.default",
+    "gelu.default",
+    "addmm.default",
+    "softplus.default",
+    "baddbmm.default",
+    "logsumexp.default",
+)
+"""Operators that torch would take apart, and mugraph has as one."""
+
+
+def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
+    torch = import_torch()
+    fold_constants(graph_module)
+    tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
+    refusals = Refusals(tf32=tf32)
+    for node in graph_module.graph.nodes:
+        reason = refusals(node) if node.op == "call_function" else None
+        if reason is not None:
+            report.stayed[str(node.target), reason] += 1
+    weights = _weights_of(graph_module)
+    parts = split_off_programs(graph_module, refusals)
+    compiled: dict[str, Compiled] = {}
+    for name, part in programs_of(parts).items():
+        calls = [node for node in part.graph.nodes if node.op == "call_function"]
+        operators = Counter(str(node.target) for node in calls if "val" in node.meta)
+        start = perf_counter()
+        try:
+            made = _compile_part(part, weights, compiled, tf32=tf32, explains=report.explains)
+        except (UserError, BuildError, DiagnosticException) as error:
+            reason = str(error).splitlines()[0]
+            warnings.warn(f"a part of the model stays in torch: {reason}", stacklevel=2)
+            report.stayed.update({(each, reason): count for each, count in operators.items()})
+            continue
+        likes = [tensor_like(node.meta["val"]) for node in _placeholders(part)]
+        setattr(parts, name, as_module(made.kernel, likes))
+        report.islands.append(Island(name, operators, made.kernels, perf_counter() - start))
+    parts.recompile()
+    return import_module("torch._functorch.aot_autograd").make_boxed_func(parts.forward)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program's kernel, and what is said of it."""
+
+    kernel: Kernel
+    kernels: str
+
+
+def _compile_part(
+    part: Any, weights: set[str], compiled: dict[str, Compiled], *, tf32: bool, explains: bool
+) -> Compiled:
+    """The kernel of a part; those that are the same program share one."""
+    inputs = _placeholders(part)
+    constant = [node.name in weights for node in inputs]
+    module = translate(part, "program", constant, tf32=tf32).module()
+    written = str(module)
+    if written not in compiled:
+        devices = {node.meta["val"].device for node in inputs}
+        if len(devices) != 1:
+            raise UserError(f"its inputs are on {len(devices)} devices")
+        arch = "cpu" if devices.pop().type == "cpu" else "native"
+        kernels = explained(module) if explains else ""
+        compiled[written] = Compiled(compile(module, arch), kernels)
+    return compiled[written]
+
+
+def _placeholders(part: Any) -> list[Any]:
+    return [node for node in part.graph.nodes if node.op == "placeholder"]
+
+
+def _weights_of(graph_module: Any) -> set[str]:
+    """The names of the inputs that are the same tensors at each call: parameters and constants."""
+    context = import_module("torch._guards").TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    static = () if metadata is None else metadata.static_input_indices
+    placeholders = _placeholders(graph_module)
+    constants = {node.name for node in graph_module.graph.find_nodes(op="get_attr")}
+    return {placeholders[at].name for at in static if at < len(placeholders)} | constants
+
+
+def explained(module: ModuleOp) -> str:
+    """What ``--explain-fusion`` says of a program."""
+    function = only_function(module.clone())
+    prepare_program(function)
+    fusion = Fusion(function, target_named(DEFAULT_TARGET))
+    return explanation(function, fusion, fusion.choose())
+
+
+def explain(model: Any, *args: Any, **kwargs: Any) -> Report:
+    """Compiles a model for these inputs, runs it once, and says what became which kernel.
+
+    Also what stayed in torch, and why.  Times are estimates for the default target.  Raises as
+    :func:`backend`.
+    """
+    torch = import_torch()
+    report = Report(explains=True)
+    torch._dynamo.reset()
+
+    def reporting(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        return backend(graph_module, example_inputs, report=report)
+
+    with torch.no_grad():
+        torch.compile(model, backend=reporting, dynamic=False)(*args, **kwargs)
+    return report

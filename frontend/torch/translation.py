@@ -1,0 +1,168 @@
+"""From graphs of ATen operators to programs."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.build import DTensor, KernelGraph
+from mugraph.build.errors import BuildError
+from mugraph.dialects.element_types import DESCRIPTIONS
+from mugraph.dialects.tensor_types import row_major_strides
+from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike
+from mugraph.torch.operator import import_torch
+
+_ELEMENT_TYPES: dict[str, Attribute] = {
+    f"torch.{known.array}": type_ for type_, known in DESCRIPTIONS.items()
+}
+
+
+def tensor_like(value: Any) -> TensorLike:
+    """What a fake tensor of torch is; raises :class:`NotConverted` for what no program has."""
+    torch = import_torch()
+    if not isinstance(value, torch.Tensor):
+        raise NotConverted("a number that is known only at run time")
+    if any(not isinstance(extent, int) for extent in (*value.shape, *value.stride())):
+        raise NotConverted("a tensor with an extent that is known only at run time")
+    shape, dtype = tuple(value.shape), _ELEMENT_TYPES.get(str(value.dtype))
+    if dtype is None:
+        raise NotConverted(f"a tensor of {value.dtype}")
+    if 0 in shape:
+        raise NotConverted("an empty tensor")
+    return TensorLike(shape, tuple(value.stride()), dtype)
+
+
+def as_list(values: Any) -> list[Any]:
+    """What torch gives as one value, or as a tuple or list of several."""
+    several = cast(Sequence[Any], values)
+    return list(several) if isinstance(values, (tuple, list)) else [values]
+
+
+class Refusals:
+    """Why calls stay in torch; calls of the same operator on alike arguments are asked for once."""
+
+    def __init__(self, *, tf32: bool) -> None:
+        self._tf32 = tf32
+        self._known: dict[object, str | None] = {}
+
+    def __call__(self, node: Any) -> str | None:
+        """The reason why a node stays in torch, or ``None`` where mugraph takes it."""
+        if node.op != "call_function":
+            return f"{node.op} is no call of an operator"
+        if node.target is operator.getitem:
+            source = self(node.args[0])
+            if source is None and "val" in node.meta:
+                return self._of_part(node)
+            return source
+        try:
+            signature = str(node.target), repr(_replaced((node.args, node.kwargs), _described))
+            if signature not in self._known:
+                self._known[signature] = self._reason(node)
+            return self._known[signature]
+        except NotConverted as error:
+            return f"it has {error}"
+
+    def _of_part(self, node: Any) -> str | None:
+        """Whether a result of an operator of several is one that the conversion gives."""
+        graph = KernelGraph()
+        made = _convert(graph, node.args[0], _inputs_of(graph, node.args[0]), tf32=self._tf32)
+        given = made[node.args[1]] is not None
+        return None if given else f"result {node.args[1]} of it is for training"
+
+    def _reason(self, node: Any) -> str | None:
+        """Converts the call alone; what that raises is the reason."""
+        if str(node.target) not in CONVERSIONS:
+            return "mugraph has no conversion of it"
+        graph = KernelGraph()
+        try:
+            _convert(graph, node, _inputs_of(graph, node), tf32=self._tf32)
+        except NotConverted as error:
+            return str(error)
+        except (BuildError, VerifyException, TypeError) as error:
+            return str(error).splitlines()[0]
+        return None
+
+
+def translate(graph_module: Any, name: str, constant: Sequence[bool], *, tf32: bool) -> KernelGraph:
+    """The program of a graph whose calls are all converted.
+
+    Its inputs are the placeholders in order, with torch's strides, or row-major where elements
+    share addresses; its results have torch's strides where those are dense.  ``constant`` says of
+    each input whether it is a weight.
+    """
+    graph = KernelGraph(name)
+    values: dict[Any, Any] = {}
+    weights = iter(constant)
+    for node in graph_module.graph.nodes:
+        if node.op == "placeholder":
+            values[node] = _input(graph, tensor_like(node.meta["val"]), constant=next(weights))
+        elif node.op == "output":
+            for each in as_list(node.args[0]):
+                like = tensor_like(each.meta["val"])
+                dense = is_dense(like)
+                graph.mark_output(values[each], like.strides if dense else None)
+        elif node.target is operator.getitem:
+            values[node] = values[node.args[0]][node.args[1]]
+        else:
+            values[node] = _convert(graph, node, values, tf32=tf32)
+    return graph
+
+
+def is_dense(like: TensorLike) -> bool:
+    """Whether the elements of a tensor fill their memory, each at an address of its own."""
+    expected = 1
+    pairs = zip(like.strides, like.shape, strict=True)
+    for stride, extent in sorted(pair for pair in pairs if pair[1] > 1):
+        if stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def input_strides(like: TensorLike) -> tuple[int, ...]:
+    """The strides of an input: torch's, but row-major where elements share addresses."""
+    shared = any(
+        stride == 0 and extent > 1 for stride, extent in zip(like.strides, like.shape, strict=True)
+    )
+    return row_major_strides(like.shape) if shared else like.strides
+
+
+def _input(graph: KernelGraph, like: TensorLike, *, constant: bool = False) -> DTensor:
+    strides = input_strides(like)
+    given = None if strides == row_major_strides(like.shape) else strides
+    # What has no dimension is given as a tensor of one element, which is broadcast.
+    return graph.new_input(like.shape or (1,), given, like.dtype, constant=constant)
+
+
+def _inputs_of(graph: KernelGraph, node: Any) -> dict[Any, DTensor]:
+    """An input for each tensor that a node takes."""
+    return {each: _input(graph, tensor_like(each.meta["val"])) for each in node.all_input_nodes}
+
+
+def _convert(graph: KernelGraph, node: Any, values: Mapping[Any, Any], *, tf32: bool) -> Any:
+    """A call in terms of the program; raises where it is not what torch says it is."""
+    expected: Any = node.meta["val"]
+    several = isinstance(expected, (tuple, list))
+    results = [tensor_like(each) for each in as_list(expected)]
+    if any(not like.shape for like in results):
+        raise NotConverted("its result has no dimension")
+    args, kwargs = _replaced((node.args, node.kwargs), values.__getitem__)
+    made = CONVERSIONS[str(node.target)](Call(graph, results, tf32), *args, **kwargs)
+    for result, like in zip(made if several else [made], results, strict=True):
+        if result is not None and (result.shape, result.dtype) != (like.shape, like.dtype):
+            raise NotConverted(f"the conversion gives {result!r} where torch gives {like}")
+    return made
+
+
+def _described(node: Any) -> object:
+    return tensor_like(node.meta["val"])
+
+
+def _replaced(arguments: Any, replace: Callable[[Any], Any]) -> Any:
+    """Arguments of a node with each node in them replaced."""
+    fx = import_torch().fx
+    return fx.node.map_arg(arguments, replace)

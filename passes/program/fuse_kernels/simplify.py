@@ -1,0 +1,126 @@
+"""Leaves out of a program what changes no bit of its results: casts, constants, views of views."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import f32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects import kn
+from mugraph.dialects.element_types import HALF_TYPES
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
+
+
+def _widened(value: SSAValue) -> SSAValue | None:
+    """The 16-bit tensor of which a tensor of f32 is a cast."""
+    op = value.owner
+    if isinstance(op, kn.CastOp) and element_type_of(value.type) == f32:
+        return op.input if element_type_of(op.input.type) in HALF_TYPES else None
+    return None
+
+
+def _fits(op: Operation) -> bool:
+    try:
+        op.verify()
+    except VerifyException:
+        return False
+    return True
+
+
+class ReadHalf(RewritePattern):
+    """What computes in f32 anyway takes a 16-bit tensor without a cast."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: kn.ElementwiseOp | kn.ReductionOp, rewriter: PatternRewriter, /
+    ) -> None:
+        """Rewrites where the operator has such a type beside its others."""
+        if isinstance(op, kn.CastOp):
+            return
+        narrow = {value: _widened(value) for value in op.operands}
+        found = {value: source for value, source in narrow.items() if source is not None}
+        if not found:
+            return
+        new = op.clone(found)
+        if _fits(new):
+            rewriter.replace(op, new)
+        else:
+            new.erase()
+
+
+class RoundAtOnce(RewritePattern):
+    """A result of f32 that is only cast to 16 bits is computed in these."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: kn.CastOp, rewriter: PatternRewriter, /) -> None:
+        """Rewrites; also drops a cast there and back."""
+        source = op.input.owner
+        type_ = element_type_of(op.result.type)
+        if type_ not in HALF_TYPES or element_type_of(op.input.type) != f32:
+            return
+        narrow = _widened(op.input)
+        if narrow is not None and narrow.type == op.result.type:
+            rewriter.replace(op, [], [narrow])
+        elif (
+            isinstance(source, kn.ElementwiseOp)
+            and not isinstance(source, kn.CastOp)
+            and op.input.has_one_use()
+        ):
+            new = source.clone()
+            Rewriter.replace_value_with_new_type(new.result, op.result.type)
+            if _fits(new):
+                rewriter.replace(op, new)
+            else:
+                new.erase()
+
+
+class DropOne(RewritePattern):
+    """A tensor times 1 is that tensor."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: kn.ElementwiseOp, rewriter: PatternRewriter, /) -> None:
+        """Rewrites, to a cast where types differ."""
+        if op.FUNCTION != "mul_scalar" or op.function.constants != (1.0,):
+            return
+        (operand,) = op.operands
+        if operand.type == op.result.type:
+            rewriter.replace(op, [], [operand])
+        elif element_type_of(operand.type) != element_type_of(op.result.type):
+            rewriter.replace(op, kn.CastOp(operand, op.result.type))
+
+
+class JoinReshapes(RewritePattern):
+    """A reshape of a reshape is one, and one to the same extents is none."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: kn.ReshapeOp, rewriter: PatternRewriter, /) -> None:
+        """Rewrites where no layout is written."""
+        source = op.input.owner
+        if op.input.type == op.result.type:
+            rewriter.replace(op, [], [op.input])
+        elif isinstance(source, kn.ReshapeOp) and layout_of(op.input.type) is None:
+            same = shape_of(source.input.type) == shape_of(op.result.type)
+            if same and source.input.type == op.result.type:
+                rewriter.replace(op, [], [source.input])
+            else:
+                rewriter.replace(op, kn.ReshapeOp(source.input, op.result.type))
+
+
+def simplify_program(function: FuncOp) -> None:
+    """Rewrites until nothing is left to leave out; what nothing uses then goes, too."""
+    patterns = GreedyRewritePatternApplier(
+        [ReadHalf(), RoundAtOnce(), DropOne(), JoinReshapes()], dce_enabled=True
+    )
+    PatternRewriteWalker(patterns).rewrite_region(function.body)
+
+
+__all__ = ["simplify_program"]

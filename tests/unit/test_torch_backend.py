@@ -1,0 +1,174 @@
+"""``torch.compile(model, backend="mugraph")`` on a CPU, where the interpreter runs the kernels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+mugraph_torch: Any = import_module("mugraph.torch")
+
+pytestmark = [
+    # torch's own, of its version and the interpreter's.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+def compiled(function: Callable[..., Any], *inputs: Any) -> tuple[Any, Any, Any]:
+    """What a function gives, what its compiled form gives, and the report."""
+    report = mugraph_torch.Report()
+
+    def backend(graph: Any, examples: Any) -> Any:
+        return mugraph_torch.backend(graph, examples, report=report)
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        return function(*inputs), torch.compile(function, backend=backend)(*inputs), report
+
+
+def assert_near(ours: Any, eager: Any) -> None:
+    limit = {torch.float32: 2e-5, torch.bfloat16: 4e-2, torch.float16: 5e-3}.get(eager.dtype, 0)
+    assert ours.dtype == eager.dtype and ours.shape == eager.shape
+    torch.testing.assert_close(ours, eager, rtol=limit, atol=limit, equal_nan=True)
+
+
+def draw(*shape: int, dtype: Any = None) -> Any:
+    generator = torch.Generator().manual_seed(len(shape) + sum(shape))
+    return torch.randn(*shape, generator=generator).to(dtype or torch.float32)
+
+
+functional = torch.nn.functional
+attention = functional.scaled_dot_product_attention
+FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "arithmetic": (lambda x, y: (2 - x) * y + x / 3 - y.square() / 4, [draw(5, 7), draw(7)]),
+    "halves": (lambda x, y: x @ y + x.sum(-1, keepdim=True), [draw(6, 16, dtype=torch.bfloat16)] * 1
+               + [draw(16, 8, dtype=torch.bfloat16)]),
+    "functions": (lambda x: torch.erf(x).exp() + torch.tanh(x) * torch.sigmoid(-x), [draw(3, 9)]),
+    "powers": (lambda x: x.abs() ** 1.5 + x**2 + (x.abs() + 1) ** -0.5, [draw(4, 5)]),
+    "choices": (lambda x: torch.where((x > 0) & (x <= 1), x, -x).clamp(-0.5, 0.7), [draw(8, 8)]),
+    "integers": (lambda x: ((x + 3) * 2).eq(x * 2 + 6), [torch.arange(12).reshape(3, 4)]),
+    "gelu": (lambda x: functional.gelu(x) + functional.gelu(x, approximate="tanh"), [draw(4, 4)]),
+    "views": (lambda x: x.reshape(4, 2, 3).transpose(0, 1)[:, 1:3].flatten(1) * 2, [draw(24)]),
+    "parts": (lambda x: [part * 2 for part in x.split([1, 2, 3], 1)], [draw(2, 6)]),
+    "picked": (lambda x: torch.cat([x[0], x[1:].sum(0)]) + x.select(0, 2).repeat(2), [draw(3, 4)]),
+    "norms": (lambda x: functional.layer_norm(x, (8,)) + functional.rms_norm(x, (8,), eps=1e-5),
+              [draw(5, 8)]),
+    "softmaxes": (lambda x: x.softmax(-1) + x.log_softmax(0) + x.logsumexp(1, True), [draw(4, 6)]),
+    "reductions": (lambda x: x.mean((0, 2)) + x.amax(0).sum(-1) + x.amin((0, 2)), [draw(3, 4, 5)]),
+    "variance": (lambda x: x.var(-1) + x.var(-1, correction=0), [draw(4, 9)]),
+    "places": (lambda x: (x.argmax(-1), *torch.topk(x, 3)), [draw(4, 9)]),
+    "tables": (functional.embedding, [torch.tensor([[3, 0], [1, 1]]), draw(5, 6)]),
+    "linear": (lambda x, w, b: functional.silu(functional.linear(x, w, b)),
+               [draw(2, 3, 8), draw(16, 8), draw(16)]),
+    "batched": (lambda x, y: torch.baddbmm(y, x, y, alpha=0.5), [draw(2, 4, 4), draw(2, 4, 4)]),
+    "attention": (lambda q, k, v: attention(q, k, v, scale=0.3), [draw(2, 4, 8, 16)] * 3),
+    "causal": (lambda q, k, v: attention(q, k, v, is_causal=True), [draw(1, 2, 9, 16)] * 3),
+    "grouped": (lambda q, k: attention(q, k, k, enable_gqa=True),
+                [draw(1, 4, 5, 8), draw(1, 2, 7, 8)]),
+    "biased": (lambda q, k, m: attention(q, k, k, attn_mask=m),
+               [draw(1, 2, 5, 8), draw(1, 2, 7, 8), draw(5, 7)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_give_what_eager_gives(name: str) -> None:
+    function, inputs = FUNCTIONS[name]
+    eager, ours, report = compiled(function, *inputs)
+    several = isinstance(eager, (tuple, list))
+    for one, other in zip(ours if several else [ours], eager if several else [eager], strict=True):
+        assert_near(one, other)
+    assert report.islands, "nothing became a kernel"
+    assert not report.stayed, str(report)
+
+
+def test_tensors_without_a_dimension_are_broadcast() -> None:
+    eager, ours, report = compiled(lambda x, s: (x * s).sum(), draw(4, 4), torch.tensor(3.0))
+    assert_near(ours, eager)
+    assert report.islands
+    assert [reason for _, reason in report.stayed] == ["its result has no dimension"]
+
+
+def test_rows_without_a_key_give_zeros() -> None:
+    mask = torch.ones(5, 7, dtype=torch.bool).tril()
+    mask[2] = False
+    q, k = draw(1, 2, 5, 8), draw(1, 2, 7, 8)
+    eager, ours, report = compiled(lambda q, k, m: attention(q, k, k, attn_mask=m), q, k, mask)
+    assert_near(ours, eager)
+    assert (ours[:, :, 2] == 0).all() and report.islands
+
+
+def test_what_has_no_conversion_stays_in_torch() -> None:
+    eager, ours, report = compiled(lambda x: (x * 2).cos() + 1, draw(4, 4))
+    assert_near(ours, eager)
+    assert [name for name, _ in report.stayed] == ["aten.cos.default"]
+    assert len(report.islands) == 2
+    assert "no conversion" in str(report)
+
+
+def test_what_depends_on_no_input_is_computed_ahead() -> None:
+    def function(x: Any) -> Any:
+        places = torch.arange(6, dtype=torch.float32)
+        return x * torch.outer(places, places.cos())
+
+    eager, ours, report = compiled(function, draw(6, 6))
+    assert_near(ours, eager)
+    assert not report.stayed
+
+
+def test_tensors_are_laid_out_as_they_are_asked_for() -> None:
+    """Broadcast and transposed inputs, and results that torch would lay out otherwise."""
+    wide = draw(1, 6).expand(4, 6)
+    eager, ours, _ = compiled(lambda x, y: (x + y.T).T, wide, draw(6, 4))
+    assert_near(ours, eager)
+    assert ours.stride() == eager.stride()
+
+
+def test_a_cache_is_written_in_place() -> None:
+    def step(cache: Any, x: Any) -> Any:
+        cache[:, 2] = x * 2
+        return (cache * 3).sum(1)
+
+    ours, eager = torch.zeros(3, 4), torch.zeros(3, 4)
+    x = draw(3)
+    expected = step(eager, x)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        result = torch.compile(step, backend=mugraph_torch.backend)(ours, x)
+    assert_near(result, expected)
+    assert_near(ours, eager)
+
+
+def test_a_model_with_weights() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 8)
+    ).to(torch.bfloat16)
+    eager, ours, report = compiled(model, draw(5, 16, dtype=torch.bfloat16))
+    assert_near(ours, eager)
+    assert len(report.islands) == 1
+
+
+def test_it_is_known_by_its_name() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        names = torch._dynamo.list_backends()
+    assert "mugraph" in names
+
+
+def test_training_is_refused() -> None:
+    model = torch.nn.Linear(4, 4)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="compiles models for inference, and gradients are asked"):
+        torch.compile(model, backend=mugraph_torch.backend)(draw(2, 4))
+
+
+def test_the_report_says_which_kernels_there_are() -> None:
+    report = str(mugraph_torch.explain(lambda x, w: functional.silu(x @ w).cos(), draw(64, 64),
+                                       draw(64, 64)))  # fmt: skip
+    assert "1 kernels" in report and "aten.mm.default" in report
+    assert "aten.cos.default: mugraph has no conversion of it" in report

@@ -263,7 +263,10 @@ class KernelShape(NamedTuple):
         """The kernel with its loop divided over so many blocks."""
         if split == 1:
             return self
-        return self._replace(blocks=self.blocks * split, iterations=self.iterations // split)
+        # What masks leave is in few of the parts: their blocks take the longest.
+        share = min(self.share * split, 1.0)
+        blocks, iterations = self.blocks * split, self.iterations // split
+        return self._replace(blocks=blocks, iterations=iterations, share=share)
 
     @property
     def loading(self) -> Loading:

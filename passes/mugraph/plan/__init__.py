@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.named_extents import buckets_of
 from mugraph.dialects.plan import Plan, problem_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
@@ -89,7 +90,8 @@ class PlanPass(Plan, ModulePass):
 
         Raises ``PassFailedException`` where there is no such function or kernel.
         """
-        functions = [op for op in mugraphs_of(module) if self.function in ("", op.sym_name.data)]
+        every = [each for op in mugraphs_of(module) for each in buckets_of(module, op)]
+        functions = [op for op in every if self.function in ("", op.sym_name.data)]
         if not functions:
             raise PassFailedException(f"--{self.name}: the module has no µGraph @{self.function}")
         chosen: list[CustomizedOp] = []

@@ -306,8 +306,6 @@ def _divisions(
     ragged = any(split.bound() and split.chosen is None for split in splits)
     if divides is None or used >= len(AXES) or not looped or ragged or not divides(looped):
         return
-    if model.masks:
-        return  # some blocks would have all iterations that masks leave, others none
     for count in SPLITS:
         if partition.forloop % count == 0:
             yield _Division(whole, count)

@@ -22,6 +22,7 @@ import mugraph.build as mi
 from mugraph.dialects.named_extents import ExtentError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.execute import CudaModule
@@ -98,7 +99,7 @@ SHAPES = {
 PLANS: dict[str, mugraph.Plan] = {
     "chosen": mugraph.Plan(),
     "cp_async": mugraph.Plan(loads="cp_async"),
-    "rows": mugraph.Plan(tile=(24, 0)),
+    "rows": mugraph.Plan(),
 }
 
 
@@ -106,7 +107,11 @@ PLANS: dict[str, mugraph.Plan] = {
 def scheduled(program: str, plan: str, arch: str = "sm_90a") -> ModuleOp:
     """A program with the kernels of its buckets."""
     context, module = make_context(), PROGRAMS[program][0]().module()
-    PassPipeline(compile_pipeline(arch, PLANS[plan])).apply(context, module)
+    bucket, fuse, *rest = compile_pipeline(arch, PLANS[plan])
+    if plan == "rows":
+        # Tiles that divide no bucket: of the kernels for many rows, few rows have fewer.
+        rest.insert(0, PlanPass(arch=arch, function=program, tile=(24, 0)))
+    PassPipeline((bucket, fuse, *rest)).apply(context, module)
     module.verify()
     return module
 

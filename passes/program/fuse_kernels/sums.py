@@ -18,6 +18,7 @@ from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.program.fuse_kernels.algebra import (
     apply_function,
     in_the_loop,
+    require_no_powers,
     settled,
     times,
 )
@@ -178,6 +179,7 @@ def _summed_product(
 ) -> Total:
     """A product over the loop's index: each pair of terms is added up, its late factors after."""
     total: Total | None = None
+    require_no_powers(_slices(left).terms, _slices(right).terms)
     pairs = list(itertools.product(_slices(left).terms, _slices(right).terms))
     _require_slices([one.tile for one, _ in pairs], -1)
     _require_slices([other.tile for _, other in pairs], -2)

@@ -15,6 +15,7 @@ from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ViewOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.passes.program.fuse_kernels.atoms import SplitProducts
+from mugraph.passes.program.fuse_kernels.certificates import certify
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.groups import (
     Group,
@@ -52,6 +53,8 @@ class Fusion:
 
     function: FuncOp
     target: Target
+    certificates: bool = False
+    """Whether each kernel keeps what it was found for."""
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
     known: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
     """What was found of groups, whatever their operators and operands are called."""
@@ -184,6 +187,8 @@ class Fusion:
         time, kernel = best
         if kernel is None:
             return Attempt(math.inf, None, tuple(reasons))
+        if self.certificates:
+            certify(kernel, part.operators, part.stored)
         part.replace(kernel)
         return Attempt(time, part, tuple(reasons))
 
@@ -212,12 +217,12 @@ class Fusion:
                     Rewriter.erase_op(op)
 
 
-def fuse_kernels(function: FuncOp, target: Target) -> Fusion:
+def fuse_kernels(function: FuncOp, target: Target, *, certificates: bool = False) -> Fusion:
     """Puts operators of a function into common kernels, where that takes less time.
 
     Returns what was tried.
     """
-    fusion = Fusion(function, target)
+    fusion = Fusion(function, target, certificates)
     if len(fusion.operators) > 1:
         fusion.apply(fusion.choose())
     return fusion

@@ -16,7 +16,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.locations import Rewriter
-from mugraph.reading import make_context, read_module, read_text
+from mugraph.reading import make_context, parse_text, read_module, read_text
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
 
 EXIT_EQUAL, EXIT_DIFFERENT, EXIT_UNDECIDED = 0, 1, 2
@@ -143,11 +143,18 @@ def _parser() -> argparse.ArgumentParser:
         "what that rests on. Exit code 0: equal (proved, or tested); 1: different, or an error; "
         "2: undecided.",
         usage="%(prog)s [options] A.mlir B.mlir\n"
-        "       %(prog)s [options] --of-file GRAPHS.json [--index N|all] --against B.mlir",
+        "       %(prog)s [options] --of-file GRAPHS.json [--index N|all] --against B.mlir\n"
+        "       %(prog)s --certificates FUSED.mlir",
         allow_abbrev=False,
     )
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="IR text, at any stage (- is stdin)"
+    )
+    parser.add_argument(
+        "--certificates",
+        metavar="FUSED.mlir",
+        help="compare each kernel of one file with its certificate, what "
+        "--fuse-kernels=certificates=true found it for",
     )
     parser.add_argument("--of-file", metavar="GRAPHS.json", help="check µGraphs that Mirage saved")
     parser.add_argument("--index", metavar="N|all", help="which graphs of a list, counted from 0")
@@ -199,8 +206,38 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _check_certificates(file: str) -> int:
+    """Says of each kernel of a file whether it is what its certificate says."""
+    from mugraph.runtime.equivalence import Answer
+    from mugraph.runtime.equivalence.certificates import check_certificates
+
+    context = make_context()
+
+    def read(text: str) -> ModuleOp:
+        module = parse_text(context, text, "certificate")
+        module.verify()
+        return module
+
+    answers = Counter[Answer]()
+    for name, verdict in check_certificates(read_module(file, context), read):
+        answers[verdict.answer] += 1
+        print(f"{name}: {verdict}")
+    if not answers:
+        raise ToolError(
+            f"{file} has no kernel with a certificate; make them with "
+            "mg-opt --fuse-kernels=certificates=true."
+        )
+    if answers[Answer.DIFFERENT]:
+        return EXIT_DIFFERENT
+    return EXIT_UNDECIDED if answers[Answer.UNDECIDED] else EXIT_EQUAL
+
+
 def _main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
+    if options.certificates is not None:
+        if options.files or options.of_file is not None or options.against is not None:
+            raise ToolError("--certificates takes one file, and no other to compare it with.")
+        return _check_certificates(options.certificates)
     modules = _subjects(options, make_context())
 
     # After the arguments are known to be right: numpy and the dialects take a while to load.

@@ -20,7 +20,7 @@ from mugraph.dialects.kn.compute import (
     ElementwiseOp,
     MatmulOp,
 )
-from mugraph.dialects.kn.customized import CustomizedOp
+from mugraph.dialects.kn.customized import CERTIFICATE, CustomizedOp
 from mugraph.dialects.kn.gather import GatherOp, count_of_rows
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.mask import MaskOp
@@ -93,6 +93,7 @@ Kn = Dialect(
 
 __all__ = [
     "BINARY_OPERATORS",
+    "CERTIFICATE",
     "COMPOSITE_OPERATORS",
     "ELEMENTWISE_OPERATORS",
     "NOT_IN_WORKSPACE",

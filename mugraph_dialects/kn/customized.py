@@ -32,6 +32,9 @@ from mugraph.dialects.tb import OutputOp
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tensor_types import op_label, value_label
 
+CERTIFICATE = "kn.certificate"
+"""The attribute of a kernel with the function that it was found for, as text."""
+
 
 @irdl_op_definition
 class CustomizedOp(WorkspaceOp, HasThreadblockGraph):

@@ -12,6 +12,7 @@ from mugraph.runtime.equivalence.derivation import current
 from mugraph.runtime.equivalence.notation import show
 from mugraph.runtime.equivalence.terms import (
     Application,
+    Below,
     Choice,
     Element,
     Exponential,
@@ -52,7 +53,7 @@ def _is_term_positive(term: Term) -> bool:
         return False
     for factor, power in term.factors:
         match factor:
-            case Exponential():
+            case Exponential() | Below():
                 continue
             case Power(base) if power.denominator % 2 == 0 or _is_positive(base):
                 continue

@@ -191,11 +191,14 @@ class Scope:
             values[variable] = Affine.of(zip(digits, strides, strict=True))
         return values
 
-    def take_apart(self, index: Affine, extents: Sequence[int]) -> list[Affine]:
+    def take_apart(
+        self, index: Affine, extents: Sequence[int], *, may_end: bool = False
+    ) -> list[Affine]:
         """The digits of ``index`` in the given radices, outermost first.
 
-        Variables of ``index`` may be split for it.  Raises ``NoProofError`` where a digit is not
-        affine in variables and their digits.
+        Variables of ``index`` may be split for it.  Where the index ``may_end`` behind the last
+        place, as that of a ragged tile does, so may the outermost digit.  Raises ``NoProofError``
+        where a digit is not affine in variables and their digits.
         """
         digits: list[Affine] = []
         rest = index
@@ -209,7 +212,7 @@ class Scope:
         for place, (digit, extent) in enumerate(zip(digits, extents, strict=True)):
             digits[place] = digit.substituted(self.values())
             low, high_limit = digit.limits()
-            if low < 0 or high_limit >= extent:
+            if low < 0 or (high_limit >= extent and not (may_end and place == 0)):
                 raise NoProofError("an index may leave its dimension")
         return digits
 

@@ -6,8 +6,10 @@ over the ranges of its bound variables::
     sum over k of X[i, k] * W[k, j] * (sum over k of X[i, k]² / 4096)^(-1/2)
 
 Factors are elements of the inputs at affine indices, exponentials of normal forms, normal forms to
-a rational power (what divisions and roots leave), unknown functions of normal forms, and choices:
-1 where a variable has a value, else 0, of which a concatenation is made.  Products
+a rational power (what divisions and roots leave), unknown functions of normal forms, choices:
+1 where a variable has a value, else 0, of which a concatenation is made; and whether an index is
+below a bound, 1 or 0, so that sums over ragged tiles add up what exists.  A sum over all places
+below a bound becomes a sum over a shorter range.  Products
 of sums are multiplied out; sums stand outside products.  A range of sums that together run through
 one longer range once, because their variables occur in every index side by side as the digits of
 one mixed-radix number, becomes one sum over the longer range.  Bound variables are then named by
@@ -29,6 +31,7 @@ from fractions import Fraction
 from mugraph.runtime.equivalence.derivation import current
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.indices import (
+    ZERO,
     Affine,
     Variable,
     affine,
@@ -37,6 +40,7 @@ from mugraph.runtime.equivalence.indices import (
 )
 from mugraph.runtime.equivalence.terms import (
     Application,
+    Below,
     Choice,
     Element,
     Exponential,
@@ -91,6 +95,8 @@ class Substitution:
                 return Element(tensor, tuple(index.substituted(self.values) for index in indices))
             case Choice(index, value):
                 return Choice(index.substituted(self.values), value)
+            case Below(index, bound):
+                return Below(index.substituted(self.values), bound)
             case Exponential(exponent):
                 return Exponential(self.of(exponent))
             case Power(base):
@@ -136,6 +142,11 @@ def element(tensor: int, indices: Sequence[Affine]) -> NormalForm:
 def choice(index: Affine, value: int) -> NormalForm:
     """1 where an index has a value, else 0."""
     return _collect(_terms(Fraction(1), (), [(Choice(index, value), Fraction(1))]))
+
+
+def below(index: Affine, bound: int) -> NormalForm:
+    """1 where an index is less than a bound, else 0."""
+    return _collect(_terms(Fraction(1), (), [(Below(index, bound), Fraction(1))]))
 
 
 def add(left: NormalForm, right: NormalForm) -> NormalForm:
@@ -240,7 +251,7 @@ def _content(form: NormalForm) -> tuple[Term, NormalForm]:
     shared = {
         factor: power
         for factor, power in first.factors
-        if not isinstance(factor, Choice)
+        if not isinstance(factor, Choice | Below)
         and all(
             _depends_on_none(factor, term) and _power(factor, term) == power for term in form.terms
         )
@@ -309,6 +320,14 @@ def _terms(
         if chosen is None:
             return []
         factors = chosen
+    if any(isinstance(factor, Below) for factor, _ in factors):
+        existing = _existing(factors)
+        if existing is None:
+            return []
+        shorter = _shortened(bound, existing)
+        if shorter is not None:
+            return _terms(coefficient, *shorter)
+        factors = existing
     powers: dict[Factor, Fraction] = {}
     exponent = NormalForm()
     for factor, power in factors:
@@ -350,6 +369,56 @@ def _chosen(factors: Sequence[tuple[Factor, Fraction]]) -> Factors | None:
     known = Substitution({variable: Affine((), value) for variable, value in values.items()})
     choices = [(Choice(affine(v), value), Fraction(1)) for v, value in values.items()]
     return (*known.of_factors(tuple(others)), *choices)
+
+
+def _existing(factors: Sequence[tuple[Factor, Fraction]]) -> Factors | None:
+    """Factors without bounds that hold always or follow from others; ``None`` where one never does.
+
+    A power of 1 or 0 is itself.
+    """
+    others: list[tuple[Factor, Fraction]] = []
+    bounds: list[Below] = []
+    for factor, power in factors:
+        if not isinstance(factor, Below):
+            others.append((factor, power))
+            continue
+        low, high = factor.index.limits()
+        if low >= factor.bound:
+            return None
+        if high < factor.bound or any(known.implies(factor) for known in bounds):
+            continue
+        bounds = [known for known in bounds if not factor.implies(known)]
+        bounds.append(factor)
+    return (*others, *((factor, Fraction(1)) for factor in bounds))
+
+
+def _shortened(
+    bound: Sequence[Variable], factors: Factors
+) -> tuple[list[Variable], Factors] | None:
+    """A sum over fewer values of a variable, in the place of the factor that keeps others out.
+
+    ``None`` where no factor is about one variable of the sum alone, its digits merged.
+    """
+    indices = {index for factor, _ in factors for index in indices_of(factor)}
+    used = [v for v in bound if any(index.coefficient(v) for index in indices)]
+    current().budget.step(len(used) ** 2 * len(indices))
+    merged, values = merge_digits(used, indices)
+    factors = Substitution(values).of_factors(factors)
+    left = [*merged, *(v for v in bound if v not in used)]
+    for place, (factor, _) in enumerate(factors):
+        if not isinstance(factor, Below) or len(factor.index.terms) != 1:
+            continue
+        ((variable, step),) = factor.index.terms
+        if variable not in merged or step < 0:
+            continue
+        # Nothing shorter than one: a factor that never holds has been found before.
+        extent = min(variable.extent, -(-(factor.bound - factor.index.constant) // step))
+        shorter = fresh_variable(extent)
+        value = ZERO if extent == 1 else affine(shorter)
+        left = [v for v in left if v != variable] + ([] if extent == 1 else [shorter])
+        rest = (*factors[:place], *factors[place + 1 :])
+        return left, Substitution({variable: value}).of_factors(rest)
+    return None
 
 
 def _by_dependence(form: NormalForm, bound: Sequence[Variable]) -> list[NormalForm]:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from mugraph.runtime.equivalence.indices import Affine, Variable
 from mugraph.runtime.equivalence.terms import (
     Application,
+    Below,
     Choice,
     Element,
     Exponential,
@@ -54,6 +55,8 @@ def _factor(factor: Factor, power: Fraction, names: Names) -> str:
             text = f"in{tensor}[{', '.join(_index(index, names) for index in indices)}]"
         case Choice(index, value):
             text = f"[{_index(index, names)}={value}]"
+        case Below(index, bound):
+            text = f"[{_index(index, names)}<{bound}]"
         case Exponential(exponent):
             text = f"exp({show(exponent, names)})"
         case Application(function, arguments):

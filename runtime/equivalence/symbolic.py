@@ -7,9 +7,10 @@ depends on how large extents are.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -18,9 +19,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import ScalarFunction
-from mugraph.dialects.maps import mapped_axes
+from mugraph.dialects.interfaces import HasRaggedTiles
+from mugraph.dialects.maps import Bound, mapped_axes
 from mugraph.dialects.pieces import Concatenation
+from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.tb.graph_bounds import bounds_of_graph
+from mugraph.dialects.tb.ragged import moving_dims
 from mugraph.dialects.tensor_types import (
     element_type_of,
     op_label,
@@ -65,6 +70,7 @@ class ThreadblockExecution:
             zip(self.graph.body.block.args, self.arguments, strict=True)
         )
         self.outputs: list[SymbolicTensor] = []
+        self.bounds = bounds_of_graph(self.graph.body.block)
 
     def run(self) -> list[SymbolicTensor]:
         """The results, in order."""
@@ -87,7 +93,7 @@ class ThreadblockExecution:
                     lambda form, step=function: apply_function(step, form), value
                 )
             if epilogue.accumulates:
-                value = self.accumulated(value)
+                value = self.accumulated(self.existing(value, self._moving_bounds(op)))
             if not isinstance(op, tb.InputOp):
                 value = self.symbolic.rounded(op.results[0].type, op.operands, value)
             self.values[op.results[0]] = value
@@ -97,7 +103,7 @@ class ThreadblockExecution:
         """An operator's result, before its epilogue."""
         if isinstance(op, tb.InputOp):
             return self.input(op)
-        operands = [self.values[operand] for operand in op.operands]
+        operands = [self.operand(op, place) for place in range(len(op.operands))]
         shape = shape_of(op.results[0].type)
         symbolic = self.symbolic
         match op:
@@ -136,11 +142,11 @@ class ThreadblockExecution:
 
     def input(self, op: tb.InputOp) -> SymbolicTensor:
         """The tile of the block and the iteration."""
-        _require_whole_tiles(op)
-        places = self.symbolic.places(shape_of(op.result.type))
+        tile = shape_of(op.result.type)
+        places = self.symbolic.places(tile)
         starts = zip(places, self.starts(op), strict=True)
         indices = [place + start for place, start in starts]
-        (form,) = self.symbolic.read((self.values[op.dtensor], indices))
+        form = self.symbolic.at(self.values[op.dtensor], indices, may_end=any(op.bounds()))
         return self.symbolic.tensor(places, form)
 
     def starts(self, op: tb.InputOp | tb.MaskOp) -> list[Affine]:
@@ -156,10 +162,70 @@ class ThreadblockExecution:
             starts.append(start)
         return starts
 
+    def operand(self, op: Operation, place: int) -> SymbolicTensor:
+        """An operand as the operator combines it: a number for no element where none exists."""
+        value = op.operands[place]
+        if not isinstance(op, HasRaggedTiles) or not any(self.bounds[value]):
+            return self.values[value]
+        return self.existing(self.values[value], self._combined(op, place))
+
+    def _combined(self, op: HasRaggedTiles, place: int) -> Bounds:
+        """Which elements of an operand exist, along the dimensions that the operator sums over.
+
+        Maxima take candidates: they say themselves which elements exist.
+        """
+        bounds = self.bounds[op.operands[place]]
+        identities = op.identities(place, bounds)
+        return tuple(
+            bound if identities.get(dim) == 0 else None for dim, bound in enumerate(bounds)
+        )
+
+    def _candidates(self, op: tb.ReductionMaxOp | tb.ForloopAccumOp) -> SymbolicTensor:
+        """The elements of the operand that exist, as what a maximum is taken of."""
+        bounds = self.bounds[op.input]
+        combined = op.identities(0, bounds)
+        tile = self.symbolic.map(candidates, self.values[op.input])
+        return self.existing(
+            tile, tuple(bound if dim in combined else None for dim, bound in enumerate(bounds))
+        )
+
+    def _moving_bounds(self, op: Operation) -> Bounds:
+        """Which elements of what an epilogue accumulates exist in an iteration but not in all."""
+        operands = [self.bounds[value] for value in op.operands]
+        if not any(bound for bounds in operands for bound in bounds):
+            return ()
+        assert isinstance(op, HasRaggedTiles)
+        bounds = op.result_bounds(operands)
+        moving = moving_dims(bounds)
+        return tuple(bound if dim in moving else None for dim, bound in enumerate(bounds))
+
+    def existing(self, tile: SymbolicTensor, bounds: Bounds) -> SymbolicTensor:
+        """A tile times 1 where elements exist and 0 where they do not."""
+        if not any(bounds):
+            return tile
+        places = self.symbolic.places(_extents(tile))
+        (form,) = self.symbolic.read((tile, places))
+        for place, bound in zip(places, bounds, strict=True):
+            if bound is not None:
+                form = nf.multiply(self._exists(place, bound), form)
+        return self.symbolic.tensor(places, form)
+
+    def _exists(self, place: Affine, bound: Bound) -> NormalForm:
+        """1 where an element exists: below the end of the block's elements, and of the tensor's."""
+        number = ZERO
+        for index, count in zip(self.block, bound.blocks, strict=True):
+            if count > 1:
+                number = number.scaled(count) + index
+        if not bound.moves:
+            return nf.below(number.scaled(bound.step) + place, bound.extent)
+        own = place + self.iteration.scaled(bound.tile)
+        return nf.multiply(
+            nf.below(own, bound.step), nf.below(number.scaled(bound.step) + own, bound.extent)
+        )
+
     def output(self, op: tb.OutputOp) -> SymbolicTensor:
         """The tensor that the blocks' tiles make."""
         scope = self.symbolic.scope
-        _require_whole_tiles(op)
         tile = self.values[op.stensor]
         if element_type_of(op.stensor.type) != element_type_of(op.dtensor_type):
             tile = self.symbolic.rounded(op.dtensor_type, [op.stensor], tile)
@@ -176,19 +242,38 @@ class ThreadblockExecution:
             require_settled(self.symbolic.settled(tile.body)),
             {v: affine(name) for v, name in own.items()},
         )
-        bound = {digit for one in self.symbolic.bound for digit in scope.digits(one)}
-        if free_variables(body) - set(own.values()) - bound:
+        stored: list[Sequence[Variable]] = [[own[v] for v in places] for places in digits]
+        for dim, bound in enumerate(op.bounds()):
+            if bound is not None:
+                stored[dim], body = self._stored(op, dim, bound, stored[dim], body)
+        anywhere = {digit for one in self.symbolic.bound for digit in scope.digits(one)}
+        if free_variables(body) - {*itertools.chain.from_iterable(stored)} - anywhere:
             raise NoProofError(
                 f"{op_label(op)} stores a value that is not the same in all blocks or iterations"
             )
-        return self.symbolic.merged([[own[v] for v in places] for places in digits], body)
+        return self.symbolic.merged(stored, body)
+
+    def _stored(
+        self,
+        op: tb.OutputOp,
+        dim: int,
+        bound: Bound,
+        digits: Sequence[Variable],
+        body: NormalForm,
+    ) -> tuple[Sequence[Variable], NormalForm]:
+        """The places along a dimension that ragged tiles store, and the element there."""
+        axes = mapped_axes(op.map_, self.graph.grid_dim, dim)
+        blocks = sum(len(self.symbolic.scope.digits_of_index(self.block[axis])) for axis in axes)
+        own, body = self.symbolic.cut(digits[blocks:], bound.step, body)
+        return self.symbolic.cut([*digits[:blocks], *own], bound.extent, body)
 
     def running_maximum(self, op: tb.ReductionMaxOp) -> None:
         """The largest so far along a dimension; where tiles do not move it is the largest."""
         shape, dim = shape_of(op.maximum.type), op.reduced_dim
         groups = tb.Groups(shape_of(op.input.type)[dim], 1, 0)
-        tile = self.symbolic.map(candidates, self.values[op.input])
-        numbers = self.symbolic.reduction(shape, dim, groups, tile)
+        if moving_dims(self.bounds[op.maximum]):
+            raise NoProofError(f"{op_label(op)} has other rows in other iterations")
+        numbers = self.symbolic.reduction(shape, dim, groups, self._candidates(op))
         moves = free_variables(self.symbolic.settled(numbers.body)) & {
             *self.symbolic.scope.digits_of_index(self.iteration)
         }
@@ -224,7 +309,6 @@ class ThreadblockExecution:
 
     def forloop_accum(self, op: tb.ForloopAccumOp, operand: SymbolicTensor) -> SymbolicTensor:
         """The sum or maximum, the sum or mean over the last dimension, or its root mean square."""
-        count = shape_of(op.input.type)[-1] * self.graph.forloop_range
         match op.kind.data:
             case tb.AccumulatorKind.NONE:
                 return self.accumulated(operand)
@@ -232,12 +316,13 @@ class ThreadblockExecution:
                 return self._sum_last(op, self.accumulated(operand))
             case tb.AccumulatorKind.MEAN:
                 total = self._sum_last(op, self.accumulated(operand))
-                return self.symbolic.map(lambda form: nf.scale(form, Fraction(1, count)), total)
+                return self._mean(total, self._sum_last(op, self.accumulated(self._ones(op))))
             case tb.AccumulatorKind.MAX:
-                numbers = self.accumulated(self.symbolic.map(candidates, operand))
+                numbers = self.accumulated(self._candidates(op))
                 return self.symbolic.map(largest, numbers)
             case tb.AccumulatorKind.RMS:
                 squares = self.accumulated(self.symbolic.map(square, operand))
+                count = self._sum_last(op, self.accumulated(self._ones(op)))
                 return self._root_mean(self._sum_last(op, squares), count)
 
     def rms_norm(
@@ -246,7 +331,8 @@ class ThreadblockExecution:
         """x / sqrt(mean of x² over the last dimension + epsilon), times the weight."""
         shape = shape_of(op.input.type)
         squares = self._sum_last(op, self.symbolic.map(square, operand))
-        norm = self._root_mean(squares, shape[-1], op.epsilon_value)
+        count = self._sum_last(op, self._ones(op))
+        norm = self._root_mean(squares, count, op.epsilon_value)
         normal = self.symbolic.elementwise(shape, ScalarFunction("div"), operand, norm)
         if weight is None:
             return normal
@@ -260,11 +346,29 @@ class ThreadblockExecution:
         groups = tb.Groups(shape[last], 1, 0)
         return self.symbolic.reduction((*shape[:last], 1), last, groups, operand)
 
-    def _root_mean(self, total: SymbolicTensor, count: int, epsilon: float = 0.0) -> SymbolicTensor:
+    def _ones(self, op: tb.AccumulatorOp | tb.RmsNormOp) -> SymbolicTensor:
+        """1 for each element of the operand that exists."""
+        places = self.symbolic.places(shape_of(op.input.type))
+        ones = self.symbolic.tensor(places, nf.constant(1))
+        return self.existing(ones, self._combined(op, 0))
+
+    def _mean(self, total: SymbolicTensor, count: SymbolicTensor) -> SymbolicTensor:
+        """A sum divided by how many elements it is of."""
+
+        def quotient(form: NormalForm, number: NormalForm) -> NormalForm:
+            return nf.multiply(form, nf.inverse(number))
+
+        return self.symbolic.combined(_extents(total), quotient, total, count)
+
+    def _root_mean(
+        self, total: SymbolicTensor, count: SymbolicTensor, epsilon: float = 0.0
+    ) -> SymbolicTensor:
         added = nf.constant(meant_by(epsilon))
-        return self.symbolic.map(
-            lambda form: root(nf.add(nf.scale(form, Fraction(1, count)), added)), total
-        )
+        return self.symbolic.map(lambda form: root(nf.add(form, added)), self._mean(total, count))
+
+
+def _extents(tensor: SymbolicTensor) -> list[int]:
+    return [math.prod(digit.extent for digit in digits) for digits in tensor.digits]
 
 
 def _identity_of(op: tb.CustomOp) -> str:
@@ -276,12 +380,6 @@ def _identity_of(op: tb.CustomOp) -> str:
         raise NoProofError(str(error)) from error
     function.properties["sym_name"] = StringAttr("operator")
     return str(function)
-
-
-def _require_whole_tiles(op: tb.InputOp | tb.OutputOp) -> None:
-    """Raises ``NoProofError`` where tiles differ in how many elements they have."""
-    if any(op.bounds()):
-        raise NoProofError(f"{op_label(op)} has ragged tiles, which have no normal form")
 
 
 def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:

@@ -64,15 +64,18 @@ class Symbolic:
         """A new place in a tensor of these extents."""
         return [self.scope.index(extent) for extent in shape]
 
-    def at(self, tensor: SymbolicTensor, indices: Sequence[Affine]) -> NormalForm:
-        """The element at a place.
+    def at(
+        self, tensor: SymbolicTensor, indices: Sequence[Affine], *, may_end: bool = False
+    ) -> NormalForm:
+        """The element at a place, which ``may_end`` behind the tensor if nobody asks what is there.
 
         It may split variables of the indices: apply :meth:`settled` to what was read before.
         Raises ``NoProofError`` where the place cannot be taken apart as the tensor is.
         """
         values: dict[Variable, Affine] = {}
         for index, digits in zip(indices, tensor.digits, strict=True):
-            parts = self.scope.take_apart(index, [digit.extent for digit in digits])
+            extents = [digit.extent for digit in digits]
+            parts = self.scope.take_apart(index, extents, may_end=may_end)
             values |= zip(digits, parts, strict=True)
         return nf.substitute(tensor.body, values)
 
@@ -115,6 +118,21 @@ class Symbolic:
                 place = max(place - 1, 0)
             merged.append(tuple(left))
         return SymbolicTensor(tuple(merged), body)
+
+    def cut(
+        self, digits: Sequence[Variable], extent: int, body: NormalForm
+    ) -> tuple[Sequence[Variable], NormalForm]:
+        """A dimension of fewer places than its digits count, the first ones of them."""
+        if math.prod(digit.extent for digit in digits) <= extent:
+            return digits, body
+        whole = self.merged([digits], body)
+        ((digit, *others),) = whole.digits
+        if others:
+            raise NoProofError("places of ragged tiles are no digits of one number")
+        if extent == 1:
+            return [], nf.substitute(whole.body, {digit: ZERO})
+        shorter = self.scope.variable(extent)
+        return [shorter], nf.substitute(whole.body, {digit: affine(shorter)})
 
     def elementwise(
         self, shape: Sequence[int], function: ScalarFunction, *operands: SymbolicTensor

@@ -78,7 +78,25 @@ class Choice:
         return ("choice", self.index, self.value)
 
 
-Factor = Element | Exponential | Power | Application | Choice
+@dataclass(frozen=True)
+class Below:
+    """1 where an index is less than a bound, else 0: whether an element of a ragged tile exists."""
+
+    index: Affine
+    bound: int
+
+    @cached_property
+    def key(self) -> Key:
+        """What orders factors."""
+        return ("below", self.index, self.bound)
+
+    def implies(self, other: Below) -> bool:
+        """Whether the other one is 1 wherever this one is."""
+        ahead = other.index + self.index.scaled(-1)
+        return ahead.limits()[1] <= other.bound - self.bound
+
+
+Factor = Element | Exponential | Power | Application | Choice | Below
 Factors = tuple[tuple[Factor, Fraction], ...]
 
 
@@ -134,7 +152,7 @@ class NormalForm:
 def nested_in(factor: Factor) -> tuple[NormalForm, ...]:
     """The normal forms that a factor is made of."""
     match factor:
-        case Element() | Choice():
+        case Element() | Choice() | Below():
             return ()
         case Exponential(exponent):
             return (exponent,)
@@ -154,7 +172,7 @@ def indices_of(factor: Factor) -> Iterable[Affine]:
     """Every index in a factor, however deep."""
     if isinstance(factor, Element):
         return factor.indices
-    if isinstance(factor, Choice):
+    if isinstance(factor, Choice | Below):
         return (factor.index,)
     return itertools.chain.from_iterable(nested.indices for nested in nested_in(factor))
 

@@ -95,8 +95,8 @@ class ComputeFunctions(InterpreterFunctions):
         value = padded(self.functions.frame.arithmetic, value, whole, 0.0 if is_sum else -np.inf)
         split = (*value.shape[:axis], rows.results, rows.rounds, rows.warps, of_warp)
         parts = value.reshape(*split, *value.shape[axis + 1 :])
-        combine = np.add if is_sum else np.maximum
-        parts = combine.reduce(combine.reduce(parts, axis + 3), axis + 1)
+        of_warps = parts.sum(axis=axis + 3) if is_sum else parts.max(axis=axis + 3)
+        parts = of_warps.sum(axis=axis + 1) if is_sum else of_warps.max(axis=axis + 1)
         merged = (*value.shape[:axis], rows.results * rows.warps, *value.shape[axis + 1 :])
         return parts.reshape(merged)
 

@@ -25,10 +25,10 @@ def prepare_program(function: FuncOp) -> None:
     simplify_program(function)
 
 
-def fuse_program(function: FuncOp, target: Target) -> Fusion:
+def fuse_program(function: FuncOp, target: Target, *, certificates: bool = False) -> Fusion:
     """Makes custom kernels of the operators of a function; returns what was tried."""
     prepare_program(function)
-    return fuse_kernels(function, target)
+    return fuse_kernels(function, target, certificates=certificates)
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,9 @@ class FuseKernelsPass(ModulePass):
     after the loop leaves the sums in it by algebra: factors and quotients that do not depend on the
     index, sums of terms, and exponentials below a maximum, which becomes a running one.  Operators
     that share no kernel stay as they are.  ``--plan`` cuts the kernels later.
+
+    With ``certificates`` each kernel keeps the operators that it was found for, as text in
+    ``kn.certificate``; ``mg-check --certificates`` compares it with them.
 
     Before::
 
@@ -62,13 +65,14 @@ class FuseKernelsPass(ModulePass):
     name = "fuse-kernels"
 
     arch: str = DEFAULT_TARGET
+    certificates: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuses in every µGraph of the module."""
         target = target_named(self.arch)
         for function in op.walk():
             if isinstance(function, FuncOp) and not is_foreign(function):
-                fuse_program(function, target)
+                fuse_program(function, target, certificates=self.certificates)
 
 
 __all__ = ["FuseKernelsPass", "fuse_program", "prepare_program"]

@@ -108,6 +108,23 @@ def _of_terms(terms: Sequence[Term], plus: Degrees | None = None) -> Slices:
     return Slices(tuple(terms), plus or {})
 
 
+def require_no_powers(one: Sequence[Term], other: Sequence[Term]) -> None:
+    """Raises :class:`NotFusedError` where a product of two sums would become sums of powers.
+
+    Both have a summand that is known only after the loop, as (x - mean) (x - mean) has.
+    """
+    if all(_is_centred(terms) for terms in (one, other)):
+        raise NotFusedError(
+            "a product of two sums, each with a summand that is known only after the loop, would "
+            "become sums of powers; they cancel, and round much worse"
+        )
+
+
+def _is_centred(terms: Sequence[Term]) -> bool:
+    tiles = [term.tile is not None for term in terms]
+    return any(tiles) and not all(tiles)
+
+
 def _late_product(
     writer: TileWriter, function: str, type_: Attribute, forms: Sequence[Form]
 ) -> Form:
@@ -124,8 +141,9 @@ def _mul(
 ) -> Form:
     if _is_late(forms):
         return _late_product(writer, "mul", type_, forms)
-    one, other = forms
-    pairs = itertools.product(_terms(one, "a product"), _terms(other, "a product"))
+    one, other = (_terms(form, "a product") for form in forms)
+    require_no_powers(one, other)
+    pairs = itertools.product(one, other)
     return _of_terms([_multiplied(writer, *pair, type_) for pair in pairs])
 
 
@@ -305,6 +323,14 @@ def _cast(
             )
 
 
+def _square(
+    writer: TileWriter, type_: Attribute, constants: Sequence[float], forms: Sequence[Form]
+) -> Form:
+    if isinstance(forms[0], Slices):
+        require_no_powers(forms[0].terms, forms[0].terms)
+    return _multiplicative("square", Fraction(2))(writer, type_, constants, forms)
+
+
 def _multiplicative(function: str, degree: Fraction, *, of_positive: bool = False) -> Rule:
     """A function with f(a b) = f(a) f(b), or only if they are positive, as powers of e are."""
 
@@ -367,7 +393,7 @@ RULES: dict[str, Rule] = {
     "mul_scalar": _mul_scalar,
     "exp": _exp,
     "log": _log,
-    "square": _multiplicative("square", Fraction(2)),
+    "square": _square,
     "abs": _multiplicative("abs", Fraction(1)),
     "reciprocal": _multiplicative("reciprocal", Fraction(-1)),
     "sqrt": _multiplicative("sqrt", Fraction(1, 2), of_positive=True),
@@ -396,4 +422,4 @@ def apply_function(
     return rule(writer, type_, function.constants, forms)
 
 
-__all__ = ["apply_function", "in_the_loop", "settled", "times"]
+__all__ = ["apply_function", "in_the_loop", "require_no_powers", "settled", "times"]

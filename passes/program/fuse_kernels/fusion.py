@@ -18,6 +18,7 @@ from mugraph.dialects.named_extents import EXTENTS
 from mugraph.dialects.tb import ReductionMaxOp
 from mugraph.passes.mugraph.online_softmax.masked import least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
+from mugraph.passes.program.fuse_kernels.certificates import certify
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.groups import (
     Group,
@@ -58,6 +59,8 @@ class Fusion:
 
     function: FuncOp
     target: Target
+    certificates: bool = False
+    """Whether each kernel keeps what it was found for."""
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
     known: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
     """What was found of groups, whatever their operators and operands are called."""
@@ -220,6 +223,8 @@ class Fusion:
         time, kernel = best
         if kernel is None:
             return Attempt(math.inf, None, tuple(reasons))
+        if self.certificates:
+            certify(kernel, part.operators, part.stored)
         part.replace(kernel)
         return Attempt(time, part, tuple(reasons))
 
@@ -252,12 +257,12 @@ class Fusion:
                 op.least = least_of(op.input)  # also of scores that another kernel has masked
 
 
-def fuse_kernels(function: FuncOp, target: Target) -> Fusion:
+def fuse_kernels(function: FuncOp, target: Target, *, certificates: bool = False) -> Fusion:
     """Puts operators of a function into common kernels, where that takes less time.
 
     Returns what was tried.
     """
-    fusion = Fusion(function, target)
+    fusion = Fusion(function, target, certificates)
     if len(fusion.operators) > 1 or fusion.is_bucket:
         fusion.apply(fusion.choose())
     return fusion

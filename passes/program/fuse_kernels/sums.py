@@ -19,6 +19,7 @@ from mugraph.passes.mugraph.mask_ragged import before_functions
 from mugraph.passes.program.fuse_kernels.algebra import (
     apply_function,
     in_the_loop,
+    require_no_powers,
     settled,
     times,
 )
@@ -212,6 +213,7 @@ def _summed_product(
 ) -> Total:
     """A product over the loop's index: each pair of terms is added up, its late factors after."""
     total: Total | None = None
+    require_no_powers(_slices(left).terms, _slices(right).terms)
     pairs = list(itertools.product(_slices(left).terms, _slices(right).terms))
     _require_slices([one.tile for one, _ in pairs], -1)
     _require_slices([other.tile for _, other in pairs], -2)

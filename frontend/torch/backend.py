@@ -158,8 +158,18 @@ def _compile_part(
             raise UserError(f"its inputs are on {len(devices)} devices")
         arch = "cpu" if devices.pop().type == "cpu" else "native"
         kernels = explained(module) if explains else ""
-        compiled[written] = Compiled(compile(module, arch), kernels)
+        compiled[written] = Compiled(_compiled(module, arch), kernels)
     return compiled[written]
+
+
+def _compiled(module: ModuleOp, arch: str) -> Kernel:
+    """The kernel of a program; one of each operator where those that are found do not compile."""
+    try:
+        return compile(module, arch)
+    except DiagnosticException as error:
+        reason = str(error).splitlines()[0]
+        warnings.warn(f"operators share no kernels in a part of the model: {reason}", stacklevel=2)
+        return compile(module, arch, fuse=False)
 
 
 def _placeholders(part: Any) -> list[Any]:

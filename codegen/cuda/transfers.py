@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Operation
 
-from mugraph.codegen.cuda.cpp import CodegenError, layout_type, stored_type
+from mugraph.codegen.cuda.cpp import CodegenError, iteration_layout, layout_type, stored_type
 from mugraph.codegen.cuda.printer import (
     KernelPrinter,
     offset_by,
@@ -16,6 +16,7 @@ from mugraph.codegen.cuda.printer import (
     wide_index,
 )
 from mugraph.dialects import sched
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.maps import Bound
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
@@ -25,6 +26,7 @@ from mugraph.dialects.tensor_types import (
     physical_elements,
     resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 
@@ -140,6 +142,24 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         return
     writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
     writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
+    tile = op.source.owner
+    if isinstance(tile, sched.LocalTileOp) and tile.rows_in_tile > 1:
+        numbers = Layout(shape, tile.number_strides())
+        rows, strides = shape_of(tile.source.type), strides_of(resolved_layout_of(tile.source))
+        writer.line(f"using Numbers = {iteration_layout(numbers, shape, shape, partition.order)};")
+        writer.line(
+            f"using Rows = tb::NamedRows<{partition.threads}, {partition.vector}, Numbers, "
+            f"{rows[0]}, {strides[0]}>;"
+        )
+        writer.line(
+            f"tb::CopyThrough<{partition.threads}, {partition.vector}, Target, Source, Rows{dims}>::"
+            f"{'run_async' if op.is_async else 'run'}("
+            f"{printer.pointer(op.destination, iteration)}, "
+            f"{printer.start_in_rows(tile, iteration)}, {printer.numbers_of(tile, iteration)}, "
+            f"thread{counts});"
+        )
+        writer.close()
+        return
     writer.line(
         f"tb::{kind}<{partition.threads}, {partition.vector}, Target, Source{dims}>::{method}("
         f"{printer.pointer(op.destination, iteration)}, "

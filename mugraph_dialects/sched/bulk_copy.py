@@ -25,6 +25,7 @@ from mugraph.dialects.bulk import (
     bulk_tile,
     pattern_bytes,
     require_boxes,
+    require_rows_in_order,
     tensor_dims,
     tile_layouts,
 )
@@ -240,6 +241,7 @@ class BulkCopyOp(
         owner = self.tile.owner
         if isinstance(owner, LocalTileOp):
             try:
+                require_rows_in_order(owner.through)
                 require_boxes(owner.slicing(), DEFAULT_ALIGNMENT)
             except BulkCopyError as error:
                 raise VerifyException(

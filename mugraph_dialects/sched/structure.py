@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, cast
 
@@ -10,6 +11,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     UnitAttr,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -34,6 +36,12 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.assembly import TripCount
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.indirect import (
+    ReadsRows,
+    gathered_shape,
+    row_strides,
+    verify_numbers,
+)
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.maps import PartitionError, Slicing
 from mugraph.dialects.ragged import Bounds
@@ -382,18 +390,24 @@ class EmptyOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LocalTileOp(IRDLOperation):
+class LocalTileOp(IRDLOperation, ReadsRows):
     """The tile of a device tensor that this block touches, a view.
 
     With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
     ``tb.input`` and ``tb.output``.  Where they do not divide the tensor, some elements of some
     tiles do not exist; copies say that they leave those out.  ``ending %m along [0]``: of the
     tensor exist as many elements along dimension 0 as %m, an ``index``, says when the kernel runs.
+
+    ``through %rows``, numbers of i32: the tile is one of the gathered tensor, as of ``tb.input``.
+    The layout says where an element lies in its row, and has stride 0 along the dimensions of the
+    numbers.  Whoever copies the tile reads the numbers; the nearest row is taken for one that names
+    none.
     """
 
     name = "sched.local_tile"
 
     source = operand_def(GlobalType)
+    through = opt_operand_def(GlobalType)
     ends = var_operand_def(IndexType())
     ended = opt_prop_def(DenseArrayBase.constr(i64))
     map = prop_def(DenseArrayBase.constr(i64))
@@ -401,17 +415,24 @@ class LocalTileOp(IRDLOperation):
     result = result_def(GlobalType)
 
     traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     assembly_format = (
-        "$source `map` $map (`fordim` $fordim^)? (`ending` $ends^ `along` $ended)? attr-dict "
-        "`:` type($source) `->` type($result)"
+        "$source (`through` $through^)? `map` $map (`fordim` $fordim^)? "
+        "(`ending` $ends^ `along` $ended)? attr-dict "
+        "`:` type($source) (`,` type($through)^)? `->` type($result)"
     )
 
     def __init__(
-        self, source: SSAValue, map_: Sequence[int], fordim: int, result_type: Attribute
+        self,
+        source: SSAValue,
+        map_: Sequence[int],
+        fordim: int,
+        result_type: Attribute,
+        through: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[source, []],
+            operands=[source, through, []],
             result_types=[result_type],
             properties={
                 "map": DenseArrayBase.from_list(i64, list(map_)),
@@ -438,8 +459,50 @@ class LocalTileOp(IRDLOperation):
 
     def end_along(self, ends: Mapping[int, SSAValue]) -> None:
         """Lets values say how many elements of the tensor exist along dimensions."""
-        self.operands = [self.source, *ends.values()]
+        through = [] if self.through is None else [self.through]
+        self.operands = [self.source, *through, *ends.values()]
+        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(
+            i32, [1, len(through), len(ends)]
+        )
         self.ended = DenseArrayBase.from_list(i64, list(ends)) if ends else None
+
+    @property
+    def numbers_shape(self) -> tuple[int, ...]:
+        """The extents of the numbers that name its rows; none where none do."""
+        return () if self.through is None else shape_of(self.through.type)
+
+    @property
+    def tensor_shape(self) -> tuple[int, ...]:
+        """The extents of what the maps cut: the source, or what is gathered of it."""
+        shape = shape_of(self.source.type)
+        return shape if self.through is None else gathered_shape(shape, self.numbers_shape)
+
+    @property
+    def rows_in_tile(self) -> int:
+        """How many rows a tile has that numbers name; 0 where none do."""
+        if self.through is None:
+            return 0
+        return math.prod(shape_of(self.result.type)[: len(self.numbers_shape)])
+
+    def rows_named(self, operand: int) -> int | None:
+        """The source's rows, of the numbers."""
+        through = self.through is not None and operand == 1
+        return shape_of(self.source.type)[0] if through else None
+
+    def tile_strides(self) -> tuple[int, ...]:
+        """The strides of the source along the tile's dimensions, 0 along those of numbers."""
+        strides = strides_of(resolved_layout_of(self.source))
+        return strides if self.through is None else row_strides(strides, self.numbers_shape)
+
+    def number_strides(self) -> tuple[int, ...]:
+        """Where the number of an element's row is: strides, in numbers, along the dimensions."""
+        assert self.through is not None  # asked by callers
+        own = strides_of(resolved_layout_of(self.through))
+        return (*own, *[0] * (len(self.tensor_shape) - len(own)))
+
+    def tensors(self) -> list[SSAValue]:
+        """What whoever copies the tile reads, or writes, in device memory."""
+        return [self.source] if self.through is None else [self.source, self.through]
 
     def slicing(self, ends: Mapping[int, int] | None = None) -> Slicing:
         """How the maps cut the tensor into tiles.
@@ -447,7 +510,7 @@ class LocalTileOp(IRDLOperation):
         ``ends`` has how many elements exist where values say it: as many as the type has, if it is
         not given.
         """
-        kernel, shape = enclosing_kernel(self), shape_of(self.source.type)
+        kernel, shape = enclosing_kernel(self), self.tensor_shape
         if ends is None:
             ends = {dim: shape[dim] for dim in self.end_of}
         return Slicing(
@@ -462,7 +525,11 @@ class LocalTileOp(IRDLOperation):
 
     def block_strides(self) -> tuple[int, ...]:
         """How far the tile's start moves with each block index, in elements."""
-        return self.slicing().block_strides(strides_of(resolved_layout_of(self.source)))
+        return self.slicing().block_strides(self.tile_strides())
+
+    def number_block_strides(self) -> tuple[int, ...]:
+        """How far the tile's first number moves with each block index, in numbers."""
+        return self.slicing().block_strides(self.number_strides())
 
     def bounds(self) -> Bounds:
         """Which elements of the tile exist."""
@@ -470,10 +537,15 @@ class LocalTileOp(IRDLOperation):
 
     def iteration_stride(self) -> int:
         """How far the tile's start moves from one iteration to the next, in elements."""
-        if self.loop_dim < 0:
-            return 0
-        strides = strides_of(resolved_layout_of(self.source))
-        return shape_of(self.result.type)[self.loop_dim] * strides[self.loop_dim]
+        return self._moved_by_loop(self.tile_strides())
+
+    def number_iteration_stride(self) -> int:
+        """How far the tile's first number moves from one iteration to the next, in numbers."""
+        return self._moved_by_loop(self.number_strides())
+
+    def _moved_by_loop(self, strides: Sequence[int]) -> int:
+        dim = self.loop_dim
+        return 0 if dim < 0 else shape_of(self.result.type)[dim] * strides[dim]
 
     def verify_(self) -> None:
         """Checks the tile against the maps, and that it is one of a parameter's tensor."""
@@ -481,8 +553,15 @@ class LocalTileOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)} cuts a tile from a tile; cut it from the kernel's parameter"
             )
+        if self.through is not None:
+            verify_numbers(self, self.source, self.through)
+            if not isinstance(self.through, BlockArgument):
+                raise VerifyException(
+                    f"{op_label(self)} reads numbers of rows through a tile; read them through the "
+                    "kernel's parameter"
+                )
         dims = () if self.ended is None else extents_of(self.ended)
-        rank = len(shape_of(self.source.type))
+        rank = len(self.tensor_shape)
         if len(dims) != len(self.ends) or any(not 0 <= dim < rank for dim in dims):
             raise VerifyException(
                 f"{op_label(self)}: 'ending' has {len(self.ends)} values along {list(dims)}; "
@@ -492,11 +571,17 @@ class LocalTileOp(IRDLOperation):
             self.slicing().tile_shape("map")
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
-        strides = strides_of(resolved_layout_of(self.source))
+        strides = self.tile_strides()
         if strides_of(resolved_layout_of(self.result)) != strides:
             raise VerifyException(
                 f"{op_label(self)}: a tile is a view and keeps the tensor's strides {strides}, "
                 f"not {strides_of(resolved_layout_of(self.result))}"
+            )
+        ragged = [dim for dim, bound in enumerate(self.bounds()) if bound is not None]
+        if ragged and ragged[0] < len(self.numbers_shape):
+            raise VerifyException(
+                f"{op_label(self)}: some tiles have fewer numbers of rows along dimension "
+                f"{ragged[0]} than others; cut the numbers evenly"
             )
 
 

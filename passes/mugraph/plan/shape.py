@@ -289,7 +289,7 @@ class KernelModel(NamedTuple):
         for op in space.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
                 size = element_bytes_of(op.result.type)
-                tensor = math.prod(shape_of(op.dtensor.type)) * size
+                tensor = math.prod(op.tensor_shape) * size
                 loaded.append(_Loaded(op.result, space.numbers[op.result], size, tensor))
             elif isinstance(op, tb.OutputOp):
                 stored.append((op.stensor, element_bytes_of(op.dtensor_type)))

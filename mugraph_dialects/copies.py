@@ -77,8 +77,9 @@ def global_innermost(copy: TileCopy) -> int:
 def copy_vector(copy: TileCopy) -> int:
     """The widest vector, in elements, that the copy may move along its innermost dimension.
 
-    Rows that numbers in memory name are apart.  Else it must be contiguous and aligned on both sides for every block and iteration, the DTensor
-    being aligned as it promises and the tile to 16 bytes.
+    Rows that numbers in memory name are apart.  Else it must be contiguous and aligned on both
+    sides for every block and iteration, the DTensor being aligned as it promises and the tile to 16
+    bytes.
     """
     inner = global_innermost(copy)
     if inner < copy.numbered:

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, iteration_layout
 from mugraph.codegen.cuda.names import Names
 from mugraph.dialects import sched
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
@@ -121,6 +122,17 @@ class KernelPrinter:
         rows, strides = (shape_of(tile.source.type), strides_of(resolved_layout_of(tile.source)))
         number = f"*({self.numbers_of(tile, iteration)})"
         return f"tb::row_of<{rows[0]}>({number}) * {strides[0]}"
+
+    def named_rows(self, tile: sched.LocalTileOp, partition: LinearPartition) -> str:
+        """The type that finds the rows of a tile which a copy of all threads moves."""
+        shape, strides = shape_of(tile.source.type), strides_of(resolved_layout_of(tile.source))
+        extents = shape_of(tile.result.type)
+        numbers = Layout(extents, tile.number_strides())
+        places = iteration_layout(numbers, extents, extents, partition.order)
+        return (
+            f"tb::NamedRows<{partition.threads}, {partition.vector}, {places}, {shape[0]}, "
+            f"{strides[0]}>"
+        )
 
     def counted(self, iteration: str, stages: int | None = None) -> str:
         """An iteration as channels count them, from the block's first one on.

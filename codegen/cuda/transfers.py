@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Operation
 
-from mugraph.codegen.cuda.cpp import CodegenError, iteration_layout, layout_type, stored_type
+from mugraph.codegen.cuda.cpp import CodegenError, layout_type, stored_type
 from mugraph.codegen.cuda.printer import (
     KernelPrinter,
     offset_by,
@@ -16,7 +16,6 @@ from mugraph.codegen.cuda.printer import (
     wide_index,
 )
 from mugraph.dialects import sched
-from mugraph.dialects.cute import Layout
 from mugraph.dialects.maps import Bound
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
@@ -26,7 +25,6 @@ from mugraph.dialects.tensor_types import (
     physical_elements,
     resolved_layout_of,
     shape_of,
-    strides_of,
     value_label,
 )
 
@@ -144,16 +142,12 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
     writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
     tile = op.source.owner
     if isinstance(tile, sched.LocalTileOp) and tile.rows_in_tile > 1:
-        numbers = Layout(shape, tile.number_strides())
-        rows, strides = shape_of(tile.source.type), strides_of(resolved_layout_of(tile.source))
-        writer.line(f"using Numbers = {iteration_layout(numbers, shape, shape, partition.order)};")
+        rows = printer.named_rows(tile, partition)
+        writer.line(f"using Rows = {rows};")
+        arguments = f"{partition.threads}, {partition.vector}, Target, Source, Rows{dims}"
+        writer.line(f"using Copy = tb::CopyThrough<{arguments}>;")
         writer.line(
-            f"using Rows = tb::NamedRows<{partition.threads}, {partition.vector}, Numbers, "
-            f"{rows[0]}, {strides[0]}>;"
-        )
-        writer.line(
-            f"tb::CopyThrough<{partition.threads}, {partition.vector}, Target, Source, Rows{dims}>::"
-            f"{'run_async' if op.is_async else 'run'}("
+            f"Copy::{'run_async' if op.is_async else 'run'}("
             f"{printer.pointer(op.destination, iteration)}, "
             f"{printer.start_in_rows(tile, iteration)}, {printer.numbers_of(tile, iteration)}, "
             f"thread{counts});"

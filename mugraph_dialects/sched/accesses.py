@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
+from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mappings import (
     IDLE,
     Access,
@@ -32,7 +33,7 @@ from mugraph.dialects.sched.mappings import (
     vector_stream,
 )
 from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.structure import AllocOp, LocalTileOp, enclosing_loop
+from mugraph.dialects.sched.structure import AllocOp, enclosing_loop
 from mugraph.dialects.sched.types import GlobalType
 from mugraph.dialects.tensor_types import (
     AnyLayout,

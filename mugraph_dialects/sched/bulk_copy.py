@@ -55,6 +55,7 @@ from mugraph.dialects.sched.channel import (
     iteration_properties,
 )
 from mugraph.dialects.sched.kernel import KernelOp, enclosing_kernel
+from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mappings import (
     IntArray,
     part_of_mode,
@@ -64,7 +65,7 @@ from mugraph.dialects.sched.mappings import (
 )
 from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
 from mugraph.dialects.sched.role import RoleOp, enclosing_role, enclosing_threads, roles_of
-from mugraph.dialects.sched.structure import AllocOp, LocalTileOp
+from mugraph.dialects.sched.structure import AllocOp
 from mugraph.dialects.sched.types import GlobalType, SharedType, crosses_device_memory
 from mugraph.dialects.tensor_types import (
     AnyLayout,

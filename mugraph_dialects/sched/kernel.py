@@ -33,9 +33,9 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.indirect import LaunchesKernel
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.indirect import LaunchesKernel
 from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, three_fault
 from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute

@@ -28,9 +28,9 @@ from mugraph.dialects.sched.accesses import (
     partitioned_access,
     stage_reference,
 )
+from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.structure import (
     AllocOp,
-    LocalTileOp,
     PrologueOp,
     enclosing_kernel,
     enclosing_loop,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
@@ -44,6 +44,7 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     shape_of,
     strides_of,
+    value_label,
 )
 
 NOT_SPLIT = -1
@@ -248,7 +249,7 @@ class InputOp(MovesTile, ReadsRows):
     def verify_(self) -> None:
         """Checks the tile's extents against the maps, the grid and the loop."""
         if self.through is not None:
-            if not isinstance(self.through.owner, Block):
+            if isinstance(self.through.owner, Operation):
                 raise VerifyException(
                     f"{op_label(self)} reads rows through {value_label(self.through)}, which is no "
                     "operand of the kernel; pass the numbers to 'kn.customized'"

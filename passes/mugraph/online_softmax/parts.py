@@ -83,11 +83,9 @@ def loads_through(first: CustomizedOp, second: CustomizedOp) -> tb.InputOp | Non
         for argument, value in zip(second.body.block.args, second.inputs, strict=True)
         if value.owner is first
     ]
-    for op in second.body.block.ops:
-        if isinstance(op, tb.InputOp) and op.through is not None:
-            if any(argument in (op.dtensor, op.through) for argument in stored):
-                return op
-    return None
+    loads = [op for op in second.body.block.ops if isinstance(op, tb.InputOp)]
+    through = [op for op in loads if op.through is not None]
+    return next((op for op in through if not {*stored}.isdisjoint(op.operands)), None)
 
 
 def _rows(value: SSAValue) -> tuple[int, ...]:

@@ -37,7 +37,6 @@ from mugraph.passes.schedule.pipeline_loads.feeds import (
     producer_role,
 )
 
-
 Tensors = Mapping[SSAValue, SSAValue]
 """The arguments of the kernel for those of the graph's body."""
 

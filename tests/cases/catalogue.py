@@ -10,6 +10,7 @@ from cases.case import Case
 from cases.tables import (
     alignment,
     graphs,
+    indirect,
     input_output,
     kernel,
     maps,
@@ -36,6 +37,7 @@ TABLES = (
     alignment,
     softmax,
     masks,
+    indirect,
     graphs,
 )
 

@@ -171,7 +171,7 @@ class InputOp(MovesTile, ReadsRows):
     name = "tb.input"
 
     dtensor = operand_def(TensorType)
-    through = opt_operand_def(TensorType)
+    through = opt_operand_def(TensorType | STensorType)
     imap = prop_def(DenseArrayBase.constr(i64))
     result = result_def(STensorType)
 
@@ -251,8 +251,8 @@ class InputOp(MovesTile, ReadsRows):
         if self.through is not None:
             if isinstance(self.through.owner, Operation):
                 raise VerifyException(
-                    f"{op_label(self)} reads rows through {value_label(self.through)}, which is no "
-                    "operand of the kernel; pass the numbers to 'kn.customized'"
+                    f"{op_label(self)} reads rows through {value_label(self.through)}, a tile; "
+                    "numbers of rows are read from device memory, so name an operand of the kernel"
                 )
             verify_numbers(self, self.dtensor, self.through)
         self.verify_tile("imap")

@@ -153,7 +153,10 @@ def test_saved_graphs_come_back() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_come_back(path: Path) -> None:
-    module = parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if " through " in text:
+        pytest.skip("Mirage's format has no tiles whose rows numbers name")
+    module = parse(text)
     (function,) = module.ops
     symbol = function.properties["sym_name"].data  # type: ignore[attr-defined]
     text = write_mirage(export_mirage(module))
@@ -175,6 +178,7 @@ REFUSED = {
     ".cast": "Mirage's format has no casts.",
     "kn.copy": "Mirage's format has no copies",
     "rank-2x1x3x1x8": "has 5 dimensions",
+    " through ": "reads rows through|of f8",
 } | {
     f".{name} ": "Mirage's format has no such (threadblock )?operator."
     for name in {

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
+from mugraph.dialects.interfaces import CarriesState, HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import mapped_axes
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
@@ -242,12 +242,25 @@ def _fix_shared_axes(space: TileSpace) -> None:
             space.fixed_axes.setdefault(axis, f"it cuts {names}, which are not the same")
 
 
+def _fix_carried(space: TileSpace) -> None:
+    """A loop that carries a state goes through the tiles that it has, each in one iteration."""
+    for op in space.graph.body.block.ops:
+        if isinstance(op, CarriesState):
+            for dimension in space.dimensions:
+                if dimension.looped:
+                    dimension.fixed.append(
+                        f"{op_label(op)} carries a state from each iteration to the next"
+                    )
+            return
+
+
 def find_dimensions(graph: CustomizedOp) -> TileSpace:
     """The dimensions of a verified threadblock graph."""
     space = _Builder(graph).build()
     _fix_repeated(space)
     _fix_stored(space)
     _fix_shared_axes(space)
+    _fix_carried(space)
     return space
 
 

@@ -97,8 +97,19 @@ def write_combination(
 ) -> None:
     """Makes a new total in shared memory of the old one, the first of the function's operands."""
     operands = [total, *(builder.buffer(value) for value in sources)]
-    partition = builder.partition(total, operands[1:])
-    builder.here.append(sched.MapOp(function, operands, total, Epilogue(), partition))
+    write_elementwise_to(total, function, operands, builder)
+
+
+def write_elementwise_to(
+    destination: SSAValue,
+    function: ScalarFunction,
+    sources: Sequence[SSAValue],
+    builder: KernelBuilder,
+) -> None:
+    """An element-wise operation on buffers into one, which may be among them."""
+    others = [source for source in sources if source is not destination]
+    partition = builder.partition(destination, others)
+    builder.here.append(sched.MapOp(function, sources, destination, Epilogue(), partition))
 
 
 @schedule_operator.register
@@ -140,6 +151,20 @@ def _(op: tb.ForloopAccumOp, builder: KernelBuilder) -> None:
             f"--lower-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
         )
     write_elementwise(op, ScalarFunction("identity"), Epilogue(accumulates=True), builder)
+
+
+@schedule_operator.register
+def _(op: tb.CarriedOp, builder: KernelBuilder) -> None:
+    builder.running_buffer(op.result, op.first)
+
+
+@schedule_operator.register
+def _(op: tb.CarryOp, builder: KernelBuilder) -> None:
+    state = builder.buffer(op.state)
+    builder.buffers[op.result] = state
+    source = builder.buffer(op.input)
+    if source is not state:
+        write_elementwise_to(state, ScalarFunction("identity"), [source], builder)
 
 
 @schedule_operator.register

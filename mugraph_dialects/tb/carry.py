@@ -73,9 +73,12 @@ class CarriedOp(IRDLOperation, HasLayoutConstraints, CarriesState):
         return [op for op in users if isinstance(op, CarryOp) and op.state is self.result]
 
     def verify_(self) -> None:
-        """Checks that it stands in a µGraph, that it is of numbers, and has one update."""
+        """Checks that it stands in a µGraph, and is of floating-point numbers."""
         enclosing_graph(self)
         verify_no_integers(self, [self.result], "tb.cast")
+
+    def verify_update(self) -> None:
+        """Checks that one operator says what the next state is; of a whole body."""
         updates = self.updates()
         if len(updates) != 1:
             raise VerifyException(

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn import CustomizedOp, Phase, accumulates, phases_of
-from mugraph.dialects.tb import CarryOp, InputOp
+from mugraph.dialects.tb import CarriedOp, CarryOp, ElementwiseOp, InputOp, epilogue_of
 from mugraph.dialects.tensor_types import op_label
 
 
@@ -45,6 +45,8 @@ def find_levels(graph: CustomizedOp) -> Levels:
         if isinstance(op, CarryOp):
             updates.append(op)
             continue
+        if updates_in_place(op):
+            continue
         depth = 1 + max((depths.get(value, 0) for value in op.operands), default=0)
         _place(levels.after if phase is Phase.AFTER else levels.body, depth, op)
         for result in op.results:
@@ -53,6 +55,21 @@ def find_levels(graph: CustomizedOp) -> Levels:
     if updates:
         levels.body.append(list(in_order(updates)))
     return levels
+
+
+def updates_in_place(op: Operation) -> bool:
+    """Whether an operator can write the next state over the old one, when all has read that.
+
+    It is element-wise, nothing else uses its result, and it reads no state but the one that it
+    writes; so it is left to the ``tb.carry`` that uses it.
+    """
+    if not isinstance(op, ElementwiseOp) or epilogue_of(op).accumulates:
+        return False
+    users = [use.operation for use in op.result.uses]
+    if len(users) != 1 or not isinstance(users[0], CarryOp):
+        return False
+    states = {value for value in op.operands if isinstance(value.owner, CarriedOp)}
+    return states <= {users[0].state}
 
 
 def in_order(updates: Sequence[CarryOp]) -> Sequence[CarryOp]:

@@ -33,7 +33,9 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.passes.schedule.lower_threadblock.builder import KernelBuilder, sum_type
+from mugraph.passes.schedule.lower_threadblock.levels import updates_in_place
 
+NO_EPILOGUE = Epilogue()
 TRANSPOSED_BYTES = 2
 """The size of the elements that ``ldmatrix.trans`` transposes."""
 
@@ -105,11 +107,12 @@ def write_elementwise_to(
     function: ScalarFunction,
     sources: Sequence[SSAValue],
     builder: KernelBuilder,
+    epilogue: Epilogue = NO_EPILOGUE,
 ) -> None:
     """An element-wise operation on buffers into one, which may be among them."""
     others = [source for source in sources if source is not destination]
     partition = builder.partition(destination, others)
-    builder.here.append(sched.MapOp(function, sources, destination, Epilogue(), partition))
+    builder.here.append(sched.MapOp(function, sources, destination, epilogue, partition))
 
 
 @schedule_operator.register
@@ -162,9 +165,14 @@ def _(op: tb.CarriedOp, builder: KernelBuilder) -> None:
 def _(op: tb.CarryOp, builder: KernelBuilder) -> None:
     state = builder.buffer(op.state)
     builder.buffers[op.result] = state
-    source = builder.buffer(op.input)
-    if source is not state:
-        write_elementwise_to(state, ScalarFunction("identity"), [source], builder)
+    function, operands, epilogue = ScalarFunction("identity"), [op.input], Epilogue()
+    update = op.input.owner
+    if isinstance(update, tb.ElementwiseOp) and updates_in_place(update):
+        function, operands, epilogue = update.function, update.operands, tb.epilogue_of(update)
+    elif op.input is op.state:
+        return
+    sources = [builder.buffer(operand) for operand in operands]
+    write_elementwise_to(state, function, sources, builder, epilogue)
 
 
 @schedule_operator.register

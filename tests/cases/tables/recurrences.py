@@ -10,6 +10,7 @@ import numpy as np
 from cases.case import Array, Case, Range
 from cases.graph import Graph, Threadblock, Tile
 
+FLOATS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
 LARGE = Range(-1, 1)
 
 
@@ -122,17 +123,21 @@ class LinearAttention:
         return [out, state]
 
 
-def delays(rows: int, steps: int) -> str:
+def delays(rows: int, steps: int, element: str) -> str:
     """y_t = x_t + x_(t-1) / 2 - x_(t-2) / 4: a state that passes on what another one was."""
     graph = Graph()
-    x = graph.input(steps * rows, 32, element="f32")
+    x = graph.input(steps * rows, 32, element=element)
     body = graph.customized((1, 1, 1), (64, 1, 1), steps)
     tile = body.input(x, fordim=0)
-    one, two = body.carried(tile.shape), body.carried(tile.shape)
+    one, two = (body.carried(tile.shape, element) for _ in range(2))
     body.carry(tile, one)
     body.carry(one, two)
-    sums = body.binary("add", tile, body.unary("mul_scalar", one, "by 0.5"))
-    body.output(body.binary("add", sums, body.unary("mul_scalar", two, "by -0.25")), fordim=0)
+    now, then, earlier = (
+        each if element == "f32" else body.unary("cast", each, element="f32")
+        for each in (tile, one, two)
+    )
+    sums = body.binary("add", now, body.unary("mul_scalar", then, "by 0.5"))
+    body.output(body.binary("add", sums, body.unary("mul_scalar", earlier, "by -0.25")), fordim=0)
     return graph.text(*body.close())
 
 
@@ -191,7 +196,10 @@ def cases() -> Iterator[Case]:
             *((LARGE, LARGE, LARGE, Range(-0.5, 0)), attention.reference),
             sanitize=True,
         )
-    yield Case("recurrences", "delays", delays(8, 6), (LARGE,), delays_reference, sanitize=True)
+    for element in FLOATS:
+        text = delays(8, 6, element)
+        name = f"delays-{element}"
+        yield Case("recurrences", name, text, (LARGE,), delays_reference, sanitize=True)
     yield Case(
         *("recurrences", "delta-rule", delta_rule(6, 16), (LARGE,) * 5 + (Range(0, 1),)),
         delta_rule_reference,

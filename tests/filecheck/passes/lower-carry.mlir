@@ -32,6 +32,26 @@ func.func @delays(%x: tensor<32x32xf32>) -> (tensor<32x32xf32>, tensor<8x32xf32>
 
 // -----
 
+// What is computed element by element of a state and of other tiles replaces the state in its place.
+// CHECK-LABEL: sched.kernel @in_place_custom0
+// CHECK:       %s = sched.alloc : !sched.shared<8x32xf32
+// CHECK:         sched.copy %s to %o_tile
+// CHECK:         sched.map add %s, %x to %s then [exp]
+// CHECK-NEXT:  }
+func.func @in_place(%x: tensor<32x32xf32>) -> tensor<32x32xf32> {
+  %o = kn.customized %x grid [1, 1, 1] block [64, 1, 1] forloop 4 {
+  ^bb0(%dx: tensor<32x32xf32>):
+    %x_1 = tb.input %dx imap [-1, -1, -1] fordim 0 : tensor<32x32xf32> -> !tb.stensor<8x32xf32>
+    %s = tb.carried : !tb.stensor<8x32xf32>
+    %n = tb.add %s, %x_1 then [exp] : (!tb.stensor<8x32xf32>, !tb.stensor<8x32xf32>) -> !tb.stensor<8x32xf32>
+    %l = tb.carry %n to %s : (!tb.stensor<8x32xf32>, !tb.stensor<8x32xf32>) -> !tb.stensor<8x32xf32>
+    tb.output %s omap [-1, -1, -1] fordim 0 : !tb.stensor<8x32xf32> -> tensor<32x32xf32>
+  } : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  func.return %o : tensor<32x32xf32>
+}
+
+// -----
+
 // CHECK: --lower-threadblock: 'tb.carry' %a and others let states change places, so that none of them can be written first; compute one of them anew, as with 'tb.mul_scalar' by 1
 func.func @swap() -> tensor<8x32xf32> {
   %o = kn.customized grid [1, 1, 1] block [64, 1, 1] forloop 4 {

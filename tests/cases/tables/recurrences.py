@@ -56,6 +56,19 @@ def so_far(body: Threadblock, row: Tile, column: Tile, dim: int) -> Tile:
     return body.op("reduction", [kept], column.shape, f"dim {dim}")
 
 
+def ratios(body: Threadblock, rows: Tile, columns: Tile, *, below: int = 0) -> Tile:
+    """exp(row - column) where the row is at least ``below`` places behind the column, else 0."""
+    chunk = rows.shape[1]
+    form = f"i - j - {below}" if below else "i - j"
+    kept = body.unary(
+        "mask",
+        body.binary("sub", rows, columns),
+        f"with -inf where affine_set<(h, i, j) : ({form} >= 0)> of [1, {chunk}, {chunk}] "
+        "imap [-1, -1, -1]",
+    )
+    return body.unary("exp", kept)
+
+
 @dataclass(frozen=True)
 class LinearAttention:
     """Linear attention in chunks, whose state decays by a number at each token."""
@@ -90,16 +103,8 @@ class LinearAttention:
         rows_so_far = so_far(body, by_columns, by_rows, 2)
         columns_so_far = so_far(body, by_rows, by_columns, 1)
         whole = body.op("reduction", [by_columns], (1, 1, 1), "dim 2")
-        ratios = body.unary(
-            "exp",
-            body.unary(
-                "mask",
-                body.binary("sub", rows_so_far, columns_so_far),
-                f"with -inf where affine_set<(h, i, j) : (i - j >= 0)> of [1, {chunk}, {chunk}] "
-                "imap [-1, -1, -1]",
-            ),
-        )
-        scores = body.binary("mul", body.matmul(q, k, "f32"), ratios, element)
+        decays_between = ratios(body, rows_so_far, columns_so_far)
+        scores = body.binary("mul", body.matmul(q, k, "f32"), decays_between, element)
         inside = body.matmul(scores, v, "f32")
         before = body.matmul(q, body.unary("cast", state, element=element), "f32")
         decayed = body.binary("mul", before, body.unary("exp", rows_so_far))
@@ -181,6 +186,72 @@ def delta_rule_reference(
     return out
 
 
+@dataclass(frozen=True)
+class GatedDeltaRule:
+    """The gated delta rule in chunks.
+
+    S_t = a_t S_(t-1) + k_t u_t, with u_t = b_t (v_t - a_t k_t S_(t-1)), and o_t = q_t S_t.  With
+    G the sums so far of the logarithms of a, E that of the chunk, and N, strictly below the
+    diagonal, -b_i exp(G_i - G_j) (k_i kT_j)::
+
+        u = (1 - N)^-1 b (v - exp(G) (k S)) = (1 + N) (1 + N^2) (1 + N^4) ... b (v - exp(G) (k S))
+        o = exp(G) (q S) + (q kT * exp(G_i - G_j) where j <= i) u
+        S = exp(E) S + (kT * exp(E - G)) u
+    """
+
+    heads: int
+    tokens: int
+    chunk: int
+    width: int
+
+    def text(self) -> str:
+        """The µGraph: a block for each head; the loop walks the chunks."""
+        chunk, width = self.chunk, self.width
+        graph = Graph()
+        rows, row = (self.heads, self.tokens, width), (self.heads, self.tokens, 1)
+        q, k, v = (graph.input(*rows, element="f32") for _ in range(3))
+        rates, logarithms = (graph.input(*row, element="f32") for _ in range(2))
+        across = graph.op("reshape", [logarithms], (self.heads, 1, self.tokens))
+        columns = (self.heads, width, self.tokens)
+        keys = graph.op("transpose", [k], columns, "dims [0, 2, 1]")
+        body = graph.customized((self.heads, 1, 1), (128, 1, 1), self.tokens // chunk)
+        tiles = [body.input(each, (0, -1, -1), 1) for each in (q, k, v, rates, logarithms)]
+        q_tile, k_tile, v_tile, b, by_rows = tiles
+        kt, by_columns = (body.input(each, (0, -1, -1), 2) for each in (keys, across))
+        state = body.carried((1, width, width))
+        down = so_far(body, by_columns, by_rows, 2)
+        over = so_far(body, by_rows, by_columns, 1)
+        whole = body.op("reduction", [by_columns], (1, 1, 1), "dim 2")
+        decay = body.unary("exp", down)
+        seen = body.binary("mul", body.matmul(k_tile, state), decay)
+        update = body.binary("mul", body.binary("sub", v_tile, seen), b)
+        alike = body.binary("mul", body.matmul(k_tile, kt), ratios(body, down, over, below=1))
+        power = body.unary("mul_scalar", body.binary("mul", alike, b), "by -1.0")
+        reach = 1
+        while reach < chunk:
+            update = body.binary("add", update, body.matmul(power, update))
+            reach *= 2
+            power = body.matmul(power, power) if reach < chunk else power
+        scores = body.binary("mul", body.matmul(q_tile, kt), ratios(body, down, over))
+        earlier = body.binary("mul", body.matmul(q_tile, state), decay)
+        body.output(body.binary("add", earlier, body.matmul(scores, update)), (0, -1, -1), fordim=1)
+        left = body.unary("exp", body.binary("sub", whole, over))
+        added = body.matmul(body.binary("mul", kt, left), update)
+        kept = body.binary("mul", state, body.unary("exp", whole))
+        body.output(body.carry(body.binary("add", kept, added), state), (0, -1, -1))
+        return graph.text(*body.close())
+
+    def reference(self, q: Array, k: Array, v: Array, rates: Array, logs: Array) -> list[Array]:
+        """Token by token."""
+        out, state = np.empty_like(q), np.zeros((self.heads, self.width, self.width))
+        for t in range(self.tokens):
+            state = np.exp(logs[:, t, :, None]) * state
+            error = rates[:, t] * (v[:, t] - np.einsum("hd,hde->he", k[:, t], state))
+            state = state + k[:, t, :, None] * error[:, None]
+            out[:, t] = np.einsum("hd,hde->he", q[:, t], state)
+        return [out, state]
+
+
 def cases() -> Iterator[Case]:
     """Every case of these tables."""
     for element in ("f16", "bf16", "f32"):
@@ -203,5 +274,11 @@ def cases() -> Iterator[Case]:
     yield Case(
         *("recurrences", "delta-rule", delta_rule(6, 16), (LARGE,) * 5 + (Range(0, 1),)),
         delta_rule_reference,
+        sanitize=True,
+    )
+    rule = GatedDeltaRule(2, 48, 16, 32)
+    ranges = (LARGE, Range(-0.25, 0.25), LARGE, Range(0, 1), Range(-0.5, 0))
+    yield Case(
+        *("recurrences", "delta-rule-in-chunks", rule.text(), ranges, rule.reference),
         sanitize=True,
     )

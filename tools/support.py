@@ -35,7 +35,7 @@ _INTEGERS = ("i8", "i32", "i64", "i1")
 _OF_INTEGERS = ("add", "less", "less_equal", "max", "min", "mul", "sub", "where")
 _MOVING = ("broadcast", "cast", "chunk", "concat", "copy", "gather", "reshape", "slice", "split")
 NOT_RUN_YET: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("kn.scan", "kn.top_k", "tb.mask"), tuple(map(str, FLOAT_TYPES))),
+    **dict.fromkeys(("kn.scan", "kn.top_k", "tb.carry", "tb.mask"), tuple(map(str, FLOAT_TYPES))),
     **{f"kn.random {each}": ("i32",) if each == "bits" else ("f32",) for each in Distribution},
     **{f"kn.{name}": _INTEGERS for name in _OF_INTEGERS},
     **{f"kn.{name}": ("i64", "i1") for name in (*_MOVING, "transpose")},
@@ -64,6 +64,8 @@ class Probe:
     """The result's type where it is not the operands'."""
     in_loop: bool = True
     """Whether its results are values of the loop, to be accumulated."""
+    state: int | None = None
+    """The number of the operand that is a carried state."""
 
     def operand_types(self, element: str) -> list[str]:
         """The element types of the operands."""
@@ -161,6 +163,7 @@ def probes() -> dict[str, Probe]:
         "tb.forloop_accum max": _accumulator("max", 64),
         "tb.forloop_accum_rescale none": _rescaled("none", 64),
         "tb.forloop_accum_rescale sum": _rescaled("sum", 1),
+        "tb.carry": Probe((EXTENTS, EXTENTS), in_loop=False, state=1),
         "tb.reduction_max": Probe(results=((32, 1), (32, 1)), properties="dim = 1 : i64"),
         "tb.concat": Probe((EXTENTS, EXTENTS), ((32, 128),), "dim = 1 : i64"),
         "tb.split": Probe(results=((32, 16), (32, 48)), properties="dim = 1 : i64"),
@@ -233,7 +236,9 @@ def _threadblock(name: str, probe: Probe, element: str) -> str:
         f"  ^bb0({', '.join(f'%d{i}: {type_}' for i, type_ in enumerate(whole))}):",
     ]
     lines += [
-        f"  %s{i} = tb.input %d{i} imap [-1, -1, -1] : {whole[i]} -> {tile(shape, element)}"
+        f"  %s{i} = tb.carried : {tile(shape, element)}"
+        if i == probe.state
+        else f"  %s{i} = tb.input %d{i} imap [-1, -1, -1] : {whole[i]} -> {tile(shape, element)}"
         for i, shape in enumerate(probe.operands)
     ]
     lines.append(_operator(name, probe, element, "s", "r", tile))

@@ -10,7 +10,14 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.terms import Application, Exponential, NormalForm, Term, applies
+from mugraph.runtime.equivalence.terms import (
+    POSITIVE,
+    Application,
+    Exponential,
+    NormalForm,
+    Term,
+    applies,
+)
 from mugraph.runtime.interpreter.constants import meant_by
 
 
@@ -70,7 +77,7 @@ def _rsqrt(x: NormalForm) -> NormalForm:
 
 def positive(x: NormalForm) -> NormalForm:
     """1 where a number is more than 0, else 0."""
-    return nf.application(_POSITIVE, [x])
+    return nf.application(POSITIVE, [x])
 
 
 _INFINITY, _WHERE = "infinity", "where"
@@ -103,7 +110,7 @@ def _less_equal(x: NormalForm, y: NormalForm) -> NormalForm:
     return opposite(_less(y, x))
 
 
-_POSITIVE, _NOT_0 = "positive", "not 0"
+_NOT_0 = "not 0"
 
 
 def truth(form: NormalForm) -> NormalForm:
@@ -118,7 +125,7 @@ def _is_truth(form: NormalForm) -> bool:
     for one in (form, opposite(form)):
         match one.terms:
             case (Term(coefficient, (), ((Application(name), power),)),) if name in (
-                _POSITIVE,
+                POSITIVE,
                 _NOT_0,
             ):
                 return coefficient == power == 1

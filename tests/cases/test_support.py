@@ -25,6 +25,7 @@ GPU_RUN = ROOT / "benchmarks" / "results" / "cases_h200.json"
 WITHOUT_ROW = {
     "kn.customized": "holds a threadblock graph; every tb row is in one",
     "kn.view": "runs no kernel, on elements of any type",
+    "tb.carried": "is in the row of tb.carry",
     "tb.input": "is in every tb row",
     "tb.output": "is in every tb row",
     "tb.custom": "computes what its te function says, on the types that this names",

@@ -372,7 +372,7 @@ class TiledKernel:
         for mask in self.model.masks:
             tile, extents = self.shapes[mask.result], mask.slicing().shape
             map_ = map_of(self.model.space, mask.result, mask.map_, partition)
-            loop_dim = loop_dim_of(self.model.space.numbers[mask.result], partition)
+            loop_dim = loop_dim_of(self.model.space, mask.result, mask.loop_dim, partition)
             slicing = Slicing(extents, map_, loop_dim, partition.grid, partition.forloop, tile)
             forms += largest_in_tiles(tb.forms_in_tiles(mask.forms(), slicing), tile)
         return share_that_counts(forms, partition.grid, partition.forloop) if forms else 1.0

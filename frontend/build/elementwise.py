@@ -280,6 +280,8 @@ class GraphOperators(ABC, Generic[T]):
     rsqrt = _of_one("rsqrt")
     reciprocal = _of_one("reciprocal")
     erf = _of_one("erf")
+    cos = _of_one("cos")
+    sin = _of_one("sin")
     sqrt = _of_one("sqrt")
     add = _of_two("add")
     sub = _of_two("sub")
@@ -333,6 +335,7 @@ def of_tensors(
 abs = of_tensors(_Graph.abs)
 cast = of_tensors(_Graph.cast)
 clamp = of_tensors(_Graph.clamp)
+cos = of_tensors(_Graph.cos)
 erf = of_tensors(_Graph.erf)
 exp = of_tensors(_Graph.exp)
 fill = of_tensors(_Graph.fill)
@@ -348,6 +351,7 @@ relu = of_tensors(_Graph.relu)
 rsqrt = of_tensors(_Graph.rsqrt)
 sigmoid = of_tensors(_Graph.sigmoid)
 silu = of_tensors(_Graph.silu)
+sin = of_tensors(_Graph.sin)
 sqrt = of_tensors(_Graph.sqrt)
 square = of_tensors(_Graph.square)
 softplus = of_tensors(_Graph.softplus)
@@ -358,6 +362,7 @@ __all__ = [
     "abs",
     "cast",
     "clamp",
+    "cos",
     "erf",
     "exp",
     "fill",
@@ -373,6 +378,7 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "silu",
+    "sin",
     "softplus",
     "sqrt",
     "square",

@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.build.errors import BuildError
+from mugraph.codegen.c_abi import interface_as_written
 from mugraph.errors import UserError
-from mugraph.jit import Kernel, compile
+from mugraph.jit import CpuKernel, Kernel, compile
 from mugraph.passes.program.fuse_kernels import prepare_program
 from mugraph.passes.program.fuse_kernels.explain import explanation
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
@@ -156,20 +157,26 @@ def _compile_part(
         devices = {node.meta["val"].device for node in inputs}
         if len(devices) != 1:
             raise UserError(f"its inputs are on {len(devices)} devices")
-        arch = "cpu" if devices.pop().type == "cpu" else "native"
+        make = _interpreted if devices.pop().type == "cpu" else _compiled
         kernels = explained(module) if explains else ""
-        compiled[written] = Compiled(_compiled(module, arch), kernels)
+        compiled[written] = Compiled(make(module), kernels)
     return compiled[written]
 
 
-def _compiled(module: ModuleOp, arch: str) -> Kernel:
+def _compiled(module: ModuleOp) -> Kernel:
     """The kernel of a program; one of each operator where those that are found do not compile."""
     try:
-        return compile(module, arch)
+        return compile(module)
     except DiagnosticException as error:
         reason = str(error).splitlines()[0]
         warnings.warn(f"operators share no kernels in a part of the model: {reason}", stacklevel=2)
-        return compile(module, arch, fuse=False)
+        return compile(module, fuse=False)
+
+
+def _interpreted(module: ModuleOp) -> Kernel:
+    """The program on a CPU: all its layouts are written, so that no kernel need be planned."""
+    module.verify()
+    return CpuKernel(module, interface_as_written(only_function(module)))
 
 
 def _placeholders(part: Any) -> list[Any]:

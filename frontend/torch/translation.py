@@ -103,8 +103,8 @@ def translate(graph_module: Any, name: str, constant: Sequence[bool], *, tf32: b
         elif node.op == "output":
             for each in as_list(node.args[0]):
                 like = tensor_like(each.meta["val"])
-                dense = is_dense(like)
-                graph.mark_output(values[each], like.strides if dense else None)
+                strides = like.strides if is_dense(like) else row_major_strides(like.shape)
+                graph.mark_output(values[each], strides or (1,))
         elif node.target is operator.getitem:
             values[node] = values[node.args[0]][node.args[1]]
         else:

@@ -216,11 +216,17 @@ class GraphOperators(ABC, Generic[T]):
 
     def concat(self, a: T, b: T, dim: int, *, name: str | None = None) -> T:
         """Two tensors one after the other along a dimension."""
-        values = [self._value(a), self._value(b)]
-        dims = [self.dim("concat", x, dim) for x in (a, b)]
-        extent = sum(x.shape[own] for x, own in zip((a, b), dims, strict=True))
+        return self.concat_all([a, b], dim, name=name)
+
+    def concat_all(self, tensors: Sequence[T], dim: int, *, name: str | None = None) -> T:
+        """Tensors one after the other along a dimension."""
+        values = [self._value(x) for x in tensors]
+        dims = [self.dim("concat", x, dim) for x in tensors]
+        extent = sum(x.shape[own] for x, own in zip(tensors, dims, strict=True))
         with build_errors():
-            type_ = self._type_of(self._with_extent("concat", a, dim, extent), a.dtype)
+            type_ = self._type_of(
+                self._with_extent("concat", tensors[0], dim, extent), tensors[0].dtype
+            )
             op = self.OPERATORS["concat"](values, dims[0], type_)
         return self._add(op, name)
 

@@ -24,9 +24,11 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.runtime.cuda import only_function
 from mugraph.torch.attention import keep_attention_whole
 from mugraph.torch.call import as_module
+from mugraph.torch.decompositions import decompositions
 from mugraph.torch.islands import fold_constants, programs_of, split_off_programs
+from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.operator import import_torch
-from mugraph.torch.translation import Refusals, tensor_like, translate
+from mugraph.torch.translation import Refusals, results_of, tensor_like, translate
 
 
 @dataclass(frozen=True)
@@ -83,32 +85,21 @@ def backend(
         )
     keep_attention_whole(graph_module)
     common = import_module("torch._dynamo.backends.common")
-    decompositions = import_module("torch._decomp").core_aten_decompositions()
-    for name in KEPT:
-        packet, overload = name.split(".")
-        decompositions.pop(getattr(getattr(torch.ops.aten, packet), overload), None)
 
     def compile_graph(inner: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
         return _compile_graph(inner, report or Report())
 
-    return common.aot_autograd(fw_compiler=compile_graph, decompositions=decompositions)(
-        graph_module, example_inputs
+    compiler = common.aot_autograd(
+        fw_compiler=compile_graph,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
     )
-
-
-KEPT = (
-    "silu.default",
-    "gelu.default",
-    "addmm.default",
-    "softplus.default",
-    "baddbmm.default",
-    "logsumexp.default",
-)
-"""Operators that torch would take apart, and mugraph has as one."""
+    return compiler(graph_module, example_inputs)
 
 
 def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     torch = import_torch()
+    mutations = take_out_mutations(graph_module)
     fold_constants(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     refusals = Refusals(tf32=tf32)
@@ -116,7 +107,7 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
         reason = refusals(node) if node.op == "call_function" else None
         if reason is not None:
             report.stayed[str(node.target), reason] += 1
-    weights = _weights_of(graph_module)
+    weights = _weights_of(graph_module) - mutations.inputs
     parts = split_off_programs(graph_module, refusals)
     compiled: dict[str, Compiled] = {}
     for name, part in programs_of(parts).items():
@@ -131,8 +122,10 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
             report.stayed.update({(each, reason): count for each, count in operators.items()})
             continue
         likes = [tensor_like(node.meta["val"]) for node in _placeholders(part)]
-        setattr(parts, name, as_module(made.kernel, likes))
+        results = [tensor_like(node.meta["val"]) for node in results_of(part)]
+        setattr(parts, name, as_module(made.kernel, likes, results))
         report.islands.append(Island(name, operators, made.kernels, perf_counter() - start))
+    put_back_mutations(parts, mutations)
     parts.recompile()
     return import_module("torch._functorch.aot_autograd").make_boxed_func(parts.forward)
 

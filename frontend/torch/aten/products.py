@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute
@@ -11,7 +12,7 @@ import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.precision import Precision
-from mugraph.torch.aten.conversion import CONVERSIONS, Call, converts, require
+from mugraph.torch.aten.conversion import CONVERSIONS, Call, NotConverted, converts, require
 
 ATTENTION = "mugraph.attention.default"
 """Attention as one operator, which :mod:`mugraph.torch.attention` registers with torch."""
@@ -73,6 +74,12 @@ def _attention(
     # A row without any key gives zeros, as in torch.
     weights = mi.softmax(mi.mask(scores, kept, LOWEST), -1, dtype=q.dtype)
     return _product(call, mi.mask(weights, kept, 0.0), v, call.dtype)
+
+
+@converts("convolution.default")
+def _convolution(call: Call, *_: Any) -> DTensor:
+    # Those that are products were decomposed.
+    raise NotConverted("it is no matrix product of windows: in groups, transposed, or of f64")
 
 
 CONVERSIONS[ATTENTION] = _attention

@@ -11,9 +11,7 @@ from mugraph.torch.operator import import_torch
 from mugraph.torch.translation import input_strides
 
 
-def as_module(
-    kernel: Kernel, inputs: Sequence[TensorLike], results: Sequence[TensorLike]
-) -> Any:
+def as_module(kernel: Kernel, inputs: Sequence[TensorLike], results: Sequence[TensorLike]) -> Any:
     """A module that calls the kernel with tensors laid out as it was compiled for.
 
     Results of one element have no dimension where torch's have none.

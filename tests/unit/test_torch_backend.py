@@ -64,6 +64,20 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "variance": (lambda x: x.var(-1) + x.var(-1, correction=0), [draw(4, 9)]),
     "places": (lambda x: (x.argmax(-1), *torch.topk(x, 3)), [draw(4, 9)]),
     "tables": (functional.embedding, [torch.tensor([[3, 0], [1, 1]]), draw(5, 6)]),
+    "indices": (lambda x, i, j: x[i] + x[:, j] + x[i, j] + x.flip(0),
+                [draw(5, 5), torch.tensor([3, -1, 0, 0, 2]), torch.tensor([0, 4, 1, -2, 2])]),
+    "apart": (lambda x, i, j: x[i, :, j] * x[j][:, i].mT.gather(2, i.expand(2, 2, 2)),
+              [draw(3, 2, 2), torch.tensor([1, 0]), torch.tensor([0, 1])]),
+    "steps": (lambda x: x[:, ::2] * x[..., 1::2, :].repeat(1, 1, 1), [draw(2, 4, 3)]),
+    "empty": (lambda x: torch.cat([x[:, :0], x, x], 1) * 2, [draw(2, 3)]),
+    "padded": (lambda x: functional.pad(x, (1, 2, 0, 1), value=0.5) * 2
+               + functional.pad(x, (4, -1, 1, 0)), [draw(3, 4)]),
+    "patches": (lambda x, w, b: functional.conv2d(x, w, b, stride=2),
+                [draw(2, 3, 6, 5), draw(4, 3, 2, 2), draw(4)]),
+    "windows": (lambda x, w: functional.conv1d(x, w, stride=2, padding=1),
+                [draw(1, 4, 9), draw(6, 4, 3)]),
+    "images": (lambda x, w, b: functional.conv2d(x, w, b, padding=(2, 1), dilation=(2, 1)),
+               [draw(1, 2, 5, 6), draw(3, 2, 3, 3), draw(3)]),
     "linear": (lambda x, w, b: functional.silu(functional.linear(x, w, b)),
                [draw(2, 3, 8), draw(16, 8), draw(16)]),
     "batched": (lambda x, y: torch.baddbmm(y, x, y, alpha=0.5), [draw(2, 4, 4), draw(2, 4, 4)]),
@@ -88,10 +102,12 @@ def test_functions_give_what_eager_gives(name: str) -> None:
 
 
 def test_tensors_without_a_dimension_are_broadcast() -> None:
-    eager, ours, report = compiled(lambda x, s: (x * s).sum(), draw(4, 4), torch.tensor(3.0))
-    assert_near(ours, eager)
-    assert report.islands
-    assert [reason for _, reason in report.stayed] == ["its result has no dimension"]
+    eager, ours, report = compiled(
+        lambda x, s: ((x * s).sum(), s + 1, (x * s)[0, 0]), draw(4, 4), torch.tensor(3.0)
+    )
+    for one, other in zip(ours, eager, strict=True):
+        assert_near(one, other)
+    assert report.islands and not report.stayed
 
 
 def test_rows_without_a_key_give_zeros() -> None:
@@ -142,6 +158,37 @@ def test_a_cache_is_written_in_place() -> None:
         result = torch.compile(step, backend=mugraph_torch.backend)(ours, x)
     assert_near(result, expected)
     assert_near(ours, eager)
+
+
+def test_elements_of_a_cache_are_put_where_it_lies() -> None:
+    """A static cache: nothing else reads what was there, so that it is not copied."""
+
+    def step(cache: Any, length: Any, x: Any) -> Any:
+        places = torch.arange(2) + length
+        length.add_(2)
+        cache.index_copy_(1, places, x)
+        return cache * 3 + length
+
+    ours, eager = ([torch.zeros(3, 4), torch.tensor(1)] for _ in range(2))
+    report = mugraph_torch.Report()
+    torch._dynamo.reset()
+    with torch.no_grad():
+        expected = step(*eager, draw(3, 2))
+        result = torch.compile(
+            step, backend=lambda graph, given: mugraph_torch.backend(graph, given, report=report)
+        )(*ours, draw(3, 2))
+    for one, other in zip([result, *ours], [expected, *eager], strict=True):
+        assert_near(one, other)
+    assert [*report.stayed] == [("aten.index_put_.default", "it writes to its operand in place")]
+
+
+def test_convolutions_that_are_no_products_stay_in_torch() -> None:
+    eager, ours, report = compiled(
+        lambda x, w: functional.conv1d(x, w, groups=2) * 2, draw(1, 4, 9), draw(6, 2, 3)
+    )
+    assert_near(ours, eager)
+    ((name, reason),) = report.stayed
+    assert name == "aten.convolution.default" and "in groups" in reason
 
 
 def test_a_model_with_weights() -> None:

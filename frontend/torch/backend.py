@@ -28,7 +28,7 @@ from mugraph.torch.decompositions import decompositions
 from mugraph.torch.islands import fold_constants, programs_of, split_off_programs
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.operator import import_torch
-from mugraph.torch.translation import Refusals, results_of, tensor_like, translate
+from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _compile_part(
     """The kernel of a part; those that are the same program share one."""
     inputs = _placeholders(part)
     constant = [node.name in weights for node in inputs]
-    module = translate(part, "program", constant, tf32=tf32).module()
+    module = translate(part, PROGRAM, constant, tf32=tf32).module()
     written = str(module)
     if written not in compiled:
         devices = {node.meta["val"].device for node in inputs}

@@ -16,6 +16,9 @@ from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike
 from mugraph.torch.operator import import_torch
 
+PROGRAM = "torch_program"
+"""The name of every program of a model, with which the names of its kernels start."""
+
 _ELEMENT_TYPES: dict[str, Attribute] = {
     f"torch.{known.array}": type_ for type_, known in DESCRIPTIONS.items()
 }

@@ -326,7 +326,8 @@ def _decoder(kind: str, small: Mapping[str, Any], full: Mapping[str, Any]) -> di
 
 MODELS: dict[str, Model] = {
     **_generating("llama", **_decoder(
-        "Llama", {"max_position_embeddings": 131072, "rope_parameters": _LLAMA_ROTATION, "tie_word_embeddings": True},
+        "Llama", {"max_position_embeddings": 131072, "rope_parameters": _LLAMA_ROTATION,
+                  "tie_word_embeddings": True},
         {**_sizes(128256, 2048, 8192, 16, 32, 8), "head_dim": 64, "tie_word_embeddings": True,
          "max_position_embeddings": 131072, "rope_parameters": _LLAMA_ROTATION})),
     **_generating("qwen3", **_decoder(

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+import mugraph
+from mugraph.errors import UserError
+
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 mugraph_torch: Any = import_module("mugraph.torch")
 
@@ -199,6 +202,18 @@ def test_a_model_with_weights() -> None:
     eager, ours, report = compiled(model, draw(5, 16, dtype=torch.bfloat16))
     assert_near(ours, eager)
     assert len(report.islands) == 1
+
+
+def test_a_model_is_compiled_as_a_callable() -> None:
+    model, x = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout()), draw(2, 4)
+    with pytest.raises(UserError, match=r"in training mode.*call model\.eval"):
+        mugraph.compile(model, (x,))
+    with pytest.raises(UserError, match=r"compiled for inputs.*mugraph.compile\(model, \(x,\)\)"):
+        mugraph.compile(model.eval())
+    torch._dynamo.reset()
+    expected = model(x).detach()
+    for each in (model, torch.export.export(model, (x,))):
+        assert_near(mugraph.compile(each, (x,))(x), expected)
 
 
 def test_it_is_known_by_its_name() -> None:

@@ -25,7 +25,12 @@ from mugraph.runtime.cuda import only_function
 from mugraph.torch.attention import keep_attention_whole
 from mugraph.torch.call import as_module
 from mugraph.torch.decompositions import decompositions
-from mugraph.torch.islands import fold_constants, programs_of, split_off_programs
+from mugraph.torch.islands import (
+    copy_returned_constants,
+    fold_constants,
+    programs_of,
+    split_off_programs,
+)
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.operator import import_torch
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
@@ -126,6 +131,7 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
         setattr(parts, name, as_module(made.kernel, likes, results))
         report.islands.append(Island(name, operators, made.kernels, perf_counter() - start))
     put_back_mutations(parts, mutations)
+    copy_returned_constants(parts)
     parts.recompile()
     return import_module("torch._functorch.aot_autograd").make_boxed_func(parts.forward)
 

@@ -140,6 +140,14 @@ def test_what_depends_on_no_input_is_computed_ahead() -> None:
     assert not report.stayed
 
 
+def test_a_constant_that_is_returned_is_the_callers_own() -> None:
+    torch._dynamo.reset()
+    made = torch.compile(lambda x: (torch.zeros(3), x * 2), backend=mugraph_torch.backend)
+    with torch.no_grad():
+        made(draw(3))[0].add_(1)
+        assert not made(draw(3))[0].any()
+
+
 def test_tensors_are_laid_out_as_they_are_asked_for() -> None:
     """Broadcast and transposed inputs, and results that torch would lay out otherwise."""
     wide = draw(1, 6).expand(4, 6)

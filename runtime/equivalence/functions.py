@@ -61,6 +61,14 @@ def _erf(x: NormalForm) -> NormalForm:
     return nf.application("erf", [x])
 
 
+def _cos(x: NormalForm) -> NormalForm:
+    return nf.application("cos", [x])
+
+
+def _sin(x: NormalForm) -> NormalForm:
+    return nf.application("sin", [x])
+
+
 def _gelu(x: NormalForm) -> NormalForm:
     """x (1 + erf(x / sqrt(2))) / 2."""
     scaled = nf.multiply(x, nf.square_root(nf.constant(Fraction(1, 2))))
@@ -287,6 +295,8 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "tanh": _tanh,
     "relu": _relu,
     "log": _log,
+    "cos": _cos,
+    "sin": _sin,
     "clamp": _clamp,
     "pow": _power,
     "max": _maximum,

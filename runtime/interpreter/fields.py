@@ -265,6 +265,10 @@ class FieldArray(ComponentArray):
         """The unknown function of the argument."""
         return self._unknown("erfc")
 
+    def smooth(self, function: np.ufunc, slope: float, span: float) -> Self:
+        """The unknown function of the argument."""
+        return self._unknown(function.__name__)
+
     def positive(self) -> Self:
         """The unknown function of the argument."""
         return self._unknown("positive").known_as(_quantized_numbers(i1))

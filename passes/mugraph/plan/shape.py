@@ -31,7 +31,7 @@ WHOLE_STEPS = 3
 """Steps of an operator on whole rows, as a norm."""
 
 
-class _Alike(NamedTuple):
+class Alike(NamedTuple):
     """Extents and dimensions of tiles: those that have the same stay alike in any partition."""
 
     shape: tuple[int, ...]
@@ -158,7 +158,7 @@ def _scales_a_product(op: Operation) -> bool:
     return is_scale and _is_of_product(op.results[0])
 
 
-class _Operator(NamedTuple):
+class OperatorWork(NamedTuple):
     """What an estimate needs of an operator that computes, however its tiles are cut."""
 
     operands: tuple[SSAValue, ...]
@@ -175,7 +175,7 @@ class _Operator(NamedTuple):
     """Dimensions of the first operand, not of a product, along which its elements are combined."""
 
     @classmethod
-    def of(cls, op: Operation, phases: LoopPhases) -> _Operator:
+    def of(cls, op: Operation, phases: LoopPhases) -> OperatorWork:
         """An operator's part of a model."""
         factors: list[tuple[SSAValue, bool]] = []
         if product_index(op) is not None:
@@ -262,7 +262,7 @@ class KernelModel(NamedTuple):
     """
 
     space: TileSpace
-    tiles: Mapping[_Alike, Sequence[SSAValue]]
+    tiles: Mapping[Alike, Sequence[SSAValue]]
     """All tiles, those that are alike together."""
     loaded: tuple[_Loaded, ...]
     stored: tuple[tuple[SSAValue, int], ...]
@@ -273,8 +273,8 @@ class KernelModel(NamedTuple):
     """What else is computed."""
     sums: tuple[SSAValue, ...]
     """What is kept over all iterations."""
-    loop: tuple[_Operator, ...]
-    after: tuple[_Operator, ...]
+    loop: tuple[OperatorWork, ...]
+    after: tuple[OperatorWork, ...]
     masks: tuple[tb.MaskOp, ...]
     """Those without whose tiles an iteration changes nothing."""
 
@@ -297,9 +297,9 @@ class KernelModel(NamedTuple):
                 of_products.update(dict.fromkeys(op.results))
             else:
                 others += op.results
-        tiles: dict[_Alike, list[SSAValue]] = {}
+        tiles: dict[Alike, list[SSAValue]] = {}
         for value, numbers in space.numbers.items():
-            tiles.setdefault(_Alike(shape_of(value.type), numbers), []).append(value)
+            tiles.setdefault(Alike(shape_of(value.type), numbers), []).append(value)
         return cls(
             space,
             tiles,
@@ -330,12 +330,12 @@ class TiledKernel:
         """The extents of all tiles."""
         partition = self.partition
         extents = [
-            None if dimension.fixed else partition.split(number, dimension.extent).tile
+            None if dimension.fixed else partition.tile(number, dimension.extent)
             for number, dimension in enumerate(self.model.space.dimensions)
         ]
         shapes: dict[SSAValue, tuple[int, ...]] = {}
         for alike, values in self.model.tiles.items():
-            shapes |= dict.fromkeys(values, alike.under(extents))
+            shapes.update(dict.fromkeys(values, alike.under(extents)))
         return shapes
 
     @cached_property
@@ -394,11 +394,13 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     return KernelModel.of(space, partition.looped()).under(partition).shape
 
 
-def _computing(operators: Iterable[Operation], phases: LoopPhases) -> tuple[_Operator, ...]:
-    return tuple(_Operator.of(op, phases) for op in operators if isinstance(op, HasTileIndices))
+def _computing(operators: Iterable[Operation], phases: LoopPhases) -> tuple[OperatorWork, ...]:
+    return tuple(OperatorWork.of(op, phases) for op in operators if isinstance(op, HasTileIndices))
 
 
-def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, ...]]) -> PhaseWork:
+def _work(
+    operators: Iterable[OperatorWork], shapes: Mapping[SSAValue, tuple[int, ...]]
+) -> PhaseWork:
     products: list[Product] = []
     reduced: list[tuple[int, int]] = []
     elements = special = chained = sums = exchanges = 0

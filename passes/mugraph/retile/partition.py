@@ -46,9 +46,21 @@ class Partition(NamedTuple):
         split = Split(extent, blocks, self.forloop if cut.looped else 1)
         return split if cut.tile is None else split.in_tiles_of(cut.tile)
 
+    def tile(self, number: int, extent: int) -> int:
+        """The elements of a tile along a dimension: those of its :meth:`split`."""
+        cut = self.cuts[number]
+        if cut.tile is not None:
+            return cut.tile
+        for axis in cut.axes:
+            extent = -(-extent // self.grid[axis])
+        return -(-extent // self.forloop) if cut.looped else extent
+
     def with_loop(self, forloop: int, tile: int | None = None) -> Partition:
         """The same with so many iterations, in tiles of ``tile`` elements or as even as can be."""
-        cuts = tuple(replace(cut, tile=tile) if cut.looped else cut for cut in self.cuts)
+        cuts = tuple(
+            Cut(cut.axes, True, tile) if cut.looped and cut.tile != tile else cut
+            for cut in self.cuts
+        )
         return self._replace(forloop=forloop, cuts=cuts)
 
     def cut_by(self, axis: int) -> frozenset[int]:

@@ -149,17 +149,12 @@ class TiledKernels:
         zero = np.zeros(len(self.partitions))
         loop, first, kept, tensors = zero.copy(), zero.copy(), zero.copy(), 0
         by_threads, by_bulk = (zero.copy(), zero.copy()), (zero.copy(), zero.copy())
-        for tile, numbers, size, tensor in self.model.loaded:
+        for load in self.model.loaded:
+            tile, _, size, tensor, _ = load
             shape = self.shapes[tile]
             row = shape[-1] * size
             loaded = math.prod(shape[:-1], start=_padded(row, SECTOR_BYTES) * SECTOR_BYTES)
-            looped = np.array(
-                [
-                    any(n is not None and partition.cuts[n].looped for n in numbers)
-                    for partition in self.partitions
-                ],
-                dtype=np.bool_,
-            )
+            looped = np.array([*map(load.is_looped, self.partitions)], dtype=np.bool_)
             once = ~looped
             part = np.gcd(row.astype(np.int64), BULK_ROW_BYTES)
             of_threads = loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE

@@ -23,7 +23,11 @@ from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
-from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
+from mugraph.passes.mugraph.retile.apply_partition import (
+    loop_dim_of,
+    map_of,
+    stays_looped,
+)
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
 
@@ -204,6 +208,14 @@ class _Loaded(NamedTuple):
     """Of the tile's dimensions."""
     element_bytes: int
     tensor_bytes: int
+    stays_looped: bool
+    """Whether the loop cuts it in any partition."""
+
+    def is_looped(self, partition: Partition) -> bool:
+        """Whether each iteration loads another one."""
+        return self.stays_looped or any(
+            number is not None and partition.cuts[number].looped for number in self.numbers
+        )
 
 
 class LoopPhases(NamedTuple):
@@ -290,7 +302,8 @@ class KernelModel(NamedTuple):
             if isinstance(op, tb.InputOp):
                 size = element_bytes_of(op.result.type)
                 tensor = math.prod(shape_of(op.dtensor.type)) * size
-                loaded.append(_Loaded(op.result, space.numbers[op.result], size, tensor))
+                stays = stays_looped(space, op.result, op.loop_dim)
+                loaded.append(_Loaded(op.result, space.numbers[op.result], size, tensor, stays))
             elif isinstance(op, tb.OutputOp):
                 stored.append((op.stensor, element_bytes_of(op.dtensor_type)))
             elif product_index(op) is not None or any(v in of_products for v in op.operands):
@@ -344,9 +357,9 @@ class TiledKernel:
         model, partition, shapes = self.model, self.partition, self.shapes
         loads: list[Load] = []
         kept = 2 * sum(math.prod(shapes[value]) for value in model.others)
-        for tile, numbers, size, tensor in model.loaded:
-            shape = shapes[tile]
-            looped = any(n is not None and partition.cuts[n].looped for n in numbers)
+        for load in model.loaded:
+            tile, _, size, tensor, _ = load
+            shape, looped = shapes[tile], load.is_looped(partition)
             loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)

@@ -45,6 +45,15 @@ def loop_dim_of(numbers: Sequence[int | None], partition: Partition) -> int:
     return looped[0] if looped else -1
 
 
+def stays_looped(space: TileSpace, value: SSAValue, loop_dim: int) -> bool:
+    """Whether the loop cuts a dimension of a tile that must stay cut as it is.
+
+    Others that go with it may be cut in another way, as rows beside parts of sums of rows.
+    """
+    number = space.numbers[value][loop_dim] if loop_dim >= 0 else None
+    return number is not None and bool(space.dimensions[number].fixed)
+
+
 def retiled_type(space: TileSpace, partition: Partition, value: SSAValue) -> tb.STensorType:
     """A tile's type under a partition; raises :class:`RetileError` for one with a layout."""
     shape = tile_shape_of(space, partition, value)
@@ -68,7 +77,8 @@ def apply_partition(space: TileSpace, partition: Partition) -> None:
     for op in graph.body.block.ops:
         if isinstance(op, tb.InputOp) or (isinstance(op, tb.MaskOp) and op.condition is not None):
             map_ = map_of(space, op.result, op.map_, partition)
-            op.lie(map_, loop_dim_of(space.numbers[op.result], partition))
+            loop_dim = loop_dim_of(space.numbers[op.result], partition)
+            op.lie(map_, op.loop_dim if stays_looped(space, op.result, op.loop_dim) else loop_dim)
         elif isinstance(op, tb.OutputOp):
             map_ = map_of(space, op.stensor, op.map_, partition)
             op.properties["omap"] = DenseArrayBase.from_list(i64, list(map_))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -225,7 +224,7 @@ def _loops(
         except RetileError:
             return
         cuts = tuple(
-            replace(cut, looped=new.looped)
+            cut._replace(looped=new.looped)
             for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
         )
         partition = partition._replace(cuts=cuts)
@@ -311,24 +310,24 @@ def _bounded(
     """All partitions and divisions, those first that may take least."""
     model_of = cache(partial(KernelModel.of, space))
     partitions = list(_partitions(space, target, divides))
-    alike: dict[frozenset[int], list[Partition]] = {}
-    for partition in partitions:
-        alike.setdefault(partition.looped(), []).append(partition)
-    least: dict[tuple[Partition, int], float] = {}
-    for looped, own in alike.items():
-        kernels = TiledKernels(model_of(looped), own, threads, target)
+    alike: dict[frozenset[int], list[int]] = {}
+    for place, partition in enumerate(partitions):
+        alike.setdefault(partition.looped(), []).append(place)
+    whole: dict[int, TiledKernel] = {}
+    bounds: list[tuple[int, int, float]] = []
+    for looped, places in alike.items():
+        model, own = model_of(looped), [partitions[place] for place in places]
+        whole.update((place, model.under(partitions[place])) for place in places)
+        kernels = TiledKernels(model, own, threads, target)
         splits = [[*_splits(space, partition, divides if split else None)] for partition in own]
         for count in sorted(set(itertools.chain(*splits))):
             times = kernels.least_times(count).tolist()
-            for partition, counts, time in zip(own, splits, times, strict=True):
-                if count in counts:
-                    least[partition, count] = time
-    whole = {partition: model_of(partition.looped()).under(partition) for partition in partitions}
-    found = [
-        _Bounded(time, Division(whole[partition], count))
-        for (partition, count), time in least.items()
-        if time < math.inf
-    ]
+            bounds += [
+                (place, count, time)
+                for place, counts, time in zip(places, splits, times, strict=True)
+                if count in counts and time < math.inf
+            ]
+    found = [_Bounded(time, Division(whole[place], count)) for place, count, time in sorted(bounds)]
     found.sort(key=lambda bounded: bounded.least)
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -19,8 +18,7 @@ from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """How one dimension is cut: by which axes of the grid, outermost first, and by the loop.
 
     ``tile`` are the elements of a tile where they are more than what divides it evenly.
@@ -86,7 +84,7 @@ def partition_of(space: TileSpace) -> Partition:
     cuts = tuple(
         cut
         if dimension.fixed or partition.split(number, dimension.extent).tile == dimension.tile
-        else replace(cut, tile=dimension.tile)
+        else cut._replace(tile=dimension.tile)
         for number, (cut, dimension) in enumerate(zip(evenly, space.dimensions, strict=True))
     )
     return partition._replace(cuts=cuts)
@@ -124,7 +122,7 @@ def choose_partition(space: TileSpace, plan: Plan) -> Partition:
             along[axis] = dim
     new = _with_axes(space, new, along)
     cuts = [
-        replace(cut, axes=tuple(axis for axis in cut.axes if new.grid[axis] > 1))
+        cut._replace(axes=tuple(axis for axis in cut.axes if new.grid[axis] > 1))
         for cut in new.cuts
     ]
     new = new._replace(cuts=tuple(cuts))
@@ -176,7 +174,7 @@ def _with_tiles(space: TileSpace, partition: Partition, plan: Plan) -> Partition
     cuts: list[Cut] = []
     for number, (cut, before) in enumerate(zip(partition.cuts, old.cuts, strict=True)):
         extent = space.dimensions[number].extent
-        evenly = partition._replace(cuts=_replaced(partition.cuts, number, replace(cut, tile=None)))
+        evenly = partition._replace(cuts=_replaced(partition.cuts, number, cut._replace(tile=None)))
         is_same = evenly.split(number, extent) == old.split(number, extent)._replace(chosen=None)
         tile = wanted.get(number, before.tile if is_same else None)
         try:
@@ -185,7 +183,7 @@ def _with_tiles(space: TileSpace, partition: Partition, plan: Plan) -> Partition
         except PartitionError as error:
             name = space.dimensions[number].name
             raise RetileError(f"{label}: {name} cannot be cut so: {error}") from error
-        cuts.append(replace(cut, tile=tile))
+        cuts.append(cut._replace(tile=tile))
     return partition._replace(cuts=tuple(cuts))
 
 
@@ -209,7 +207,7 @@ def _with_axes(space: TileSpace, partition: Partition, along: Sequence[int]) -> 
             )
         for at, cut in enumerate(cuts):
             axes = {*cut.axes} - {axis} | ({axis} if at == number else set[int]())
-            cuts[at] = replace(cut, axes=tuple(sorted(axes)))
+            cuts[at] = cut._replace(axes=tuple(sorted(axes)))
     return partition._replace(cuts=tuple(cuts))
 
 
@@ -224,7 +222,7 @@ def _with_forloop(space: TileSpace, partition: Partition, forloop: int) -> Parti
         if not dimension.summed or dimension.fixed:
             continue
         cuts = list(new.cuts)
-        cuts[number] = replace(cuts[number], looped=True)
+        cuts[number] = cuts[number]._replace(looped=True)
         candidate = new._replace(cuts=tuple(cuts))
         try:
             LoopAnalysis(space, candidate.looped())

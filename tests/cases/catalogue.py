@@ -17,6 +17,7 @@ from cases.tables import (
     matmul,
     operators,
     ragged,
+    recurrences,
     reduction,
     softmax,
     threadblock_elementwise,
@@ -36,6 +37,7 @@ TABLES = (
     alignment,
     softmax,
     masks,
+    recurrences,
     graphs,
 )
 

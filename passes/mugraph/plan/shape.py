@@ -26,7 +26,6 @@ from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWo
 from mugraph.passes.mugraph.retile.apply_partition import (
     loop_dim_of,
     map_of,
-    stays_looped,
 )
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
@@ -204,18 +203,16 @@ class _Loaded(NamedTuple):
     """What an estimate needs of a tile that is loaded."""
 
     tile: SSAValue
-    numbers: tuple[int | None, ...]
-    """Of the tile's dimensions."""
+    numbers: tuple[int, ...]
+    """Of the tile's dimensions that may be cut otherwise."""
     element_bytes: int
     tensor_bytes: int
     stays_looped: bool
-    """Whether the loop cuts it in any partition."""
+    """Whether the loop cuts another one, as rows of parts beside rows of what is no part."""
 
     def is_looped(self, partition: Partition) -> bool:
         """Whether each iteration loads another one."""
-        return self.stays_looped or any(
-            number is not None and partition.cuts[number].looped for number in self.numbers
-        )
+        return self.stays_looped or any(partition.cuts[number].looped for number in self.numbers)
 
 
 class LoopPhases(NamedTuple):
@@ -302,8 +299,10 @@ class KernelModel(NamedTuple):
             if isinstance(op, tb.InputOp):
                 size = element_bytes_of(op.result.type)
                 tensor = math.prod(shape_of(op.dtensor.type)) * size
-                stays = stays_looped(space, op.result, op.loop_dim)
-                loaded.append(_Loaded(op.result, space.numbers[op.result], size, tensor, stays))
+                numbers = space.numbers[op.result]
+                free = [n for n in numbers if n is not None and not space.dimensions[n].fixed]
+                stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)
+                loaded.append(_Loaded(op.result, tuple(free), size, tensor, stays))
             elif isinstance(op, tb.OutputOp):
                 stored.append((op.stensor, element_bytes_of(op.dtensor_type)))
             elif product_index(op) is not None or any(v in of_products for v in op.operands):
@@ -385,7 +384,7 @@ class TiledKernel:
         for mask in self.model.masks:
             tile, extents = self.shapes[mask.result], mask.slicing().shape
             map_ = map_of(self.model.space, mask.result, mask.map_, partition)
-            loop_dim = loop_dim_of(self.model.space.numbers[mask.result], partition)
+            loop_dim = loop_dim_of(self.model.space, mask.result, mask.loop_dim, partition)
             slicing = Slicing(extents, map_, loop_dim, partition.grid, partition.forloop, tile)
             forms += largest_in_tiles(tb.forms_in_tiles(mask.forms(), slicing), tile)
         return share_that_counts(forms, partition.grid, partition.forloop) if forms else 1.0

@@ -289,6 +289,12 @@ def _require_cut_allowed(
             f"{label}: {dimension.name} has {extent} elements, too few for "
             f"{math.prod(after.blocks)} blocks of {after.iterations} tiles each"
         )
+    if dimension.whole and after.bound() is not None:
+        raise RetileError(
+            f"{label}: tiles of {after.tile} along {dimension.name} would not all be whole, and "
+            f"{fixed_reasons(dimension.whole)}, of whole tiles only; choose a number that divides "
+            f"{extent}"
+        )
     if after.tile % dimension.multiple:
         raise RetileError(
             f"{label}: tiles of {after.tile} along {dimension.name} are no multiple of "

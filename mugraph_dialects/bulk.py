@@ -17,10 +17,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from xdsl.ir import SSAValue
+
 from mugraph.dialects.alignment import ALIGNMENT, DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.maps import Slicing
-from mugraph.dialects.tensor_types import AnyLayout, base_layout
+from mugraph.dialects.tensor_types import AnyLayout, base_layout, value_label
 
 CHUNK_BYTES = 16
 """What strides and the rows of a box are multiples of, and what a swizzle keeps together."""
@@ -73,6 +75,15 @@ def require_boxes(slicing: Slicing, alignment: int) -> None:
         raise BulkCopyError(
             f"it is aligned to {alignment} bytes, and bulk copies need {DEFAULT_ALIGNMENT}",
             f"let it start at a multiple of {DEFAULT_ALIGNMENT} bytes, without {ALIGNMENT}",
+        )
+
+
+def require_rows_in_order(through: SSAValue | None) -> None:
+    """Raises :class:`BulkCopyError` for tiles whose rows numbers in memory name."""
+    if through is not None:
+        raise BulkCopyError(
+            f"its rows are those that {value_label(through)} names, and tensor maps have rows in "
+            "order"
         )
 
 

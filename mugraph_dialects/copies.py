@@ -31,6 +31,9 @@ class TileCopy:
     element_bytes: int
     alignment: int = VECTOR_BYTES
     """The bytes that the DTensor's first element is aligned to."""
+    numbered: int = 0
+    """How many dimensions, the first ones, count rows that numbers in memory name; ``strides`` are
+    those of the gathered tensor (:mod:`mugraph.dialects.indirect`)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -41,6 +44,10 @@ class TileCopy:
     def tile(self) -> tuple[int, ...]:
         """The tile's extents."""
         return self.slicing.tile_shape()
+
+    def view_strides(self) -> tuple[int, ...]:
+        """The strides of the tile as a view: 0 along the dimensions of numbers of rows."""
+        return (*[0] * self.numbered, *self.strides[self.numbered :])
 
     def block_strides(self) -> tuple[int, ...]:
         """How far the tile's start moves with each block index, in elements."""
@@ -70,10 +77,13 @@ def global_innermost(copy: TileCopy) -> int:
 def copy_vector(copy: TileCopy) -> int:
     """The widest vector, in elements, that the copy may move along its innermost dimension.
 
-    It must be contiguous and aligned on both sides for every block and iteration, the DTensor
-    being aligned as it promises and the tile to 16 bytes.
+    Rows that numbers in memory name are apart.  Else it must be contiguous and aligned on both
+    sides for every block and iteration, the DTensor being aligned as it promises and the tile to 16
+    bytes.
     """
     inner = global_innermost(copy)
+    if inner < copy.numbered:
+        return 1
     if innermost_dimension(copy.tile, copy.tile_strides) != inner or copy.strides[inner] != 1:
         return 1
     sides = (

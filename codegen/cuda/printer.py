@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, iteration_layout
 from mugraph.codegen.cuda.names import Names
 from mugraph.dialects import sched
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
@@ -23,6 +24,8 @@ from mugraph.dialects.tensor_types import (
     physical_elements,
     resolved_layout_of,
     shape_of,
+    strides_of,
+    value_label,
 )
 
 MAX_INT = 2**31 - 1
@@ -84,10 +87,52 @@ class KernelPrinter:
             elements = owner.stage_bytes() // element_bytes_of(value.type)
             stage = stage_of(self.counted(iteration or "0", owner.stage_count), owner.stage_count)
             return offset_by(name, stage, elements)
-        if isinstance(owner, sched.LocalTileOp) and owner.iteration_stride():
-            tile = wide_index(self.tile_of(iteration or "0"), owner.source)
-            return offset_by(name, tile, owner.iteration_stride())
-        return name
+        if not isinstance(owner, sched.LocalTileOp):
+            return name
+        if owner.rows_in_tile > 1:
+            raise CodegenError(
+                f"{op_label(owner)}: numbers name {owner.rows_in_tile} rows of a tile of "
+                f"{value_label(owner.source)}, which only 'sched.copy' to shared memory can load"
+            )
+        start = self.start_in_rows(owner, iteration)
+        return start if owner.through is None else f"{start} + {self.row_of(owner, iteration)}"
+
+    def start_in_rows(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
+        """Where a tile of a tensor starts; in the first row where numbers name them."""
+        name, stride = self.names.of(tile.result), tile.iteration_stride()
+        if not stride:
+            return name
+        index = wide_index(self.tile_of(iteration or self.iteration or "0"), tile.source)
+        return offset_by(name, index, stride)
+
+    def numbers_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
+        """Where the numbers of a tile's rows start."""
+        assert tile.through is not None  # asked by callers
+        start = self.names.of(tile.through)
+        for axis, stride in zip("xyz", tile.number_block_strides(), strict=True):
+            if stride:
+                start = offset_by(start, wide_index(f"blockIdx.{axis}", tile.through), stride)
+        if stride := tile.number_iteration_stride():
+            index = self.tile_of(iteration or self.iteration or "0")
+            start = offset_by(start, wide_index(index, tile.through), stride)
+        return start
+
+    def row_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
+        """How far the one row that a tile has is from the tensor's first."""
+        rows, strides = (shape_of(tile.source.type), strides_of(resolved_layout_of(tile.source)))
+        number = f"*({self.numbers_of(tile, iteration)})"
+        return f"tb::row_of<{rows[0]}>({number}) * {strides[0]}"
+
+    def named_rows(self, tile: sched.LocalTileOp, partition: LinearPartition) -> str:
+        """The type that finds the rows of a tile which a copy of all threads moves."""
+        shape, strides = shape_of(tile.source.type), strides_of(resolved_layout_of(tile.source))
+        extents = shape_of(tile.result.type)
+        numbers = Layout(extents, tile.number_strides())
+        places = iteration_layout(numbers, extents, extents, partition.order)
+        return (
+            f"tb::NamedRows<{partition.threads}, {partition.vector}, {places}, {shape[0]}, "
+            f"{strides[0]}>"
+        )
 
     def counted(self, iteration: str, stages: int | None = None) -> str:
         """An iteration as channels count them, from the block's first one on.

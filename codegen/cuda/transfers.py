@@ -140,6 +140,20 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         return
     writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
     writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
+    tile = op.source.owner
+    if isinstance(tile, sched.LocalTileOp) and tile.rows_in_tile > 1:
+        rows = printer.named_rows(tile, partition)
+        writer.line(f"using Rows = {rows};")
+        arguments = f"{partition.threads}, {partition.vector}, Target, Source, Rows{dims}"
+        writer.line(f"using Copy = tb::CopyThrough<{arguments}>;")
+        writer.line(
+            f"Copy::{'run_async' if op.is_async else 'run'}("
+            f"{printer.pointer(op.destination, iteration)}, "
+            f"{printer.start_in_rows(tile, iteration)}, {printer.numbers_of(tile, iteration)}, "
+            f"thread{counts});"
+        )
+        writer.close()
+        return
     writer.line(
         f"tb::{kind}<{partition.threads}, {partition.vector}, Target, Source{dims}>::{method}("
         f"{printer.pointer(op.destination, iteration)}, "

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import ParseError
 
 from mugraph.build.append import append_operation
@@ -16,6 +16,7 @@ from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors, require_integers
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn, tb
+from mugraph.dialects.indirect import gathered_shape
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.te import ELEMENT_TYPES, BufferType, is_result
@@ -116,6 +117,8 @@ class ThreadblockGraph(GraphOperators[STensor]):
             self._around = kn.CustomizedOp([], [], grid_dim, block_dim, forloop_range, self._block)
             self._around.verify_extents()
         self._inputs: list[DTensor] = []
+        self._numbers: dict[SSAValue, BlockArgument] = {}
+        """The body's arguments for the numbers that inputs are read through."""
         self._finished = False
         self.functions: dict[str, FuncOp] = {}
         """The tensor expressions that custom operators call, by name."""
@@ -133,6 +136,7 @@ class ThreadblockGraph(GraphOperators[STensor]):
         store_in_dmem: bool = False,
         *,
         tile: Sequence[int] | None = None,
+        through: DTensor | None = None,
         name: str | None = None,
     ) -> STensor:
         """A tile of a device tensor.
@@ -141,26 +145,52 @@ class ThreadblockGraph(GraphOperators[STensor]):
         one the for-loop walks; without it the tile is loaded once and may be used after the loop.
         ``tile`` has the extents of a whole tile, where they shall be larger than those that divide
         the tensor evenly: the last tiles are then smaller.
+        ``through`` has numbers of rows, of int32: the tile is one of what ``gather(dtensor,
+        through)`` would be, whose dimensions the maps count, and rows are read where they lie.
+        Of :meth:`KernelGraph.customized`'s inputs it stands behind the first tensor that is read
+        through it.
         Mirage's ``store_in_dmem``, which keeps a tile in device memory, changes nothing: what it
         computes is the same, and where tiles are is the compiler's choice.
         """
         if not isinstance(dtensor, DTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(f"new_input: expected a DTensor, got {type(dtensor).__name__}")
         grid, loop = self._around.grid_dim, self._around.forloop_range
+        shape = dtensor.shape
+        if through is not None:
+            if not isinstance(through, DTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise BuildError(
+                    f"new_input: expected a DTensor of numbers of rows for 'through', got "
+                    f"{type(through).__name__}"
+                )
+            shape = gathered_shape(shape, through.shape)
         with build_errors():
             chosen = None if tile is None else tuple(tile)
-            slicing = Slicing(dtensor.shape, tuple(input_map), forloop_dim, grid, loop, chosen)
+            slicing = Slicing(shape, tuple(input_map), forloop_dim, grid, loop, chosen)
             extents = slicing.tile_shape()
-        argument = self._block.insert_arg(dtensor.value.type, len(self._block.args))
-        argument.name_hint = dtensor.value.name_hint
-        op = tb.InputOp(argument, input_map, forloop_dim, tb.STensorType(extents, dtensor.dtype))
+        inserted = [self._insert(dtensor)]
+        numbers = None if through is None else self._numbers.get(through.value)
+        if through is not None and numbers is None:
+            numbers = self._insert(through)
+            inserted.append(numbers)
+        type_ = tb.STensorType(extents, dtensor.dtype)
+        op = tb.InputOp(inserted[0], input_map, forloop_dim, type_, numbers)
         try:
             result = self._add(op, name)
         except BuildError:
-            self._block.erase_arg(argument)
+            for argument in reversed(inserted):
+                self._block.erase_arg(argument)
             raise
         self._inputs.append(dtensor)
+        if through is not None and numbers is not None and len(inserted) > 1:
+            self._inputs.append(through)
+            self._numbers[through.value] = numbers
         return result
+
+    def _insert(self, dtensor: DTensor) -> BlockArgument:
+        """An argument of the body for a tensor."""
+        argument = self._block.insert_arg(dtensor.value.type, len(self._block.args))
+        argument.name_hint = dtensor.value.name_hint
+        return argument
 
     def new_output(
         self,
@@ -348,7 +378,7 @@ class ThreadblockGraph(GraphOperators[STensor]):
         if list(operands) != expected:
             listed = ", ".join(value_label(value) for value in expected)
             raise BuildError(
-                f"customized: the inputs must be the tensors of the graph's {len(expected)} "
+                f"customized: the inputs must be the {len(expected)} tensors of the graph's "
                 f"new_input calls, in that order: {listed}"
             )
         outputs = [op for op in self._block.ops if isinstance(op, tb.OutputOp)]

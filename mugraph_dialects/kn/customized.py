@@ -18,6 +18,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.indirect import LaunchesKernel
 from mugraph.dialects.kn.phases import (
     Phase,
     accumulates,
@@ -37,7 +38,7 @@ CERTIFICATE = "kn.certificate"
 
 
 @irdl_op_definition
-class CustomizedOp(WorkspaceOp, HasThreadblockGraph):
+class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
     """Runs a threadblock graph in every block of ``grid``, with ``forloop`` iterations.
 
     The body's arguments are the operands; the i-th ``tb.output`` of the body is the i-th result.
@@ -94,6 +95,10 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph):
     def forloop_range(self) -> int:
         """Iterations of the for-loop; 1 means that there is none."""
         return self.forloop.value.data
+
+    def argument_of(self, operand: int) -> SSAValue:
+        """The body's argument."""
+        return self.body.block.args[operand]
 
     def verify_(self) -> None:
         """Checks launch extents, bindings, and what stands before and after the accumulators."""

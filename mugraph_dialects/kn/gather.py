@@ -9,6 +9,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import PLACES
+from mugraph.dialects.indirect import LaunchesKernel, ReadsRows, gathered_shape
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.reshape import RegroupOp
@@ -18,7 +19,7 @@ from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, v
 
 
 @irdl_op_definition
-class GatherOp(KernelOp, CanOverlap):
+class GatherOp(KernelOp, CanOverlap, ReadsRows):
     """The rows of a table that a tensor of i32 or i64 names: embeddings of tokens.
 
     A row is what the table has at a place of its first dimension.  The kernel takes the nearest row
@@ -40,7 +41,7 @@ class GatherOp(KernelOp, CanOverlap):
     def __init__(
         self, table: SSAValue, rows: SSAValue, result_type: Attribute | None = None
     ) -> None:
-        shape = (*shape_of(rows.type), *shape_of(table.type)[1:])
+        shape = gathered_shape(shape_of(table.type), shape_of(rows.type))
         type_ = result_type or TensorType(element_type_of(table.type), shape)
         super().__init__(operands=[table, rows], result_types=[type_])
 
@@ -49,9 +50,13 @@ class GatherOp(KernelOp, CanOverlap):
         """How many dimensions a row has: the result's last ones."""
         return len(shape_of(self.table.type)) - 1
 
+    def rows_named(self, operand: int) -> int | None:
+        """The table's rows, of the second operand."""
+        return shape_of(self.table.type)[0] if operand == 1 else None
+
     def expected_shape(self) -> tuple[int, ...]:
         """The extents of the numbers, then those of a row."""
-        return (*shape_of(self.rows.type), *shape_of(self.table.type)[1:])
+        return gathered_shape(shape_of(self.table.type), shape_of(self.rows.type))
 
     def verify_(self) -> None:
         """As any kernel; numbers of rows are i32 or i64, and elements stay as they are."""
@@ -81,8 +86,12 @@ def count_of_rows(numbers: SSAValue) -> int | None:
     counts: list[int] = []
     for use in numbers.uses:
         op = use.operation
-        if isinstance(op, GatherOp) and op.rows is numbers:
-            counts.append(shape_of(op.table.type)[0])
+        if isinstance(op, ReadsRows):
+            count = op.rows_named(use.index)
+            counts += [] if count is None else [count]
+        elif isinstance(op, LaunchesKernel):
+            count = count_of_rows(op.argument_of(use.index))
+            counts += [] if count is None else [count]
         elif isinstance(op, MovesElements | RegroupOp | ViewOp):
             found = map(count_of_rows, op.results)
             counts += [count for count in found if count is not None]

@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
+from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mappings import (
     IDLE,
     Access,
@@ -32,7 +33,7 @@ from mugraph.dialects.sched.mappings import (
     vector_stream,
 )
 from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.structure import AllocOp, LocalTileOp, enclosing_loop
+from mugraph.dialects.sched.structure import AllocOp, enclosing_loop
 from mugraph.dialects.sched.types import GlobalType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -126,6 +127,18 @@ class Predicate:
 
 
 @dataclass(frozen=True, eq=False)
+class NamedRows:
+    """Which rows the accesses to an indirect tile mean: numbers in memory name them.
+
+    ``numbers[i, t]`` is where the number is that thread ``t`` needs for the i-th instruction,
+    counted from the first number of the tile; ``stride`` is that of the rows, in elements.
+    """
+
+    numbers: IntArray
+    stride: int
+
+
+@dataclass(frozen=True, eq=False)
 class ThreadAccess:
     """What the threads of a block do to one operand, with one kind of instruction.
 
@@ -140,6 +153,9 @@ class ThreadAccess:
     every lane of the warp receives part of it, so all of them read.
 
     ``predicate``: which elements exist, where some do not in some blocks and iterations.
+
+    ``rows``: which rows are meant, of a tile whose rows numbers in memory name; ``offsets`` count
+    from the start of a row then.
 
     ``operand`` is the position of ``value`` among the operator's operands.
 
@@ -159,6 +175,7 @@ class ThreadAccess:
     warp_collective: bool = False
     keeps_elements: bool = True
     predicate: Predicate | None = None
+    rows: NamedRows | None = None
     element_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -329,6 +346,29 @@ def partitioned_predicate(
     )
 
 
+def named_rows(op: Operation, operand: int, partition: LinearPartition) -> NamedRows | None:
+    """The rows that a linear partition's accesses to a tile mean; ``None`` where none are named."""
+    value = op.operands[operand]
+    tile = value.owner
+    if not isinstance(tile, LocalTileOp) or tile.through is None:
+        return None
+    domain = shape_of(value.type)
+    layout = iteration_layout(resolved_layout_of(value), domain, domain, partition.order)
+    numbers = sum(
+        stride
+        * vector_coordinates(
+            layout,
+            partition.threads,
+            partition.vector,
+            element_bytes_of(value.type),
+            partition.order.index(dim),
+            block=enclosing_threads(op),
+        )
+        for dim, stride in enumerate(tile.number_strides()[: len(tile.numbers_shape)])
+    )
+    return NamedRows(np.asarray(numbers), strides_of(resolved_layout_of(tile.source))[0])
+
+
 def partitioned_access(
     op: Operation,
     operand: int,
@@ -341,7 +381,11 @@ def partitioned_access(
     """The loads or stores of a linear partition; only of what exists along ``ragged``."""
     stream = partitioned_stream(op, operand, partition, domain)
     access = plain_access(op, operand, kind, stage, stream)
-    return replace(access, predicate=partitioned_predicate(op, operand, partition, ragged))
+    return replace(
+        access,
+        predicate=partitioned_predicate(op, operand, partition, ragged),
+        rows=named_rows(op, operand, partition),
+    )
 
 
 def async_access(
@@ -378,6 +422,7 @@ def async_access(
         stream.offsets,
         proxy=Proxy.ASYNC_COPY,
         predicate=partitioned_predicate(op, operand, partition, ragged),
+        rows=named_rows(op, operand, partition),
     )
 
 
@@ -385,6 +430,7 @@ __all__ = [
     "AccessError",
     "AccessKind",
     "HasThreadAccesses",
+    "NamedRows",
     "Predicate",
     "Proxy",
     "StageReference",

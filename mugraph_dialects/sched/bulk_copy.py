@@ -25,6 +25,7 @@ from mugraph.dialects.bulk import (
     bulk_tile,
     pattern_bytes,
     require_boxes,
+    require_rows_in_order,
     tensor_dims,
     tile_layouts,
 )
@@ -54,6 +55,7 @@ from mugraph.dialects.sched.channel import (
     iteration_properties,
 )
 from mugraph.dialects.sched.kernel import KernelOp, enclosing_kernel
+from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mappings import (
     IntArray,
     part_of_mode,
@@ -63,7 +65,7 @@ from mugraph.dialects.sched.mappings import (
 )
 from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
 from mugraph.dialects.sched.role import RoleOp, enclosing_role, enclosing_threads, roles_of
-from mugraph.dialects.sched.structure import AllocOp, LocalTileOp
+from mugraph.dialects.sched.structure import AllocOp
 from mugraph.dialects.sched.types import GlobalType, SharedType, crosses_device_memory
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -240,6 +242,7 @@ class BulkCopyOp(
         owner = self.tile.owner
         if isinstance(owner, LocalTileOp):
             try:
+                require_rows_in_order(owner.through)
                 require_boxes(owner.slicing(), DEFAULT_ALIGNMENT)
             except BulkCopyError as error:
                 raise VerifyException(

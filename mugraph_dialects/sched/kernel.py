@@ -33,6 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.indirect import LaunchesKernel
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, three_fault
@@ -382,7 +383,7 @@ def _verify_runs_once(op: Operation) -> None:
 
 
 @irdl_op_definition
-class LaunchOp(WorkspaceOp):
+class LaunchOp(WorkspaceOp, LaunchesKernel):
     """Launches a kernel of the module on DTensors, as a value at kernel level."""
 
     name = "sched.launch"
@@ -439,6 +440,10 @@ class LaunchOp(WorkspaceOp):
                     f"loads its input {index} as one that is constant; mark the function's "
                     f"argument with {CONSTANT}"
                 )
+
+    def argument_of(self, operand: int) -> SSAValue:
+        """The kernel's argument."""
+        return self.resolve().body.block.args[operand]
 
     def resolve(self) -> KernelOp:
         """The kernel launched; raises ``VerifyException`` where the module has none."""

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, cast
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IndexType,
     IntegerAttr,
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    operand_def,
     opt_operand_def,
     opt_prop_def,
-    prop_def,
     region_def,
     result_def,
     traits_def,
@@ -27,16 +24,12 @@ from xdsl.irdl import (
 )
 from xdsl.traits import (
     NoTerminator,
-    Pure,
 )
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.assembly import TripCount
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.launch_extents import extents_of
-from mugraph.dialects.maps import PartitionError, Slicing
-from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import (
     KernelOp,
     LaunchOp,
@@ -51,7 +44,6 @@ from mugraph.dialects.sched.tile_values import (
     yielded_types,
 )
 from mugraph.dialects.sched.types import (
-    GlobalType,
     SharedType,
     TensorMemoryType,
     TileType,
@@ -62,8 +54,6 @@ from mugraph.dialects.tensor_types import (
     op_label,
     physical_elements,
     resolved_layout_of,
-    shape_of,
-    strides_of,
     value_label,
 )
 
@@ -381,125 +371,6 @@ class EmptyOp(IRDLOperation):
         return self.result.type.registers_per_thread()
 
 
-@irdl_op_definition
-class LocalTileOp(IRDLOperation):
-    """The tile of a device tensor that this block touches, a view.
-
-    With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
-    ``tb.input`` and ``tb.output``.  Where they do not divide the tensor, some elements of some
-    tiles do not exist; copies say that they leave those out.  ``ending %m along [0]``: of the
-    tensor exist as many elements along dimension 0 as %m, an ``index``, says when the kernel runs.
-    """
-
-    name = "sched.local_tile"
-
-    source = operand_def(GlobalType)
-    ends = var_operand_def(IndexType())
-    ended = opt_prop_def(DenseArrayBase.constr(i64))
-    map = prop_def(DenseArrayBase.constr(i64))
-    fordim = opt_prop_def(IntegerAttr.constr(type=i64))
-    result = result_def(GlobalType)
-
-    traits = traits_def(Pure())
-
-    assembly_format = (
-        "$source `map` $map (`fordim` $fordim^)? (`ending` $ends^ `along` $ended)? attr-dict "
-        "`:` type($source) `->` type($result)"
-    )
-
-    def __init__(
-        self, source: SSAValue, map_: Sequence[int], fordim: int, result_type: Attribute
-    ) -> None:
-        super().__init__(
-            operands=[source, []],
-            result_types=[result_type],
-            properties={
-                "map": DenseArrayBase.from_list(i64, list(map_)),
-                "fordim": None if fordim < 0 else IntegerAttr(fordim, i64),
-            },
-        )
-
-    @property
-    def map_(self) -> tuple[int, ...]:
-        """The dimension that each of x, y, z splits, or -1."""
-        return tuple(cast(Sequence[int], self.map.get_values()))
-
-    @property
-    def loop_dim(self) -> int:
-        """The dimension that the for-loop splits, or -1."""
-        return -1 if self.fordim is None else self.fordim.value.data
-
-    @property
-    def end_of(self) -> dict[int, SSAValue]:
-        """The dimensions along which a value says how many elements exist, and that value."""
-        return dict(
-            zip(() if self.ended is None else extents_of(self.ended), self.ends, strict=True)
-        )
-
-    def end_along(self, ends: Mapping[int, SSAValue]) -> None:
-        """Lets values say how many elements of the tensor exist along dimensions."""
-        self.operands = [self.source, *ends.values()]
-        self.ended = DenseArrayBase.from_list(i64, list(ends)) if ends else None
-
-    def slicing(self, ends: Mapping[int, int] | None = None) -> Slicing:
-        """How the maps cut the tensor into tiles.
-
-        ``ends`` has how many elements exist where values say it: as many as the type has, if it is
-        not given.
-        """
-        kernel, shape = enclosing_kernel(self), shape_of(self.source.type)
-        if ends is None:
-            ends = {dim: shape[dim] for dim in self.end_of}
-        return Slicing(
-            shape,
-            self.map_,
-            self.loop_dim,
-            kernel.grid_dim,
-            most_iterations(kernel) if self.loop_dim >= 0 else 1,
-            shape_of(self.result.type),
-            tuple(ends.items()),
-        )
-
-    def block_strides(self) -> tuple[int, ...]:
-        """How far the tile's start moves with each block index, in elements."""
-        return self.slicing().block_strides(strides_of(resolved_layout_of(self.source)))
-
-    def bounds(self) -> Bounds:
-        """Which elements of the tile exist."""
-        return self.slicing().bounds()
-
-    def iteration_stride(self) -> int:
-        """How far the tile's start moves from one iteration to the next, in elements."""
-        if self.loop_dim < 0:
-            return 0
-        strides = strides_of(resolved_layout_of(self.source))
-        return shape_of(self.result.type)[self.loop_dim] * strides[self.loop_dim]
-
-    def verify_(self) -> None:
-        """Checks the tile against the maps, and that it is one of a parameter's tensor."""
-        if not isinstance(self.source, BlockArgument):
-            raise VerifyException(
-                f"{op_label(self)} cuts a tile from a tile; cut it from the kernel's parameter"
-            )
-        dims = () if self.ended is None else extents_of(self.ended)
-        rank = len(shape_of(self.source.type))
-        if len(dims) != len(self.ends) or any(not 0 <= dim < rank for dim in dims):
-            raise VerifyException(
-                f"{op_label(self)}: 'ending' has {len(self.ends)} values along {list(dims)}; "
-                f"expected a dimension from 0 to {rank - 1} for each"
-            )
-        try:
-            self.slicing().tile_shape("map")
-        except PartitionError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
-        strides = strides_of(resolved_layout_of(self.source))
-        if strides_of(resolved_layout_of(self.result)) != strides:
-            raise VerifyException(
-                f"{op_label(self)}: a tile is a view and keeps the tensor's strides {strides}, "
-                f"not {strides_of(resolved_layout_of(self.result))}"
-            )
-
-
 __all__ = [
     "AllocOp",
     "EmptyOp",
@@ -507,7 +378,6 @@ __all__ = [
     "ForloopOp",
     "KernelOp",
     "LaunchOp",
-    "LocalTileOp",
     "PhaseOp",
     "PrologueOp",
     "computing_block",

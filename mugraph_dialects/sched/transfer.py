@@ -28,9 +28,9 @@ from mugraph.dialects.sched.accesses import (
     partitioned_access,
     stage_reference,
 )
+from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.structure import (
     AllocOp,
-    LocalTileOp,
     PrologueOp,
     enclosing_kernel,
     enclosing_loop,
@@ -51,6 +51,7 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     op_label,
     shape_of,
+    value_label,
 )
 
 
@@ -190,6 +191,7 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 )
         verify_partition(self, self.partition.data, self.destination)
         self._verify_within()
+        self._verify_rows()
         sizes = [
             element_bytes_of(value.type)
             for value in self.operands
@@ -216,6 +218,27 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             )
         if self.fixed_iteration is not None:
             verify_fixed_iteration(self, self.fixed_iteration, enclosing_kernel(self))
+
+    def _verify_rows(self) -> None:
+        tile = self._tile()
+        if tile is None or tile.through is None:
+            return
+        if not isinstance(self.source.type, GlobalType):
+            raise VerifyException(
+                f"{op_label(self)} writes rows of {value_label(tile.source)} that numbers name; "
+                "tiles with 'through' are only read"
+            )
+        vector, inner = self.partition.data.vector, self.partition.data.inner
+        if vector > 1 and inner < len(tile.numbers_shape):
+            raise VerifyException(
+                f"{op_label(self)} moves {vector} elements at once along dimension {inner}, each "
+                "of a row of its own; choose another order, or 'vector 1'"
+            )
+        if isinstance(self.destination.type, TileType) and tile.rows_in_tile > 1:
+            raise VerifyException(
+                f"{op_label(self)} loads {tile.rows_in_tile} rows that numbers name to registers; "
+                "copy them to shared memory"
+            )
 
     def _verify_async(self, width: int) -> None:
         if not isinstance(self.destination.type, SharedType):

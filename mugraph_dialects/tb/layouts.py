@@ -51,9 +51,8 @@ def charge_narrow_copies(
     """
     if not (without_wide_copy or without_async_copy):
         return
-    rank = len(shape_of(stensor.type))
-    for global_dim in range(rank):
-        for shared_dim in range(rank):
+    for global_dim in range(len(shape_of(dtensor.type))):
+        for shared_dim in range(len(shape_of(stensor.type))):
             copy = make_copy(
                 candidate_strides(problem, dtensor, global_dim),
                 candidate_strides(problem, stensor, shared_dim),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -22,6 +24,12 @@ from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.copies import TileCopy
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import is_integer, verify_element_type
+from mugraph.dialects.indirect import (
+    ReadsRows,
+    gathered_shape,
+    gathered_strides,
+    verify_numbers,
+)
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -36,6 +44,7 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     shape_of,
     strides_of,
+    value_label,
 )
 
 NOT_SPLIT = -1
@@ -76,6 +85,11 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
         """The type of the DTensor."""
 
     @property
+    def tensor_shape(self) -> tuple[int, ...]:
+        """The extents of what the maps cut: the DTensor, or what is gathered of it."""
+        return shape_of(self.tensor_type)
+
+    @property
     @abstractmethod
     def tile(self) -> SSAValue:
         """The tile."""
@@ -93,7 +107,7 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
         """How the maps cut the DTensor into tiles of this one's extents."""
         graph = enclosing_graph(self)
         return Slicing(
-            shape_of(self.tensor_type),
+            self.tensor_shape,
             self.map_,
             self.loop_dim,
             graph.grid_dim,
@@ -137,7 +151,7 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
 
 
 @irdl_op_definition
-class InputOp(MovesTile):
+class InputOp(MovesTile, ReadsRows):
     """Loads a tile of a DTensor into shared memory.
 
     ``imap`` says which dimension each grid axis splits, ``fordim`` which one the for-loop splits.
@@ -145,18 +159,27 @@ class InputOp(MovesTile):
     and may be used after the loop as well.
 
     ``%sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x64xf16> -> !tb.stensor<16x8xf16>``
+
+    ``through`` a tensor of i32 it loads a tile of what ``kn.gather`` would make, whose dimensions
+    the maps count: first those of the numbers, then those of a row.  Nothing of that is written to
+    memory.  Kernels take the nearest row for a number that names none; the interpreter refuses it.
+
+    ``%sk = tb.input %kv through %pages imap [0, -1, -1] fordim 1 : tensor<512x64x128xf16>,
+    tensor<8x32xi32> -> !tb.stensor<1x1x64x128xf16>``
     """
 
     name = "tb.input"
 
     dtensor = operand_def(TensorType)
+    through = opt_operand_def(TensorType | STensorType)
     imap = prop_def(DenseArrayBase.constr(i64))
     result = result_def(STensorType)
 
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$dtensor `imap` $imap (`fordim` $fordim^)? attr-dict `:` type($dtensor) `->` type($result)"
+        "$dtensor (`through` $through^)? `imap` $imap (`fordim` $fordim^)? attr-dict "
+        "`:` type($dtensor) (`,` type($through)^)? `->` type($result)"
     )
 
     def __init__(
@@ -165,9 +188,10 @@ class InputOp(MovesTile):
         imap: Sequence[int],
         fordim: int,
         result_type: Attribute,
+        through: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[dtensor],
+            operands=[dtensor, through],
             result_types=[result_type],
             properties={
                 "imap": DenseArrayBase.from_list(i64, list(imap)),
@@ -191,6 +215,29 @@ class InputOp(MovesTile):
         return self.dtensor.type
 
     @property
+    def numbers_shape(self) -> tuple[int, ...]:
+        """The extents of the numbers that it reads rows through; none where it does not."""
+        return () if self.through is None else shape_of(self.through.type)
+
+    @property
+    def tensor_shape(self) -> tuple[int, ...]:
+        """The operand's, or those of what is gathered of it."""
+        shape = shape_of(self.dtensor.type)
+        return shape if self.through is None else gathered_shape(shape, self.numbers_shape)
+
+    def rows_named(self, operand: int) -> int | None:
+        """The first operand's, of the second."""
+        return shape_of(self.dtensor.type)[0] if operand == 1 else None
+
+    def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
+        """The copy for given strides of the operand and of the tile."""
+        if self.through is None:
+            return super().tile_copy(strides, tile_strides)
+        gathered = gathered_strides(strides, self.numbers_shape)
+        copy = super().tile_copy(gathered, tile_strides)
+        return replace(copy, numbered=len(self.numbers_shape))
+
+    @property
     def tile(self) -> SSAValue:
         """The result."""
         return self.result
@@ -201,7 +248,21 @@ class InputOp(MovesTile):
 
     def verify_(self) -> None:
         """Checks the tile's extents against the maps, the grid and the loop."""
+        if self.through is not None:
+            if isinstance(self.through.owner, Operation):
+                raise VerifyException(
+                    f"{op_label(self)} reads rows through {value_label(self.through)}, a tile; "
+                    "numbers of rows are read from device memory, so name an operand of the kernel"
+                )
+            verify_numbers(self, self.dtensor, self.through)
         self.verify_tile("imap")
+        ragged = [dim for dim, bound in enumerate(self.bounds()) if bound is not None]
+        if self.through is not None and ragged and ragged[0] < len(self.numbers_shape):
+            raise VerifyException(
+                f"{op_label(self)}: dimension {ragged[0]} of the tile counts rows that "
+                f"{value_label(self.through)} names, and some blocks or iterations have fewer; "
+                "choose a grid and a forloop that divide its extents"
+            )
         if element_type_of(self.dtensor.type) != element_type_of(self.result.type):
             raise VerifyException(
                 f"{op_label(self)}: the tile's element type "

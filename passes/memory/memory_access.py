@@ -82,9 +82,15 @@ def thread_accesses(kernel: KernelOp) -> Iterator[ThreadAccess]:
 def warp_addresses(access: ThreadAccess, start: int) -> IntArray:
     """Byte addresses by warp instruction and lane, ``[instructions, 32]``; idle warps left out.
 
-    ``start`` is the address of the first element of the stage or tile.
+    ``start`` is the address of the first element of the stage or tile.  Rows that numbers name are
+    taken to lie in the order of the numbers: as many sectors as in any other.
     """
-    return lane_addresses(access.offsets, access.element_bytes, start)
+    offsets = access.offsets
+    if access.rows is not None:
+        offsets = np.where(
+            offsets == IDLE, IDLE, offsets + access.rows.numbers * access.rows.stride
+        )
+    return lane_addresses(offsets, access.element_bytes, start)
 
 
 def other_side(access: ThreadAccess) -> ThreadAccess | None:

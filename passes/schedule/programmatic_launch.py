@@ -35,11 +35,14 @@ def constant_inputs(module: ModuleOp, kernel: KernelOp) -> list[int]:
     ]
 
 
-def argument_behind(value: SSAValue) -> BlockArgument | None:
-    """The argument of the kernel that a tensor in device memory is, or is a tile of."""
+def are_constant(value: SSAValue, constant: Sequence[int]) -> bool:
+    """Whether a tensor in device memory is constant, or all that whoever loads a tile of it reads.
+
+    The numbers of its rows are read, too, where a tile has some.
+    """
     owner = value.owner
-    source = owner.source if isinstance(owner, sched.LocalTileOp) else value
-    return source if isinstance(source, BlockArgument) else None
+    tensors = owner.tensors() if isinstance(owner, sched.LocalTileOp) else [value]
+    return all(isinstance(tensor, BlockArgument) and tensor.index in constant for tensor in tensors)
 
 
 def must_wait(op: Operation, constant: Sequence[int]) -> bool:
@@ -58,9 +61,8 @@ def must_wait(op: Operation, constant: Sequence[int]) -> bool:
     if not isinstance(op, HasThreadAccesses):
         return True
     for access in op.thread_accesses():
-        argument = argument_behind(access.value)
         if access.in_device_memory and (
-            access.kind is AccessKind.WRITE or argument is None or argument.index not in constant
+            access.kind is AccessKind.WRITE or not are_constant(access.value, constant)
         ):
             return True
     return False

@@ -152,7 +152,12 @@ class ThreadblockExecution:
         places = self.symbolic.places(tile)
         starts = zip(places, self.starts(op), strict=True)
         indices = [place + start for place, start in starts]
-        form = self.symbolic.at(self.values[op.dtensor], indices, may_end=any(op.bounds()))
+        tensor = self.values[op.dtensor]
+        if op.through is not None:
+            numbers, shape = self.values[op.through], op.tensor_shape
+            rank = len(shape) - len(op.numbers_shape)
+            tensor = self.symbolic.rows(shape, rank, op.dtensor, tensor, numbers)
+        form = self.symbolic.at(tensor, indices, may_end=any(op.bounds()))
         return self.symbolic.tensor(places, form)
 
     def starts(self, op: tb.InputOp | tb.MaskOp) -> list[Affine]:

@@ -354,13 +354,13 @@ class Symbolic:
         table: SymbolicTensor,
         numbers: SymbolicTensor,
     ) -> SymbolicTensor:
-        """Rows of a table: a function of their numbers, of the place in a row and of the table."""
+        """Rows of a table: a function of their numbers, and of the element there of any row."""
         places = self.places(shape)
         rank = len(shape) - row_rank
         (number,) = self.read((numbers, places[:rank]))
-        row = [nf.element(PLACE, [place]) for place in places[rank:]]
-        arguments = [number, *row, self._anywhere(value, table)]
-        return self.tensor(places, nf.application("row", arguments))
+        any_row = self._any_place(self._first_bound(table), shape_of(value.type)[0])
+        element = self.at(table, [any_row, *places[rank:]])
+        return self.tensor(places, nf.application("row", [number, element]))
 
     def map(
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor

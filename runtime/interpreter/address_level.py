@@ -22,7 +22,13 @@ from xdsl.ir import Operation
 from mugraph.dialects import sched
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.sched.mappings import IntArray
-from mugraph.dialects.tensor_types import element_bytes_of, op_label, shape_of
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+)
 from mugraph.runtime.interpreter.address_plans import (
     AccessPlan,
     ComputePlan,
@@ -38,6 +44,7 @@ from mugraph.runtime.interpreter.memory import (
     BoolArray,
     CopyInFlight,
     DeviceTile,
+    IndirectTile,
     InFlight,
     SharedBuffer,
     SharedMemory,
@@ -152,12 +159,27 @@ class AddressFunctions(InterpreterFunctions):
         """What the running threads read, [blocks, values, threads]; idle ones get poison."""
         chosen = plan.of(self.frame.threads)
         starts = self.starts(plan, where)
+        if isinstance(where, IndirectTile):
+            starts = self.starts_in_rows(plan, where, starts)
         if plan.access.predicate is not None and isinstance(where, DeviceTile):
             exists = self.existing(plan, where, starts)
             values = where.read_existing(plan.dtype, chosen.offsets, starts, exists)
         else:
             values = where.read(plan.dtype, chosen.offsets, starts)
         return chosen.expanded(values, poison(plan.dtype))
+
+    def starts_in_rows(self, plan: AccessPlan, where: IndirectTile, starts: IntArray) -> IntArray:
+        """The first byte that each access's offset counts from, [blocks, n]: of its row.
+
+        Raises ``ExecutionError`` for a number that names no row.
+        """
+        rows, frame = plan.access.rows, self.frame
+        assert rows is not None  # as of every access to such a tile
+        values = plan.offsets.shape[0] // rows.numbers.shape[0]
+        numbers = np.repeat(rows.numbers, values, axis=0)[None, :, frame.threads]
+        (kept,) = plan.of(frame.threads).compressed(numbers)
+        stage = plan.access.stage
+        return starts[:, None] + where.row_starts(stage, frame.iteration, frame.position, kept)
 
     def write(self, plan: AccessPlan, where: Storage, values: Array) -> None:
         """Writes the values of the running threads, rounded to the elements' type."""
@@ -190,7 +212,8 @@ class AddressFunctions(InterpreterFunctions):
                 known[counts] = self._elements_within(plan, predicate.counts, counts)
             exists[row] = known[counts]
         size = plan.dtype.itemsize
-        last = np.where(exists, starts[:, None] + chosen.offsets * size, 0).max(initial=0)
+        each = starts if starts.ndim > 1 else starts[:, None]
+        last = np.where(exists, each + chosen.offsets * size, 0).max(initial=0)
         if last + size > where.size:
             raise ExecutionError(
                 f"{plan.label} touches byte {last + size - 1} of {where.space}, which has "
@@ -256,10 +279,27 @@ class AddressFunctions(InterpreterFunctions):
         """The tiles of the blocks."""
         source: DeviceTile = args[0]
         size = element_bytes_of(op.source.type)
-        moved = self.frame.lists @ np.array(op.block_strides(), dtype=np.int64) * size
-        iteration_bytes = source.iteration_bytes + op.iteration_stride() * size
-        moved += self.frame.first * iteration_bytes
-        return (DeviceTile(source.tensor, source.first + moved, iteration_bytes),)
+        first, step = self._moved(source, op.block_strides(), op.iteration_stride(), size)
+        if op.through is None:
+            return (DeviceTile(source.tensor, first, step),)
+        numbers: DeviceTile = args[1]
+        width = element_bytes_of(op.through.type)
+        strides = op.number_block_strides(), op.number_iteration_stride()
+        tile = IndirectTile(
+            *(source.tensor, first, step),
+            numbers=DeviceTile(numbers.tensor, *self._moved(numbers, *strides, width)),
+            rows=shape_of(op.source.type)[0],
+            row_bytes=strides_of(resolved_layout_of(op.source))[0] * size,
+        )
+        return (tile,)
+
+    def _moved(
+        self, source: DeviceTile, of_blocks: Sequence[int], of_iteration: int, size: int
+    ) -> tuple[IntArray, int]:
+        """Where the blocks' tiles of a tensor start, and how far an iteration moves, in bytes."""
+        moved = self.frame.lists @ np.array(of_blocks, dtype=np.int64) * size
+        step = source.iteration_bytes + of_iteration * size
+        return source.first + moved + self.frame.first * step, step
 
     # Transfers.
 

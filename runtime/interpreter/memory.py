@@ -26,6 +26,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.runtime.interpreter.arithmetic import Array, storage_dtype
+from mugraph.runtime.interpreter.components import existing_rows
 from mugraph.runtime.strided import strided_view
 
 IntArray = npt.NDArray[np.int64]
@@ -255,8 +256,31 @@ class DeviceTile(Storage):
                 tensor.written[at * count + element] = True
 
 
+@dataclass(frozen=True)
+class IndirectTile(DeviceTile):
+    """Tiles whose rows numbers in device memory name; starts are those of a row."""
+
+    numbers: DeviceTile = field(kw_only=True)
+    """The tiles of the numbers, one for each row."""
+    rows: int = field(kw_only=True)
+    row_bytes: int = field(kw_only=True)
+
+    def row_starts(
+        self, stage: StageReference, iteration: int, position: int, numbers: IntArray
+    ) -> IntArray:
+        """Where rows start, in bytes, whose numbers are at these places of the tile: [blocks, n].
+
+        Raises ``ExecutionError`` for a number that names no row.
+        """
+        starts = self.numbers.starts(stage, iteration, position)
+        found = self.numbers.read(self.numbers.tensor.elements.dtype, numbers, starts)
+        return existing_rows(self.rows, found) * self.row_bytes
+
+
 def _each_block(dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> IntArray:
-    return (starts // dtype.itemsize)[:, None] + offsets
+    """Places in units of ``dtype``, [blocks, n]; starts are one a block, or one an access."""
+    units = starts // dtype.itemsize
+    return (units if units.ndim > 1 else units[:, None]) + offsets
 
 
 Ending = Callable[[], None]

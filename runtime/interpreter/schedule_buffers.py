@@ -31,7 +31,7 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
-from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of
+from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of, take_rows
 from mugraph.runtime.interpreter.memory import InFlight
 from mugraph.runtime.interpreter.roles import Channel, OrderBarrier, Step, run_side_by_side
 
@@ -170,12 +170,16 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """A tile of a whole tensor."""
         source: DeviceTile = args[0]
-        ends = dict(zip(op.end_of, args[1:], strict=True))
+        ends = dict(zip(op.end_of, args[len(op.tensors()) :], strict=True))
         if source.slicing.map_ != WHOLE or source.slicing.fordim != NOT_SPLIT:
             raise ExecutionError(
                 f"{op_label(op)} is a tile of a tile; the interpreter cuts whole tensors only"
             )
-        return (DeviceTile(source.tensor, op.slicing(ends)),)
+        tensor = source.tensor
+        if op.through is not None:
+            numbers: DeviceTile = args[1]
+            tensor = take_rows(tensor, self.frame.arithmetic.load(numbers.tensor))
+        return (DeviceTile(tensor, op.slicing(ends)),)
 
     def run_phase(
         self, interpreter: Interpreter, op: sched.PhaseOp, args: PythonValues

@@ -48,6 +48,7 @@ from mugraph.runtime.interpreter.functions import (
     rms_norm,
     sum_groups,
     sum_last,
+    take_rows,
 )
 from mugraph.runtime.interpreter.texpr.tiles import run_operator
 
@@ -102,6 +103,8 @@ class ThreadblockFunctions(InterpreterFunctions):
         """How many elements of each row a mean has been taken of so far."""
         self.running: dict[Operation, Array] = {}
         """The running maxima, and the states that the iteration before has left."""
+        self.gathered: dict[Operation, Array] = {}
+        """The rows that numbers name, of each input that reads through some."""
 
     def finish(self, op: Operation, value: Array) -> tuple[Array | Addend]:
         """Applies the operator's epilogue, then rounds, or leaves that until after the loop."""
@@ -126,7 +129,12 @@ class ThreadblockFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: tb.InputOp, args: PythonValues
     ) -> PythonValues:
         """The tile of the current iteration."""
-        tiles = self.frame.tiles_of(args[0], op.slicing())
+        tensor: Array = args[0]
+        if op.through is not None:
+            if op not in self.gathered:
+                self.gathered[op] = take_rows(tensor, self.frame.arithmetic.load(args[1]))
+            tensor = self.gathered[op]
+        tiles = self.frame.tiles_of(tensor, op.slicing())
         return (self.frame.arithmetic.load(tiles),)
 
     @impl(tb.OutputOp)

@@ -10,6 +10,7 @@ from cases.case import Case
 from cases.tables import (
     alignment,
     graphs,
+    indirect,
     input_output,
     kernel,
     maps,
@@ -38,6 +39,7 @@ TABLES = (
     softmax,
     masks,
     recurrences,
+    indirect,
     graphs,
 )
 

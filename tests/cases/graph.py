@@ -199,11 +199,20 @@ class Threadblock:
     results: list[Tensor] = field(default_factory=list[Tensor])
     lines: list[str] = field(default_factory=list[str])
 
-    def input(self, tensor: Tensor, imap: Sequence[int] = (-1, -1, -1), fordim: int = -1) -> Tile:
-        """A tile of a DTensor; partitions that do not divide give the larger tile."""
-        if tensor not in self.operands:
-            self.operands.append(tensor)
-        tile = list(tensor.shape)
+    def input(
+        self,
+        tensor: Tensor,
+        imap: Sequence[int] = (-1, -1, -1),
+        fordim: int = -1,
+        through: Tensor | None = None,
+    ) -> Tile:
+        """A tile of a DTensor, or of its rows that numbers name.
+
+        Partitions that do not divide give the larger tile.
+        """
+        tensors = [tensor] if through is None else [tensor, through]
+        self.operands += [each for each in tensors if each not in self.operands]
+        tile = [*tensor.shape] if through is None else [*through.shape, *tensor.shape[1:]]
         for axis, dim in enumerate(imap):
             if dim >= 0:
                 tile[dim] = math.ceil(tile[dim] / self.grid[axis])
@@ -212,8 +221,9 @@ class Threadblock:
         result = Tile(self.graph.fresh(), tuple(tile), tensor.element)
         loop = f" fordim {fordim}" if fordim >= 0 else ""
         self.lines.append(
-            f"    {result.name} = tb.input {_inside(tensor)} imap {_list(imap)}{loop} : "
-            f"{tensor.type} -> {result.type}"
+            f"    {result.name} = tb.input {' through '.join(map(_inside, tensors))} "
+            f"imap {_list(imap)}{loop} : {', '.join(each.type for each in tensors)} -> "
+            f"{result.type}"
         )
         return result
 

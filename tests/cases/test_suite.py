@@ -24,6 +24,10 @@ EMULATED = (
     "tb_matmul/92x94x64-tile46x47x32-km-*",
     "tb_reduction/strided-dim1-to6-16x4x2",
     "alignment/tiles-f16-both-2",
+    "indirect/paged-16-f16",
+    "indirect/embedding-f16",
+    "indirect/embedding-uneven-bf16",
+    "indirect/columns-69-f32",
 )
 
 

@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 from fuzz.ranges import Range, argument_ranges, find_ranges, input_range
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.functions import mugraphs_of
+from mugraph.dialects.kn import count_of_rows
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.sequence import VerifiedChanges
 from mugraph.passes.targets import default_targets
@@ -66,13 +67,16 @@ def function_of(module: ModuleOp) -> FuncOp:
 
 
 def make_inputs(module: ModuleOp, seed: int) -> list[Array]:
-    """Random inputs, in the arguments' ranges and types."""
+    """Random inputs, in the arguments' ranges and types; numbers of rows name some that exist."""
     random = np.random.default_rng(seed)
     inputs: list[Array] = []
     for argument in function_of(module).body.block.args:
         interval = input_range(argument.name_hint)
-        values = random.uniform(interval.low, interval.high, shape_of(argument.type))
         dtype = storage_dtype(element_type_of(argument.type))
+        if (rows := count_of_rows(argument)) is not None:
+            inputs.append(random.integers(rows, size=shape_of(argument.type), dtype=dtype))
+            continue
+        values = random.uniform(interval.low, interval.high, shape_of(argument.type))
         inputs.append(convert(values.astype(np.float32), dtype))
     return inputs
 

@@ -16,6 +16,7 @@ from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
+from mugraph.dialects.kn import count_of_rows
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
@@ -69,10 +70,14 @@ def inputs_of(path: Path) -> list[Array]:
     module = parse(stages(path)[0])
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     random = np.random.default_rng(7)
-    return [
-        (random.standard_normal(shape_of(type_)) * 0.5).astype(np.float16)
-        for type_ in function.function_type.inputs
-    ]
+    inputs: list[Array] = []
+    for argument in function.args:
+        shape = shape_of(argument.type)
+        if (rows := count_of_rows(argument)) is not None:
+            inputs.append(random.integers(rows, size=shape, dtype=np.int32))
+        else:
+            inputs.append((random.standard_normal(shape) * 0.5).astype(np.float16))
+    return inputs
 
 
 @cache
@@ -170,11 +175,19 @@ def attention(q: Array, k: Array, v: Array) -> Array:
     return weights @ v / weights.sum(axis=2, keepdims=True)
 
 
+def paged_attention(q: Array, k: Array, v: Array, table: Array) -> Array:
+    pages = table.astype(int)
+    weights = np.exp(np.concatenate([q[:, 0] @ k[numbers] for numbers in pages.T], axis=-1))
+    values = np.concatenate([v[numbers] for numbers in pages.T], axis=-2)
+    return (weights @ values / weights.sum(axis=-1, keepdims=True))[:, None]
+
+
 FUNCTIONS = {
     "rmsnorm_linear": lambda x, w: (x / rms(x)) @ w,
     "gated_mlp": lambda x, w1, w2: silu(x @ w1) * (x @ w2),
     "attention_split_kv": attention,
     "lora": lambda x, w, a, b: x @ w + x @ a @ b,
+    "paged_attention": paged_attention,
 }
 
 

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn, tb
 from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.tb import NOT_SPLIT
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import shape_of, value_label
 from mugraph.tools.export_mirage.operators import operator_record
 from mugraph.tools.export_mirage.records import Record, Tensors, refuse, xyz
 
@@ -62,6 +62,12 @@ def customized_record(
 
 
 def _input_record(op: tb.InputOp, dtensor: Record, stensors: Tensors) -> Record:
+    if op.through is not None:
+        raise refuse(
+            op,
+            f"it reads rows through {value_label(op.through)}; Mirage's format has no tiles whose "
+            "rows numbers name: gather them by 'kn.gather' before.",
+        )
     _expect_division(op, shape_of(op.dtensor.type), op.map_, op.loop_dim)
     return {
         "op_type": "tb_input_op",

@@ -73,6 +73,21 @@ def loads_of(first: CustomizedOp, second: CustomizedOp) -> list[tuple[tb.InputOp
     return found
 
 
+def loads_through(first: CustomizedOp, second: CustomizedOp) -> tb.InputOp | None:
+    """An input of a kernel that reads rows of what another one stores, or numbers that it does.
+
+    Such tiles are not those that the blocks of the other have made.
+    """
+    stored = [
+        argument
+        for argument, value in zip(second.body.block.args, second.inputs, strict=True)
+        if value.owner is first
+    ]
+    loads = [op for op in second.body.block.ops if isinstance(op, tb.InputOp)]
+    through = [op for op in loads if op.through is not None]
+    return next((op for op in through if not {*stored}.isdisjoint(op.operands)), None)
+
+
 def _rows(value: SSAValue) -> tuple[int, ...]:
     return shape_of(value.type)[:-1]
 
@@ -112,7 +127,7 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
     second = consumer_of(first)
     if second is None or False in (first.decided.online_softmax, second.decided.online_softmax):
         return None
-    if not is_plain_exponential(exponential):
+    if not is_plain_exponential(exponential) or loads_through(first, second) is not None:
         return None
     last = len(shape_of(exponential.operands[0].type)) - 1
     here = follow(first, {exponential.results[0]: Degree(1)}, last)

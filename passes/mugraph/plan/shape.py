@@ -298,7 +298,7 @@ class KernelModel(NamedTuple):
         for op in space.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
                 size = element_bytes_of(op.result.type)
-                tensor = math.prod(shape_of(op.dtensor.type)) * size
+                tensor = math.prod(op.tensor_shape) * size
                 numbers = space.numbers[op.result]
                 free = [n for n in numbers if n is not None and not space.dimensions[n].fixed]
                 stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)

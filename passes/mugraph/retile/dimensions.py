@@ -116,7 +116,7 @@ class _Builder:
         """A dimension of its own for each of the tensor's that has more than one element."""
         grid = self.graph.grid_dim
         numbers: list[int | None] = []
-        for dim, extent in enumerate(shape_of(op.dtensor.type)):
+        for dim, extent in enumerate(op.tensor_shape):
             axes = tuple(mapped_axes(op.map_, grid, dim))
             looped = op.loop_dim == dim
             if extent == 1 and not axes and not (looped and self.graph.forloop_range > 1):
@@ -124,7 +124,12 @@ class _Builder:
                 continue
             name = f"dimension {dim} of {value_label(op.dtensor)}"
             tile = shape_of(op.result.type)[dim]
-            numbers.append(self.new(Dimension(name, extent, tile, axes, looped, bound=True)))
+            fixed: list[str] = []
+            if op.through is not None and dim < len(op.numbers_shape):
+                name = f"dimension {dim} of {value_label(op.through)}"
+                fixed.append(f"{op_label(op)} reads rows through it")
+            found = Dimension(name, extent, tile, axes, looped, fixed, bound=True)
+            numbers.append(self.new(found))
         self.numbers[op.result] = tuple(numbers)
 
     def carried(self, op: tb.CarriedOp) -> None:

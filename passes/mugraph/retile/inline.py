@@ -56,10 +56,11 @@ def inline_products(graph: CustomizedOp) -> CustomizedOp:
     kernel = KernelWriter()
     products: set[kn.MatmulOp] = set()
     for op in graph.body.block.ops:
-        product = product_of(tensor_of(graph, op)) if isinstance(op, tb.InputOp) else None
         if not isinstance(op, tb.InputOp):
             kernel.copy(op)
-        elif product is None:
+            continue
+        product = product_of(tensor_of(graph, op)) if op.through is None else None
+        if product is None:
             kernel.load(graph, op, op.map_, op.loop_dim)
         else:
             products.add(product)

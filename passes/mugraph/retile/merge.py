@@ -19,7 +19,11 @@ from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import mapped_axes
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
-from mugraph.passes.mugraph.online_softmax.parts import consumer_of, loads_of
+from mugraph.passes.mugraph.online_softmax.parts import (
+    consumer_of,
+    loads_of,
+    loads_through,
+)
 from mugraph.passes.mugraph.retile.apply_partition import apply_partition
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -85,6 +89,8 @@ def plan_merge(first: CustomizedOp) -> MergePlan:
     for op in (*first.body.block.ops, *second.body.block.ops):
         if isinstance(op, CarriesState):
             raise _fail(first, f"{op_label(op)} carries a state from each iteration to the next")
+    if (load := loads_through(first, second)) is not None:
+        raise _fail(first, f"{op_label(load)} of that one finds rows by numbers, in any block")
     axis = _axis_of_parts(find_dimensions(first))
     if second.decided.demands():
         said = ", ".join(map(second.decided.text_of, second.decided.demands()))

@@ -18,8 +18,13 @@ from mugraph.passes.mugraph.retile.errors import RetileError
 
 def tensor_of(graph: CustomizedOp, op: tb.InputOp) -> SSAValue:
     """The tensor outside a graph that an input loads a tile of."""
+    return _outside(graph, op.dtensor)
+
+
+def _outside(graph: CustomizedOp, argument: SSAValue) -> SSAValue:
+    """The operand of a graph that an argument of its body is."""
     arguments: list[SSAValue] = list(graph.body.block.args)
-    return graph.inputs[arguments.index(op.dtensor)]
+    return graph.inputs[arguments.index(argument)]
 
 
 def replace_kernel(
@@ -85,23 +90,27 @@ class KernelWriter:
         loop_dim: int,
         type_: Attribute,
         hint: str | None,
+        through: SSAValue | None = None,
     ) -> SSAValue:
         """A tile of one of the body's arguments, which is loaded once."""
-        wanted = (argument, tuple(map_), loop_dim, type_)
+        wanted = (argument, tuple(map_), loop_dim, type_, through)
         for op in self.block.ops:
             if isinstance(op, tb.InputOp):
-                known = (op.dtensor, op.map_, op.loop_dim, op.result.type)
+                known = (op.dtensor, op.map_, op.loop_dim, op.result.type, op.through)
                 if known == wanted:
                     return op.result
-        new = tb.InputOp(argument, map_, loop_dim, type_)
+        new = tb.InputOp(argument, map_, loop_dim, type_, through)
         new.result.name_hint = hint
         return self.add(new).results[0]
 
     def load(self, graph: CustomizedOp, op: tb.InputOp, map_: Sequence[int], loop_dim: int) -> None:
         """Loads the tile that an input of another graph loads, with other maps."""
         argument = self.argument(tensor_of(graph, op), op.dtensor.name_hint)
+        through = op.through
+        if through is not None:
+            through = self.argument(_outside(graph, through), through.name_hint)
         self.values[op.result] = self.tile(
-            argument, map_, loop_dim, op.result.type, op.result.name_hint
+            argument, map_, loop_dim, op.result.type, op.result.name_hint, through
         )
 
     def finished(self, grid: Sequence[int], block: Sequence[int], forloop: int) -> CustomizedOp:

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects.functions import is_foreign
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion, fuse_kernels
+from mugraph.passes.program.fuse_kernels.rows import read_rows_in_place
 from mugraph.passes.program.fuse_kernels.simplify import simplify_program
 from mugraph.passes.program.fuse_kernels.views import hoist_views
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -28,7 +29,10 @@ def prepare_program(function: FuncOp) -> None:
 def fuse_program(function: FuncOp, target: Target, *, certificates: bool = False) -> Fusion:
     """Makes custom kernels of the operators of a function; returns what was tried."""
     prepare_program(function)
-    return fuse_kernels(function, target, certificates=certificates)
+    fusion = fuse_kernels(function, target, certificates=certificates)
+    if not certificates:
+        read_rows_in_place(function, target)
+    return fusion
 
 
 @dataclass(frozen=True)

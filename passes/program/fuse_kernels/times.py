@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects import tb
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp
@@ -39,11 +40,11 @@ def least_time(operands: Iterable[SSAValue], stored: Iterable[SSAValue], target:
 
 def product_time(operators: Iterable[Operation], target: Target) -> float:
     """Nanoseconds that a kernel takes at least for the products of matrices among operators."""
-    cycles = sum(_least_cycles(op, target) for op in operators if isinstance(op, MatmulOp))
+    cycles = sum(fastest_cycles(op, target) for op in operators if isinstance(op, MatmulOp))
     return LAUNCH_NS + cycles / target.multiprocessors / target.clock_ghz if cycles else 0.0
 
 
-def _least_cycles(op: MatmulOp, target: Target) -> float:
+def fastest_cycles(op: MatmulOp | tb.MatmulOp, target: Target) -> float:
     """Cycles of one multiprocessor for a product by the fastest instruction of its type."""
     macs = math.prod(shape_of(op.result.type)) * shape_of(op.lhs.type)[-1]
     name = element_type_name(element_type_of(op.lhs.type))
@@ -95,6 +96,7 @@ def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
 
 
 __all__ = [
+    "fastest_cycles",
     "in_a_program",
     "least_time",
     "moved_bytes",

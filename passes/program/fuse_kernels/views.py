@@ -76,6 +76,16 @@ def _(op: kn.MatmulOp, order: Sequence[int], permute: Permute) -> Operation | No
     return kn.MatmulOp(lhs, rhs, _permuted_type(op.result, order), compute, precision)
 
 
+@transposed.register
+def _(op: kn.GatherOp, order: Sequence[int], permute: Permute) -> Operation | None:
+    numbers = len(order) - op.row_rank
+    if list(order[:numbers]) != list(range(numbers)):
+        return None
+    # Dimension 0 of the table is what the numbers' dimensions are of the result.
+    table = permute(op.table, [0, *(dim - numbers + 1 for dim in order[numbers:])])
+    return kn.GatherOp(table, op.rows, _permuted_type(op.result, order))
+
+
 def _permuted_type(value: SSAValue, order: Sequence[int]) -> TensorType[Attribute]:
     shape = shape_of(value.type)
     return TensorType(element_type_of(value.type), [shape[dim] for dim in order])

@@ -8,7 +8,7 @@ needed; ``--pipeline-loads`` lets loads run ahead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -37,19 +37,28 @@ from mugraph.passes.schedule.pipeline_loads.feeds import (
     producer_role,
 )
 
+Tensors = Mapping[SSAValue, SSAValue]
+"""The arguments of the kernel for those of the graph's body."""
 
-def load_of(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue) -> sched.CopyOp:
+
+def load_of(builder: KernelBuilder, op: tb.InputOp, tensors: Tensors) -> sched.CopyOp:
     """The copy of one input by all threads, of its first tile where that comes before the loop."""
     copy = op.resolved_copy()
     with builder.made_for(op):
         buffer = builder.allocate(op.result)
-        tile = builder.tile(argument, copy)
+        tile = view_of(builder, op, tensors)
     partition = builder.copy_partition(copy, copy.element_bytes)
     within = [entry.dim for entry in ragged_dims(op.bounds())]
     iteration = None if builder.moves(op) else 0
     load = sched.CopyOp(tile, buffer, partition, iteration=iteration, within=within)
     inherit_location([load], op)
     return load
+
+
+def view_of(builder: KernelBuilder, op: tb.InputOp, tensors: Tensors) -> SSAValue:
+    """The view of the tensor that an input loads a tile of."""
+    through = None if op.through is None else tensors[op.through]
+    return builder.tile(tensors[op.dtensor], op.resolved_copy(), through)
 
 
 def lower_kernel(
@@ -66,14 +75,14 @@ def lower_kernel(
     feeds: list[Feed] = []
     looped: list[Operation] = []
     if choices.channels:
-        loads = {op: make_bulk_load(builder, op, inputs[op.dtensor]) for op in levels.inputs}
+        loads = {op: make_bulk_load(builder, op, inputs) for op in levels.inputs}
         rings = [[loads.pop(op) for op in ring] for ring in loads_of_rings(levels)]
         feeds = [make_feed(ring, moves=True) for ring in rings]
         feeds += [make_feed([load], moves=False) for load in loads.values()]
     else:
         for op in levels.inputs:
             place = looped if builder.moves(op) else builder.prologue
-            place.append(load_of(builder, op, inputs[op.dtensor]))
+            place.append(load_of(builder, op, inputs))
     looped += lowered(builder, [op for level in levels.body for op in level])
     late = lowered(builder, [op for level in levels.after for op in level])
 
@@ -99,12 +108,12 @@ def lower_kernel(
     return kernel
 
 
-def make_bulk_load(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue) -> Load:
+def make_bulk_load(builder: KernelBuilder, op: tb.InputOp, tensors: Tensors) -> Load:
     """The view and the buffer of one input."""
     boxes = is_read_by_warpgroups(op, builder.choices.warp_layouts)
     with builder.made_for(op):
         buffer = builder.allocate(op.result, layout=layouts_of_load(op, boxes=boxes)[0])
-        tile = builder.tile(argument, op.resolved_copy())
+        tile = view_of(builder, op, tensors)
     return tile, buffer
 
 

@@ -223,12 +223,12 @@ class KernelBuilder:
         self.prologue.append(sched.FillOp(buffer, start))
         return buffer
 
-    def tile(self, argument: SSAValue, copy: TileCopy) -> SSAValue:
-        """The view of a device tensor that a copy touches."""
-        type_ = sched.GlobalType.of(
-            copy.tile, element_type_of(argument.type), LayoutAttr(Layout(copy.tile, copy.strides))
-        )
-        op = sched.LocalTileOp(argument, copy.slicing.map_, copy.slicing.fordim, type_)
+    def tile(self, argument: SSAValue, copy: TileCopy, through: SSAValue | None = None) -> SSAValue:
+        """The view of a device tensor that a copy touches, of rows that numbers name perhaps."""
+        layout = LayoutAttr(Layout(copy.tile, copy.view_strides()))
+        type_ = sched.GlobalType.of(copy.tile, element_type_of(argument.type), layout)
+        map_, fordim = copy.slicing.map_, copy.slicing.fordim
+        op = sched.LocalTileOp(argument, map_, fordim, type_, through)
         op.result.name_hint = f"{argument.name_hint}_tile" if argument.name_hint else None
         self.top.append(op)
         return op.result

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mugraph.dialects import tb
-from mugraph.dialects.bulk import BulkCopyError, require_boxes, tile_layouts
+from mugraph.dialects.bulk import (
+    BulkCopyError,
+    require_boxes,
+    require_rows_in_order,
+    tile_layouts,
+)
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.sched.kernel import WARP
@@ -30,6 +35,7 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
     bring it.
     """
     copy = op.resolved_copy()
+    require_rows_in_order(op.through)
     require_boxes(copy.slicing, copy.alignment)
     # What cuts a tile in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, tb.MovingOp) for use in op.result.uses)

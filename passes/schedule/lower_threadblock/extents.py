@@ -140,7 +140,7 @@ def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[st
     loads = [op for op in graph.body.block.ops if isinstance(op, tb.InputOp)]
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     for axis, blocks in enumerate(graph.grid_dim):
-        given = {_along(op, axis, extents.names_of(graph.inputs[_number(op)])) for op in loads}
+        given = {_along(op, axis, _names_of_load(op, graph, extents)) for op in loads}
         named = [part for part in given if part is not None]
         for op in stores if len(named) == 1 and blocks > 1 else ():
             _infer(op, axis, named[0], extents)
@@ -150,10 +150,29 @@ def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[st
     return found
 
 
-def _number(op: tb.InputOp) -> int:
-    """Which operand of the graph an input loads."""
-    assert isinstance(op.dtensor, BlockArgument)  # as graphs are isolated
-    return op.dtensor.index
+def _names_of_load(op: tb.InputOp, graph: kn.CustomizedOp, extents: CallExtents) -> Names:
+    """The names of the dimensions that an input cuts tiles from."""
+    names = extents.names_of(_operand(graph, op.dtensor))
+    if op.through is None:
+        return names
+    return _names_of_rows(op, extents.names_of(_operand(graph, op.through)), names)
+
+
+def _names_of_rows(op: Operation, numbers: Names, source: Names) -> Names:
+    """The names of the dimensions of what is gathered; an operator reads it through numbers."""
+    if source[0]:
+        raise PassFailedException(
+            f"--lower-threadblock: {op_label(op)} reads rows of {value_label(op.operands[0])} "
+            f"through numbers, and '{source[0]}', which says how many rows there are, is known "
+            "only at a call; write the largest number of rows in its type"
+        )
+    return (*numbers, *source[1:])
+
+
+def _operand(graph: kn.CustomizedOp, argument: SSAValue) -> SSAValue:
+    """The operand of a graph that an argument of its body is."""
+    assert isinstance(argument, BlockArgument)  # as graphs are isolated
+    return graph.inputs[argument.index]
 
 
 def _along(op: tb.InputOp | tb.OutputOp, axis: int, names: Names) -> tuple[str, int] | None:
@@ -192,7 +211,7 @@ def end_kernel(
     used |= {name for name, _ in cuts.values()}
     numbers = {name: _insert_number(kernel, name) for name in extents.values if name in used}
     for op in kernel.body.block.ops:
-        if isinstance(op, sched.LocalTileOp) and any(names := outer[op.source]):
+        if isinstance(op, sched.LocalTileOp) and any(names := _names_of_tile(op, outer)):
             op.end_along({dim: numbers[name] for dim, name in enumerate(names) if name})
     for op in kernel.body.walk():
         if isinstance(op, sched.CopyOp):
@@ -201,6 +220,15 @@ def end_kernel(
         parts = [GridCut(axis, numbers[name].index, step) for axis, (name, step) in cuts.items()]
         kernel.cut = DenseArrayBase.from_list(i64, _flat(parts))
     return [extents.values[name] for name in numbers]
+
+
+def _names_of_tile(op: sched.LocalTileOp, outer: Mapping[SSAValue, Names]) -> Names:
+    source = outer[op.source]
+    if op.through is None or not (source or outer[op.through]):
+        return source
+    tensors = (op.through, op.source)
+    known = [outer[tensor] or ("",) * len(shape_of(tensor.type)) for tensor in tensors]
+    return _names_of_rows(op, *known)
 
 
 def _flat(parts: Iterable[GridCut]) -> list[int]:

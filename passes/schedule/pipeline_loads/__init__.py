@@ -35,7 +35,7 @@ def pipeline_loads(kernel: sched.KernelOp, target: Target) -> None:
     with tiles_by_registers(kernel):
         if producer_of(kernel) is not None:
             pipeline_rings(kernel, target)
-        else:
+        elif not find_copies(kernel).run_ahead:
             pipeline_copies(kernel, target)
 
 

@@ -32,6 +32,11 @@ class ThreadCopies(NamedTuple):
     iterations: int
 
     @property
+    def run_ahead(self) -> bool:
+        """Whether some run ahead of their readers already."""
+        return any(copy.is_async or copy.ahead_of for copy in (*self.once, *self.moving))
+
+    @property
     def tile_bytes(self) -> int:
         """The bytes that an iteration brings."""
         tiles = [copy.source.type for copy in self.moving]

@@ -12,6 +12,7 @@ from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     BulkCopyError,
     require_boxes,
+    require_rows_in_order,
     tile_layouts,
 )
 from mugraph.dialects.sched.structure import loop_iterations
@@ -65,6 +66,7 @@ def _tile_obstacle(
     # What cuts a buffer in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, sched.MoveOp) for use in buffer.uses)
     try:
+        require_rows_in_order(tile.through)
         require_boxes(tile.slicing(), scheduled.alignment(tensor))
         tile_layouts(
             shape_of(tensor.type),

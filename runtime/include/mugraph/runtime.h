@@ -27,6 +27,7 @@
 #include "ops.h"
 #include "ragged.h"
 #include "tb/copy.h"
+#include "tb/copy_through.h"
 #include "tb/copy_within.h"
 #include "tb/elementwise.h"
 #include "tb/fill.h"

@@ -18,6 +18,8 @@ from mugraph.dialects.tensor_types import (
     op_label,
     physical_elements,
     resolved_layout_of,
+    shape_of,
+    strides_of,
     value_label,
 )
 from mugraph.passes.memory.findings import Finding, HazardKind
@@ -184,6 +186,11 @@ def _walks(program: Program, access: ThreadAccess) -> Iterator[_Walk]:
         yield _Walk(extent - 1 if stride else 0, stride, f"block {axis}")
     stride = owner.iteration_stride()
     yield _Walk(_last_iteration(program, access) if stride else 0, stride, "iteration")
+    if owner.through is not None:
+        # A number may name any row.
+        rows = shape_of(owner.source.type)[0]
+        stride = strides_of(resolved_layout_of(owner.source))[0]
+        yield _Walk(rows - 1, stride, "row")
 
 
 def _last_iteration(program: Program, access: ThreadAccess) -> int:

@@ -437,9 +437,11 @@ def _depends(access: ThreadAccess) -> bool:
     if not access.in_device_memory:
         return False
     owner = access.value.owner
-    argument = owner.source if isinstance(owner, LocalTileOp) else access.value
+    tensors = owner.tensors() if isinstance(owner, LocalTileOp) else [access.value]
     constant = enclosing_kernel(access.operation).constant_inputs
-    is_constant = isinstance(argument, BlockArgument) and argument.index in constant
+    is_constant = all(
+        isinstance(tensor, BlockArgument) and tensor.index in constant for tensor in tensors
+    )
     return access.kind is AccessKind.WRITE or not is_constant
 
 

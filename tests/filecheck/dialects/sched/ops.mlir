@@ -8,7 +8,7 @@
 sched.kernel @all inputs 1 grid [2, 1, 1] block [32, 1, 1] smem 2048 {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   // CHECK: sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
-  // GENERIC: "sched.local_tile"(%x) <{map = array<i64: 0, -1, -1>, fordim = 1 : i64}>
+  // GENERIC: "sched.local_tile"(%x) <{map = array<i64: 0, -1, -1>, fordim = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0>}>
   %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   // CHECK: sched.local_tile %o map [0, -1, -1] : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x64xf16, (8,64):(64,1)>
   %u = sched.local_tile %o map [0, -1, -1] : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x64xf16, (8,64):(64,1)>

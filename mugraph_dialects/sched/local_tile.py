@@ -1,0 +1,232 @@
+"""Tiles of device tensors: which one a block touches, and through which numbers of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, i32, i64
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.indirect import ReadsRows, gathered_shape, row_strides, verify_numbers
+from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.maps import PartitionError, Slicing
+from mugraph.dialects.ragged import Bounds
+from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.structure import most_iterations
+from mugraph.dialects.sched.types import GlobalType
+from mugraph.dialects.tensor_types import op_label, resolved_layout_of, shape_of, strides_of
+
+
+@irdl_op_definition
+class LocalTileOp(IRDLOperation, ReadsRows):
+    """The tile of a device tensor that this block touches, a view.
+
+    With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
+    ``tb.input`` and ``tb.output``.  Where they do not divide the tensor, some elements of some
+    tiles do not exist; copies say that they leave those out.  ``ending %m along [0]``: of the
+    tensor exist as many elements along dimension 0 as %m, an ``index``, says when the kernel runs.
+
+    ``through %rows``, numbers of i32: the tile is one of the gathered tensor, as of ``tb.input``.
+    The layout says where an element lies in its row, and has stride 0 along the dimensions of the
+    numbers.  Whoever copies the tile reads the numbers; the nearest row is taken for one that names
+    none.
+    """
+
+    name = "sched.local_tile"
+
+    source = operand_def(GlobalType)
+    through = opt_operand_def(GlobalType)
+    ends = var_operand_def(IndexType())
+    ended = opt_prop_def(DenseArrayBase.constr(i64))
+    map = prop_def(DenseArrayBase.constr(i64))
+    fordim = opt_prop_def(IntegerAttr.constr(type=i64))
+    result = result_def(GlobalType)
+
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    assembly_format = (
+        "$source (`through` $through^)? `map` $map (`fordim` $fordim^)? "
+        "(`ending` $ends^ `along` $ended)? attr-dict "
+        "`:` type($source) (`,` type($through)^)? `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        map_: Sequence[int],
+        fordim: int,
+        result_type: Attribute,
+        through: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[source, through, []],
+            result_types=[result_type],
+            properties={
+                "map": DenseArrayBase.from_list(i64, list(map_)),
+                "fordim": None if fordim < 0 else IntegerAttr(fordim, i64),
+            },
+        )
+
+    @property
+    def map_(self) -> tuple[int, ...]:
+        """The dimension that each of x, y, z splits, or -1."""
+        return tuple(cast(Sequence[int], self.map.get_values()))
+
+    @property
+    def loop_dim(self) -> int:
+        """The dimension that the for-loop splits, or -1."""
+        return -1 if self.fordim is None else self.fordim.value.data
+
+    @property
+    def end_of(self) -> dict[int, SSAValue]:
+        """The dimensions along which a value says how many elements exist, and that value."""
+        return dict(
+            zip(() if self.ended is None else extents_of(self.ended), self.ends, strict=True)
+        )
+
+    def end_along(self, ends: Mapping[int, SSAValue]) -> None:
+        """Lets values say how many elements of the tensor exist along dimensions."""
+        through = [] if self.through is None else [self.through]
+        self.operands = [self.source, *through, *ends.values()]
+        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(
+            i32, [1, len(through), len(ends)]
+        )
+        self.ended = DenseArrayBase.from_list(i64, list(ends)) if ends else None
+
+    @property
+    def numbers_shape(self) -> tuple[int, ...]:
+        """The extents of the numbers that name its rows; none where none do."""
+        return () if self.through is None else shape_of(self.through.type)
+
+    @property
+    def tensor_shape(self) -> tuple[int, ...]:
+        """The extents of what the maps cut: the source, or what is gathered of it."""
+        shape = shape_of(self.source.type)
+        return shape if self.through is None else gathered_shape(shape, self.numbers_shape)
+
+    @property
+    def rows_in_tile(self) -> int:
+        """How many rows a tile has that numbers name; 0 where none do."""
+        if self.through is None:
+            return 0
+        return math.prod(shape_of(self.result.type)[: len(self.numbers_shape)])
+
+    def rows_named(self, operand: int) -> int | None:
+        """The source's rows, of the numbers."""
+        through = self.through is not None and operand == 1
+        return shape_of(self.source.type)[0] if through else None
+
+    def tile_strides(self) -> tuple[int, ...]:
+        """The strides of the source along the tile's dimensions, 0 along those of numbers."""
+        strides = strides_of(resolved_layout_of(self.source))
+        return strides if self.through is None else row_strides(strides, self.numbers_shape)
+
+    def number_strides(self) -> tuple[int, ...]:
+        """Where the number of an element's row is: strides, in numbers, along the dimensions."""
+        assert self.through is not None  # asked by callers
+        own = strides_of(resolved_layout_of(self.through))
+        return (*own, *[0] * (len(self.tensor_shape) - len(own)))
+
+    def tensors(self) -> list[SSAValue]:
+        """What whoever copies the tile reads, or writes, in device memory."""
+        return [self.source] if self.through is None else [self.source, self.through]
+
+    def slicing(self, ends: Mapping[int, int] | None = None) -> Slicing:
+        """How the maps cut the tensor into tiles.
+
+        ``ends`` has how many elements exist where values say it: as many as the type has, if it is
+        not given.
+        """
+        kernel, shape = enclosing_kernel(self), self.tensor_shape
+        if ends is None:
+            ends = {dim: shape[dim] for dim in self.end_of}
+        return Slicing(
+            shape,
+            self.map_,
+            self.loop_dim,
+            kernel.grid_dim,
+            most_iterations(kernel) if self.loop_dim >= 0 else 1,
+            shape_of(self.result.type),
+            tuple(ends.items()),
+        )
+
+    def block_strides(self) -> tuple[int, ...]:
+        """How far the tile's start moves with each block index, in elements."""
+        return self.slicing().block_strides(self.tile_strides())
+
+    def number_block_strides(self) -> tuple[int, ...]:
+        """How far the tile's first number moves with each block index, in numbers."""
+        return self.slicing().block_strides(self.number_strides())
+
+    def bounds(self) -> Bounds:
+        """Which elements of the tile exist."""
+        return self.slicing().bounds()
+
+    def iteration_stride(self) -> int:
+        """How far the tile's start moves from one iteration to the next, in elements."""
+        return self._moved_by_loop(self.tile_strides())
+
+    def number_iteration_stride(self) -> int:
+        """How far the tile's first number moves from one iteration to the next, in numbers."""
+        return self._moved_by_loop(self.number_strides())
+
+    def _moved_by_loop(self, strides: Sequence[int]) -> int:
+        dim = self.loop_dim
+        return 0 if dim < 0 else shape_of(self.result.type)[dim] * strides[dim]
+
+    def verify_(self) -> None:
+        """Checks the tile against the maps, and that it is one of a parameter's tensor."""
+        if not isinstance(self.source, BlockArgument):
+            raise VerifyException(
+                f"{op_label(self)} cuts a tile from a tile; cut it from the kernel's parameter"
+            )
+        if self.through is not None:
+            verify_numbers(self, self.source, self.through)
+            if not isinstance(self.through, BlockArgument):
+                raise VerifyException(
+                    f"{op_label(self)} reads numbers of rows through a tile; read them through the "
+                    "kernel's parameter"
+                )
+        dims = () if self.ended is None else extents_of(self.ended)
+        rank = len(self.tensor_shape)
+        if len(dims) != len(self.ends) or any(not 0 <= dim < rank for dim in dims):
+            raise VerifyException(
+                f"{op_label(self)}: 'ending' has {len(self.ends)} values along {list(dims)}; "
+                f"expected a dimension from 0 to {rank - 1} for each"
+            )
+        try:
+            self.slicing().tile_shape("map")
+        except PartitionError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        strides = self.tile_strides()
+        if strides_of(resolved_layout_of(self.result)) != strides:
+            raise VerifyException(
+                f"{op_label(self)}: a tile is a view and keeps the tensor's strides {strides}, "
+                f"not {strides_of(resolved_layout_of(self.result))}"
+            )
+        ragged = [dim for dim, bound in enumerate(self.bounds()) if bound is not None]
+        if ragged and ragged[0] < len(self.numbers_shape):
+            raise VerifyException(
+                f"{op_label(self)}: some tiles have fewer numbers of rows along dimension "
+                f"{ragged[0]} than others; cut the numbers evenly"
+            )
+
+
+__all__ = ["LocalTileOp"]

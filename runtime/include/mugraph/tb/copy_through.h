@@ -1,0 +1,126 @@
+// Copies of tiles whose rows numbers in memory name: pages of a cache, rows of a table of embeddings.
+//
+// As Copy, CopyAsync and their forms for ragged tiles. SrcLayout says where an element lies in its row, and NumberLayout
+// where the number of its row is; both are congruent to DstLayout, and vectors lie in one row. A number that names no row
+// stands for the nearest that there is.
+#pragma once
+
+#include "copy_within.h"
+
+namespace mugraph {
+namespace tb {
+
+// The row, of kRows, that a number names.
+template <int64_t kRows>
+__host__ __device__ constexpr int64_t row_of(int64_t number) {
+  return number < 0 ? 0 : number < kRows ? number : kRows - 1;
+}
+
+// The rows of a tensor, kStride elements apart, that the numbers of a tile name.
+template <int kThreads, int kVector, class NumberLayout, int64_t kRows, int64_t kStride>
+class NamedRows {
+  int const* numbers_;
+  VectorOffsets<kThreads, kVector, NumberLayout> offsets_;
+
+ public:
+  __device__ __forceinline__ NamedRows(int const* numbers, int thread) : numbers_(numbers), offsets_(thread) {}
+
+  // How far the row of the thread's vector of a round is from the first.
+  __device__ __forceinline__ int64_t operator()(int round) const {
+    return row_of<kRows>(*(numbers_ + offsets_(round))) * kStride;
+  }
+};
+
+// dst_shared(i) = src_global(i) of the row that i's number names, 0 where the source has no element.
+template <int kThreads, int kVector, class DstLayout, class SrcLayout, class Rows, class... Dims>
+struct CopyThrough {
+  using Partition = LinearPartition<kThreads, kVector, size_of<DstLayout>>;
+  static_assert(size_of<DstLayout> == size_of<SrcLayout>, "source and destination must have equally many elements");
+  static constexpr bool kIsContiguous =
+      kVector == 1 || (access_of<DstLayout, kVector>() == Access::kContiguous &&
+                       access_of<SrcLayout, kVector>() == Access::kContiguous);
+  static constexpr int kUnroll = Partition::kRounds <= 8 ? 8 : 2;
+
+  // By loads and stores. Needs a barrier after it.
+  template <class D, class S, class... Counts>
+  static __device__ __forceinline__ void run(D* dst, S const* src, int const* numbers, int thread, Counts... existing) {
+    const Rows rows(numbers, thread);
+    const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
+    const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
+#pragma unroll kUnroll
+    for (int round = 0; round < Partition::kRounds; ++round) {
+      if (!Partition::owns(thread, round)) continue;
+      const int count = count_of(thread, round, existing...);
+      if (count == 0) {
+        const Number<D, S> zeros[kVector] = {};
+        store_vector<DstLayout, kVector>(dst, dst_offsets, round, zeros);
+        continue;
+      }
+      S const* const row = src + rows(round);
+      if constexpr (cute::is_same<D, S>::value && kIsContiguous && kVector > 1) {
+        if (count == kVector) {
+          Words<D, kVector> words;
+          words.load(row + src_offsets(round));
+          words.store(dst + dst_offsets(round));
+          continue;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        if (i < count) {
+          move_element(*(dst + dst_offsets(round, i)), *(row + src_offsets(round, i)));
+        } else {
+          *(dst + dst_offsets(round, i)) = from_bits<D>(0);
+        }
+      }
+    }
+  }
+
+  // By cp.async, one a vector that exists whole, or not at all. Commits nothing, as CopyAsync.
+  template <class T, class... Counts>
+  static __device__ __forceinline__ void run_async(T* dst_shared, T const* src, int const* numbers, int thread,
+                                                   Counts... existing) {
+    static_assert(kIsContiguous, "an asynchronous copy needs vectors of consecutive, aligned elements");
+    const Rows rows(numbers, thread);
+    const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
+    const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
+#pragma unroll kUnroll
+    for (int round = 0; round < Partition::kRounds; ++round) {
+      if (!Partition::owns(thread, round)) continue;
+      const int count = count_of(thread, round, existing...);
+      T const* const row = count == 0 ? src : src + rows(round);
+      if (count == 0 || count == kVector) {
+        copy_async_or_zero<kVector * static_cast<int>(sizeof(T))>(dst_shared + dst_offsets(round),
+                                                                  row + src_offsets(round), count > 0);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) {
+          *(dst_shared + dst_offsets(round, i)) = i < count ? *(row + src_offsets(round, i)) : from_bits<T>(0);
+        }
+      }
+    }
+  }
+
+ private:
+  template <class... Counts>
+  static __device__ __forceinline__ int count_of(int thread, int round, Counts... existing) {
+    if constexpr (sizeof...(Dims) == 0) {
+      return kVector;
+    } else {
+      const Within<Dims...> within(existing...);
+      return within.template count<kVector>(static_cast<uint32_t>(thread + round * kThreads) * kVector);
+    }
+  }
+
+  template <class D, class S>
+  static __device__ __forceinline__ void move_element(D& dst, S const& src) {
+    if constexpr (cute::is_same<D, S>::value) {
+      dst = src;
+    } else {
+      dst = from_number<D>(to_number<Number<D, S>>(src));
+    }
+  }
+};
+
+}  // namespace tb
+}  // namespace mugraph

@@ -1,0 +1,132 @@
+"""Tiles of rows that numbers name: pages of a cache, embeddings of tokens, matrices of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cases.case import Array, Case, Range
+from cases.functions import softmax_times
+from cases.graph import Graph
+from cases.tables.softmax import ONLINE, SMALL, normalised, scores_of
+
+ROWS = 23
+"""Of every table: no power of two."""
+
+
+@dataclass(frozen=True)
+class Paged:
+    """Attention of 16 queries a sequence over a cache in pages, several of which a tile may be."""
+
+    page: int
+    element: str
+    sequences: int = 3
+    pages: int = 6
+    width: int = 64
+
+    def text(self) -> str:
+        """The µGraph: a block for each sequence, whose loop walks over its pages."""
+        graph = Graph()
+        q = graph.input(self.sequences, 1, 16, self.width, element=self.element)
+        # Keys lie as values do: page, key, element.
+        strides = (self.page * self.width, 1, self.width)
+        k = graph.input(ROWS, self.width, self.page, element=self.element, strides=strides)
+        v = graph.input(ROWS, self.page, self.width, element=self.element)
+        table = graph.input(self.sequences, self.pages, element="i32")
+        body = graph.customized((self.sequences, 1, 1), (128, 1, 1), self.pages)
+        tile_q = body.input(q, (0, -1, -1))
+        tile_k, tile_v = (body.input(x, (0, -1, -1), 1, table) for x in (k, v))
+        weights = body.unary("exp", scores_of(body, tile_q, tile_k), element=self.element)
+        body.output(normalised(body, weights, tile_v), (0, -1, -1))
+        return graph.text(*body.close())
+
+    def reference(self, q: Array, k: Array, v: Array, table: Array) -> Array:
+        """The same of keys and values side by side."""
+        numbers = table.astype(int)
+        keys = np.concatenate(list(k[numbers].transpose(1, 0, 2, 3)), axis=-1)
+        values = np.concatenate(list(v[numbers].transpose(1, 0, 2, 3)), axis=-2)
+        return softmax_times(q[:, 0] @ keys, values)[:, None]
+
+
+def embedding(tokens: Sequence[int], width: int, blocks: int, element: str) -> str:
+    """The embeddings of tokens, each over its norm: tiles have a row for each of their tokens."""
+    graph = Graph()
+    x = graph.input(ROWS, width, element=element)
+    numbers = graph.input(*tokens, element="i32")
+    dim = len(tokens) - 1
+    body = graph.customized((blocks, 1, 1), (64, 1, 1))
+    tile = body.input(x, (dim, -1, -1), through=numbers)
+    body.output(body.rms_norm([tile]), (dim, -1, -1))
+    return graph.text(*body.close())
+
+
+def embedding_reference(x: Array, numbers: Array) -> Array:
+    """Rows, each over the root of the mean of its squares."""
+    found = x[numbers.astype(int)]
+    return found / np.sqrt((found**2).mean(axis=-1, keepdims=True))
+
+
+def columns(width: int, forloop: int, element: str) -> str:
+    """Sums over the elements of rows, in a loop along them that does not divide."""
+    graph = Graph()
+    x = graph.input(ROWS, width, element=element)
+    numbers = graph.input(24, element="i32")
+    body = graph.customized((2, 1, 1), (64, 1, 1), forloop)
+    tile = body.input(x, (0, -1, -1), 1, numbers)
+    body.output(body.accumulate("sum", tile), (0, -1, -1))
+    return graph.text(*body.close())
+
+
+def experts(element: str) -> str:
+    """Row tiles times matrices, each of the expert that a number names."""
+    graph = Graph()
+    x = graph.input(4, 16, 128, element=element)
+    w = graph.input(ROWS, 128, 32, element=element)
+    numbers = graph.input(4, element="i32")
+    body = graph.customized((4, 1, 1), (128, 1, 1), 4)
+    rows, matrices = body.input(x, (0, -1, -1), 2), body.input(w, (0, -1, -1), 1, numbers)
+    body.output(body.accumulate("none", body.matmul(rows, matrices)), (0, -1, -1))
+    return graph.text(*body.close())
+
+
+def cases() -> Iterator[Case]:
+    """Every case of these tables."""
+    named = Range(0, ROWS - 1)
+    for element in ("f16", "bf16"):
+        yield Case(
+            *("indirect", f"experts-{element}", experts(element)),
+            *((Range(), Range(), named), lambda x, w, numbers: x @ w[numbers.astype(int)]),
+            sanitize=True,
+        )
+        for page in (16, 64):
+            paged = Paged(page, element)
+            yield Case(
+                *("indirect", f"paged-{page}-{element}", paged.text()),
+                *((SMALL, SMALL, Range(), named), paged.reference),
+                plan=ONLINE,
+                sanitize=True,
+            )
+    for element in ("f16", "bf16", "f32", "f8E4M3FN"):
+        for name, (tokens, width, blocks) in EMBEDDINGS.items():
+            yield Case(
+                *("indirect", f"{name}-{element}", embedding(tokens, width, blocks, element)),
+                *((Range(), named), embedding_reference),
+                sanitize=True,
+            )
+        for width, forloop in ((80, 4), (69, 4)):
+            yield Case(
+                *("indirect", f"columns-{width}-{element}", columns(width, forloop, element)),
+                (Range(), named),
+                lambda x, numbers: x[numbers.astype(int)].sum(axis=-1, keepdims=True),
+                sanitize=True,
+            )
+
+
+EMBEDDINGS = {
+    "embedding": ((128,), 64, 2),
+    "embedding-of-two": ((3, 40), 24, 5),
+    "embedding-uneven": ((12,), 37, 3),
+}
+"""Extents of the tokens' numbers, elements of an embedding, and blocks."""

@@ -1,0 +1,144 @@
+"""Tiles of rows that numbers name: proofs, fusion, the builder, launches, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.dialects import kn, sched, tb
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.program.fuse_kernels import FuseKernelsPass
+from mugraph.passes.transpile import TranspilePass
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.equivalence.prove import prove
+from mugraph.runtime.interpreter import ExecutionError, run_function
+from mugraph.tools.export_mirage import MirageExportError, export_mirage
+
+ROWS = 20
+
+
+def transpiled(module: ModuleOp, *, fused: bool = False) -> ModuleOp:
+    """The schedule of a copy of a module."""
+    module = module.clone()
+    steps = (FuseKernelsPass(), TranspilePass()) if fused else (TranspilePass(),)
+    PassPipeline(steps).apply(make_context(), module)
+    return module
+
+
+def values(*, in_place: bool = True, keys_through_table: bool = True) -> mi.KernelGraph:
+    """Weights of 3 sequences times the values of 4 pages each, in their loop."""
+    graph = mi.new_kernel_graph("values")
+    weights = graph.new_input((3, 1, 16, 16), dtype=mi.float16)
+    cache = graph.new_input((ROWS, 16, 32), dtype=mi.float16)
+    table = graph.new_input((3, 4), dtype=mi.int32)
+    other = graph.new_input((3, 4), dtype=mi.int32)
+    numbers = table if keys_through_table else other
+    block = mi.new_threadblock_graph((3, 1, 1), (128, 1, 1), 4)
+    rows = block.new_input(weights, (0, -1, -1))
+    if in_place:
+        pages = block.new_input(cache, (0, -1, -1), 1, through=numbers)
+        inputs = [weights, cache, numbers]
+    else:
+        gathered = graph.gather(cache, numbers)
+        pages = block.new_input(gathered, (0, -1, -1), 1)
+        inputs = [weights, gathered]
+    block.new_output(block.forloop_accum(block.matmul(rows, pages)), (0, -1, -1))
+    (result,) = graph.customized(inputs, block)
+    graph.mark_output(result)
+    return graph
+
+
+def test_rows_read_in_place_are_proved_to_be_those_that_are_gathered() -> None:
+    one, two, three = (
+        only_function(graph.module())
+        for graph in (values(), values(in_place=False), values(keys_through_table=False))
+    )
+    assert prove(one, two).holds
+    assert not prove(one, three).holds
+
+
+def embedding(tokens: tuple[int, ...] = (6, 16)) -> ModuleOp:
+    """The program of a norm over the embeddings of tokens."""
+    graph = mi.new_kernel_graph("embedding")
+    table = graph.new_input((ROWS, 64), dtype=mi.float16)
+    numbers = graph.new_input(tokens, dtype=mi.int32)
+    graph.mark_output(mi.rms_norm(graph.gather(table, numbers), eps=1e-5))
+    return graph.module()
+
+
+def test_a_norm_over_embeddings_is_one_kernel() -> None:
+    module = embedding()
+    fused = module.clone()
+    FuseKernelsPass().apply(make_context(), fused)
+    operators = list(only_function(fused).body.block.ops)
+    assert not any(isinstance(op, kn.GatherOp) for op in operators)
+    (kernel,) = (op for op in operators if isinstance(op, CustomizedOp))
+    (load,) = (op for op in kernel.body.block.ops if isinstance(op, tb.InputOp))
+    assert load.through is not None
+    assert prove(only_function(module), only_function(fused)).holds
+
+
+def test_a_gathered_tensor_that_is_returned_stays() -> None:
+    graph = mi.new_kernel_graph("both")
+    table = graph.new_input((ROWS, 64), dtype=mi.float16)
+    numbers = graph.new_input((96,), dtype=mi.int32)
+    found = graph.gather(table, numbers)
+    graph.mark_output(found)
+    graph.mark_output(mi.rms_norm(found, eps=1e-5))
+    module = graph.module()
+    FuseKernelsPass().apply(make_context(), module)
+    assert any(isinstance(op, kn.GatherOp) for op in module.walk())
+
+
+def test_numbers_that_name_no_row_are_refused() -> None:
+    module, random = values().module(), np.random.default_rng(0)
+    inputs = [
+        random.standard_normal((3, 1, 16, 16)),
+        random.standard_normal((ROWS, 16, 32)),
+        np.full((3, 4), ROWS),
+        np.zeros((3, 4), int),
+    ]
+    scheduled = transpiled(module)
+    for each, level in ((module, "logical"), (scheduled, "logical"), (scheduled, "address")):
+        with pytest.raises(ExecutionError, match=f"{ROWS} names no row of a table of {ROWS}"):
+            run_function(each, None, inputs, level=level)
+
+
+def test_loads_through_a_table_that_may_change_wait_for_the_kernels_before() -> None:
+    graph = mi.new_kernel_graph("constant")
+    cache = graph.new_input((ROWS, 64), dtype=mi.float16, constant=True)
+    numbers = graph.new_input((64,), dtype=mi.int32)
+    block = mi.new_threadblock_graph((4, 1, 1), (64, 1, 1), 1)
+    tile = block.new_input(cache, (0, -1, -1), through=numbers)
+    block.new_output(block.exp(tile), (0, -1, -1))
+    graph.mark_output(*graph.customized([cache, numbers], block))
+    module = transpiled(graph.module())
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    order = [
+        type(op)
+        for op in kernel.walk()
+        if isinstance(op, sched.GridWaitOp)
+        or (isinstance(op, sched.CopyOp) and isinstance(op.destination.type, sched.SharedType))
+    ]
+    assert order[:2] == [sched.GridWaitOp, sched.CopyOp]
+
+
+def test_the_builder_says_what_numbers_must_be() -> None:
+    graph = mi.new_kernel_graph("wrong")
+    cache = graph.new_input((ROWS, 64), dtype=mi.float16)
+    numbers = graph.new_input((64,), dtype=mi.int64)
+    block = mi.new_threadblock_graph((4, 1, 1), (64, 1, 1), 1)
+    with pytest.raises(mi.BuildError, match=r"are of i64; expected i32"):
+        block.new_input(cache, (0, -1, -1), through=numbers)
+    with pytest.raises(mi.BuildError, match="expected a DTensor of numbers of rows for 'through'"):
+        block.new_input(cache, (0, -1, -1), through=[1, 2])  # pyright: ignore[reportArgumentType]
+    assert list(block.operations) == []
+
+
+def test_mirage_has_no_such_tiles() -> None:
+    with pytest.raises(MirageExportError, match="reads rows through"):
+        export_mirage(values().module())

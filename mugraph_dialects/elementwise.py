@@ -55,6 +55,8 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "reciprocal": FunctionDescription("1 divided by each element.", special=1),
     "erf": FunctionDescription("The error function of each element.", special=1),
     "log": FunctionDescription("The natural logarithm of each element.", special=1),
+    "cos": FunctionDescription("The cosine of each element, in radians.", special=2),
+    "sin": FunctionDescription("The sine of each element, in radians.", special=2),
     "mul_scalar": FunctionDescription(
         "Each element times a constant, an fp32 number: ``mul_scalar %x by 0.5``.",
         (Constant("scalar", "by"),),
@@ -105,7 +107,8 @@ FUNCTIONS = UNARY_FUNCTIONS | BINARY_FUNCTIONS | TERNARY_FUNCTIONS
 """All functions that ``kn`` and ``tb`` have operators for."""
 
 ZERO_AT_ZERO = frozenset(
-    {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "mul_scalar"}
+    {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "sin"}
+    | {"mul_scalar"}
     | {"add", "sub", "mul", "max", "min", "less", "where", "mul_add"}
 )
 """Functions that are 0 where all their operands are."""

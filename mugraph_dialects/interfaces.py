@@ -155,6 +155,14 @@ class HasTileIndices(Operation, ABC):
         return ()
 
 
+class CarriesState(Operation, ABC):
+    """An operator whose results depend on the iterations before, in their order.
+
+    A loop with one is a recurrence: its iterations may not be divided over blocks, joined, cut
+    anew or left out by who knows no more of it.
+    """
+
+
 class AdaptsToTiles(Operation, ABC):
     """An operator that holds something of the extents of its tiles beside their types."""
 

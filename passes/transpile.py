@@ -32,6 +32,7 @@ from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass
 from mugraph.passes.schedule.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
 from mugraph.passes.schedule.set_register_budgets import SetRegisterBudgetsPass
+from mugraph.passes.schedule.share_kernels import ShareKernelsPass
 from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -66,6 +67,7 @@ def transpile_pipeline(
         ResolveLayoutPass(arch=arch),
         PlanDTensorMemoryPass(),
         LowerThreadblockPass(arch),
+        ShareKernelsPass(),
         PromoteRegistersPass(arch),
         UseWarpgroupsPass(arch),
         PipelineLoadsPass(arch),

@@ -6,7 +6,13 @@ read.  The rules of the interface stand in ``docs/ahead-of-time.md``.
 """
 
 from mugraph.codegen.c_abi.header import print_header
-from mugraph.codegen.c_abi.interface import INTERFACE_VERSION, CInterface, CTensor, interface_of
+from mugraph.codegen.c_abi.interface import (
+    INTERFACE_VERSION,
+    CInterface,
+    CTensor,
+    interface_as_written,
+    interface_of,
+)
 from mugraph.codegen.c_abi.launcher import print_launcher, print_single_file, print_variant
 from mugraph.codegen.c_abi.package import print_cmake_package, print_pkg_config
 
@@ -14,6 +20,7 @@ __all__ = [
     "INTERFACE_VERSION",
     "CInterface",
     "CTensor",
+    "interface_as_written",
     "interface_of",
     "print_cmake_package",
     "print_header",

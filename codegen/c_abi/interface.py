@@ -123,15 +123,16 @@ class CInterface:
         return (*self.inputs, *self.outputs)
 
 
-def _tensor(value: SSAValue, name: str) -> CTensor:
-    """A tensor of a name; a parameter of a tensor expression without a layout is row-major."""
+def _tensor(value: SSAValue, name: str, *, planned: bool = True) -> CTensor:
+    """A tensor of a name; without a layout it is row-major if it is a parameter of a tensor
+    expression, or nothing was planned."""
     if isinstance(value.type, IndexType):
         raise CodegenError(
             f"{value_label(value)} has type index, but C functions take tensors alone; print the "
             "kernel with -t cuda"
         )
     shape, layout = shape_of(value.type), layout_of(value.type)
-    if layout is None and isinstance(value.type, BufferType):
+    if layout is None and (isinstance(value.type, BufferType) or not planned):
         layout = Layout(shape, row_major_strides(shape))
     layout = layout or resolved_layout_of(value)
     element_bytes = element_bytes_of(value.type)
@@ -166,6 +167,19 @@ def _texpr_interface(function: FuncOp, name: str, names: Names) -> CInterface:
         for value in written
     )
     return CInterface(name, inputs, outputs, workspace_bytes(function))
+
+
+def interface_as_written(function: FuncOp) -> CInterface:
+    """The interface of a function that no pass has planned, without a workspace.
+
+    Tensors are laid out as their types say, or row-major.
+    """
+    names = Names()
+    returned = function.body.block.last_op
+    inputs = _named(function.args, names, "input")
+    outputs = _named(returned.operands if returned else (), names, "output")
+    made = [[_tensor(*pair, planned=False) for pair in pairs] for pairs in (inputs, outputs)]
+    return CInterface(sanitize(function.sym_name.data), tuple(made[0]), tuple(made[1]), 0, ())
 
 
 def interface_of(function: FuncOp, name: str | None = None) -> CInterface:

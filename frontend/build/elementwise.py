@@ -216,11 +216,17 @@ class GraphOperators(ABC, Generic[T]):
 
     def concat(self, a: T, b: T, dim: int, *, name: str | None = None) -> T:
         """Two tensors one after the other along a dimension."""
-        values = [self._value(a), self._value(b)]
-        dims = [self.dim("concat", x, dim) for x in (a, b)]
-        extent = sum(x.shape[own] for x, own in zip((a, b), dims, strict=True))
+        return self.concat_all([a, b], dim, name=name)
+
+    def concat_all(self, tensors: Sequence[T], dim: int, *, name: str | None = None) -> T:
+        """Tensors one after the other along a dimension."""
+        values = [self._value(x) for x in tensors]
+        dims = [self.dim("concat", x, dim) for x in tensors]
+        extent = sum(x.shape[own] for x, own in zip(tensors, dims, strict=True))
         with build_errors():
-            type_ = self._type_of(self._with_extent("concat", a, dim, extent), a.dtype)
+            type_ = self._type_of(
+                self._with_extent("concat", tensors[0], dim, extent), tensors[0].dtype
+            )
             op = self.OPERATORS["concat"](values, dims[0], type_)
         return self._add(op, name)
 
@@ -280,6 +286,8 @@ class GraphOperators(ABC, Generic[T]):
     rsqrt = _of_one("rsqrt")
     reciprocal = _of_one("reciprocal")
     erf = _of_one("erf")
+    cos = _of_one("cos")
+    sin = _of_one("sin")
     sqrt = _of_one("sqrt")
     add = _of_two("add")
     sub = _of_two("sub")
@@ -333,6 +341,7 @@ def of_tensors(
 abs = of_tensors(_Graph.abs)
 cast = of_tensors(_Graph.cast)
 clamp = of_tensors(_Graph.clamp)
+cos = of_tensors(_Graph.cos)
 erf = of_tensors(_Graph.erf)
 exp = of_tensors(_Graph.exp)
 fill = of_tensors(_Graph.fill)
@@ -348,6 +357,7 @@ relu = of_tensors(_Graph.relu)
 rsqrt = of_tensors(_Graph.rsqrt)
 sigmoid = of_tensors(_Graph.sigmoid)
 silu = of_tensors(_Graph.silu)
+sin = of_tensors(_Graph.sin)
 sqrt = of_tensors(_Graph.sqrt)
 square = of_tensors(_Graph.square)
 softplus = of_tensors(_Graph.softplus)
@@ -358,6 +368,7 @@ __all__ = [
     "abs",
     "cast",
     "clamp",
+    "cos",
     "erf",
     "exp",
     "fill",
@@ -373,6 +384,7 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "silu",
+    "sin",
     "softplus",
     "sqrt",
     "square",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, f32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import ParseError
@@ -344,6 +344,31 @@ class ThreadblockGraph(GraphOperators[STensor]):
         shape = x.shape if acc is None else (*x.shape[:-1], 1)
         type_ = tb.STensorType(shape, x.dtype)
         return self._add(tb.ForloopAccumRescaleOp(kind, value, factor, type_), name)
+
+    def carried(
+        self,
+        shape: Sequence[int],
+        dtype: Attribute = f32,
+        start: float = 0.0,
+        *,
+        name: str | None = None,
+    ) -> STensor:
+        """The state that the iteration before has left; ``start`` everywhere in the first one.
+
+        :meth:`carry` says what it is in the next iteration.
+        """
+        with build_errors():
+            op = tb.CarriedOp(tb.STensorType(tuple(shape), dtype), start)
+        return self._add(op, name)
+
+    def carry(self, x: STensor, state: STensor, *, name: str | None = None) -> STensor:
+        """Makes ``x`` the state of the next iteration; what the last one leaves, after the loop.
+
+        ``x`` has the extents and the type of the state.
+        """
+        with build_errors():
+            op = tb.CarryOp(self._value(x), self._value(state))
+        return self._add(op, name)
 
     def finish(self, operands: Sequence[SSAValue]) -> kn.CustomizedOp:
         """The operator around the body, bound to its operands; the graph cannot be used again."""

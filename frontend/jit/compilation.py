@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -57,6 +58,7 @@ A file is a ``pathlib.Path``, or a ``str`` without line breaks that ends in ``.m
 _SUFFIXES = (".mlir", ".te")
 
 
+@overload
 def compile(
     graph: Graph,
     arch: str = "native",
@@ -66,7 +68,23 @@ def compile(
     remarks: bool = False,
     plan: Plan | None = None,
     fuse: bool = True,
-) -> Kernel:
+) -> Kernel: ...
+
+
+@overload
+def compile(graph: Any, arch: tuple[Any, ...] | list[Any]) -> Callable[..., Any]: ...
+
+
+def compile(
+    graph: Any,
+    arch: Any = "native",
+    *,
+    sizes: Mapping[str, int] | None = None,
+    lineinfo: bool = False,
+    remarks: bool = False,
+    plan: Plan | None = None,
+    fuse: bool = True,
+) -> Any:
     """A kernel for ``arch``: an architecture such as ``sm_90a``, a GPU such as ``h100``,
     ``native`` or ``cpu``.
 
@@ -80,13 +98,25 @@ def compile(
     kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
     kernel for the default target.
 
+    Of a model of PyTorch, or an exported program, and example inputs in the place of ``arch`` it is
+    what :func:`mugraph.torch.compile_model` makes, on the device of the inputs.
+
     Raises ``UserError`` and xDSL's exceptions, as the passes do, with a sentence that names the
     operator and a note with its line; ``CompileError`` where nvcc refuses what was generated.
     """
+    if _is_of_torch(graph):
+        return import_module("mugraph.torch").compile_model(graph, arch)
+    if not isinstance(arch, str):
+        raise UserError("example inputs are those of a PyTorch model; an arch is a word: 'cpu'.")
     prepared = _prepare(
         graph, arch, sizes or {}, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks
     )
     return prepared()
+
+
+def _is_of_torch(graph: object) -> bool:
+    """Whether an object's class, or one that it is made from, is PyTorch's."""
+    return any(each.__module__.partition(".")[0] == "torch" for each in type(graph).__mro__)
 
 
 def compile_all(

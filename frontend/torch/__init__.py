@@ -3,6 +3,7 @@
 import mugraph.torch
 
 fast = torch.compile(model, backend="mugraph")    # also backend=mugraph.torch.backend
+fast = mugraph.compile(model, (x,))               # the same as a callable, for inputs like x
 print(mugraph.torch.explain(model, *inputs))      # what became which kernel, what stayed and why
 
 fused = mugraph.torch.op(graph, "rmsnorm_linear") # a µGraph as an operator
@@ -10,6 +11,7 @@ y = fused(x, w)                                   # also torch.ops.mugraph.rmsno
 """
 
 from mugraph.torch.backend import Report, backend, explain
+from mugraph.torch.model import compile_model
 from mugraph.torch.operator import op
 
-__all__ = ["Report", "backend", "explain", "op"]
+__all__ = ["Report", "backend", "compile_model", "explain", "op"]

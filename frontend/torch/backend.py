@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.build.errors import BuildError
+from mugraph.codegen.c_abi import interface_as_written
 from mugraph.errors import UserError
-from mugraph.jit import Kernel, compile
+from mugraph.jit import CpuKernel, Kernel, compile
 from mugraph.passes.program.fuse_kernels import prepare_program
 from mugraph.passes.program.fuse_kernels.explain import explanation
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
@@ -23,9 +24,16 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.runtime.cuda import only_function
 from mugraph.torch.attention import keep_attention_whole
 from mugraph.torch.call import as_module
-from mugraph.torch.islands import fold_constants, programs_of, split_off_programs
+from mugraph.torch.decompositions import decompositions
+from mugraph.torch.islands import (
+    copy_returned_constants,
+    fold_constants,
+    programs_of,
+    split_off_programs,
+)
+from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.operator import import_torch
-from mugraph.torch.translation import Refusals, tensor_like, translate
+from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
 
 
 @dataclass(frozen=True)
@@ -82,32 +90,21 @@ def backend(
         )
     keep_attention_whole(graph_module)
     common = import_module("torch._dynamo.backends.common")
-    decompositions = import_module("torch._decomp").core_aten_decompositions()
-    for name in KEPT:
-        packet, overload = name.split(".")
-        decompositions.pop(getattr(getattr(torch.ops.aten, packet), overload), None)
 
     def compile_graph(inner: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
         return _compile_graph(inner, report or Report())
 
-    return common.aot_autograd(fw_compiler=compile_graph, decompositions=decompositions)(
-        graph_module, example_inputs
+    compiler = common.aot_autograd(
+        fw_compiler=compile_graph,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
     )
-
-
-KEPT = (
-    "silu.default",
-    "gelu.default",
-    "addmm.default",
-    "softplus.default",
-    "baddbmm.default",
-    "logsumexp.default",
-)
-"""Operators that torch would take apart, and mugraph has as one."""
+    return compiler(graph_module, example_inputs)
 
 
 def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     torch = import_torch()
+    mutations = take_out_mutations(graph_module)
     fold_constants(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     refusals = Refusals(tf32=tf32)
@@ -115,7 +112,7 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
         reason = refusals(node) if node.op == "call_function" else None
         if reason is not None:
             report.stayed[str(node.target), reason] += 1
-    weights = _weights_of(graph_module)
+    weights = _weights_of(graph_module) - mutations.inputs
     parts = split_off_programs(graph_module, refusals)
     compiled: dict[str, Compiled] = {}
     for name, part in programs_of(parts).items():
@@ -130,8 +127,11 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
             report.stayed.update({(each, reason): count for each, count in operators.items()})
             continue
         likes = [tensor_like(node.meta["val"]) for node in _placeholders(part)]
-        setattr(parts, name, as_module(made.kernel, likes))
+        results = [tensor_like(node.meta["val"]) for node in results_of(part)]
+        setattr(parts, name, as_module(made.kernel, likes, results))
         report.islands.append(Island(name, operators, made.kernels, perf_counter() - start))
+    put_back_mutations(parts, mutations)
+    copy_returned_constants(parts)
     parts.recompile()
     return import_module("torch._functorch.aot_autograd").make_boxed_func(parts.forward)
 
@@ -150,26 +150,32 @@ def _compile_part(
     """The kernel of a part; those that are the same program share one."""
     inputs = _placeholders(part)
     constant = [node.name in weights for node in inputs]
-    module = translate(part, "program", constant, tf32=tf32).module()
+    module = translate(part, PROGRAM, constant, tf32=tf32).module()
     written = str(module)
     if written not in compiled:
         devices = {node.meta["val"].device for node in inputs}
         if len(devices) != 1:
             raise UserError(f"its inputs are on {len(devices)} devices")
-        arch = "cpu" if devices.pop().type == "cpu" else "native"
+        make = _interpreted if devices.pop().type == "cpu" else _compiled
         kernels = explained(module) if explains else ""
-        compiled[written] = Compiled(_compiled(module, arch), kernels)
+        compiled[written] = Compiled(make(module), kernels)
     return compiled[written]
 
 
-def _compiled(module: ModuleOp, arch: str) -> Kernel:
+def _compiled(module: ModuleOp) -> Kernel:
     """The kernel of a program; one of each operator where those that are found do not compile."""
     try:
-        return compile(module, arch)
+        return compile(module)
     except DiagnosticException as error:
         reason = str(error).splitlines()[0]
         warnings.warn(f"operators share no kernels in a part of the model: {reason}", stacklevel=2)
-        return compile(module, arch, fuse=False)
+        return compile(module, fuse=False)
+
+
+def _interpreted(module: ModuleOp) -> Kernel:
+    """The program on a CPU: all its layouts are written, so that no kernel need be planned."""
+    module.verify()
+    return CpuKernel(module, interface_as_written(only_function(module)))
 
 
 def _placeholders(part: Any) -> list[Any]:

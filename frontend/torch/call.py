@@ -11,8 +11,11 @@ from mugraph.torch.operator import import_torch
 from mugraph.torch.translation import input_strides
 
 
-def as_module(kernel: Kernel, inputs: Sequence[TensorLike]) -> Any:
-    """A module that calls the kernel with tensors laid out as it was compiled for."""
+def as_module(kernel: Kernel, inputs: Sequence[TensorLike], results: Sequence[TensorLike]) -> Any:
+    """A module that calls the kernel with tensors laid out as it was compiled for.
+
+    Results of one element have no dimension where torch's have none.
+    """
     torch = import_torch()
     tensors = kernel.interface.inputs
     strides = [input_strides(like) or (1,) for like in inputs]
@@ -30,6 +33,12 @@ def as_module(kernel: Kernel, inputs: Sequence[TensorLike]) -> Any:
     class CompiledProgram(torch.nn.Module):
         def forward(self, *given: Any) -> Any:
             """What the kernel gives."""
-            return kernel(*(laid_out(at, each) for at, each in enumerate(given)))
+            made = kernel(*(laid_out(at, each) for at, each in enumerate(given)))
+            if len(results) == 1:
+                return made if results[0].shape else made.reshape(())
+            return tuple(
+                each if like.shape else each.reshape(())
+                for each, like in zip(made, results, strict=True)
+            )
 
     return CompiledProgram()

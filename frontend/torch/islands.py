@@ -34,6 +34,19 @@ def fold_constants(graph_module: Any) -> None:
         node.meta["val"] = getattr(graph_module, node.target)
 
 
+def copy_returned_constants(graph_module: Any) -> None:
+    """Gives a caller, who may write to it, a copy of each constant that a graph returns."""
+    graph = graph_module.graph
+    output = graph.output_node()
+    clone = import_torch().ops.aten.clone.default
+    with graph.inserting_before(output):
+        results = [
+            graph.call_function(clone, (each,)) if getattr(each, "op", "") == "get_attr" else each
+            for each in output.args[0]
+        ]
+    output.args = (tuple(results),)
+
+
 def split_off_programs(graph_module: Any, refusal: Callable[[Any], str | None]) -> Any:
     """The graph with each largest part that mugraph takes as a module of its own, that is called.
 

@@ -16,6 +16,9 @@ from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike
 from mugraph.torch.operator import import_torch
 
+PROGRAM = "torch_program"
+"""The name of every program of a model, with which the names of its kernels start."""
+
 _ELEMENT_TYPES: dict[str, Attribute] = {
     f"torch.{known.array}": type_ for type_, known in DESCRIPTIONS.items()
 }
@@ -76,6 +79,9 @@ class Refusals:
     def _reason(self, node: Any) -> str | None:
         """Converts the call alone; what that raises is the reason."""
         if str(node.target) not in CONVERSIONS:
+            schema = getattr(node.target, "_schema", None)
+            if schema is not None and schema.is_mutable:
+                return "it writes to its operand in place"
             return "mugraph has no conversion of it"
         graph = KernelGraph()
         try:
@@ -101,15 +107,20 @@ def translate(graph_module: Any, name: str, constant: Sequence[bool], *, tf32: b
         if node.op == "placeholder":
             values[node] = _input(graph, tensor_like(node.meta["val"]), constant=next(weights))
         elif node.op == "output":
-            for each in as_list(node.args[0]):
+            for each in results_of(graph_module):
                 like = tensor_like(each.meta["val"])
-                dense = is_dense(like)
-                graph.mark_output(values[each], like.strides if dense else None)
+                strides = like.strides if is_dense(like) else row_major_strides(like.shape)
+                graph.mark_output(values[each], strides or (1,))
         elif node.target is operator.getitem:
             values[node] = values[node.args[0]][node.args[1]]
         else:
             values[node] = _convert(graph, node, values, tf32=tf32)
     return graph
+
+
+def results_of(graph_module: Any) -> list[Any]:
+    """The nodes that a graph returns."""
+    return as_list(graph_module.graph.output_node().args[0])
 
 
 def is_dense(like: TensorLike) -> bool:
@@ -147,15 +158,18 @@ def _convert(graph: KernelGraph, node: Any, values: Mapping[Any, Any], *, tf32: 
     """A call in terms of the program; raises where it is not what torch says it is."""
     expected: Any = node.meta["val"]
     several = isinstance(expected, (tuple, list))
-    results = [tensor_like(each) for each in as_list(expected)]
-    if any(not like.shape for like in results):
-        raise NotConverted("its result has no dimension")
+    results = [_with_dimension(tensor_like(each)) for each in as_list(expected)]
     args, kwargs = _replaced((node.args, node.kwargs), values.__getitem__)
     made = CONVERSIONS[str(node.target)](Call(graph, results, tf32), *args, **kwargs)
     for result, like in zip(made if several else [made], results, strict=True):
         if result is not None and (result.shape, result.dtype) != (like.shape, like.dtype):
             raise NotConverted(f"the conversion gives {result!r} where torch gives {like}")
     return made
+
+
+def _with_dimension(like: TensorLike) -> TensorLike:
+    """What has no dimension is a tensor of one element."""
+    return like if like.shape else TensorLike((1,), (1,), like.dtype)
 
 
 def _described(node: Any) -> object:

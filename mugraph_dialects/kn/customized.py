@@ -29,7 +29,7 @@ from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasThreadblockGraph
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
-from mugraph.dialects.tb import OutputOp
+from mugraph.dialects.tb import CarriedOp, OutputOp
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tensor_types import op_label, value_label
 
@@ -122,6 +122,9 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
                     f"stores {output.dtensor_type}"
                 )
         _verify_order(block)
+        for op in block.ops:
+            if isinstance(op, CarriedOp):
+                op.verify_update()
         self.verify_phases()
         bounds_of_graph(block)
 

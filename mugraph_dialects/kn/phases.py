@@ -6,6 +6,7 @@ from enum import Enum
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mugraph.dialects.interfaces import CarriesState
 from mugraph.dialects.tb import AccumulatorOp, InputOp, MaskOp, OutputOp, STensorType, epilogue_of
 
 
@@ -36,7 +37,8 @@ def loop_invariant_tiles(body: Block) -> set[SSAValue]:
             is_invariant = op.loop_dim < 0
         else:
             moves = isinstance(op, MaskOp) and op.moves
-            is_invariant = invariant.issuperset(op.operands) and not (moves or accumulates(op))
+            differs = moves or accumulates(op) or isinstance(op, CarriesState)
+            is_invariant = invariant.issuperset(op.operands) and not differs
         if is_invariant:
             invariant.update(op.results)
     return invariant

@@ -26,6 +26,7 @@ from mugraph.dialects.tb.accumulate import (
     RescaledKind,
     RescaledKindAttr,
 )
+from mugraph.dialects.tb.carry import CarriedOp, CarryOp
 from mugraph.dialects.tb.custom import CustomOp
 from mugraph.dialects.tb.elementwise import (
     BINARY_OPERATORS,
@@ -84,6 +85,8 @@ Tb = Dialect(
         ForloopAccumRescaleOp,
         ForloopAccumSumToDimxStridedOp,
         ForloopAccumSumToDimxContiguousOp,
+        CarriedOp,
+        CarryOp,
     ],
     [
         STensorType,
@@ -108,6 +111,8 @@ __all__ = [
     "AddScalarOp",
     "AnyReductionOp",
     "BinaryOp",
+    "CarriedOp",
+    "CarryOp",
     "CastOp",
     "ConcatOp",
     "ConcatThenMatmulOp",

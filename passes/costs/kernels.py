@@ -46,6 +46,8 @@ ELEMENT_CYCLES = 3.0
 """Cycles of a thread for an element of an operator that is no product."""
 SHARED_ARITHMETIC = 0.86
 """How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
+MOST_STAGES = 8
+"""Tiles of the loop under way: more than that bring nothing."""
 CHAINED_VALUES = 64
 """Sums of such a product that a thread can keep in registers."""
 MOST_SUMS = 128
@@ -287,7 +289,7 @@ def stages_of(shape: KernelShape, target: Target) -> int | None:
         return 1 if free >= loop_bytes else None
     wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
     most = int(free // loop_bytes)
-    stages = max(min(math.ceil(wanted / loop_bytes) + 1, 8, most, shape.iterations), 0)
+    stages = max(min(math.ceil(wanted / loop_bytes) + 1, MOST_STAGES, most, shape.iterations), 0)
     return stages if stages >= 2 else None
 
 
@@ -295,30 +297,6 @@ def sums_of_a_thread(shape: KernelShape, target: Target) -> int:
     """How many sums of products a thread of a kernel can keep in registers."""
     registers = target.registers_per_multiprocessor // (shape.threads + target.warp_size)
     return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
-
-
-def least_time(shape: KernelShape, target: Target) -> float:
-    """Nanoseconds that a kernel takes at least: of what it loads and stores, however it computes.
-
-    A bound from below of :func:`estimate` that takes a fraction of its time; infinite where a block
-    has no room for the tiles with any number of threads.
-    """
-    loop_bytes, first_bytes, tensor_bytes, _ = shape.loading
-    tiles_at_once = 1 if shape.iterations == 1 else 2
-    if shape.kept_bytes + tiles_at_once * loop_bytes > target.shared_memory_per_block:
-        return math.inf
-    clock, tile = target.clock_ghz, loop_bytes + first_bytes
-    one_block = shape.turns * loop_bytes + first_bytes
-    device = tensor_bytes + shape.blocks * shape.stored_bytes
-    cached = shape.blocks * (one_block + shape.stored_bytes)
-    copies = min(shape.copy_cycles(bulk=False), shape.copy_cycles(bulk=True))
-    bound = max(
-        device_ns(device, target),
-        device_ns(cached, target) / CACHE_FACTOR,
-        math.ceil(shape.blocks / target.multiprocessors) * copies / clock,
-    )
-    rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * clock
-    return LAUNCH_NS + target.memory_latency_ns + tile / rate + bound
 
 
 def estimate(shape: KernelShape, target: Target) -> float | None:

@@ -10,7 +10,14 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.terms import Application, Exponential, NormalForm, Term, applies
+from mugraph.runtime.equivalence.terms import (
+    POSITIVE,
+    Application,
+    Exponential,
+    NormalForm,
+    Term,
+    applies,
+)
 from mugraph.runtime.interpreter.constants import meant_by
 
 
@@ -54,6 +61,14 @@ def _erf(x: NormalForm) -> NormalForm:
     return nf.application("erf", [x])
 
 
+def _cos(x: NormalForm) -> NormalForm:
+    return nf.application("cos", [x])
+
+
+def _sin(x: NormalForm) -> NormalForm:
+    return nf.application("sin", [x])
+
+
 def _gelu(x: NormalForm) -> NormalForm:
     """x (1 + erf(x / sqrt(2))) / 2."""
     scaled = nf.multiply(x, nf.square_root(nf.constant(Fraction(1, 2))))
@@ -70,7 +85,7 @@ def _rsqrt(x: NormalForm) -> NormalForm:
 
 def positive(x: NormalForm) -> NormalForm:
     """1 where a number is more than 0, else 0."""
-    return nf.application(_POSITIVE, [x])
+    return nf.application(POSITIVE, [x])
 
 
 _INFINITY, _WHERE = "infinity", "where"
@@ -103,7 +118,7 @@ def _less_equal(x: NormalForm, y: NormalForm) -> NormalForm:
     return opposite(_less(y, x))
 
 
-_POSITIVE, _NOT_0 = "positive", "not 0"
+_NOT_0 = "not 0"
 
 
 def truth(form: NormalForm) -> NormalForm:
@@ -118,7 +133,7 @@ def _is_truth(form: NormalForm) -> bool:
     for one in (form, opposite(form)):
         match one.terms:
             case (Term(coefficient, (), ((Application(name), power),)),) if name in (
-                _POSITIVE,
+                POSITIVE,
                 _NOT_0,
             ):
                 return coefficient == power == 1
@@ -280,6 +295,8 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "tanh": _tanh,
     "relu": _relu,
     "log": _log,
+    "cos": _cos,
+    "sin": _sin,
     "clamp": _clamp,
     "pow": _power,
     "max": _maximum,

@@ -53,6 +53,7 @@ from mugraph.runtime.equivalence.terms import (
     choosing_variables,
     height_of,
     indices_of,
+    without_known_signs,
 )
 
 MOST_ORDERS = 720
@@ -320,6 +321,11 @@ def _terms(
         if chosen is None:
             return []
         factors = chosen
+    if any(isinstance(factor, Application) for factor, _ in factors):
+        varying = without_known_signs(tuple(factors))
+        if varying is None:
+            return []
+        factors = varying
     if any(isinstance(factor, Below) for factor, _ in factors):
         existing = _existing(factors)
         if existing is None:

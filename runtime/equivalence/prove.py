@@ -11,6 +11,7 @@ from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.budget import Budget
 from mugraph.runtime.equivalence.derivation import Derivation, derivation
 from mugraph.runtime.equivalence.errors import NoProofError
+from mugraph.runtime.equivalence.pieces import in_pieces, piece_extents
 from mugraph.runtime.equivalence.symbolic import results_of
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.equivalence.terms import NormalForm, choosing_variables
@@ -57,7 +58,17 @@ def _same_in_all_cases(symbolic: Symbolic, one: NormalForm, other: NormalForm) -
     choosing = choosing_variables(one) | choosing_variables(other)
     anywhere = {digit for whole in symbolic.bound for digit in symbolic.scope.digits(whole)}
     by = sorted(choosing - anywhere)
-    return bool(by) and nf.cases_of(one, by) == nf.cases_of(other, by)
+    pairs = list(zip(nf.cases_of(one, by), nf.cases_of(other, by), strict=True))
+    return all(left == right or _same_in_pieces(left, right) for left, right in pairs)
+
+
+def _same_in_pieces(one: NormalForm, other: NormalForm) -> bool:
+    """Whether forms are equal whose sums are taken apart into shorter ones of one extent."""
+    for extent in piece_extents(one, other):
+        one, other = in_pieces(one, extent), in_pieces(other, extent)
+        if one == other:
+            return True
+    return False
 
 
 def normal_forms(

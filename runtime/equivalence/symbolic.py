@@ -49,6 +49,7 @@ from mugraph.runtime.equivalence.functions import (
     square,
 )
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Variable, affine
+from mugraph.runtime.equivalence.recurrences import carries_state, execute_by_iterations
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.equivalence.terms import NormalForm, free_variables
 from mugraph.runtime.interpreter.constants import meant_by
@@ -74,30 +75,35 @@ class ThreadblockExecution:
 
     def run(self) -> list[SymbolicTensor]:
         """The results, in order."""
+        if carries_state(self.graph):
+            execute_by_iterations(self)
+            return self.outputs
         for op in self.graph.body.block.ops:
-            if isinstance(op, tb.OutputOp):
-                self.outputs.append(self.output(op))
-                continue
-            if isinstance(op, tb.SplitOp):
-                whole = self.values[op.input]
-                for _, part, start in op.moves():
-                    self.values[part] = self.symbolic.part(shape_of(part.type), start, whole)
-                continue
-            if isinstance(op, tb.ReductionMaxOp):
-                self.running_maximum(op)
-                continue
-            value = self.compute(op)
-            epilogue = tb.epilogue_of(op)
-            for function in epilogue.functions:
-                value = self.symbolic.map(
-                    lambda form, step=function: apply_function(step, form), value
-                )
-            if epilogue.accumulates:
-                value = self.accumulated(self.existing(value, self._moving_bounds(op)))
-            if not isinstance(op, tb.InputOp):
-                value = self.symbolic.rounded(op.results[0].type, op.operands, value)
-            self.values[op.results[0]] = value
+            self.execute(op)
         return self.outputs
+
+    def execute(self, op: Operation) -> None:
+        """Finds the values of an operator's results, or what it stores."""
+        if isinstance(op, tb.OutputOp):
+            self.outputs.append(self.output(op))
+            return
+        if isinstance(op, tb.SplitOp):
+            whole = self.values[op.input]
+            for _, part, start in op.moves():
+                self.values[part] = self.symbolic.part(shape_of(part.type), start, whole)
+            return
+        if isinstance(op, tb.ReductionMaxOp):
+            self.running_maximum(op)
+            return
+        value = self.compute(op)
+        epilogue = tb.epilogue_of(op)
+        for function in epilogue.functions:
+            value = self.symbolic.map(lambda form, step=function: apply_function(step, form), value)
+        if epilogue.accumulates:
+            value = self.accumulated(self.existing(value, self._moving_bounds(op)))
+        if not isinstance(op, tb.InputOp):
+            value = self.symbolic.rounded(op.results[0].type, op.operands, value)
+        self.values[op.results[0]] = value
 
     def compute(self, op: Operation) -> SymbolicTensor:
         """An operator's result, before its epilogue."""

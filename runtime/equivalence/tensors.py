@@ -27,10 +27,8 @@ from mugraph.runtime.equivalence.functions import (
     where,
 )
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
-from mugraph.runtime.equivalence.terms import NormalForm, free_variables
+from mugraph.runtime.equivalence.terms import PLACE, NormalForm, free_variables
 
-_PLACE = -1
-"""The number of the tensor whose elements are their own places."""
 _MOST_PIECES = 32
 """Of a concatenation: as many terms its elements may be a sum of."""
 
@@ -203,7 +201,7 @@ class Symbolic:
             anywhere = list(places)
             anywhere[dim] = self._any_place(self._first_bound(decay), shape[dim])
             summand, factors = self.read((operand, earlier), (decay, _broadcast(decay, anywhere)))
-            span = [nf.element(_PLACE, [place]) for place in (earlier[dim], places[dim])]
+            span = [nf.element(PLACE, [place]) for place in (earlier[dim], places[dim])]
             product = nf.application("product of decays", [*span, factors])
             summand = nf.multiply(product, summand)
         is_earlier = places[dim] + earlier[dim].scaled(-1)
@@ -309,7 +307,7 @@ class Symbolic:
         stands there as its element at a place of which nobody else has the variables.
         """
         places = self.places(shape)
-        arguments = [nf.element(_PLACE, [place]) for place in places]
+        arguments = [nf.element(PLACE, [place]) for place in places]
         arguments += [self._anywhere(*each) for each in zip(values, operands, strict=True)]
         return self.tensor(places, nf.application(function, arguments))
 
@@ -322,7 +320,7 @@ class Symbolic:
         for place, stride in zip(places, row_major_strides(shape), strict=True):
             flat += place.scaled(stride)
         reads = [(each, [ZERO] * len(each.digits)) for each in (seed, offset)]
-        arguments = [nf.element(_PLACE, [flat]), *self.read(*reads)]
+        arguments = [nf.element(PLACE, [flat]), *self.read(*reads)]
         return self.tensor(places, nf.application(function, arguments))
 
     def _anywhere(self, value: SSAValue, operand: SymbolicTensor) -> NormalForm:
@@ -378,7 +376,7 @@ def _at_least_0(index: Affine) -> NormalForm:
     """
     if index.constant < 0:
         return opposite(_at_least_0(index.scaled(-1) + Affine((), -1)))
-    return positive(nf.element(_PLACE, [index + Affine((), 1)]))
+    return positive(nf.element(PLACE, [index + Affine((), 1)]))
 
 
 def _broadcast(operand: SymbolicTensor, places: Sequence[Affine]) -> list[Affine]:

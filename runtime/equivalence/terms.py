@@ -177,6 +177,35 @@ def indices_of(factor: Factor) -> Iterable[Affine]:
     return itertools.chain.from_iterable(nested.indices for nested in nested_in(factor))
 
 
+PLACE = -1
+"""The tensor whose element at a place is the place's number."""
+POSITIVE = "positive"
+"""The function that is 1 for numbers above 0, and 0 for others."""
+
+
+def without_known_signs(factors: Factors) -> Factors | None:
+    """Factors without places that are above 0 everywhere; ``None`` where one never is."""
+    signs = [_known_sign(factor) for factor, _ in factors]
+    if False in signs:
+        return None
+    return tuple(each for each, sign in zip(factors, signs, strict=True) if sign is None)
+
+
+def _known_sign(factor: Factor) -> bool | None:
+    """Whether a place is above 0, of the factor that says so; ``None`` where it varies."""
+    if not isinstance(factor, Application) or factor.function != POSITIVE:
+        return None
+    terms = factor.arguments[0].terms
+    if len(terms) != 1 or terms[0].bound or terms[0].coefficient != 1:
+        return None
+    match terms[0].factors:
+        case ((Element(tensor, (index,)), power),) if (tensor, power) == (PLACE, 1):
+            low, high = index.limits()
+            return True if low > 0 else False if high <= 0 else None
+        case _:
+            return None
+
+
 def applies(function: str, form: NormalForm) -> bool:
     """Whether an unknown function occurs in a normal form, however deep."""
     return any(

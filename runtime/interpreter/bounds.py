@@ -14,6 +14,7 @@ a / b        (e_a + |a / b| e_b) / (|b| - e_b); unbounded where e_b >= |b|
 exp(a)       exp(a) (exp(e_a) - 1)
 log(a)       -log(1 - e_a / a); unbounded where e_a >= a
 erfc(a)      the farther of its two ends, for it falls
+f(a)         e_a times the largest slope, or how far values are apart if that is less
 a > 0        1 where |a| <= e_a, else 0
 a ? b : c    e_b or e_c; their larger one and |b - c| where 0 < |a| <= e_a or e_a > |a| = 0
 max(a, b)    max(e_a, e_b); clamp(a) e_a
@@ -306,6 +307,14 @@ class BoundedArray(ComponentArray):
             return np.maximum(high - value, value - low)
 
         return self._result(value, bound, EXP_UNITS)
+
+    def smooth(self, function: np.ufunc, slope: float, span: float) -> Self:
+        """A function of a largest slope, between whose values there is a largest distance."""
+
+        def bound(i: int) -> Array:
+            return np.minimum(slope * self.components[i], span)
+
+        return self._result(function(self.value), bound, EXP_UNITS)
 
     def positive(self) -> Self:
         """1 where the number is more than 0, else 0: unsure where its error reaches 0."""

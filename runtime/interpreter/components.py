@@ -95,6 +95,13 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
         """1 less the error function."""
 
     @abstractmethod
+    def smooth(self, function: np.ufunc, slope: float, span: float) -> Self:
+        """A function of numpy whose slope is at most ``slope`` and values at most ``span`` apart.
+
+        Numpy computes it to 4 units in the last place.
+        """
+
+    @abstractmethod
     def positive(self) -> Self:
         """1 where the number is more than 0, else 0."""
 

@@ -216,6 +216,10 @@ class CoverageArray(ComponentArray):
         result = self._same(_above_zero(functions.erfc(self.value), self.value == np.inf))
         return result._on_sides(self._sides_of(-ERFC_BEND, ERFC_BEND))
 
+    def smooth(self, function: np.ufunc, slope: float, span: float) -> Self:
+        """A function of numpy."""
+        return self._same(function(self.value))
+
     def positive(self) -> Self:
         """1 where the number is more than 0, else 0: each is a side, and shows the number."""
         result = self._flow((self.value > 0).astype(np.float64), (self, True))

@@ -146,6 +146,10 @@ class DegreeArray(ComponentArray):
         """A variable of its own."""
         return self.sqrt()
 
+    def smooth(self, function: np.ufunc, slope: float, span: float) -> Self:
+        """A variable of its own."""
+        return self.sqrt()
+
     def positive(self) -> Self:
         """A variable of its own."""
         return self.sqrt()

@@ -246,8 +246,11 @@ class FieldArray(ComponentArray):
         return self._reduced([-part for part in self.components])
 
     def exp(self) -> Self:
-        """A power of the root of unity modulo p; nothing modulo q."""
-        power = _look_up(self.fields.powers, self.components[1])
+        """A power of the root of unity modulo p, 0 of what is masked; nothing modulo q."""
+        exponent = self.components[1]
+        masked = exponent == -np.inf
+        power = _look_up(self.fields.powers, np.where(masked, 0, exponent))
+        power = np.where(masked, 0, power)
         return self.of([power, np.full_like(power, np.nan)])
 
     def sqrt(self) -> Self:
@@ -261,6 +264,10 @@ class FieldArray(ComponentArray):
     def erfc(self) -> Self:
         """The unknown function of the argument."""
         return self._unknown("erfc")
+
+    def smooth(self, function: np.ufunc, slope: float, span: float) -> Self:
+        """The unknown function of the argument."""
+        return self._unknown(function.__name__)
 
     def positive(self) -> Self:
         """The unknown function of the argument."""

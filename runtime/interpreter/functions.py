@@ -69,6 +69,16 @@ def gelu(x: Array) -> Array:
     return 0.5 * x * tail.astype(np.result_type(x.dtype, np.float32))
 
 
+def cos(x: Array) -> Array:
+    """The cosine."""
+    return x.smooth(np.cos, 1.0, 2.0) if isinstance(x, ComponentArray) else np.cos(x)
+
+
+def sin(x: Array) -> Array:
+    """The sine."""
+    return x.smooth(np.sin, 1.0, 2.0) if isinstance(x, ComponentArray) else np.sin(x)
+
+
 def relu(x: Array) -> Array:
     """0 where x < 0, else x: NaN and -0 stay."""
     return x.relu() if isinstance(x, ComponentArray) else np.where(x < 0, x.dtype.type(0), x)
@@ -177,6 +187,8 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "rsqrt": rsqrt,
     "erf": erf,
     "log": np.log,
+    "cos": cos,
+    "sin": sin,
     "mul_scalar": mul_scalar,
     "add_scalar": add_scalar,
     "fill": fill,

@@ -66,6 +66,10 @@ def _scaled(total: Array | None, factor: Array) -> Array | None:
     return None if total is None else total * factor
 
 
+def _latest(total: Array | None, value: Array) -> Array:
+    return value
+
+
 def _largest(total: Array | None, value: Array) -> Array:
     return value if total is None else np.maximum(total, value)
 
@@ -98,6 +102,7 @@ class ThreadblockFunctions(InterpreterFunctions):
         self.counts: dict[Operation, Array] = {}
         """How many elements of each row a mean has been taken of so far."""
         self.running: dict[Operation, Array] = {}
+        """The running maxima, and the states that the iteration before has left."""
         self.gathered: dict[Operation, Array] = {}
         """The rows that numbers name, of each input that reads through some."""
 
@@ -282,6 +287,25 @@ class ThreadblockFunctions(InterpreterFunctions):
         finish = sum_last if op.kind.data is tb.RescaledKind.SUM else _unchanged
         return (Addend(value, finish, lambda total, new: _summed(_scaled(total, rescale), new)),)
 
+    @impl(tb.CarriedOp)
+    def run_carried(
+        self, interpreter: Interpreter, op: tb.CarriedOp, args: PythonValues
+    ) -> PythonValues:
+        """What the iteration before has left, or the number that the state begins from."""
+        state = self.running.get(op)
+        if state is None:
+            shape = (*[1] * GRID_AXES, *shape_of(op.result.type))
+            state = self.round(op, self.frame.arithmetic.full(shape, op.first))
+        return (state,)
+
+    @impl(tb.CarryOp)
+    def run_carry(
+        self, interpreter: Interpreter, op: tb.CarryOp, args: PythonValues
+    ) -> PythonValues:
+        """Leaves its operand to the next iteration, in which all that reads the state reads it."""
+        self.running[op.carried] = args[0]
+        return (Addend(args[0], combine=_latest),)
+
     def run_any_sum_to_dimx(
         self, interpreter: Interpreter, op: tb.ForloopAccumSumToDimxOp, args: PythonValues
     ) -> PythonValues:
@@ -313,6 +337,8 @@ def _tile_bytes(graph: CustomizedOp, arithmetic: Arithmetic, box: Sequence[int])
             axes = set[int]().union(*(axes_of.get(value, set()) for value in op.operands))
             if isinstance(op, tb.MaskOp):
                 axes |= {axis for axis, dim in enumerate(op.map_) if dim >= 0}
+            elif isinstance(op, tb.CarriedOp):
+                axes = set(range(GRID_AXES))
         for result in op.results:
             axes_of[result] = axes
             total += broadcast_bytes(arithmetic, box, axes, shape_of(result.type))

@@ -18,6 +18,7 @@ from cases.tables import (
     matmul,
     operators,
     ragged,
+    recurrences,
     reduction,
     softmax,
     threadblock_elementwise,
@@ -37,6 +38,7 @@ TABLES = (
     alignment,
     softmax,
     masks,
+    recurrences,
     indirect,
     graphs,
 )

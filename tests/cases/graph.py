@@ -289,6 +289,17 @@ class Threadblock:
         )
         return result
 
+    def carried(self, shape: Sequence[int], element: str = "f32", start: float = 0.0) -> Tile:
+        """The state that the iteration before has left, a number in the first one."""
+        state = Tile(self.graph.fresh(), tuple(shape), element)
+        first = f" from {start}" if start else ""
+        self.lines.append(f"    {state.name} = tb.carried{first} : {state.type}")
+        return state
+
+    def carry(self, x: Tile, state: Tile) -> Tile:
+        """Leaves a tile to the next iteration; the result is what the last one leaves."""
+        return self.op("carry", [x, state], x.shape)
+
     def rms_norm(self, tiles: Sequence[Tile], epsilon: float = 0.0) -> Tile:
         """The norm of a tile along its last dimension, times a weight where there is a second."""
         result = Tile(self.graph.fresh(), tiles[0].shape, tiles[0].element)
@@ -374,5 +385,7 @@ def _line(
         types = f"({types})"
     if len(results) > 1:
         result_types = f"({result_types})"
+    if name == "tb.carry":
+        used = " to ".join(value.name for value in operands)
     between = f" {more}" if more else ""
     return f"  {made} = {name} {used}{between} : {types} -> {result_types}"

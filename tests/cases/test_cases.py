@@ -42,16 +42,26 @@ TOO_LARGE = (
 """What runs on a GPU only; on a CPU these cases are transpiled."""
 
 
-SIZES = ("tb_bcast", "tb_input_output", "tb_matmul", "tb_reduction")
+SIZES = (
+    *("tb_bcast", "tb_input_output", "tb_matmul", "tb_reduction"),
+    *("alignment", "kn_operators", "tb_operators", "types"),
+)
 """Families whose cases are one operator each, in many sizes, cuts and layouts."""
-EVERY = inputs(4, 1)
-"""One in so many sizes runs, and all that sanitizers run; on a GPU all run."""
+EVERY = inputs(6, 1)
+"""One in so many sizes runs, the first of each operator and type, and all that sanitizers run; on
+a GPU all run."""
 
 
 def cases_to_run() -> list[Case]:
     """Every case but the sizes that are left for another run."""
-    sizes = [case for case in all_cases() if case.family in SIZES and not case.sanitize]
-    left_out = {case.id for number, case in enumerate(sizes) if number % EVERY}
+    left_out: set[str] = set()
+    covered: set[tuple[str, tuple[str, str]]] = set()
+    for number, case in enumerate(all_cases()):
+        pairs = {(case.family, pair) for pair in coverage(case.text)}
+        another = case.family in SIZES and not case.sanitize and pairs <= covered
+        if another and number % EVERY:
+            left_out.add(case.id)
+        covered |= pairs
     return [case for case in all_cases() if case.id not in left_out]
 
 

@@ -219,6 +219,8 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             return larger(x, product(x, Range(-1.0, -1.0)))
         case "erf":
             return Range(math.erf(x.low), math.erf(x.high), 1.13 * x.error + FUNCTION_ERROR)
+        case "cos" | "sin":
+            return Range(-1.0, 1.0, min(x.error, 2.0) + FUNCTION_ERROR)
         case "rsqrt":
             return quotient(Range(1.0, 1.0), square_root(x))
         case "reciprocal":

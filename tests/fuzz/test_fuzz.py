@@ -17,7 +17,7 @@ REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.mlir"))
 BROKEN_REGRESSIONS = [path for path in REGRESSIONS if path.stem.startswith("broken_")]
 GOOD_REGRESSIONS = [path for path in REGRESSIONS if path not in BROKEN_REGRESSIONS]
 SEED = 1
-EMULATED = inputs(4, 8)
+EMULATED = inputs(2, 8)
 """So many of those drawn are executed on the CPU, too."""
 
 
@@ -30,14 +30,14 @@ def text_of(path: Path) -> str:
     return str(parse(path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("number", range(inputs(12, 20)))
+@pytest.mark.parametrize("number", range(inputs(7, 20)))
 def test_drawn_mugraph(number: int) -> None:
     drawn = draw_case(WELL_FORMED, SEED, number)
     if drawn is not None:
         compiled(drawn.text)
 
 
-@pytest.mark.parametrize("number", range(inputs(15, 30)))
+@pytest.mark.parametrize("number", range(inputs(8, 30)))
 def test_drawn_mistake(number: int) -> None:
     drawn = draw_case(BROKEN, SEED, number)
     if drawn is not None:

@@ -11,7 +11,7 @@ SEED = 23
 SCHEDULED_EVERY = 4
 
 
-@pytest.mark.parametrize("number", range(inputs(20, 40)))
+@pytest.mark.parametrize("number", range(inputs(12, 40)))
 def test_a_fused_program_is_the_same_function(number: int) -> None:
     scheduled = number % SCHEDULED_EVERY == 0
     assert check_program(draw_program(SEED, number), scheduled=scheduled) == "proved"

@@ -66,7 +66,7 @@ def retiled_at_random(text: str, seed: int) -> ModuleOp | None:
     return module if changed else None
 
 
-@pytest.mark.parametrize("number", range(inputs(20, 40)))
+@pytest.mark.parametrize("number", range(inputs(12, 40)))
 def test_a_retiled_mugraph_computes_the_same(number: int) -> None:
     drawn = draw_case(WELL_FORMED, SEED, number)
     if drawn is None:
@@ -83,6 +83,6 @@ def test_a_retiled_mugraph_computes_the_same(number: int) -> None:
 
 
 def test_many_are_retiled() -> None:
-    drawn = (draw_case(WELL_FORMED, SEED, number) for number in range(inputs(20, 40)))
+    drawn = (draw_case(WELL_FORMED, SEED, number) for number in range(inputs(12, 40)))
     retiled = [retiled_at_random(case.text, number) for number, case in enumerate(drawn) if case]
     assert sum(module is not None for module in retiled) >= len(retiled) // 2

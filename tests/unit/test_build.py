@@ -393,3 +393,31 @@ def test_one_iteration_needs_no_accumulator() -> None:
     block.new_output(block.rms_norm(tile), (0, -1, -1))
     graph.mark_output(*graph.customized([x], block))
     graph.module().verify()
+
+
+def test_a_loop_carries_a_state() -> None:
+    graph = mi.new_kernel_graph("sums")
+    x = graph.new_input((8, 64), dtype=mi.float32)
+    block = mi.new_threadblock_graph((1, 1, 1), (32, 1, 1), 4)
+    tile = block.new_input(x, (-1, -1, -1), 1)
+    before = block.carried((8, 1), start=1.0)
+    last = block.carry(before + block.reduction(tile, 1), before)
+    block.new_output(before, (-1, -1, -1), 1)
+    block.new_output(last, (-1, -1, -1))
+    for result in graph.customized([x], block):
+        graph.mark_output(result)
+    numbers = np.arange(8 * 64, dtype=np.float32).reshape(8, 64) / 64
+    sums = 1 + numbers.reshape(8, 4, 16).sum(axis=2).cumsum(axis=1)
+    stored, total = run_function(graph.module(), None, [numbers])
+    np.testing.assert_allclose(stored, np.concatenate([np.ones((8, 1)), sums[:, :-1]], axis=1))
+    np.testing.assert_allclose(total, sums[:, -1:])
+
+
+def test_a_state_that_nothing_updates_is_an_error() -> None:
+    graph = mi.new_kernel_graph("sums")
+    x = graph.new_input((8, 64), dtype=mi.float32)
+    block = mi.new_threadblock_graph((1, 1, 1), (32, 1, 1), 4)
+    tile = block.new_input(x, (-1, -1, -1), 1)
+    block.new_output(tile + block.carried((8, 1), name="state"), (-1, -1, -1), 1)
+    with pytest.raises(mi.BuildError, match="the state %state has 0"):
+        graph.customized([x], block)

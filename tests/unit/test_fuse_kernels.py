@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -9,13 +10,21 @@ from typing import Any
 import pytest
 from fuzz.programs import launches_of
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 import mugraph.build as mi
 from mugraph.dialects import kn, tb
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.program.fuse_kernels import algebra, fuse_program, groups, prepare_program
+from mugraph.passes.program.fuse_kernels import (
+    algebra,
+    fuse_program,
+    groups,
+    prepare_program,
+    search,
+)
+from mugraph.passes.program.fuse_kernels import fusion as fusion_module
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.explain import explanation
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
@@ -444,30 +453,88 @@ def gated_layer(x: mi.DTensor, new: Callable[..., mi.DTensor]) -> mi.DTensor:
     return x + (mi.silu(gate) * up) @ new(512, 256)
 
 
-def fused_layers(layers: int) -> tuple[Fusion, int]:
-    """How some layers are fused, and how many kernels they become."""
+def layers_function(layers: int, *, prepared: int = 0) -> FuncOp:
+    """Some layers; what prepares the first weights is no part of what flows through."""
     graph = mi.new_kernel_graph("layers")
     x = graph.new_input((1, 256))
-    for _ in range(layers):
+    for layer in range(layers):
+        if layer < prepared:
+            x = x * (graph.new_input((256,)) + 1.0)
         x = gated_layer(x, lambda *shape: graph.new_input(shape))
     graph.mark_output(x)
     function = only_function(graph.module())
     prepare_program(function)
+    return function
+
+
+def fused_layers(layers: int, *, prepared: int = 0) -> tuple[Fusion, FuncOp]:
+    """The same with operators in common kernels."""
+    function = layers_function(layers, prepared=prepared)
     fusion = Fusion(function, target_named("h200"))
     fusion.apply(fusion.choose())
-    return fusion, launches_of(function)
+    return fusion, function
 
 
-def test_a_program_of_many_layers_becomes_the_kernels_of_each(
+def kernels_of(function: FuncOp) -> list[str]:
+    """The text of each kernel, without names."""
+    return [kernel_text(op) for op in function.walk() if isinstance(op, kn.CustomizedOp)]
+
+
+def kernel_text(kernel: kn.CustomizedOp) -> str:
+    """A kernel, whatever its values are called."""
+    names: dict[str, str] = {}
+    return re.sub(r"%\w+", lambda name: names.setdefault(name[0], f"%v{len(names)}"), str(kernel))
+
+
+def test_a_further_layer_that_is_alike_is_not_searched_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one, kernels = fused_layers(1)
-    whole, all_kernels = fused_layers(3)
-    assert one.program.is_exact and whole.program.is_exact and all_kernels == 3 * kernels
-    monkeypatch.setattr(groups, "MOST_PREFIXES", 42)
-    windows, found = fused_layers(6)
-    assert not windows.program.is_exact and found == 2 * all_kernels
-    assert "a window at a time; memory alone takes" in explanation(windows.function, windows, [])
+    """Nothing of it is looked at, and it becomes the same kernels."""
+    monkeypatch.setattr(search, "MOST_OPERATORS", 10)
+    four, few = fused_layers(4)
+    seven, many = fused_layers(7)
+    assert four.program.is_exact and seven.program.is_exact
+    assert seven.looked_at == four.looked_at
+    texts, more = kernels_of(few), kernels_of(many)
+    a_layer = len(texts) // 4
+    assert texts == [*texts[:a_layer], *texts[a_layer : 2 * a_layer] * 2, *texts[-a_layer:]]
+    assert more == [*texts[:a_layer], *texts[a_layer : 2 * a_layer] * 5, *texts[-a_layer:]]
+
+
+def test_segments_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of all layers is that of a search that looks at all prefixes together."""
+    monkeypatch.setattr(search, "MOST_OPERATORS", 10)
+
+    def total_time() -> tuple[int, float]:
+        fusion = Fusion(layers_function(2), target_named("h200"))
+        return len(fusion.program.segments), sum(map(fusion.cost, fusion.choose()))
+
+    count, time = total_time()
+    monkeypatch.setattr(fusion_module, "in_segments", groups.Program)
+    assert count > 2 and total_time() == (1, pytest.approx(time))
+
+
+def test_what_prepares_weights_is_searched_beside_its_first_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "MOST_OPERATORS", 10)
+    whole, function = fused_layers(2, prepared=2)
+    assert whole.program.is_exact and len(whole.program.segments) == 1
+    monkeypatch.setattr(groups, "MOST_PREFIXES", 16)
+    parts, in_parts = fused_layers(2, prepared=2)
+    assert not parts.program.is_exact and len(parts.program.segments) > 3
+    assert kernels_of(function) == kernels_of(in_parts)
+    assert "in some orders only; memory alone takes" in explanation(function, parts, [])
+
+
+def test_a_wide_segment_is_searched_in_orders_near_the_program_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "MOST_OPERATORS", 10)
+    _, function = fused_layers(2)
+    monkeypatch.setattr(groups, "MOST_PREFIXES", 2)
+    narrow, found = fused_layers(2)
+    assert not narrow.program.is_exact and kernels_of(function) == kernels_of(found)
 
 
 def test_the_first_part_of_rows_and_columns_stands_where_they_do() -> None:

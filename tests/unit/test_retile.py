@@ -352,3 +352,27 @@ def test_what_blocks_compute_alike_is_computed_once_before() -> None:
 def test_norms_of_parts_of_rows_are_not_outlined(module: ModuleOp) -> None:
     with pytest.raises(RetileError, match="nothing to outline"):
         retiled(module, Plan(outline=True))
+
+
+PARTS_BESIDE_A_RESIDUAL = """
+func.func @f(%x: tensor<64x64xf16>, %parts: tensor<128x64xf32>) -> tensor<64x64xf16> {
+  %o = kn.customized %x, %parts grid [2, 2, 1] block [128, 1, 1] forloop 2 {
+  ^bb0(%dx: tensor<64x64xf16>, %dp: tensor<128x64xf32>):
+    %row = tb.input %dx imap [1, 0, -1] fordim -1 : tensor<64x64xf16> -> !tb.stensor<32x32xf16>
+    %part = tb.input %dp imap [1, 0, -1] fordim 0 : tensor<128x64xf32> -> !tb.stensor<32x32xf32>
+    %sum = tb.forloop_accum none %part : !tb.stensor<32x32xf32> -> !tb.stensor<32x32xf16>
+    %both = tb.add %row, %sum : (!tb.stensor<32x32xf16>, !tb.stensor<32x32xf16>) -> !tb.stensor<32x32xf16>
+    tb.output %both omap [1, 0, -1] : !tb.stensor<32x32xf16> -> tensor<64x64xf16>
+  } : (tensor<64x64xf16>, tensor<128x64xf32>) -> tensor<64x64xf16>
+  func.return %o : tensor<64x64xf16>
+}
+"""  # noqa: E501
+
+
+def test_parts_of_sums_beside_what_is_no_part_stay_in_the_loop() -> None:
+    """Rows of the parts are cut by the loop, too; columns of both may be cut anew."""
+    module = parse(PARTS_BESIDE_A_RESIDUAL)
+    after = retiled(module, Plan(grid=(4, 2)))
+    assert custom_kernels(after)[0].grid_dim == (4, 2, 1)
+    verdict = Checker(Subject.of(module)).check(Subject.of(after))
+    assert verdict.answer is Answer.PROVED, str(verdict)

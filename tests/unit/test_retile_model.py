@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
+import numpy as np
 import pytest
 
 from benchmarks.h200.building import mugraph_of
@@ -17,12 +17,12 @@ from mugraph.passes.costs.kernels import (
     PhaseWork,
     Product,
     estimate,
-    least_time,
     stages_of,
 )
 from mugraph.passes.mugraph.plan import PlanPass, tiles
+from mugraph.passes.mugraph.plan.bounds import Numbers, TiledKernels
 from mugraph.passes.mugraph.plan.choose import space_of
-from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
+from mugraph.passes.mugraph.plan.shape import KernelModel
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
@@ -68,27 +68,28 @@ def test_no_time_is_below_what_memory_takes() -> None:
     assert all(time is not None and time > floor for time in times)
 
 
-@pytest.mark.parametrize("name", ["gqa_bs8", "rmsnorm_bs8", "gated_mlp"])
+@pytest.mark.parametrize("name", ["gqa_bs8", "rmsnorm_bs8", "gated_mlp", "ntrans_bs8", "lora"])
 def test_the_bound_by_which_partitions_are_left_out_is_below_every_estimate(name: str) -> None:
     graph = next(op for op in mugraph_of(WORKLOADS[name]).walk() if isinstance(op, CustomizedOp))
     space = find_dimensions(graph)
-    shape = shape_under(space, partition_of(space))
+    old = partition_of(space)
+    model = KernelModel.of(space, old.looped())
+    partitions = [
+        old._replace(grid=(x, *old.grid[1:])).with_loop(loop)
+        for x in (old.grid[0], 1, 2, 8, 32)
+        for loop in (old.forloop, 2, 4, 16, 64)
+    ]
+    kernels = TiledKernels(model, partitions, 64, TARGET)
     estimated = left_out = 0
-    cases = itertools.product((8, 96, 500), (1, 16, 100), (16, 128), (1, 64))
-    for blocks, iterations, rows, times in cases:
-        loads = tuple(
-            load._replace(row_bytes=rows, bytes=times * load.bytes) for load in shape.loads
-        )
-        for threads in (64, 128, 512):
-            other = shape._replace(
-                blocks=blocks, iterations=iterations, threads=threads, loads=loads
-            )
-            time = estimate(other, TARGET)
-            least = least_time(other, TARGET)
-            if time is not None:
-                estimated += 1
-                assert least <= time
+    for split in (1, 2, 8):
+        for partition, least in zip(partitions, kernels.least_times(split), strict=True):
+            division = tiles.Division(model.under(partition), split)
             left_out += math.isinf(least)
+            for threads in (64, 128, 512):
+                time = division.time(division.shape(threads), TARGET)
+                if partition.forloop % split == 0 and time is not None:
+                    estimated += 1
+                    assert least <= time
     assert estimated > 10 and left_out > 0
 
 
@@ -99,7 +100,11 @@ def test_what_is_left_out_by_its_bound_is_not_chosen(
     graph = next(op for op in mugraph_of(WORKLOADS[name]).walk() if isinstance(op, CustomizedOp))
     space = find_dimensions(graph)
     chosen = choose_least_time(space, TARGET, Plan())
-    monkeypatch.setattr(tiles._Division, "least_time", lambda division, target: 0.0)
+
+    def no_bound(kernels: TiledKernels, split: int) -> Numbers:
+        return np.zeros(len(kernels.partitions)) * split
+
+    monkeypatch.setattr(TiledKernels, "least_times", no_bound)
     assert choose_least_time(space, TARGET, Plan()) == chosen is not None
 
 

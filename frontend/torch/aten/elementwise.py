@@ -25,6 +25,8 @@ UNARY = (
     "rsqrt",
     "reciprocal",
     "erf",
+    "cos",
+    "sin",
 )
 """Functions of one tensor that have the same name here and there."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute
@@ -11,7 +12,7 @@ import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.precision import Precision
-from mugraph.torch.aten.conversion import CONVERSIONS, Call, converts, require
+from mugraph.torch.aten.conversion import CONVERSIONS, Call, NotConverted, converts, require
 
 ATTENTION = "mugraph.attention.default"
 """Attention as one operator, which :mod:`mugraph.torch.attention` registers with torch."""
@@ -65,14 +66,29 @@ def _attention(
     scores = scores * (1 / math.sqrt(width) if scale is None else float(scale))
     if causal:
         scores = mi.causal_mask(scores)
-    if mask is None:
-        return _product(call, mi.softmax(scores, -1, dtype=q.dtype), v, call.dtype)
-    if mask.dtype != i1:
-        return _product(call, mi.softmax(scores + mask, -1, dtype=q.dtype), v, call.dtype)
-    kept = mi.cast(mask, q.dtype)  # tiles are no integers
-    # A row without any key gives zeros, as in torch.
-    weights = mi.softmax(mi.mask(scores, kept, LOWEST), -1, dtype=q.dtype)
-    return _product(call, mi.mask(weights, kept, 0.0), v, call.dtype)
+    alive = None
+    if mask is not None and mask.dtype == i1:
+        # A sum, unlike a choice, is linear: it stays in the kernel of the products.
+        kept = mi.cast(mask, f32)
+        alive = mi.reduction_max(kept, -1)
+        scores = scores + mi.where(kept, 0.0, LOWEST)
+    elif mask is not None:
+        scores = scores + mask
+    # Powers are rounded before they are divided by their sum: the largest, 1, is exact.
+    powers = mi.exp(scores - mi.reduction_max(scores, -1))
+    total = mi.reduction(powers, -1)
+    if powers.dtype != v.dtype:
+        powers = mi.cast(powers, v.dtype)
+    result = _product(call, powers, v, f32)
+    if alive is not None:  # a row without any key gives zeros, as in torch
+        result = result * alive
+    return call.graph.div(result, total, dtype=call.dtype)
+
+
+@converts("convolution.default")
+def _convolution(call: Call, *_: Any) -> DTensor:
+    # Those that are products were decomposed.
+    raise NotConverted("it is no matrix product of windows: in groups, transposed, or of f64")
 
 
 CONVERSIONS[ATTENTION] = _attention

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import f32
 import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
-from mugraph.torch.aten.conversion import Call, NotConverted, converts, require
+from mugraph.torch.aten.conversion import Call, converts, require
 
 
 def _over(
@@ -21,7 +21,6 @@ def _over(
     if isinstance(dims, int):
         dims = [dims]
     chosen = [dim % len(x.shape) for dim in dims] if dims else list(range(len(x.shape)))
-    require(bool(call.shape), "its result has no dimension")
     for dim in chosen:
         x = reduce(x, dim, dtype=call.dtype if dim == chosen[-1] else f32)
     return mi.reshape(x, call.shape)
@@ -32,7 +31,7 @@ def _sum(call: Call, x: DTensor, dims: Any = None, *_: Any, **__: Any) -> DTenso
     return _over(call, x, dims, mi.reduction)
 
 
-@converts("mean.dim")
+@converts("mean.dim", "mean.default")
 def _mean(call: Call, x: DTensor, dims: Any = None, *_: Any, **__: Any) -> DTensor:
     return _over(call, x, dims, mi.mean)
 
@@ -60,8 +59,8 @@ def _var(call: Call, x: DTensor, dims: Any = None, correction: Any = 1, **_: Any
 
 @converts("argmax.default")
 def _argmax(call: Call, x: DTensor, dim: int | None = None, keepdim: bool = False) -> DTensor:
-    if dim is None or not call.shape:
-        raise NotConverted("its result has no dimension")
+    if dim is None:
+        x, dim = mi.reshape(x, (-1,)), 0
     return mi.reshape(mi.arg_max(x, dim, dtype=call.dtype), call.shape)
 
 
@@ -91,7 +90,7 @@ def _log_softmax(call: Call, x: DTensor, dim: int, *_: Any) -> DTensor:
 
 @converts("logsumexp.default")
 def _log_sum_exp(call: Call, x: DTensor, dims: Sequence[int], keepdim: bool = False) -> DTensor:
-    require(len(dims) == 1 and bool(call.shape), "it is over several dimensions")
+    require(len(dims) == 1, "it is over several dimensions")
     return mi.reshape(mi.log_sum_exp(x, dims[0], dtype=call.dtype), call.shape)
 
 

@@ -28,6 +28,12 @@ def _same(call: Call, x: DTensor, **_: Any) -> DTensor:
     return x
 
 
+@converts("copy.default")
+def _copy(call: Call, _: DTensor, source: DTensor, *__: Any) -> DTensor:
+    source = source if source.dtype == call.dtype else mi.cast(source, call.dtype)
+    return mi.broadcast_to(source, call.shape)
+
+
 @converts("t.default")
 def _t(call: Call, x: DTensor) -> DTensor:
     return mi.transpose(x) if len(x.shape) == 2 else x
@@ -63,8 +69,16 @@ def _slice(
     call: Call, x: DTensor, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> DTensor:  # fmt: skip
-    require(step == 1, f"a slice takes every element {step}")
-    first, _, _ = slice(start, end).indices(x.shape[dim])
+    first, last, _ = slice(start, end).indices(x.shape[dim])
+    dim %= len(x.shape)
+    if step != 1:
+        extent = x.shape[dim]
+        require(extent % step == 0 and first < step and last == extent,
+                f"it takes every element {step} of a part")  # fmt: skip
+        apart = (*x.shape[:dim], extent // step, step, *x.shape[dim + 1 :])
+        starts = [first if at == dim + 1 else 0 for at in range(len(apart))]
+        shape = (*apart[: dim + 1], 1, *apart[dim + 2 :])
+        return mi.reshape(call.graph.slice(mi.reshape(x, apart), starts, shape), call.shape)
     starts = [0] * len(x.shape)
     starts[dim] = first
     return x if call.shape == x.shape else call.graph.slice(x, starts, call.shape)
@@ -95,10 +109,7 @@ def _split(call: Call, x: DTensor, sizes: Any = None, dim: int = 0) -> list[DTen
 @converts("cat.default")
 def _cat(call: Call, tensors: Sequence[DTensor], dim: int = 0) -> DTensor:
     require(all(x.dtype == call.dtype for x in tensors), "it concatenates several element types")
-    whole, *others = tensors
-    for other in others:
-        whole = mi.concat(whole, other, dim)
-    return whole
+    return call.graph.concat_all(tensors, dim) if len(tensors) > 1 else tensors[0]
 
 
 @converts("embedding.default")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -11,7 +12,8 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.functions import mugraphs_of
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn import CERTIFICATE, CustomizedOp
+from mugraph.dialects.likeness import likeness_of
 from mugraph.dialects.named_extents import buckets_of
 from mugraph.dialects.plan import Plan, problem_of
 from mugraph.dialects.tensor_types import op_label
@@ -75,12 +77,19 @@ class PlanPass(Plan, ModulePass):
                 f"--{self.name}: there is no custom kernel ('kn.customized') to cut otherwise; "
                 "other operators of 'kn' have no grid and no for-loop"
             )
+        known: dict[Hashable, Plan] = {}
         for graph in graphs:
             if self.kernel < 0 and is_merged(graph):
                 continue  # it becomes a part of the kernel before
             plan = graph.decided.over(asked)
             require_consistent(graph, plan)
-            graph.decided = filled_plan(graph, plan, target)
+            look = likeness_of(graph, besides=(CERTIFICATE,)), plan
+            if plan.regroups():
+                graph.decided = filled_plan(graph, plan, target)  # with kernels around it
+            else:
+                if look not in known:
+                    known[look] = filled_plan(graph, plan, target)
+                graph.decided = known[look]
             if self.notes and plan.tiles is None and not graph.decided.cuts():
                 sentence = f"{op_label(graph)} stays as it is: {why_tiles_stay(graph, target)}"
                 print(f"--{self.name}: note: {sentence}", file=sys.stderr)

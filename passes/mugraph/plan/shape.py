@@ -23,7 +23,10 @@ from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
-from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
+from mugraph.passes.mugraph.retile.apply_partition import (
+    loop_dim_of,
+    map_of,
+)
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
 
@@ -31,7 +34,7 @@ WHOLE_STEPS = 3
 """Steps of an operator on whole rows, as a norm."""
 
 
-class _Alike(NamedTuple):
+class Alike(NamedTuple):
     """Extents and dimensions of tiles: those that have the same stay alike in any partition."""
 
     shape: tuple[int, ...]
@@ -158,7 +161,7 @@ def _scales_a_product(op: Operation) -> bool:
     return is_scale and _is_of_product(op.results[0])
 
 
-class _Operator(NamedTuple):
+class OperatorWork(NamedTuple):
     """What an estimate needs of an operator that computes, however its tiles are cut."""
 
     operands: tuple[SSAValue, ...]
@@ -175,7 +178,7 @@ class _Operator(NamedTuple):
     """Dimensions of the first operand, not of a product, along which its elements are combined."""
 
     @classmethod
-    def of(cls, op: Operation, phases: LoopPhases) -> _Operator:
+    def of(cls, op: Operation, phases: LoopPhases) -> OperatorWork:
         """An operator's part of a model."""
         factors: list[tuple[SSAValue, bool]] = []
         if product_index(op) is not None:
@@ -200,10 +203,16 @@ class _Loaded(NamedTuple):
     """What an estimate needs of a tile that is loaded."""
 
     tile: SSAValue
-    numbers: tuple[int | None, ...]
-    """Of the tile's dimensions."""
+    numbers: tuple[int, ...]
+    """Of the tile's dimensions that may be cut otherwise."""
     element_bytes: int
     tensor_bytes: int
+    stays_looped: bool
+    """Whether the loop cuts another one, as rows of parts beside rows of what is no part."""
+
+    def is_looped(self, partition: Partition) -> bool:
+        """Whether each iteration loads another one."""
+        return self.stays_looped or any(partition.cuts[number].looped for number in self.numbers)
 
 
 class LoopPhases(NamedTuple):
@@ -262,7 +271,7 @@ class KernelModel(NamedTuple):
     """
 
     space: TileSpace
-    tiles: Mapping[_Alike, Sequence[SSAValue]]
+    tiles: Mapping[Alike, Sequence[SSAValue]]
     """All tiles, those that are alike together."""
     loaded: tuple[_Loaded, ...]
     stored: tuple[tuple[SSAValue, int], ...]
@@ -273,8 +282,8 @@ class KernelModel(NamedTuple):
     """What else is computed."""
     sums: tuple[SSAValue, ...]
     """What is kept over all iterations."""
-    loop: tuple[_Operator, ...]
-    after: tuple[_Operator, ...]
+    loop: tuple[OperatorWork, ...]
+    after: tuple[OperatorWork, ...]
     masks: tuple[tb.MaskOp, ...]
     """Those without whose tiles an iteration changes nothing."""
 
@@ -290,16 +299,19 @@ class KernelModel(NamedTuple):
             if isinstance(op, tb.InputOp):
                 size = element_bytes_of(op.result.type)
                 tensor = math.prod(op.tensor_shape) * size
-                loaded.append(_Loaded(op.result, space.numbers[op.result], size, tensor))
+                numbers = space.numbers[op.result]
+                free = [n for n in numbers if n is not None and not space.dimensions[n].fixed]
+                stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)
+                loaded.append(_Loaded(op.result, tuple(free), size, tensor, stays))
             elif isinstance(op, tb.OutputOp):
                 stored.append((op.stensor, element_bytes_of(op.dtensor_type)))
             elif product_index(op) is not None or any(v in of_products for v in op.operands):
                 of_products.update(dict.fromkeys(op.results))
             else:
                 others += op.results
-        tiles: dict[_Alike, list[SSAValue]] = {}
+        tiles: dict[Alike, list[SSAValue]] = {}
         for value, numbers in space.numbers.items():
-            tiles.setdefault(_Alike(shape_of(value.type), numbers), []).append(value)
+            tiles.setdefault(Alike(shape_of(value.type), numbers), []).append(value)
         return cls(
             space,
             tiles,
@@ -330,12 +342,12 @@ class TiledKernel:
         """The extents of all tiles."""
         partition = self.partition
         extents = [
-            None if dimension.fixed else partition.split(number, dimension.extent).tile
+            None if dimension.fixed else partition.tile(number, dimension.extent)
             for number, dimension in enumerate(self.model.space.dimensions)
         ]
         shapes: dict[SSAValue, tuple[int, ...]] = {}
         for alike, values in self.model.tiles.items():
-            shapes |= dict.fromkeys(values, alike.under(extents))
+            shapes.update(dict.fromkeys(values, alike.under(extents)))
         return shapes
 
     @cached_property
@@ -344,9 +356,9 @@ class TiledKernel:
         model, partition, shapes = self.model, self.partition, self.shapes
         loads: list[Load] = []
         kept = 2 * sum(math.prod(shapes[value]) for value in model.others)
-        for tile, numbers, size, tensor in model.loaded:
-            shape = shapes[tile]
-            looped = any(n is not None and partition.cuts[n].looped for n in numbers)
+        for load in model.loaded:
+            tile, _, size, tensor, _ = load
+            shape, looped = shapes[tile], load.is_looped(partition)
             loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
@@ -372,7 +384,7 @@ class TiledKernel:
         for mask in self.model.masks:
             tile, extents = self.shapes[mask.result], mask.slicing().shape
             map_ = map_of(self.model.space, mask.result, mask.map_, partition)
-            loop_dim = loop_dim_of(self.model.space.numbers[mask.result], partition)
+            loop_dim = loop_dim_of(self.model.space, mask.result, mask.loop_dim, partition)
             slicing = Slicing(extents, map_, loop_dim, partition.grid, partition.forloop, tile)
             forms += largest_in_tiles(tb.forms_in_tiles(mask.forms(), slicing), tile)
         return share_that_counts(forms, partition.grid, partition.forloop) if forms else 1.0
@@ -394,11 +406,13 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     return KernelModel.of(space, partition.looped()).under(partition).shape
 
 
-def _computing(operators: Iterable[Operation], phases: LoopPhases) -> tuple[_Operator, ...]:
-    return tuple(_Operator.of(op, phases) for op in operators if isinstance(op, HasTileIndices))
+def _computing(operators: Iterable[Operation], phases: LoopPhases) -> tuple[OperatorWork, ...]:
+    return tuple(OperatorWork.of(op, phases) for op in operators if isinstance(op, HasTileIndices))
 
 
-def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, ...]]) -> PhaseWork:
+def _work(
+    operators: Iterable[OperatorWork], shapes: Mapping[SSAValue, tuple[int, ...]]
+) -> PhaseWork:
     products: list[Product] = []
     reduced: list[tuple[int, int]] = []
     elements = special = chained = sums = exchanges = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -16,15 +15,13 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.passes.costs.kernels import (
-    LAUNCH_NS,
     OVERLAP_NS,
     KernelShape,
     Load,
     PhaseWork,
     estimate,
-    least_time,
 )
-from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
 from mugraph.passes.mugraph.plan.parts import can_have
 from mugraph.passes.mugraph.plan.shape import (
     KernelModel,
@@ -70,8 +67,6 @@ WAVES = 8
 """Blocks for each multiprocessor, at most."""
 FEW_BLOCKS = 8
 """Multiprocessors for each block, at most: a split of the loop can still fill the others."""
-PART_BYTES = 4
-"""Parts of sums are stored in fp32."""
 SMALLEST_ROW_BYTES = SECTOR_BYTES
 """Tiles have no shorter rows than this, unless the tensor has."""
 FEWEST_SUMS = 128
@@ -215,7 +210,9 @@ Divides = Callable[[frozenset[int]], bool]
 """Whether a loop over these dimensions may be divided."""
 
 
-def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator[Partition]:
+def _loops(
+    space: TileSpace, partition: Partition, divides: Divides, *, of_products: bool
+) -> Iterator[Partition]:
     """The same with other numbers of iterations, as far as the loop's tiles may change."""
     yield partition
     if partition.forloop == 1 and not partition.looped():
@@ -227,7 +224,7 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
         except RetileError:
             return
         cuts = tuple(
-            replace(cut, looped=new.looped)
+            cut._replace(looped=new.looped)
             for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
         )
         partition = partition._replace(cuts=cuts)
@@ -240,7 +237,6 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
     for number in looped:
         whole = partition.with_loop(1).split(number, space.dimensions[number].extent)
         common = math.gcd(common, whole.block_extent)
-    of_products = bool(products_of(space))
     shortest = SHORTEST_PRODUCT if of_products else SHORTEST_TILE
     longest = LONGEST_TILE if of_products else LONGEST_ROW
     for iterations in divisors(common):
@@ -256,28 +252,19 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
 def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
     """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
+    of_products = bool(products_of(space))
     for grid in (partition_of(space), *_grids(space, target)):
-        for partition in _loops(space, grid, divides):
+        for partition in _loops(space, grid, divides, of_products=of_products):
             if partition not in seen:
                 seen.add(partition)
                 yield partition
 
 
-class _Division(NamedTuple):
+class Division(NamedTuple):
     """A loop divided over blocks: the kernel that has the loop, and one that combines its sums."""
 
     whole: TiledKernel
     split: int = 1
-
-    def least_time(self, target: Target) -> float:
-        """Nanoseconds that both kernels take at least, for what they load and store."""
-        whole = self.whole.idle
-        if self.split == 1:
-            return least_time(whole, target)
-        first = whole.divided(self.split)._replace(stored_bytes=self.whole.sums * PART_BYTES)
-        parts = device_ns(first.blocks * first.stored_bytes, target)
-        second = LAUNCH_NS + target.memory_latency_ns + parts
-        return least_time(first, target) + second - OVERLAP_NS
 
     def shape(self, threads: int) -> KernelShape:
         """The kernel that has the loop, with so many threads, as if it combined the sums itself."""
@@ -294,21 +281,55 @@ class _Division(NamedTuple):
         return None if time is None or second is None else time + second - OVERLAP_NS
 
 
-def _divisions(
-    model: KernelModel, partition: Partition, divides: Divides | None
-) -> Iterator[_Division]:
-    """A partition's loop as it is, and divided over blocks where there are blocks to divide it."""
-    whole = model.under(partition)
-    yield _Division(whole)
-    space, looped = model.space, partition.looped()
+def _splits(space: TileSpace, partition: Partition, divides: Divides | None) -> Iterator[int]:
+    """Over how many blocks a partition's loop may be divided: not at all, and others."""
+    yield 1
+    looped = partition.looped()
     used = sum(extent > 1 for extent in partition.grid)
+    if divides is None or used >= len(AXES) or not looped:
+        return
     splits = [partition.split(n, space.dimensions[n].extent) for n in looped]
     ragged = any(split.bound() and split.chosen is None for split in splits)
-    if divides is None or used >= len(AXES) or not looped or ragged or not divides(looped):
+    if ragged or not divides(looped):
         return
     for count in SPLITS:
         if partition.forloop % count == 0:
-            yield _Division(whole, count)
+            yield count
+
+
+class _Bounded(NamedTuple):
+    """A partition whose loop is divided over blocks, and nanoseconds that it takes at least."""
+
+    least: float
+    division: Division
+
+
+def _bounded(
+    space: TileSpace, target: Target, threads: int, divides: Divides, *, split: bool
+) -> list[_Bounded]:
+    """All partitions and divisions, those first that may take least."""
+    model_of = cache(partial(KernelModel.of, space))
+    partitions = list(_partitions(space, target, divides))
+    alike: dict[frozenset[int], list[int]] = {}
+    for place, partition in enumerate(partitions):
+        alike.setdefault(partition.looped(), []).append(place)
+    whole: dict[int, TiledKernel] = {}
+    bounds: list[tuple[int, int, float]] = []
+    for looped, places in alike.items():
+        model, own = model_of(looped), [partitions[place] for place in places]
+        whole.update((place, model.under(partitions[place])) for place in places)
+        kernels = TiledKernels(model, own, threads, target)
+        splits = [[*_splits(space, partition, divides if split else None)] for partition in own]
+        for count in sorted(set(itertools.chain(*splits))):
+            times = kernels.least_times(count).tolist()
+            bounds += [
+                (place, count, time)
+                for place, counts, time in zip(places, splits, times, strict=True)
+                if count in counts and time < math.inf
+            ]
+    found = [_Bounded(time, Division(whole[place], count)) for place, count, time in sorted(bounds)]
+    found.sort(key=lambda bounded: bounded.least)
+    return found
 
 
 @cache
@@ -353,23 +374,15 @@ def _candidates(
 
     What the loads take shows of most of them that they do.
     """
-    model_of = cache(partial(KernelModel.of, space))
     # Few sets of dimensions are looped, each in many partitions.
     check = cache(partial(LoopAnalysis, space))
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
-    divisions = [
-        (division, division.least_time(target))
-        for partition in _partitions(space, target, divides)
-        for division in _divisions(
-            model_of(partition.looped()), partition, divides if split else None
-        )
-    ]
-    divisions.sort(key=lambda bounded: bounded[1])
     blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in BLOCKS)))
+    fewest = min(map(math.prod, blocks))
     choices: list[TileChoice] = []
     longest = math.inf
-    for division, least in divisions:
+    for least, division in _bounded(space, target, fewest, divides, split=split):
         if least > longest:
             break
         partition = division.whole.partition
@@ -383,7 +396,7 @@ def _candidates(
             continue
         for candidate, shape, time in timed:
             if fits is None or fits(candidate, shape):
-                loop_bytes = division.whole.idle.loop_bytes
+                loop_bytes = shape.loop_bytes
                 choices.append(TileChoice(candidate, division.split, time, loop_bytes))
                 longest = min(longest, WORTH_FILLING * time + ALIKE_NS)
     return choices
@@ -494,6 +507,7 @@ def is_allowed(space: TileSpace, partition: Partition, check: LoopCheck | None =
 
 
 __all__ = [
+    "Division",
     "TileChoice",
     "choose_least_time",
     "divisors",

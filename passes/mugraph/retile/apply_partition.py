@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import SSAValue
@@ -22,7 +22,6 @@ def map_of(
     space: TileSpace, value: SSAValue, old: Sequence[int], partition: Partition
 ) -> tuple[int, ...]:
     """The map of a tile: the dimension that each axis cuts, or what it was where that is fixed."""
-    numbers = space.numbers[value]
     entries: list[int] = []
     for axis in range(len(AXES)):
         if partition.grid[axis] == 1:
@@ -30,19 +29,32 @@ def map_of(
         elif not partition.cut_by(axis) or axis in space.fixed_axes:
             entries.append(old[axis])
         else:
-            cut = [d for d, number in enumerate(numbers) if number in partition.cut_by(axis)]
-            entries.append(cut[0] if cut else -1)
+            entries.append(_cut_dim(space, value, partition.cut_by(axis), old[axis]))
     return tuple(entries)
 
 
-def loop_dim_of(numbers: Sequence[int | None], partition: Partition) -> int:
-    """The dimension of a tile that the loop cuts, or -1."""
-    looped = [
-        dim
-        for dim, number in enumerate(numbers)
-        if number is not None and partition.cuts[number].looped
-    ]
-    return looped[0] if looped else -1
+def loop_dim_of(space: TileSpace, value: SSAValue, old: int, partition: Partition) -> int:
+    """The dimension of a tile that the loop cuts, or -1; what it was where that is fixed."""
+    looped = {number for number, cut in enumerate(partition.cuts) if cut.looped}
+    return _cut_dim(space, value, looped, old)
+
+
+def _cut_dim(space: TileSpace, value: SSAValue, numbers: Set[int], old: int) -> int:
+    """The dimension of a tile that is one of those that are cut, or -1.
+
+    ``old`` was it: a dimension that is fixed may be cut in some tiles and whole in others, such as
+    those of a chunk, and so it stays.
+    """
+
+    def is_fixed(dim: int) -> bool:
+        number = own[dim]
+        return number is not None and bool(space.dimensions[number].fixed)
+
+    own = space.numbers[value]
+    if old >= 0 and is_fixed(old):
+        return old
+    cut = [dim for dim, number in enumerate(own) if number in numbers and not is_fixed(dim)]
+    return cut[0] if cut else -1
 
 
 def retiled_type(space: TileSpace, partition: Partition, value: SSAValue) -> tb.STensorType:
@@ -68,7 +80,7 @@ def apply_partition(space: TileSpace, partition: Partition) -> None:
     for op in graph.body.block.ops:
         if isinstance(op, tb.InputOp) or (isinstance(op, tb.MaskOp) and op.condition is not None):
             map_ = map_of(space, op.result, op.map_, partition)
-            op.lie(map_, loop_dim_of(space.numbers[op.result], partition))
+            op.lie(map_, loop_dim_of(space, op.result, op.loop_dim, partition))
         elif isinstance(op, tb.OutputOp):
             map_ = map_of(space, op.stensor, op.map_, partition)
             op.properties["omap"] = DenseArrayBase.from_list(i64, list(map_))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
+from mugraph.dialects.interfaces import CarriesState, HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import mapped_axes
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
@@ -43,6 +43,8 @@ class Dimension:
     """What the extent of a tile must be a multiple of."""
     bound: bool = False
     """Whether an input says how it is cut."""
+    whole: list[str] = field(default_factory=list[str])
+    """Why all of its tiles must have all of their elements; none where the last may have fewer."""
 
     def cut(self) -> tuple[int, tuple[int, ...], bool]:
         """How it is cut, to be compared."""
@@ -106,6 +108,7 @@ class _Builder:
                 one.extent, one.axes, one.looped = two.extent, two.axes, two.looped
             one.fixed += two.fixed
             one.summed += two.summed
+            one.whole += two.whole
             one.multiple = math.lcm(one.multiple, two.multiple)
         return first
 
@@ -127,6 +130,15 @@ class _Builder:
                 fixed.append(f"{op_label(op)} reads rows through it")
             found = Dimension(name, extent, tile, axes, looped, fixed, bound=True)
             numbers.append(self.new(found))
+        self.numbers[op.result] = tuple(numbers)
+
+    def carried(self, op: tb.CarriedOp) -> None:
+        """Dimensions that are cut as those of what updates the state, if an input says how."""
+        numbers: list[int | None] = []
+        for dim, extent in enumerate(shape_of(op.result.type)):
+            name = f"dimension {dim} of {value_label(op.result)}"
+            dimension = Dimension(name, extent, extent, whole=[f"{op_label(op)} is a state"])
+            numbers.append(None if extent == 1 else self.new(dimension))
         self.numbers[op.result] = tuple(numbers)
 
     def operator(self, op: Operation) -> None:
@@ -186,8 +198,13 @@ class _Builder:
         for op in self.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
                 self.input(op)
+            elif isinstance(op, tb.CarriedOp):
+                self.carried(op)
             elif not isinstance(op, tb.OutputOp):
                 self.operator(op)
+        for dimension in self.found:
+            if not (dimension.bound or dimension.fixed):
+                dimension.fixed.append("no input says how it is cut")
         roots = sorted({self.root(number) for number in range(len(self.parent))})
         place = {root: position for position, root in enumerate(roots)}
         numbers = {
@@ -247,12 +264,25 @@ def _fix_shared_axes(space: TileSpace) -> None:
             space.fixed_axes.setdefault(axis, f"it cuts {names}, which are not the same")
 
 
+def _fix_carried(space: TileSpace) -> None:
+    """A loop that carries a state goes through the tiles that it has, each in one iteration."""
+    for op in space.graph.body.block.ops:
+        if isinstance(op, CarriesState):
+            for dimension in space.dimensions:
+                if dimension.looped:
+                    dimension.fixed.append(
+                        f"{op_label(op)} carries a state from each iteration to the next"
+                    )
+            return
+
+
 def find_dimensions(graph: CustomizedOp) -> TileSpace:
     """The dimensions of a verified threadblock graph."""
     space = _Builder(graph).build()
     _fix_repeated(space)
     _fix_stored(space)
     _fix_shared_axes(space)
+    _fix_carried(space)
     return space
 
 

@@ -13,7 +13,7 @@ from enum import Enum
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.interfaces import CarriesState, HasTileIndices, IndexKind
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -41,6 +41,8 @@ class LoopAnalysis:
         for op in space.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
                 self.parts[op.result] = Part.SLICE if self.cut(op.result) else Part.SAME
+            elif isinstance(op, CarriesState):
+                raise self.fail(op, "carries a state from each iteration to the next")
             elif isinstance(op, tb.OutputOp):
                 self.output(op)
             else:

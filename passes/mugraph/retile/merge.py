@@ -14,6 +14,7 @@ from typing import NamedTuple
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.interfaces import CarriesState
 from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import mapped_axes
@@ -85,6 +86,9 @@ def plan_merge(first: CustomizedOp) -> MergePlan:
     second = consumer_of(first)
     if second is None:
         raise _fail(first, "its results are not all used by one other custom kernel only")
+    for op in (*first.body.block.ops, *second.body.block.ops):
+        if isinstance(op, CarriesState):
+            raise _fail(first, f"{op_label(op)} carries a state from each iteration to the next")
     if (load := loads_through(first, second)) is not None:
         raise _fail(first, f"{op_label(load)} of that one finds rows by numbers, in any block")
     axis = _axis_of_parts(find_dimensions(first))

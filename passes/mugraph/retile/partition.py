@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -19,8 +18,7 @@ from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """How one dimension is cut: by which axes of the grid, outermost first, and by the loop.
 
     ``tile`` are the elements of a tile where they are more than what divides it evenly.
@@ -46,9 +44,21 @@ class Partition(NamedTuple):
         split = Split(extent, blocks, self.forloop if cut.looped else 1)
         return split if cut.tile is None else split.in_tiles_of(cut.tile)
 
+    def tile(self, number: int, extent: int) -> int:
+        """The elements of a tile along a dimension: those of its :meth:`split`."""
+        cut = self.cuts[number]
+        if cut.tile is not None:
+            return cut.tile
+        for axis in cut.axes:
+            extent = -(-extent // self.grid[axis])
+        return -(-extent // self.forloop) if cut.looped else extent
+
     def with_loop(self, forloop: int, tile: int | None = None) -> Partition:
         """The same with so many iterations, in tiles of ``tile`` elements or as even as can be."""
-        cuts = tuple(replace(cut, tile=tile) if cut.looped else cut for cut in self.cuts)
+        cuts = tuple(
+            Cut(cut.axes, True, tile) if cut.looped and cut.tile != tile else cut
+            for cut in self.cuts
+        )
         return self._replace(forloop=forloop, cuts=cuts)
 
     def cut_by(self, axis: int) -> frozenset[int]:
@@ -74,7 +84,7 @@ def partition_of(space: TileSpace) -> Partition:
     cuts = tuple(
         cut
         if dimension.fixed or partition.split(number, dimension.extent).tile == dimension.tile
-        else replace(cut, tile=dimension.tile)
+        else cut._replace(tile=dimension.tile)
         for number, (cut, dimension) in enumerate(zip(evenly, space.dimensions, strict=True))
     )
     return partition._replace(cuts=cuts)
@@ -112,7 +122,7 @@ def choose_partition(space: TileSpace, plan: Plan) -> Partition:
             along[axis] = dim
     new = _with_axes(space, new, along)
     cuts = [
-        replace(cut, axes=tuple(axis for axis in cut.axes if new.grid[axis] > 1))
+        cut._replace(axes=tuple(axis for axis in cut.axes if new.grid[axis] > 1))
         for cut in new.cuts
     ]
     new = new._replace(cuts=tuple(cuts))
@@ -164,7 +174,7 @@ def _with_tiles(space: TileSpace, partition: Partition, plan: Plan) -> Partition
     cuts: list[Cut] = []
     for number, (cut, before) in enumerate(zip(partition.cuts, old.cuts, strict=True)):
         extent = space.dimensions[number].extent
-        evenly = partition._replace(cuts=_replaced(partition.cuts, number, replace(cut, tile=None)))
+        evenly = partition._replace(cuts=_replaced(partition.cuts, number, cut._replace(tile=None)))
         is_same = evenly.split(number, extent) == old.split(number, extent)._replace(chosen=None)
         tile = wanted.get(number, before.tile if is_same else None)
         try:
@@ -173,7 +183,7 @@ def _with_tiles(space: TileSpace, partition: Partition, plan: Plan) -> Partition
         except PartitionError as error:
             name = space.dimensions[number].name
             raise RetileError(f"{label}: {name} cannot be cut so: {error}") from error
-        cuts.append(replace(cut, tile=tile))
+        cuts.append(cut._replace(tile=tile))
     return partition._replace(cuts=tuple(cuts))
 
 
@@ -197,7 +207,7 @@ def _with_axes(space: TileSpace, partition: Partition, along: Sequence[int]) -> 
             )
         for at, cut in enumerate(cuts):
             axes = {*cut.axes} - {axis} | ({axis} if at == number else set[int]())
-            cuts[at] = replace(cut, axes=tuple(sorted(axes)))
+            cuts[at] = cut._replace(axes=tuple(sorted(axes)))
     return partition._replace(cuts=tuple(cuts))
 
 
@@ -212,7 +222,7 @@ def _with_forloop(space: TileSpace, partition: Partition, forloop: int) -> Parti
         if not dimension.summed or dimension.fixed:
             continue
         cuts = list(new.cuts)
-        cuts[number] = replace(cuts[number], looped=True)
+        cuts[number] = cuts[number]._replace(looped=True)
         candidate = new._replace(cuts=tuple(cuts))
         try:
             LoopAnalysis(space, candidate.looped())
@@ -278,6 +288,12 @@ def _require_cut_allowed(
         raise RetileError(
             f"{label}: {dimension.name} has {extent} elements, too few for "
             f"{math.prod(after.blocks)} blocks of {after.iterations} tiles each"
+        )
+    if dimension.whole and after.bound() is not None:
+        raise RetileError(
+            f"{label}: tiles of {after.tile} along {dimension.name} would not all be whole, and "
+            f"{fixed_reasons(dimension.whole)}, of whole tiles only; choose a number that divides "
+            f"{extent}"
         )
     if after.tile % dimension.multiple:
         raise RetileError(

@@ -164,6 +164,10 @@ class SplitProducts:
             self.known[value] = self.bits(set(self.atoms.all(value)))
         return self.known[value]
 
+    def parts(self, value: SSAValue) -> list[list[Atom]]:
+        """The atoms of each dimension of a tensor."""
+        return [leaves(dim) for dim in self.atoms.dims(value)]
+
     def refuse(self, operators: Sequence[Operation], stored: Sequence[SSAValue]) -> bool:
         """Whether a product is split within a group, and a result lacks its matrices."""
         split = [each for op in operators for each in self.split.get(op, ())]

@@ -51,7 +51,7 @@ def _tried(fusion: Fusion) -> str:
     results = fusion.function.get_return_op()
     assert results is not None
     least = least_time(fusion.function.args, results.operands, fusion.target)
-    return f"{tried}, a window at a time; memory alone takes {_microseconds(least)}"
+    return f"{tried}, in some orders only; memory alone takes {_microseconds(least)}"
 
 
 def _microseconds(time: float) -> str:
@@ -85,7 +85,7 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
     both = first | second
     if not fusion.program.is_convex(both):
         return ["another kernel stands between them"]
-    if not all(fusion.may_share(op, both) for op in fusion.program.members(both)):
+    if not fusion.program.may_share(both):
         return ["an operator of theirs is a kernel of its own"]
     if fusion.bound(both) == math.inf:
         return ["a view splits a product into matrices that not all results have"]
@@ -104,9 +104,9 @@ class ExplainFusionPass(ModulePass):
 
     For each kernel the operators in it, what it adds to the program's time by estimate, and what it
     saves; for each two that hand a tensor over and stay two, why: along which index a loop was
-    tried, and what is in the way there, or how much longer one kernel takes.  Of a program that is
-    searched a window at a time also a bound: what its arguments and results take alone.  The module
-    stays as it is.
+    tried, and what is in the way there, or how much longer one kernel takes.  Of a program that has
+    too many orders to look at all of them also a bound: what its arguments and results take alone.
+    The module stays as it is.
 
     ``arch`` is the target.
     """

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.interfaces import HasTileIndices
-from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ViewOp
+from mugraph.dialects.kn import CustomizedOp, MatmulOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import EXTENTS
 from mugraph.dialects.tb import ReductionMaxOp
@@ -20,19 +20,14 @@ from mugraph.passes.mugraph.online_softmax.masked import least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
 from mugraph.passes.program.fuse_kernels.certificates import certify
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
-from mugraph.passes.program.fuse_kernels.groups import (
-    Group,
-    Program,
-    Search,
-    Structure,
-    bits,
-)
+from mugraph.passes.program.fuse_kernels.groups import Group, Structure, bits
 from mugraph.passes.program.fuse_kernels.indices import label
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.program.fuse_kernels.part import Part
 from mugraph.passes.program.fuse_kernels.places import places_of
 from mugraph.passes.program.fuse_kernels.regroup import is_view, part_of
-from mugraph.passes.program.fuse_kernels.sums import can_share
+from mugraph.passes.program.fuse_kernels.search import Search
+from mugraph.passes.program.fuse_kernels.segments import in_segments
 from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
     least_time,
@@ -69,9 +64,12 @@ class Fusion:
     impossible: list[Group] = field(default_factory=list[Group])
     """Groups that no kernel has, whatever else it has."""
 
+    looked_at: int = 0
+    """Ways from one prefix of the program to a longer one that were looked at."""
+
     def __post_init__(self) -> None:
         self.operators = [op for op in self.function.body.block.ops if op.results]
-        self.program = Program(self.operators)
+        self.program = in_segments(self.operators)
         self.products = SplitProducts(self.operators)
         self.is_bucket = EXTENTS in self.function.attributes
         """Whether extents follow from a call: then operators alone become kernels, too."""
@@ -81,7 +79,7 @@ class Fusion:
         members = self.program.members(group)
         if len(members) == 1:
             return time_as_written(members[0], self.target)
-        if not all(self.may_share(op, group) for op in members):
+        if not self.program.may_share(group):
             return math.inf
         loaded, stored = self.program.loaded(group), self.program.stored(group)
         if self.products.refuse(members, stored) and not self.is_side_by_side(group):
@@ -149,12 +147,6 @@ class Fusion:
             for op in self.program.users_of(value)
         )
 
-    def may_share(self, op: Operation, group: Group) -> bool:
-        """Whether an operator may be part of a kernel: a view only between its operators."""
-        if isinstance(op, (RegroupOp, ViewOp)):
-            return self.program.is_between(op, group)
-        return can_share(op)
-
     def cost(self, group: Group) -> float:
         """Nanoseconds that a group adds to a program.
 
@@ -179,7 +171,7 @@ class Fusion:
         if isinstance(op, CustomizedOp):
             return Attempt(time_of_kernel(op, self.target))
         time = time_as_written(op, self.target)
-        if isinstance(op, MatmulOp) or (self.is_bucket and self.may_share(op, group)):
+        if isinstance(op, MatmulOp) or (self.is_bucket and self.program.may_share(group)):
             # A product takes what a custom kernel would.
             as_kernel = self.like_others(members, group)
             if self.is_bucket and as_kernel.part is not None:
@@ -230,8 +222,17 @@ class Fusion:
 
     def choose(self) -> list[Group]:
         """The groups of least estimated time, in an order in which they can run."""
-        search = Search(self.program, self.bound, self.sharper_bound, self.cost, self.impossible)
-        return search.run()
+        search = Search(
+            self.program,
+            self.bound,
+            self.sharper_bound,
+            self.cost,
+            self.products.parts,
+            self.impossible,
+        )
+        groups = search.run()
+        self.looked_at = search.looked_at
+        return groups
 
     def apply(self, groups: Sequence[Group]) -> None:
         """Puts the kernels of groups in the place of their operators."""

@@ -15,10 +15,7 @@ through it stays, and the next window begins where that ends.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -29,14 +26,32 @@ from mugraph.passes.program.fuse_kernels.regroup import is_view
 from mugraph.passes.program.fuse_kernels.sums import can_share
 
 MOST_PREFIXES = 600
-"""Prefixes that are looked at in one search."""
+"""Prefixes of one segment that are all looked at."""
 MOST_OPERATORS = 26
 """Operators of one kernel; views do not count."""
-WINDOW = 40
-"""Operators of a window of a program with more prefixes: some that fill two kernels."""
+ROOM = 14
+"""Prefixes of one length in a search that would have more."""
 
 Group = int
 """A set of operators, as bits."""
+
+
+class Unit(NamedTuple):
+    """Operators that a search takes together, with their views."""
+
+    whole: Group
+    needed: Group
+    """What must be there before."""
+
+
+class Segment(NamedTuple):
+    """A part of a program that is searched after all that comes before it."""
+
+    start: Group
+    """The prefix before it."""
+    units: Sequence[Unit]
+
+
 Structure = tuple[Hashable, ...]
 """What groups that are computed alike have in common."""
 
@@ -49,6 +64,7 @@ class Program:
         self.is_exact = True
         """Whether all prefixes have been looked at."""
         place = {op: number for number, op in enumerate(operators)}
+        self.places: dict[object, int] = {**place}
         self.users: dict[SSAValue, Group] = {}
         """What uses a tensor."""
         self.kept: set[SSAValue] = set()
@@ -74,7 +90,25 @@ class Program:
             for value in (*op.operands, *op.results):
                 needed |= self.users.get(value, 0)
             self.tied.append(needed)
+        self.used_by: list[Group] = [
+            sum(
+                {
+                    1 << place[use.operation]
+                    for each in op.results
+                    for use in each.uses
+                    if use.operation in place
+                }
+            )
+            for op in operators
+        ]
+        """What uses the results of each operator."""
         self.views: Group = sum(1 << place[op] for op in operators if is_view(op))
+        self.moving: Group = sum(
+            1 << place[op] for op in operators if isinstance(op, (RegroupOp, ViewOp))
+        )
+        """What stands in a kernel only between others of it."""
+        self.sharing: Group = sum(1 << place[op] for op in operators if can_share(op))
+        """What may share a kernel with others; of :attr:`moving` that depends on where it is."""
         self.views_of: list[Group] = [0] * len(operators)
         """The views of what each operator computes, and views of them."""
         for number in reversed(range(len(operators))):
@@ -82,9 +116,11 @@ class Program:
                 if self.needed[view] == 1 << number:
                     self.views_of[number] |= 1 << view | self.views_of[view]
         self.units = self._units()
+        self.segments: Sequence[Segment] = [Segment(self.first_prefix(), self.units)]
+        """The parts in which it is searched, one after another."""
 
-    def _units(self) -> list[tuple[Group, Group]]:
-        """Operators that a search takes together, with their views, and what those need before.
+    def _units(self) -> list[Unit]:
+        """Operators that a search takes together.
 
         An element-wise operator is in one unit with the operator that alone computes its operand,
         where a cut between the two could gain nothing: that one's result is no smaller, and a
@@ -94,24 +130,26 @@ class Program:
         for number, op in enumerate(self.operators):
             before = self._joined(op)
             if before is not None:
-                joined = unit_of[number] | unit_of[self.operators.index(before)]
+                joined = unit_of[number] | unit_of[self.places[before]]
                 for member in bits(joined):
                     unit_of[member] = joined
-        units: list[tuple[Group, Group]] = []
+        units: list[Unit] = []
         for unit in dict.fromkeys(unit_of):
+            if not unit & ~self.views:
+                continue  # views belong to what they are views of
             members = list(bits(unit))
             whole = unit | sum({self.views_of[member] for member in members})
             needed = 0
             for member in members:
                 needed |= self.needed[member]
-            units.append((whole, needed & ~unit))
+            units.append(Unit(whole, needed & ~unit))
         return units
 
     def _joined(self, op: Operation) -> Operation | None:
         """The operator before an element-wise one from which nothing is gained by a cut."""
         if not isinstance(op, ElementwiseOp):
             return None
-        others = [value for value in op.operands if not _is_given(value)]
+        others = [value for value in op.operands if not is_given(value)]
         if len(others) != 1 or not others[0].has_one_use():
             return None
         (value,) = others
@@ -124,13 +162,20 @@ class Program:
         sizes = [element_bytes_of(each.type) for each in (value, op.result)]
         return source if same and sizes[1] <= sizes[0] else None
 
-    def is_between(self, op: Operation, group: Group) -> bool:
+    def may_share(self, group: Group) -> bool:
+        """Whether operators may share a kernel: a view only between others of it."""
+        return not group & ~self.sharing & ~self.moving and all(
+            self._is_between(number, group) for number in bits(group & self.moving)
+        )
+
+    def _is_between(self, number: int, group: Group) -> bool:
         """Whether an operator is a view of what a group computes, for others of the group."""
-        made = {result for each in self.members(group) for result in each.results}
+        op = self.operators[number]
         return (
-            is_view(op)
-            and made.issuperset(op.operands)
-            and any(self.users.get(result, 0) & group for result in op.results)
+            bool(self.views >> number & 1)
+            and not self.needed[number] & ~group
+            and all(value.owner in self.places for value in op.operands)
+            and bool(self.used_by[number] & group)
         )
 
     def size(self, group: Group) -> int:
@@ -146,13 +191,13 @@ class Program:
 
         Or one that moves elements, or a view that others use.
         """
-        if op in self.members(group):
+        if group >> self.places[op] & 1:
             return False
         if isinstance(op, (RegroupOp, ViewOp)):
             return bool(self.users.get(op.result))
-        made = {result for each in self.members(group) for result in each.results}
         return isinstance(op, (ElementwiseOp, MovesElements)) and all(
-            value in made or _is_given(value) for value in op.operands
+            is_given(value) or group >> self.places.get(value.owner, len(self.operators)) & 1
+            for value in op.operands
         )
 
     def stored(self, group: Group) -> list[SSAValue]:
@@ -166,9 +211,13 @@ class Program:
 
     def loaded(self, group: Group) -> list[SSAValue]:
         """What operators of a group use of others."""
-        members = self.members(group)
-        inside = {result for op in members for result in op.results}
-        return [value for op in members for value in op.operands if value not in inside]
+        end = len(self.operators)
+        return [
+            value
+            for op in self.members(group)
+            for value in op.operands
+            if not group >> self.places.get(value.owner, end) & 1
+        ]
 
     def structure(self, group: Group) -> tuple[Structure, list[SSAValue]]:
         """What a group computes, whatever its values are called, and what it uses of others."""
@@ -194,14 +243,13 @@ class Program:
 
     def is_connected(self, group: Group) -> bool:
         """Whether operators of a group are tied to one another, all of them together."""
-        reached = group & -group
-        while True:
-            grown = reached
-            for number in bits(reached):
-                grown |= self.tied[number] & group
-            if grown == reached:
-                return reached == group
-            reached = grown
+        reached = new = group & -group
+        while new:
+            lowest = new & -new
+            grown = self.tied[lowest.bit_length() - 1] & group & ~reached
+            reached |= grown
+            new ^= lowest | grown
+        return reached == group
 
     def is_convex(self, group: Group) -> bool:
         """Whether nothing outside of a group lies on a way from one of its operators to another."""
@@ -221,41 +269,56 @@ class Program:
 
     def without_loose_views(self, group: Group) -> Group:
         """A group but for views that none of its other operators uses."""
-        for number in reversed(list(bits(group & self.views))):
-            users = sum({self.users.get(result, 0) for result in self.operators[number].results})
-            if not users & group:
+        views = group & self.views
+        while views:
+            number = views.bit_length() - 1
+            views ^= 1 << number
+            if not self.used_by[number] & group:
                 group ^= 1 << number
         return group
 
-    def prefixes(self, start: Group, length: int, room: int) -> list[Group] | None:
-        """Prefixes that have so many operators more than one of them, short ones first.
+    def has_few_prefixes(self) -> bool:
+        """Whether all of them may be looked at in one search."""
+        start = self.first_prefix()
+        return _longer(start, self.units, MOST_PREFIXES, MOST_PREFIXES) is not None
 
-        Views do not count.  Of many of one length, ``room`` that are nearest to the program's
-        order.  ``None`` where there are more than :data:`MOST_PREFIXES`.
+    def prefixes(self, start: Group, units: Sequence[Unit]) -> list[Group]:
+        """Prefixes that have some units more than one of them, short ones first.
+
+        All of them, up to :data:`MOST_PREFIXES`; else of many of one length :data:`ROOM` that are
+        nearest to the program's order.
         """
-        found: list[Group] = []
-        layer: set[Group] = {start}
-        for _ in range(length + 1):
-            found += sorted(layer)
-            if not layer:
-                break
-            if len(found) > MOST_PREFIXES:
-                return None
-            longer = {
-                prefix | unit
-                for prefix in layer
-                for unit, needed in self.units
-                if unit & ~prefix and needed & ~prefix == 0
-            }
-            layer = set(sorted(longer)[:room])
+        found = _longer(start, units, MOST_PREFIXES, MOST_PREFIXES)
+        if found is None:
+            self.is_exact = False
+            found = _longer(start, units, ROOM, ROOM * (len(units) + 1))
+        assert found is not None
         return found
 
 
-def _is_given(value: SSAValue) -> bool:
+def _longer(start: Group, units: Sequence[Unit], room: int, most: int) -> list[Group] | None:
+    """Prefixes beyond one, at most so many of a length; ``None`` where there are too many."""
+    found: list[Group] = []
+    layer: set[Group] = {start}
+    while layer:
+        longer = {
+            prefix | unit.whole
+            for prefix in layer
+            for unit in units
+            if unit.whole & ~prefix and unit.needed & ~prefix == 0
+        }
+        layer = set(sorted(longer)[:room])
+        found += sorted(layer)
+        if len(found) > most:
+            return None
+    return found
+
+
+def is_given(value: SSAValue) -> bool:
     """Whether a tensor is an argument of the function, or a view of one."""
     op = value.owner
     if isinstance(op, (RegroupOp, ViewOp)):
-        return _is_given(op.input)
+        return is_given(op.input)
     return not isinstance(op, Operation)
 
 
@@ -265,140 +328,3 @@ def bits(group: Group) -> Iterator[int]:
         lowest = group & -group
         yield lowest.bit_length() - 1
         group ^= lowest
-
-
-class Step(NamedTuple):
-    """A way from one prefix to a longer one."""
-
-    before: Group
-    group: Group
-    """What a kernel computes."""
-    views: Group
-    """Views of that which others use."""
-
-
-def _first_half(way: Sequence[Step]) -> list[Step]:
-    """The steps, at least one, that have no more than half of the operators of a window."""
-    counts = list(accumulate(step.group.bit_count() for step in way))
-    return [
-        step
-        for place, (step, count) in enumerate(zip(way, counts, strict=True))
-        if place == 0 or count <= WINDOW // 2
-    ]
-
-
-@dataclass
-class Search:
-    """The search for the partition of least time.
-
-    ``bound`` is what a group adds to a program's time at least, infinite where it cannot be a
-    kernel; ``sharper_bound`` another one, for those that may be on the best way; ``cost`` is what
-    it adds, infinite where it turns out not to be one.  ``impossible`` are groups that no kernel
-    has among others; it grows while bounds are asked for.
-    """
-
-    program: Program
-    bound: Callable[[Group], float]
-    sharper_bound: Callable[[Group], float]
-    cost: Callable[[Group], float]
-    impossible: Sequence[Group] = ()
-    known: dict[Group, float] = field(default_factory=dict[Group, float])
-    """The costs that were asked for."""
-    bounds: dict[Group, float] = field(default_factory=dict[Group, float])
-    sharpened: set[Group] = field(default_factory=set[Group])
-
-    def run(self) -> list[Group]:
-        """The groups, in an order in which they can run."""
-        done = self.program.first_prefix()
-        groups = [1 << view for view in bits(done)]
-        whole = (1 << len(self.program.operators)) - 1
-        while done != whole:
-            steps = self._steps(self._window(done))
-            way = self._refined(steps)
-            if next(reversed(steps)) != whole:
-                way = _first_half(way)
-            for step in way:
-                groups += [step.group, *(1 << view for view in bits(step.views))]
-                done |= step.group | step.views
-        for group in groups:
-            self.cost(group)
-        return groups
-
-    def _window(self, done: Group) -> list[Group]:
-        """The prefixes beyond one that are searched next: all, or those of a window."""
-        count = len(self.program.operators)
-        every = self.program.prefixes(done, count, MOST_PREFIXES)
-        if every is not None:
-            return every
-        self.program.is_exact = False
-        window = self.program.prefixes(done, WINDOW, MOST_PREFIXES // (WINDOW + 1))
-        assert window is not None, "a window has few prefixes"
-        return window
-
-    def _refined(self, steps: Mapping[Group, Sequence[Step]]) -> list[Step]:
-        """The way of least time, all of whose costs are known."""
-        while True:
-            way = self._best_way(steps)
-            open_ = [step.group for step in way if step.group not in self.known]
-            if not open_:
-                return way
-            bounded = [group for group in open_ if group not in self.sharpened]
-            count = len(self.impossible)
-            for group in bounded:
-                self.bounds[group] = max(self.bounds[group], self.sharper_bound(group))
-            self.sharpened.update(bounded)
-            self._rule_out(self.impossible[count:])
-            if not bounded:
-                self.known.update((group, self.cost(group)) for group in open_)
-
-    def _steps(self, prefixes: Sequence[Group]) -> dict[Group, list[Step]]:
-        """For each prefix the ways to it."""
-        steps: dict[Group, list[Step]] = {}
-        for place, prefix in enumerate(prefixes):
-            steps[prefix] = []
-            for before in prefixes[:place]:
-                if before & ~prefix:
-                    continue
-                group = self.program.without_loose_views(prefix & ~before)
-                if self._bound(group) < math.inf:
-                    steps[prefix].append(Step(before, group, prefix & ~before & ~group))
-        return steps
-
-    def _bound(self, group: Group) -> float:
-        """What a group takes at least, asked for once."""
-        if group not in self.bounds:
-            few = self.program.size(group) <= MOST_OPERATORS
-            possible = few and self.program.is_connected(group)
-            possible = possible and all(part & ~group for part in self.impossible)
-            self.bounds[group] = self.bound(group) if possible else math.inf
-        return self.bounds[group]
-
-    def _rule_out(self, impossible: Sequence[Group]) -> None:
-        """No group is a kernel that has one of these."""
-        for part in impossible:
-            for group in self.bounds:
-                if not part & ~group:
-                    self.bounds[group] = math.inf
-
-    def _best_way(self, steps: Mapping[Group, Sequence[Step]]) -> list[Step]:
-        """The way of least time to a longest prefix, as far as it is known."""
-        start = next(iter(steps))
-        least: dict[Group, float] = {start: 0.0}
-        last: dict[Group, Step] = {}
-        for prefix, ways in steps.items():
-            for step in ways:
-                group = step.group
-                time = least.get(step.before, math.inf) + self.known.get(group, self.bounds[group])
-                if time < least.get(prefix, math.inf):
-                    least[prefix], last[prefix] = time, step
-        longest = max(map(self.program.size, steps))
-        ends = (prefix for prefix in least if self.program.size(prefix) == longest)
-        way: list[Step] = []
-        prefix = min(ends, key=least.__getitem__)
-        while prefix != start:
-            way.append(last[prefix])
-            prefix = last[prefix].before
-        return way[::-1]
-
-
-__all__ = ["Group", "Program", "Search", "bits"]

@@ -49,7 +49,11 @@ class TileWriter(KernelWriter):
         type_: Attribute = f32,
     ) -> SSAValue:
         """A scalar function of each element."""
-        shape = broadcast_shape([shape_of(tile.type) for tile in tiles])
+        try:
+            shape = broadcast_shape([shape_of(tile.type) for tile in tiles])
+        except ShapeError as error:
+            # A part of a concatenation that the kernel cuts, beside what it has whole.
+            raise NotFusedError(f"tiles do not go together: {error}") from error
         return self.first(
             tb.elementwise(
                 ScalarFunction(function, tuple(constants)), tiles, tb.STensorType(shape, type_)

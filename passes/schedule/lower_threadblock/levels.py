@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn import CustomizedOp, Phase, accumulates, phases_of
-from mugraph.dialects.tb import InputOp
+from mugraph.dialects.tb import CarriedOp, CarryOp, ElementwiseOp, InputOp, epilogue_of
+from mugraph.dialects.tensor_types import op_label
 
 
 @dataclass
@@ -32,6 +34,7 @@ def find_levels(graph: CustomizedOp) -> Levels:
     """Sorts the operators of a graph into phases and depths, in data-flow order."""
     levels = Levels()
     depths: dict[SSAValue, int] = {}
+    updates: list[CarryOp] = []
     for op, phase in phases_of(graph.body.block, graph.forloop_range).items():
         if isinstance(op, InputOp):
             # A tile that nothing reads is not loaded.
@@ -39,11 +42,56 @@ def find_levels(graph: CustomizedOp) -> Levels:
                 levels.inputs.append(op)
             depths[op.result] = 0
             continue
+        if isinstance(op, CarryOp):
+            updates.append(op)
+            continue
+        if updates_in_place(op):
+            continue
         depth = 1 + max((depths.get(value, 0) for value in op.operands), default=0)
         _place(levels.after if phase is Phase.AFTER else levels.body, depth, op)
         for result in op.results:
             depths[result] = 0 if accumulates(op) else depth
+    # All that reads a state reads it before it changes.
+    if updates:
+        levels.body.append(list(in_order(updates)))
     return levels
+
+
+def updates_in_place(op: Operation) -> bool:
+    """Whether an operator can write the next state over the old one, when all has read that.
+
+    It is element-wise, nothing else uses its result, and it reads no state but the one that it
+    writes; so it is left to the ``tb.carry`` that uses it.
+    """
+    if not isinstance(op, ElementwiseOp) or epilogue_of(op).accumulates:
+        return False
+    users = [use.operation for use in op.result.uses]
+    if len(users) != 1 or not isinstance(users[0], CarryOp):
+        return False
+    states = {value for value in op.operands if isinstance(value.owner, CarriedOp)}
+    return states <= {users[0].state}
+
+
+def in_order(updates: Sequence[CarryOp]) -> Sequence[CarryOp]:
+    """Updates of states, such that a state that becomes another one is read before it changes.
+
+    Raises ``PassFailedException`` where states change places.
+    """
+    left, found = list(updates), list[CarryOp]()
+    while left:
+        read = {op.input for op in left}
+        # One that only keeps its own state reads nothing that it changes.
+        free = [op for op in left if op.state not in read or op.state is op.input]
+        if not free:
+            raise PassFailedException(
+                f"--lower-threadblock: {op_label(left[0])} and others let states change places, "
+                "so that none of them can be written first; compute one of them anew, as with "
+                "'tb.mul_scalar' by 1"
+            )
+        # What is read by others that are left is written last.
+        found = [*found, free[0]]
+        left.remove(free[0])
+    return found
 
 
 def _place(levels: list[list[Operation]], depth: int, op: Operation) -> None:

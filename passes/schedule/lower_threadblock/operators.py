@@ -33,7 +33,9 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.passes.schedule.lower_threadblock.builder import KernelBuilder, sum_type
+from mugraph.passes.schedule.lower_threadblock.levels import updates_in_place
 
+NO_EPILOGUE = Epilogue()
 TRANSPOSED_BYTES = 2
 """The size of the elements that ``ldmatrix.trans`` transposes."""
 
@@ -97,8 +99,20 @@ def write_combination(
 ) -> None:
     """Makes a new total in shared memory of the old one, the first of the function's operands."""
     operands = [total, *(builder.buffer(value) for value in sources)]
-    partition = builder.partition(total, operands[1:])
-    builder.here.append(sched.MapOp(function, operands, total, Epilogue(), partition))
+    write_elementwise_to(total, function, operands, builder)
+
+
+def write_elementwise_to(
+    destination: SSAValue,
+    function: ScalarFunction,
+    sources: Sequence[SSAValue],
+    builder: KernelBuilder,
+    epilogue: Epilogue = NO_EPILOGUE,
+) -> None:
+    """An element-wise operation on buffers into one, which may be among them."""
+    others = [source for source in sources if source is not destination]
+    partition = builder.partition(destination, others)
+    builder.here.append(sched.MapOp(function, sources, destination, epilogue, partition))
 
 
 @schedule_operator.register
@@ -140,6 +154,25 @@ def _(op: tb.ForloopAccumOp, builder: KernelBuilder) -> None:
             f"--lower-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
         )
     write_elementwise(op, ScalarFunction("identity"), Epilogue(accumulates=True), builder)
+
+
+@schedule_operator.register
+def _(op: tb.CarriedOp, builder: KernelBuilder) -> None:
+    builder.running_buffer(op.result, op.first)
+
+
+@schedule_operator.register
+def _(op: tb.CarryOp, builder: KernelBuilder) -> None:
+    state = builder.buffer(op.state)
+    builder.buffers[op.result] = state
+    function, operands, epilogue = ScalarFunction("identity"), [op.input], Epilogue()
+    update = op.input.owner
+    if isinstance(update, tb.ElementwiseOp) and updates_in_place(update):
+        function, operands, epilogue = update.function, update.operands, tb.epilogue_of(update)
+    elif op.input is op.state:
+        return
+    sources = [builder.buffer(operand) for operand in operands]
+    write_elementwise_to(state, function, sources, builder, epilogue)
 
 
 @schedule_operator.register

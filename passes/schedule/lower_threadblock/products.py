@@ -208,13 +208,11 @@ def adds_up_plainly(op: Operation) -> bool:
     """Whether an operator accumulates sums that a thread can have to itself.
 
     The sums of a reduction are shared between lanes and stay in shared memory, and so does what is
-    not a plain sum: maxima and rescaled sums.
+    not a plain sum: maxima, rescaled sums and carried states.
     """
-    if isinstance(op, tb.AnyReductionOp | tb.ForloopAccumRescaleOp):
-        return False
-    if isinstance(op, tb.ForloopAccumOp) and op.kind.data is tb.AccumulatorKind.MAX:
-        return False
-    return accumulates(op)
+    if isinstance(op, tb.AccumulatorOp):
+        return op.adds
+    return accumulates(op) and not isinstance(op, tb.AnyReductionOp)
 
 
 def product_work(op: tb.MatmulOp, layout: WarpLayout) -> RegisterWork:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.schedule.promote_registers.mma_analysis import Uses, phases_of_kernel
 
 
 def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
     """The operators of the loop whose operands do not change in it, in the order of the text.
 
-    Element-wise operators and reductions that write buffers which nothing else writes.
+    Element-wise operators, masks of places in the tile and reductions that write buffers which
+    nothing else writes.
     """
     phases = list(phases_of_kernel(kernel))
     loop = next((phase for phase in phases if isinstance(phase, sched.ForloopOp)), None)
@@ -25,8 +28,9 @@ def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
     changing = {value for each in loops for value in Uses.of(list(each.walk())).writers}
     found: list[Operation] = []
     for op in inside:
-        if not isinstance(op, sched.MapOp | sched.ReduceOp):
+        if not isinstance(op, sched.MapOp | sched.ReduceOp) and not _is_still_mask(op):
             continue
+        assert isinstance(op, HasBufferEffects)
         written = op.buffers_written()
         if epilogue_of(op).accumulates or not all(_is_buffer(value) for value in written):
             continue
@@ -37,6 +41,14 @@ def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
         found.append(op)
         changing -= set(written)
     return found
+
+
+def _is_still_mask(op: Operation) -> bool:
+    """Whether an operator masks the same elements in every block and iteration."""
+    if not isinstance(op, sched.MaskOp) or op.ragged:
+        return False
+    rank = len(shape_of(op.source.type))
+    return not any(step for form in op.forms() for step in form.coefficients[rank:])
 
 
 def _is_buffer(value: SSAValue) -> bool:

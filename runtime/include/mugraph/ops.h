@@ -3,12 +3,12 @@
 //
 // Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt, Reciprocal and MulScalar are one
 // IEEE operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log, Tanh and Pow are CUDA's
-// expf, logf, tanhf and powf, at most 2, 1, 2 and 4 ulp off over the whole range; Rsqrt and Erf are rsqrtf and erff, at
-// most 2 ulp off; Silu and Sigmoid divide by 1 + Exp with
-// 2 ulp more; Softplus takes log1pf of Exp, with 2 ulp more; Gelu takes erfcf, which keeps its tail exact where 1 + erf would cancel. Silu and Gelu of -infinity are
-// NaN, as their formulas give. Relu, Clamp, Max and Min compare, so that a NaN stays a NaN and -0 stays -0 inside the bounds;
-// the sign of a Max of two zeros is that of either. A product that is added to something may be fused with the sum by
-// the compiler, which leaves out its own rounding.
+// expf, logf, tanhf and powf, at most 2, 1, 2 and 4 ulp off over the whole range; Rsqrt, Erf, Cos and Sin are rsqrtf,
+// erff, cosf and sinf, at most 2 ulp off; Silu and Sigmoid divide by 1 + Exp with 2 ulp more; Softplus takes log1pf of
+// Exp, with 2 ulp more; Gelu takes erfcf, which keeps its tail exact where 1 + erf would cancel. Silu and Gelu of
+// -infinity are NaN, as their formulas give. Relu, Clamp, Max and Min compare, so that a NaN stays a NaN and -0 stays
+// -0 inside the bounds; the sign of a Max of two zeros is that of either. A product that is added to something may be
+// fused with the sum by the compiler, which leaves out its own rounding.
 #pragma once
 
 #if !defined(__CUDACC_RTC__)
@@ -115,6 +115,14 @@ struct Abs {
 
 struct Erf {
   static __device__ __forceinline__ float apply(float x) { return erff(x); }
+};
+
+struct Cos {
+  static __device__ __forceinline__ float apply(float x) { return cosf(x); }
+};
+
+struct Sin {
+  static __device__ __forceinline__ float apply(float x) { return sinf(x); }
 };
 
 struct Reciprocal {

@@ -74,6 +74,8 @@ UNARY: dict[str, Unary] = {
     "rsqrt": Unary(lambda x: x**-0.5, Range(0.25, 9)),
     "reciprocal": Unary(lambda x: 1 / x, Range(0.25, 9)),
     "erf": Unary(erf),
+    "cos": Unary(np.cos),
+    "sin": Unary(np.sin),
     "fill": Unary(lambda x: np.full_like(x, 0.375), more="with 0.375"),
     "log": Unary(np.log, Range(0.25, 9)),
     "add_scalar": Unary(lambda x: x + 0.375, more="by 0.375"),

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampling import random_layout
 from strategies import layouts, shapes, swizzled_layouts
+from thorough import THOROUGH
 
 from mugraph.dialects.cute import (
     ComposedLayout,
@@ -201,6 +202,7 @@ def _typical(rng: random.Random, kind: str) -> Layout[int]:
             return layout
 
 
+@pytest.mark.skipif(not THOROUGH, reason="times are taken on a quiet machine: make fuzz")
 @pytest.mark.parametrize(
     ("name", "operation"),
     [

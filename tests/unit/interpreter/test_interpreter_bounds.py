@@ -82,6 +82,7 @@ def test_errors_of_operands_are_carried_along(data: st.DataObject) -> None:
         (np.divide(left, right), a / b, near_a / near_b),
         (np.square(left), a * a, near_a * near_a),
         (np.exp(left), np.exp(a), np.exp(near_a)),
+        (left.smooth(np.cos, 1.0, 2.0), np.cos(a), np.cos(near_a)),
         (np.sqrt(np.square(left)), abs(a), abs(near_a)),
     ):
         assert abs(near - true) <= result.bound(STORAGE)

@@ -1,0 +1,1 @@
+"""Whole models by ``torch.compile(model, backend="mugraph")``: right, and how fast."""

@@ -1,0 +1,84 @@
+"""The commands:
+
+    python -m benchmarks.models list
+    python -m benchmarks.models run --small [--models llama,bert] [--dtype float32]
+    python -m benchmarks.models run --device cuda --output benchmarks/results/models_h200
+
+``run`` builds models from their configurations with seeded weights, checks each against eager
+PyTorch in float64, and on a GPU times eager, torch.compile and mugraph.  It needs torch and
+transformers.  ``--models`` takes names or starts of them; names that end in ``-step`` are a step
+of generation with a cache.  With ``--output`` it writes OUTPUT.json and OUTPUT.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from mugraph.errors import UserError
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def chosen(names: str, known: list[str]) -> list[str]:
+    """Models by the starts of their names; ``UserError`` for a start of none."""
+    starts = names.split(",")
+    for start in starts:
+        if not any(name.startswith(start) for name in known):
+            raise UserError(f"no model is called {start!r}; there are {', '.join(known)}")
+    return [name for name in known if name.startswith(tuple(starts))]
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.models",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, does in (("list", "the models"), ("run", "build, check and, on a GPU, time")):
+        added = commands.add_parser(name, help=does)
+        added.add_argument("--models", default="", help="starts of their names (all)")
+        if name == "run":
+            added.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+            added.add_argument("--small", action="store_true", help="sizes for a CPU")
+            added.add_argument("--dtype", choices=DTYPES, help="of weights (small: float32)")
+            added.add_argument("--seeds", type=int, default=1, help="drawn models to check")
+            added.add_argument("--output", type=Path, help="OUTPUT.json and OUTPUT.md")
+    return parser
+
+
+def main() -> int:
+    """Runs the command; exits 1 where a model is not right."""
+    arguments = _arguments().parse_args()
+    try:
+        from benchmarks.models.run import run
+        from benchmarks.models.zoo import MODELS
+    except ImportError as error:
+        print(f"error: the models need torch and transformers: {error}", file=sys.stderr)
+        return 1
+    try:
+        names = chosen(arguments.models, [*MODELS])
+        if arguments.command == "list":
+            print(*names, sep="\n")
+            return 0
+        if arguments.device == "cpu" and not arguments.small:
+            raise UserError("the interpreter takes small sizes alone; add --small, or a GPU")
+        dtype = arguments.dtype or ("float32" if arguments.small else "bfloat16")
+        records = run(
+            names,
+            device=arguments.device,
+            small=arguments.small,
+            dtype=dtype,
+            seeds=range(arguments.seeds),
+            output=arguments.output,
+        )
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0 if all(record.right for record in records) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

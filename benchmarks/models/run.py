@@ -1,0 +1,219 @@
+"""Checks models against eager PyTorch in float64 and, on a GPU, times them."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+import mugraph.torch
+from benchmarks import pages
+from benchmarks.facts import facts_of_this_run, installed, revision
+from benchmarks.h200.checking import distance
+from benchmarks.h200.timing import interleaved, prepared
+from benchmarks.models.zoo import MODELS, Case
+from mugraph.torch.translation import PROGRAM
+
+EAGER, INDUCTOR, OURS = "eager", "torch.compile", "mugraph"
+
+ALLOWED = 1.1
+"""How many times eager's error ours may have; both are of the same element type."""
+
+INPUT_SETS = 4
+"""Drawn inputs that timed calls go round."""
+
+
+@dataclass
+class Record:
+    """What is known of a model."""
+
+    name: str
+    dtype: str
+    error: float
+    """Of ours against float64, relative to the norm of all results."""
+    eager_error: float
+    islands: int
+    operators: int
+    """That became programs."""
+    stayed: dict[str, int]
+    """Operators that stay in torch, with the reason, and how many there are."""
+    seconds: float
+    """From the first call to its result: everything is compiled."""
+    microseconds: dict[str, float] = field(default_factory=dict[str, float])
+    kernel_share: float | None = None
+    """The part of the time on a GPU that is spent in mugraph's kernels."""
+
+    @property
+    def right(self) -> bool:
+        """Whether it is about as near to float64 as eager is."""
+        return math.isfinite(self.error) and self.error <= ALLOWED * self.eager_error
+
+    @property
+    def operator_share(self) -> float:
+        """The part of all operators that became programs."""
+        return self.operators / max(1, self.operators + sum(self.stayed.values()))
+
+
+def measure(
+    name: str, *, device: str, small: bool, dtype: str, seeds: Sequence[int] = (0,)
+) -> Record:
+    """Compiles a model and compares its results, of all seeds together, with eager's."""
+    errors, eager_errors = [0.0], [0.0]
+    report, seconds = mugraph.torch.Report(), 0.0
+
+    def backend(graph: Any, examples: Sequence[Any]) -> Callable[..., Any]:
+        return mugraph.torch.backend(graph, examples, report=report)
+
+    torch.compiler.reset()
+    with torch.no_grad():
+        for seed in seeds:
+            report.islands.clear()
+            report.stayed.clear()
+            torch.compiler.reset()
+            case = MODELS[name].case(
+                small=small, dtype=getattr(torch, dtype), device=device, seed=seed
+            )
+            exact = case.exactly()
+            eager = case.module(*case.inputs).clone()
+            case.rewind()
+            start = perf_counter()
+            fast = torch.compile(case.module, backend=backend, dynamic=False)
+            ours = fast(*case.inputs)
+            seconds = perf_counter() - start
+            eager_errors.append(distance(torch, eager, exact).relative_error)
+            errors.append(distance(torch, ours, exact).relative_error)
+        record = Record(
+            name, dtype, math.hypot(*errors), math.hypot(*eager_errors), len(report.islands),
+            sum(sum(island.operators.values()) for island in report.islands),
+            {f"{operator}: {why}": count for (operator, why), count in report.stayed.items()},
+            seconds,
+        )  # fmt: skip
+        if device == "cuda" and record.right:
+            _time(record, case, fast)
+    return record
+
+
+def _time(record: Record, case: Case, fast: Callable[..., Any]) -> None:
+    """Medians of CUDA graphs, which go round drawn inputs, and the share of our kernels."""
+    sets = [_redrawn(case, seed) for seed in range(INPUT_SETS)]
+    systems = {
+        EAGER: case.module,
+        INDUCTOR: torch.compile(case.module, dynamic=False),
+        OURS: fast,
+    }
+
+    def call(function: Callable[..., Any]) -> Callable[[int], Any]:
+        def enqueue(index: int) -> Any:
+            case.rewind()
+            return function(*sets[index])
+
+        return enqueue
+
+    graphs = [prepared(call(function), INPUT_SETS) for function in systems.values()]
+    samples = interleaved(graphs, lambda _: None)
+    for name, values in zip(systems, samples, strict=True):
+        record.microseconds[name] = values.median
+    record.kernel_share = _share(lambda: call(fast)(0))
+
+
+def _redrawn(case: Case, seed: int) -> tuple[torch.Tensor, ...]:
+    """Inputs like those of a case: its own in another order."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def shuffled(x: torch.Tensor) -> torch.Tensor:
+        order = torch.randperm(x.numel(), generator=generator).to(x.device)
+        return x.flatten()[order].reshape(x.shape)
+
+    return tuple(map(shuffled, case.inputs))
+
+
+def _share(call: Callable[[], object]) -> float:
+    """The part of a call's time on the GPU that is spent in kernels of compiled programs."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        call()
+        torch.cuda.synchronize()
+    events = [(each.key, each.self_device_time_total) for each in profile.key_averages()]
+    total = sum(time for _, time in events)
+    return sum(time for name, time in events if PROGRAM in name) / total if total else 0.0
+
+
+def run(
+    names: Sequence[str], *, device: str, small: bool, dtype: str, seeds: Sequence[int],
+    output: Path | None,
+) -> list[Record]:  # fmt: skip
+    """Measures models one after another, says a line of each, and writes OUTPUT after each."""
+    records: list[Record] = []
+    facts = facts_of_this_run("native") if device == "cuda" else _facts_of_cpu()
+    for name in names:
+        record = measure(name, device=device, small=small, dtype=dtype, seeds=seeds)
+        records.append(record)
+        print(summary(record), flush=True)
+        if output is not None:
+            content = {"facts": facts, "records": [asdict(each) for each in records]}
+            pages.write(output, content, page(records, facts))
+    return records
+
+
+def _facts_of_cpu() -> dict[str, str]:
+    return {
+        "cpu": platform.machine(),
+        "date": date.today().isoformat(),
+        "commit": revision(),
+        "torch": installed("torch"),
+        "transformers": installed("transformers"),
+    }
+
+
+def summary(record: Record) -> str:
+    """A line of a model, and one for each kind of operator that stays in torch."""
+    times = "".join(f", {name} {time:.0f} µs" for name, time in record.microseconds.items())
+    share = "" if record.kernel_share is None else f", {record.kernel_share:.0%} in our kernels"
+    lines = [
+        f"{record.name}: {'right' if record.right else 'WRONG'}, error {record.error:.2e} "
+        f"(eager {record.eager_error:.2e}), {record.operator_share:.0%} of operators in "
+        f"{record.islands} programs, compiled in {record.seconds:.1f} s{times}{share}"
+    ]
+    lines += [f"    {count} {what}" for what, count in sorted(record.stayed.items())]
+    return "\n".join(lines)
+
+
+COLUMNS = (
+    "model", "type", "error:", "eager's:", "programs:", "operators:", "compiled, s:",
+    "eager, µs:", "torch.compile, µs:", "mugraph, µs:", "time in our kernels:", "stays in torch",
+)  # fmt: skip
+
+
+def page(records: Sequence[Record], facts: dict[str, str]) -> list[str]:
+    """The table of a run."""
+    return [
+        *pages.head("Models by torch.compile(model, backend=\"mugraph\")", facts),
+        "Errors are against eager PyTorch in float64, relative to the norm of all results;",
+        "*operators* is the part of them in mugraph's programs. Times are medians of CUDA graphs.",
+        "",
+        *pages.table(COLUMNS, map(_cells, records)),
+    ]  # fmt: skip
+
+
+def _cells(record: Record) -> list[object]:
+    times = [record.microseconds.get(name) for name in (EAGER, INDUCTOR, OURS)]
+    share = record.kernel_share
+    return [
+        record.name if record.right else f"{record.name} (wrong)",
+        record.dtype,
+        f"{record.error:.1e}",
+        f"{record.eager_error:.1e}",
+        record.islands,
+        f"{record.operator_share:.0%}",
+        f"{record.seconds:.1f}",
+        *(None if time is None else f"{time:.0f}" for time in times),
+        None if share is None else f"{share:.0%}",
+        "; ".join(f"{count} {what}" for what, count in sorted(record.stayed.items())),
+    ]

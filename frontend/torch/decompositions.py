@@ -1,0 +1,236 @@
+"""Operators of ATen that are made of others: torch's own decompositions, and ours.
+
+Ours make views, products and rows of tables of convolutions, paddings and indices.  One that gives
+``NotImplemented`` leaves the call as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from itertools import product
+from typing import Any, TypeVar
+
+from mugraph.torch.operator import import_torch
+
+KEPT = (
+    "silu.default",
+    "gelu.default",
+    "addmm.default",
+    "softplus.default",
+    "baddbmm.default",
+    "logsumexp.default",
+)
+"""Operators that torch would take apart, and mugraph has as one."""
+
+Decomposition = Callable[..., Any]
+D = TypeVar("D", bound=Decomposition)
+
+_OWN: dict[str, Decomposition] = {}
+
+
+def _decomposes(*names: str) -> Callable[[D], D]:
+    def register(decomposition: D) -> D:
+        _OWN.update(dict.fromkeys(names, decomposition))
+        return decomposition
+
+    return register
+
+
+def decompositions() -> dict[Any, Decomposition]:
+    """What each operator of ATen is made of, for ``aot_autograd``."""
+    aten = import_torch().ops.aten
+
+    def operator(name: str) -> Any:
+        packet, overload = name.split(".")
+        return getattr(getattr(aten, packet), overload)
+
+    table = dict(import_module("torch._decomp").core_aten_decompositions())
+    for name in KEPT:
+        table.pop(operator(name), None)
+    return table | {operator(name): made for name, made in _OWN.items()}
+
+
+def why_no_product(
+    x: Any, weight: Any, transposed: bool, groups: int, output_padding: Sequence[int] = ()
+) -> str | None:
+    """Why a convolution is no matrix product of mugraph's; ``None`` where it is one."""
+    if transposed or any(output_padding):
+        return "it is a transposed convolution"
+    if groups != 1:
+        return f"it is a convolution in {groups} groups"
+    if x.dim() != weight.dim():
+        return "it is a convolution without a batch"
+    torch = import_torch()
+    if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        return f"it is a convolution of {x.dtype}"
+    return None
+
+
+@_decomposes("convolution.default")
+def _convolution(
+    x: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
+) -> Any:  # fmt: skip
+    """The product of each window's elements, as a row, and the weights of each channel."""
+    if why_no_product(x, weight, transposed, groups, output_padding) is not None:
+        return NotImplemented
+    channels, taps = weight.shape[0], weight.shape[2:]
+    if not any(padding) and all(step == 1 for step in dilation) and tuple(stride) == tuple(taps):
+        windows = _apart(x, taps)
+    else:
+        windows = _overlapping(x, taps, stride, padding, dilation)
+    batch, *places = windows.shape[: len(taps) + 1]
+    rows = windows.reshape(batch * math.prod(places), -1)
+    columns = weight.reshape(channels, -1).t()
+    torch = import_torch()
+    made = rows @ columns if bias is None else torch.addmm(bias, rows, columns)
+    return made.reshape(batch, *places, channels).movedim(-1, 1).contiguous()
+
+
+def _apart(x: Any, taps: Sequence[int]) -> Any:
+    """Windows (batch, places, channels, taps) that lie side by side: a view."""
+    rank = len(taps)
+    split: list[int] = []
+    for at, size in enumerate(taps):
+        count = x.shape[at + 2] // size
+        x = x.narrow(at + 2, 0, count * size)
+        split += [count, size]
+    x = x.reshape(*x.shape[:2], *split)
+    places, inner = range(2, 2 + 2 * rank, 2), range(3, 3 + 2 * rank, 2)
+    return x.permute(0, *places, 1, *inner)
+
+
+def _overlapping(
+    x: Any, taps: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Any:  # fmt: skip
+    """Windows (batch, places, channels, taps), a copy: a slice for each tap, side by side."""
+    torch = import_torch()
+    counts: list[int] = []
+    for at, (size, step, pad, apart) in enumerate(
+        zip(taps, stride, padding, dilation, strict=True)
+    ):
+        extent = x.shape[at + 2] + 2 * pad
+        counts.append((extent - apart * (size - 1) - 1) // step + 1)
+        # Slices in whole steps may end behind the padding.
+        end = max(extent, apart * (size - 1) + counts[-1] * step)
+        x = _padded(x, at + 2, pad, end - extent + pad, 0.0)
+    slices: list[Any] = []
+    for tap in product(*map(range, taps)):
+        part = x
+        for at, place in enumerate(tap):
+            span = counts[at] * stride[at]
+            part = part.narrow(at + 2, place * dilation[at], span)
+            if stride[at] != 1:
+                part = part.unflatten(at + 2, (counts[at], stride[at])).select(at + 3, 0)
+        slices.append(part.unsqueeze(-1))
+    return torch.cat(slices, -1).movedim(1, -2)
+
+
+def _padded(x: Any, dim: int, before: int, after: int, value: float) -> Any:
+    parts = [x]
+    if before:
+        parts.insert(0, x.new_full((*x.shape[:dim], before, *x.shape[dim + 1 :]), value))
+    if after:
+        parts.append(x.new_full((*x.shape[:dim], after, *x.shape[dim + 1 :]), value))
+    return import_torch().cat(parts, dim) if len(parts) > 1 else x
+
+
+@_decomposes("constant_pad_nd.default")
+def _constant_pad(x: Any, pad: Sequence[int], value: float = 0) -> Any:
+    """A concatenation with constants; with negative padding a slice."""
+    for at in range(len(pad) // 2):
+        dim = x.dim() - 1 - at
+        before, after = pad[2 * at], pad[2 * at + 1]
+        start = max(-before, 0)
+        x = x.narrow(dim, start, x.shape[dim] - start - max(-after, 0))
+        x = _padded(x, dim, max(before, 0), max(after, 0), value)
+    return x.clone()
+
+
+@_decomposes("cat.default")
+def _cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Without what is empty, such as a cache that has nothing yet."""
+    filled = [x for x in tensors if x.numel()]
+    if not filled or len(filled) == len(tensors):
+        return NotImplemented
+    types = {x.dtype for x in tensors}
+    if len(types) > 1:
+        return NotImplemented
+    return import_torch().cat(filled, dim) if len(filled) > 1 else filled[0].clone()
+
+
+@_decomposes("full_like.default")
+def _full_like(x: Any, value: float, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+    """A constant, which does not depend on the tensor."""
+    torch = import_torch()
+    return torch.full(tuple(x.shape), value, dtype=dtype or x.dtype, device=device or x.device)
+
+
+@_decomposes("flip.default")
+def _flip(x: Any, dims: Sequence[int]) -> Any:
+    """The places of each dimension from the last to the first."""
+    torch = import_torch()
+    for dim in dims:
+        places = torch.arange(x.shape[dim] - 1, -1, -1, device=x.device)
+        x = torch.index_select(x, dim, places)
+    return x
+
+
+@_decomposes("index_select.default")
+def _index_select(x: Any, dim: int, places: Any) -> Any:
+    """Rows of a table, whose first dimension is the one that is selected along."""
+    if not x.dim() or dim % x.dim() == 0:
+        return NotImplemented
+    torch = import_torch()
+    chosen = torch.index_select(x.transpose(0, dim).contiguous(), 0, places)
+    return chosen.transpose(0, dim).contiguous()
+
+
+@_decomposes("index.Tensor")
+def _index(x: Any, indices: Sequence[Any]) -> Any:
+    """Rows of a table with one dimension in place of those that are indexed."""
+    torch = import_torch()
+    whole = (torch.int32, torch.int64)
+    dims = [at for at, each in enumerate(indices) if each is not None]
+    given = [indices[at] for at in dims]
+    if not x.numel() or any(each.dtype not in whole or not each.numel() for each in given):
+        return NotImplemented
+    rest = [at for at in range(x.dim()) if at not in dims]
+    places = _flat_places(given, [x.shape[at] for at in dims])
+    rows = math.prod(x.shape[at] for at in dims)
+    table = x.permute(*dims, *rest).reshape(rows, *(x.shape[at] for at in rest))
+    chosen = torch.index_select(table, 0, places.reshape(-1))
+    chosen = chosen.reshape(*places.shape, *(x.shape[at] for at in rest))
+    # Indices of dimensions side by side give dimensions in their place, others the first ones.
+    if dims == list(range(dims[0], dims[0] + len(dims))) and dims[0]:
+        new = range(places.dim())
+        chosen = chosen.movedim(tuple(new), tuple(at + dims[0] for at in new)).contiguous()
+    return chosen
+
+
+def _flat_places(indices: Sequence[Any], extents: Sequence[int]) -> Any:
+    """The place among all elements of some dimensions, row-major; negative ones from the last."""
+    torch = import_torch()
+    total: Any = 0
+    for index, extent in zip(indices, extents, strict=True):
+        index = index.long()
+        total = total * extent + torch.where(index < 0, index + extent, index)
+    return total
+
+
+@_decomposes("gather.default")
+def _gather(x: Any, dim: int, places: Any, *, sparse_grad: bool = False) -> Any:
+    """Elements of a table of one dimension."""
+    if not x.dim() or not places.numel() or not x.numel():
+        return NotImplemented
+    torch = import_torch()
+    dim = dim % x.dim()
+    total: Any = 0
+    for at, extent in enumerate(x.shape):
+        own = torch.arange(places.shape[at], device=x.device)
+        own = own.view([-1 if each == at else 1 for each in range(x.dim())])
+        total = total * extent + (places if at == dim else own)
+    return torch.index_select(x.reshape(-1), 0, total.reshape(-1)).reshape(places.shape)

@@ -1,0 +1,48 @@
+"""``mugraph.compile(model, example_inputs)``: a model as a callable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mugraph.errors import UserError
+from mugraph.torch.backend import backend
+from mugraph.torch.operator import import_torch
+
+
+def compile_model(model: Any, example_inputs: Any) -> Callable[..., Any]:
+    """A model of torch, or an exported program, compiled for inputs like these, which it runs on.
+
+    The result takes the model's positional arguments and records no gradients; inputs of other
+    extents compile it again.  Raises ``UserError`` without example inputs, for a model in training
+    mode, and for what is neither a module nor an exported program.
+    """
+    torch = import_torch()
+    if isinstance(model, torch.export.ExportedProgram):
+        module = model.module()
+    elif not isinstance(model, torch.nn.Module):
+        raise UserError(
+            f"a {type(model).__name__} is no model of PyTorch; expected a torch.nn.Module or what "
+            "torch.export.export gives."
+        )
+    elif model.training:
+        raise UserError(
+            "the model is in training mode, and mugraph compiles models for inference; call "
+            "model.eval() first."
+        )
+    else:
+        module = model
+    if not isinstance(example_inputs, (tuple, list)):
+        raise UserError(
+            "a PyTorch model is compiled for inputs like those of its calls; give a tuple of them: "
+            "mugraph.compile(model, (x,))."
+        )
+    compiled = torch.compile(module, backend=backend, dynamic=False)
+
+    def call(*inputs: Any) -> Any:
+        """What the model gives for these inputs."""
+        with torch.no_grad():
+            return compiled(*inputs)
+
+    call(*example_inputs)
+    return call

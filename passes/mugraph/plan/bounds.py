@@ -1,0 +1,281 @@
+"""What a kernel takes at least under each of many partitions, found for all of them at once.
+
+A bound from below of :func:`~mugraph.passes.costs.kernels.estimate`, whatever number of threads a
+block has.  It follows the estimate term by term, and where threads decide takes what is best: so
+few partitions are estimated that are not nearly the fastest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import SSAValue
+
+from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
+from mugraph.passes.costs.kernels import (
+    CHAIN_CYCLES,
+    ELEMENT_CYCLES,
+    EXCHANGE_BARRIERS,
+    FEWEST_REGISTERS,
+    GROUP_SLACK,
+    INSTRUCTION,
+    ITERATION_CYCLES,
+    LAUNCH_NS,
+    MOST_STAGES,
+    OVERLAP_NS,
+    SHARED_ARITHMETIC,
+    WARP_CYCLES,
+    WITH_OPERANDS,
+)
+from mugraph.passes.costs.memory import (
+    BULK_BYTES_A_CYCLE,
+    BULK_ROW_BYTES,
+    CACHE_FACTOR,
+    COPY_BYTES_A_CYCLE,
+    COPY_ROW_BYTES,
+)
+from mugraph.passes.costs.overlap import IN_A_KERNEL
+from mugraph.passes.costs.products import group_cycles, instruction_cycles
+from mugraph.passes.mugraph.plan.shape import KernelModel, OperatorWork
+from mugraph.passes.mugraph.retile.partition import Partition
+from mugraph.passes.targets import Target
+
+Numbers = npt.NDArray[np.float64]
+"""One for each partition."""
+PART_BYTES = 4
+"""Parts of sums are stored in fp32."""
+ROUNDING = 1 - 1e-9
+"""Sums in another order may be a little more."""
+
+
+def _padded(extents: Numbers, multiple: int) -> Numbers:
+    return np.ceil(extents / multiple)
+
+
+@dataclass(frozen=True)
+class TiledKernels:
+    """A kernel under each of some partitions, all of them with loops along the same dimensions."""
+
+    model: KernelModel
+    partitions: Sequence[Partition]
+    fewest_threads: int
+    """Of a block."""
+    target: Target
+
+    @cached_property
+    def shapes(self) -> Mapping[SSAValue, tuple[Numbers, ...]]:
+        """The extents of all tiles."""
+        count = len(self.partitions)
+        extents = [
+            None
+            if dimension.fixed
+            else np.array(
+                [p.tile(number, dimension.extent) for p in self.partitions], dtype=np.float64
+            )
+            for number, dimension in enumerate(self.model.space.dimensions)
+        ]
+        shapes: dict[SSAValue, tuple[Numbers, ...]] = {}
+        for alike, values in self.model.tiles.items():
+            shape: list[Numbers] = []
+            for extent, number in zip(alike.shape, alike.numbers, strict=True):
+                cut = None if number is None else extents[number]
+                shape.append(np.full(count, float(extent)) if cut is None else cut)
+            shapes.update(dict.fromkeys(values, tuple(shape)))
+        return shapes
+
+    def volume(self, value: SSAValue) -> Numbers:
+        """The elements of a tile."""
+        return math.prod(self.shapes[value], start=np.ones(len(self.partitions)))
+
+    def total(self, values: Sequence[SSAValue]) -> Numbers:
+        """The elements of some tiles together."""
+        return sum(map(self.volume, values), start=np.zeros(len(self.partitions)))
+
+    def cycles(self, operators: Sequence[OperatorWork]) -> Numbers:
+        """What a block takes at least to compute operators once."""
+        target = self.target
+        most_threads = target.schedulers_per_multiprocessor * target.warp_size * 2
+        total = np.zeros(len(self.partitions))
+        chained: set[SSAValue] = set()
+        for op in operators:
+            total += op.exchanged * EXCHANGE_BARRIERS * WARP_CYCLES * self.fewest_warps
+            follows = not chained.isdisjoint(op.operands)
+            if op.factors:
+                total += follows * CHAIN_CYCLES
+                follows = True
+                total += self.product_cycles(op)
+            elif op.steps:
+                elements = np.max([self.volume(value) for value in op.operands], axis=0)
+                total += elements * (
+                    op.steps * ELEMENT_CYCLES / most_threads + op.special / target.special_a_cycle
+                )
+            if follows:
+                chained.update(op.results)
+        return total
+
+    def product_cycles(self, op: OperatorWork) -> Numbers:
+        """What products take at least, of warps or of warp groups."""
+        target = self.target
+        each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
+        each /= target.schedulers_per_multiprocessor
+        m, n, k = INSTRUCTION.shape_mnk
+        *leading, rows, _ = self.shapes[op.operands[0]]
+        columns = self.shapes[op.operands[-1]][-1]
+        count = math.prod(leading, start=_padded(rows, m) * _padded(columns, n))
+        total = np.zeros(len(self.partitions))
+        for lhs, fits_groups in op.factors:
+            instructions = count * _padded(self.shapes[lhs][-1], k)
+            cycles = instructions * each
+            if fits_groups and target.multiplies_in_warpgroups:
+                by_groups = GROUP_SLACK * group_cycles(m * n * k, target) * instructions
+                can = (rows % GROUP_ROWS == 0) & (columns % GROUP_COLUMNS == 0)
+                cycles = np.where(can, np.minimum(cycles, by_groups), cycles)
+            total += cycles
+        return total
+
+    @property
+    def fewest_warps(self) -> int:
+        """Of a block."""
+        return max(self.fewest_threads // self.target.warp_size, 1)
+
+    @cached_property
+    def loads(self) -> _Loads:
+        """What a block loads."""
+        zero = np.zeros(len(self.partitions))
+        loop, first, kept, tensors = zero.copy(), zero.copy(), zero.copy(), 0
+        by_threads, by_bulk = (zero.copy(), zero.copy()), (zero.copy(), zero.copy())
+        for load in self.model.loaded:
+            tile, _, size, tensor, _ = load
+            shape = self.shapes[tile]
+            row = shape[-1] * size
+            loaded = math.prod(shape[:-1], start=_padded(row, SECTOR_BYTES) * SECTOR_BYTES)
+            looped = np.array([*map(load.is_looped, self.partitions)], dtype=np.bool_)
+            once = ~looped
+            part = np.gcd(row.astype(np.int64), BULK_ROW_BYTES)
+            of_threads = loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
+            of_bulk = loaded * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
+            for number, where in enumerate((looped, once)):
+                by_threads[number][:] += of_threads * where
+                by_bulk[number][:] += of_bulk * where
+            loop += loaded * looped
+            first += loaded * once
+            kept += self.volume(tile) * size * once
+            tensors += tensor
+        return _Loads(loop, first, kept, tensors, by_threads, by_bulk)
+
+    @cached_property
+    def iteration_cycles(self) -> Numbers:
+        """What an iteration computes at least."""
+        return self.cycles(self.model.loop)
+
+    @cached_property
+    def after_cycles(self) -> Numbers:
+        """What is computed once, at least."""
+        return self.cycles(self.model.after)
+
+    @cached_property
+    def share(self) -> Numbers:
+        """The part of its iterations of which masks leave something."""
+        if not self.model.masks:
+            return np.ones(len(self.partitions))
+        return np.array([self.model.under(partition).share for partition in self.partitions])
+
+    def least_times(self, split: int) -> Numbers:
+        """Nanoseconds that each takes at least with its loop divided over so many blocks.
+
+        With what combines their sums.  Infinite where a block has no room for the tiles.
+        """
+        model, target, loads = self.model, self.target, self.loads
+        blocks = split * np.array([math.prod(p.grid) for p in self.partitions], dtype=np.float64)
+        iterations = np.array([p.forloop // split for p in self.partitions], dtype=np.float64)
+        turns = np.minimum(self.share * split, 1.0) * iterations
+        stored = sum(
+            (self.volume(tile) * size for tile, size in model.stored), start=np.zeros(len(blocks))
+        )
+        after = self.after_cycles
+        if split > 1:
+            stored, after = self.total(model.sums) * PART_BYTES, np.zeros(len(blocks))
+        kept = 2 * self.total(model.others) + loads.kept
+        clock = target.clock_ghz
+        rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * clock
+        at_once = np.where(iterations == 1, 1, 2) * loads.loop
+        too_large = kept + at_once > target.shared_memory_per_block
+        busiest = np.ceil(blocks / target.multiprocessors)
+        rounds = np.ceil(blocks / (target.multiprocessors * self._most_resident(kept + at_once)))
+        iteration = self.iteration_cycles
+        warps = self.fewest_threads / target.warp_size
+        turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps) / clock
+        one_block = turns * loads.loop + loads.first
+        device = loads.tensors + blocks * stored
+        cached = blocks * (one_block + stored)
+        copies = np.minimum(
+            turns * loads.by_threads[0] + loads.by_threads[1],
+            turns * loads.by_bulk[0] + loads.by_bulk[1],
+        )
+        stages = self._most_stages(iterations, kept)
+        later = np.maximum(turns - stages, 0) * (loads.loop > 0)
+        fetch = rounds * (target.memory_latency_ns + turn)
+        fetch += blocks / target.multiprocessors * loads.loop / rate
+        terms = np.array(
+            [
+                device / target.memory_bytes_per_ns,
+                cached / target.memory_bytes_per_ns / CACHE_FACTOR,
+                busiest * copies / clock,
+                later * fetch / stages,
+                rounds * turns * turn,
+                SHARED_ARITHMETIC * busiest * (turns * iteration + after) / clock,
+            ]
+        )
+        longest = terms.max(axis=0)
+        bound = longest * ((terms / longest) ** IN_A_KERNEL).sum(axis=0) ** (1 / IN_A_KERNEL)
+        fill = target.memory_latency_ns + (loads.loop + loads.first) / rate
+        least = LAUNCH_NS + fill + (iteration + after) / clock + bound
+        if split > 1:
+            parts = blocks * stored / target.memory_bytes_per_ns
+            least += LAUNCH_NS + target.memory_latency_ns + parts - OVERLAP_NS
+        return np.where(too_large, np.inf, least * ROUNDING)
+
+    def _most_resident(self, memory: Numbers) -> Numbers:
+        """How many blocks a multiprocessor holds at most, of which each takes so much memory."""
+        target, threads = self.target, self.fewest_threads
+        memory = memory + target.reserved_shared_memory_per_block
+        others = min(
+            target.registers_per_multiprocessor // (threads * FEWEST_REGISTERS),
+            target.max_threads_per_multiprocessor // threads,
+            target.max_blocks_per_multiprocessor,
+        )
+        by_memory = np.floor(target.shared_memory_per_multiprocessor / memory)
+        return np.maximum(np.minimum(by_memory, others), 1)
+
+    def _most_stages(self, iterations: Numbers, kept: Numbers) -> Numbers:
+        """How many tiles of the loop are under way at most."""
+        target, loop = self.target, np.maximum(self.loads.loop, 1)
+        wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
+        room = np.floor((target.shared_memory_per_block - kept) / loop)
+        most = np.minimum(np.minimum(room, iterations), MOST_STAGES)
+        return np.maximum(np.minimum(np.ceil(wanted / loop) + 1, most), 1)
+
+
+@dataclass(frozen=True)
+class _Loads:
+    """Bytes of what a block loads, and cycles; each of the loop and of what is loaded once."""
+
+    loop: Numbers
+    """Of an iteration."""
+    first: Numbers
+    """Of what is loaded once."""
+    kept: Numbers
+    """What of it stays in shared memory."""
+    tensors: int
+    by_threads: tuple[Numbers, Numbers]
+    """Cycles of copies of threads: in an iteration, and once."""
+    by_bulk: tuple[Numbers, Numbers]
+    """The same of bulk copies."""
+
+
+__all__ = ["PART_BYTES", "TiledKernels"]

@@ -1,0 +1,233 @@
+"""The search for the partition of a program into kernels that takes the least time.
+
+The program is searched segment by segment.  Of segments that look alike, with as much of what comes
+before them as a kernel can have, the steps are found once, and so is what each step takes: layers
+that repeat cost little more than a walk along them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mugraph.passes.program.fuse_kernels.groups import MOST_OPERATORS, Group, Program, bits
+from mugraph.passes.program.fuse_kernels.segments import Look, Parts, look_of
+
+
+class Step(NamedTuple):
+    """A way from one prefix to a longer one."""
+
+    back: int
+    """How many segments before the longer one's the shorter one ends."""
+    before: int
+    """Its number in that segment."""
+    group: Group
+    """What a kernel computes."""
+    views: Group
+    """Views of that which others use."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The prefixes that end in a segment, and the ways to each, where the first one like it is."""
+
+    start: int
+    """The number of the first operator that a step may have; prefixes have all before it."""
+    prefixes: Sequence[Group]
+    steps: Sequence[Sequence[Step]]
+
+
+class Place(NamedTuple):
+    """Where a stretch stands."""
+
+    stretch: Stretch
+    start: int
+
+    def moved(self, group: Group) -> Group:
+        """What a group of the stretch is here."""
+        return group >> self.stretch.start << self.start
+
+    def prefixes(self) -> list[Group]:
+        """The prefixes that end here."""
+        before = (1 << self.start) - 1
+        return [self.moved(prefix) | before for prefix in self.stretch.prefixes]
+
+
+@dataclass
+class Search:
+    """The search for the partition of least time.
+
+    ``bound`` is what a group adds to a program's time at least, infinite where it cannot be a
+    kernel; ``sharper_bound`` another one, for those that may be on the best way; ``cost`` is what
+    it adds, infinite where it turns out not to be one.  ``impossible`` are groups that no kernel
+    has among others; it grows while bounds are asked for.  ``parts`` tells which dimensions of
+    tensors are one.
+    """
+
+    program: Program
+    bound: Callable[[Group], float]
+    sharper_bound: Callable[[Group], float]
+    cost: Callable[[Group], float]
+    parts: Parts
+    impossible: Sequence[Group] = ()
+    times: dict[Group, float] = field(default_factory=dict[Group, float])
+    """What each group takes that a step has, or at least takes."""
+    known: set[Group] = field(default_factory=set[Group])
+    """Those whose costs were asked for."""
+    sharpened: set[Group] = field(default_factory=set[Group])
+    kernels: dict[Group, Group] = field(default_factory=dict[Group, Group])
+    """Of what steps add, views and all, what a kernel computes."""
+    stretches: dict[Look, Stretch] = field(default_factory=dict[Look, Stretch])
+    looked_at: int = 0
+    """Steps that were looked at, possible or not."""
+    places: list[Place] = field(default_factory=list[Place])
+
+    def run(self) -> list[Group]:
+        """The groups, in an order in which they can run."""
+        first = self.program.first_prefix()
+        groups = [1 << view for view in bits(first)]
+        new = 0
+        for number in range(len(self.program.segments)):
+            count = len(self.stretches)
+            self.places.append(self._place(number))
+            if len(self.stretches) > count and number == new:
+                new = number + 1
+        if not self.places:
+            return groups
+        # Where stretches are new, most costs are asked for; a walk along the others is longer.
+        self._refined(self.places[:new])
+        for place, step in self._refined(self.places):
+            group, views = place.moved(step.group), place.moved(step.views)
+            groups += [group, *(1 << view for view in bits(views))]
+        for group in groups:
+            self.cost(group)
+        return groups
+
+    def _reach(self, number: int) -> int:
+        """The first segment in which a prefix ends that a kernel of a segment may follow.
+
+        -1 for the program's start.
+        """
+        size = 0
+        for earlier in reversed(range(number)):
+            size += self.program.size(self._own(earlier))
+            if size >= MOST_OPERATORS:
+                return earlier
+        return -1
+
+    def _own(self, number: int) -> Group:
+        """The operators of a segment."""
+        own = 0
+        for unit in self.program.segments[number].units:
+            own |= unit.whole
+        return own
+
+    def _place(self, number: int) -> Place:
+        """The stretch that ends in a segment: an earlier one that looks like it, or a new one."""
+        reach = self._reach(number)
+        segments = self.program.segments
+        start = segments[max(reach, 0)].start.bit_count() if len(segments) > 1 else 0
+        end = len(self.program.operators)
+        if number + 1 < len(segments):
+            end = segments[number + 1].start.bit_count()
+        sizes = [
+            segment.start.bit_count() - start for segment in segments[max(reach, 0) : number + 1]
+        ]
+        look = (reach < 0, *sizes, *look_of(self.program, start, end, self.parts))
+        if look not in self.stretches:
+            self.stretches[look] = self._stretch(number, reach, start)
+        return Place(self.stretches[look], start)
+
+    def _stretch(self, number: int, reach: int, start: int) -> Stretch:
+        """The steps to the prefixes that end in a segment."""
+        segment = self.program.segments[number]
+        prefixes = self.program.prefixes(segment.start, segment.units)
+        earlier: list[tuple[int, int, Group]] = []
+        if reach < 0:
+            earlier.append((number + 1, 0, self.program.segments[0].start))
+        for other in range(max(reach, 0), number):
+            ends = self.places[other].prefixes()
+            earlier += [(number - other, place, prefix) for place, prefix in enumerate(ends)]
+        steps: list[list[Step]] = []
+        for place, prefix in enumerate(prefixes):
+            steps.append([])
+            for back, before, shorter in earlier:
+                if shorter | prefix != prefix:
+                    continue
+                self.looked_at += 1
+                added = prefix ^ shorter
+                if added not in self.kernels:
+                    self.kernels[added] = self._kernel(added)
+                group = self.kernels[added]
+                if group:
+                    steps[-1].append(Step(back, before, group, added ^ group))
+            earlier.append((0, place, prefix))
+        return Stretch(start, prefixes, steps)
+
+    def _kernel(self, added: Group) -> Group:
+        """What a kernel computes of what a step adds; nothing where it cannot be one kernel."""
+        if self.program.size(added) > MOST_OPERATORS:
+            return 0
+        group = self.program.without_loose_views(added)
+        if group not in self.times:
+            possible = self.program.is_connected(group)
+            possible = possible and all(part & ~group for part in self.impossible)
+            self.times[group] = self.bound(group) if possible else math.inf
+        return group if self.times[group] < math.inf else 0
+
+    def _refined(self, places: Sequence[Place]) -> list[tuple[Place, Step]]:
+        """The way of least time, all of whose costs are known."""
+        while True:
+            way = self._best_way(places)
+            open_ = dict.fromkeys(step.group for _, step in way if step.group not in self.known)
+            if not open_:
+                return way
+            bounded = [group for group in open_ if group not in self.sharpened]
+            count = len(self.impossible)
+            for group in bounded:
+                self.times[group] = max(self.times[group], self.sharper_bound(group))
+            self.sharpened.update(bounded)
+            self._rule_out(self.impossible[count:])
+            if not bounded:
+                self.times.update((group, self.cost(group)) for group in open_)
+                self.known.update(open_)
+
+    def _rule_out(self, impossible: Sequence[Group]) -> None:
+        """No group is a kernel that has one of these."""
+        for part in impossible:
+            for group in self.times:
+                if not part & ~group:
+                    self.times[group] = math.inf
+
+    def _best_way(self, places: Sequence[Place]) -> list[tuple[Place, Step]]:
+        """The way of least time to the end of some places, as far as it is known."""
+        times = self.times
+        least: list[list[float]] = [[0.0]]
+        last: list[list[Step | None]] = []
+        for number, place in enumerate(places):
+            own: list[float] = []
+            least.append(own)
+            chosen: list[Step | None] = []
+            last.append(chosen)
+            for steps in place.stretch.steps:
+                best, best_step = math.inf, None
+                for step in steps:
+                    back, before, group, _ = step
+                    time = least[number + 1 - back][before] + times[group]
+                    if time < best:
+                        best, best_step = time, step
+                own.append(best)
+                chosen.append(best_step)
+        way: list[tuple[Place, Step]] = []
+        number, prefix = len(places) - 1, len(places[-1].stretch.prefixes) - 1
+        while number >= 0:
+            step = last[number][prefix]
+            assert step is not None, "each operator may be a kernel of its own"
+            way.append((places[number], step))
+            number, prefix = number - step.back, step.before
+        return way[::-1]
+
+
+__all__ = ["Search"]

@@ -1,0 +1,175 @@
+"""Parts of a program that are searched one after another, and which of them are alike.
+
+What flows through a program passes *waists*, such as the residual stream between two layers: a
+prefix that all else needs.  Every other prefix is shorter or longer than it, so that the program
+has as many prefixes as its segments between waists have together, and not their product.
+
+What stands beside that stream restricts no waist: what only prepares an operand is taken in the
+segment of its first user, and what nothing of the stream uses in that of its last operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.passes.program.fuse_kernels.groups import (
+    Group,
+    Program,
+    Segment,
+    Unit,
+    bits,
+    is_given,
+)
+
+Parts = Callable[[SSAValue], Sequence[Sequence[Hashable]]]
+"""The parts into which views split each dimension of a tensor; tensors have some in common."""
+Look = tuple[Hashable, ...]
+"""What operators are alike in, wherever they stand."""
+
+
+class _Order(NamedTuple):
+    """What depends on what among units, as bits."""
+
+    direct: Sequence[Group]
+    before: Sequence[Group]
+    """All units that each needs, those too that others of them need."""
+    after: Sequence[Group]
+
+    @classmethod
+    def of(cls, units: Sequence[Unit]) -> _Order:
+        """The order of units, each of which needs earlier ones only."""
+        owner = {number: place for place, unit in enumerate(units) for number in bits(unit.whole)}
+        direct = [
+            _group({owner[number] for number in bits(unit.needed) if number in owner})
+            for unit in units
+        ]
+        before, after = list(direct), [0] * len(units)
+        for place, needed in enumerate(direct):
+            for other in bits(needed):
+                before[place] |= before[other]
+        for place in reversed(range(len(units))):
+            for other in bits(direct[place]):
+                after[other] |= after[place] | 1 << place
+        return cls(direct, before, after)
+
+    def stream(self) -> Group:
+        """What leads from the unit that most depends on to the one that depends on most."""
+        places = range(len(self.direct))
+        last = max(places, key=lambda place: (self.before[place].bit_count(), place))
+        found = self.before[last] | 1 << last
+        first = max(
+            bits(found), key=lambda place: ((self.after[place] & found).bit_count(), -place)
+        )
+        return found & self.after[first] | 1 << first
+
+    def waists(self, stream: Group) -> list[Group]:
+        """What of the stream has been computed at each waist, short ones first; all at the last."""
+        found = [
+            prefix
+            for prefix in sorted({self.before[place] & stream for place in bits(stream)})
+            if prefix and all(not prefix & ~self.before[other] for other in bits(stream & ~prefix))
+        ]
+        return [*sorted(found, key=int.bit_count), stream]
+
+    def segments(self) -> tuple[list[int], bool]:
+        """The number of each unit's segment, and whether all units are of the stream."""
+        stream = self.stream()
+        waists = self.waists(stream)
+        numbers = [0] * len(self.direct)
+        for number, (waist, shorter) in enumerate(zip(waists, [0, *waists], strict=False)):
+            for place in bits(waist & ~shorter):
+                numbers[place] = number
+        for place, needed in enumerate(self.direct):
+            if stream >> place & 1:
+                continue
+            users = self.after[place] & stream
+            if users:
+                numbers[place] = min(numbers[user] for user in bits(users))
+            else:
+                numbers[place] = max((numbers[other] for other in bits(needed)), default=0)
+        return numbers, stream == (1 << len(numbers)) - 1
+
+
+def _group(places: set[int]) -> Group:
+    return sum(1 << place for place in places)
+
+
+def in_segments(operators: Sequence[Operation]) -> Program:
+    """A program in segments, each of whose operators stand together.
+
+    In one segment where there are no waists, or where all can be searched together and segments
+    would leave prefixes out.
+    """
+    program = Program(operators)
+    if not program.units:
+        return program
+    numbers, is_all = _Order.of(program.units).segments()
+    if not is_all and program.has_few_prefixes():
+        return program
+    place = dict.fromkeys(range(len(operators)), -1)
+    for unit, number in zip(program.units, numbers, strict=True):
+        place.update(dict.fromkeys(bits(unit.whole), number))
+    ordered = Program([operators[number] for number in sorted(place, key=place.__getitem__)])
+    ordered.is_exact = is_all
+    counts = [list(place.values()).count(number) for number in range(-1, max(numbers) + 1)]
+    segments: list[Segment] = []
+    end = counts[0]
+    for count in counts[1:]:
+        start, end = end, end + count
+        own = (1 << end) - (1 << start)
+        units = [unit for unit in ordered.units if unit.whole & own]
+        segments.append(Segment((1 << start) - 1, units))
+    ordered.segments = segments
+    return ordered
+
+
+def look_of(program: Program, start: int, end: int, parts: Parts) -> Look:
+    """What decides how operators may share kernels, of those from one number to another.
+
+    Equal for parts of a program that differ in their place and in names alone: what they compute,
+    of what, who uses it, and which dimensions of tensors are one.
+    """
+    given: dict[SSAValue, int] = {}
+    atoms: dict[Hashable, int] = {}
+    place = {op: number for number, op in enumerate(program.operators[start:end])}
+
+    def shape(value: SSAValue) -> Look:
+        rows = (tuple(atoms.setdefault(each, len(atoms)) for each in row) for row in parts(value))
+        return value.type, *rows
+
+    def operand(value: SSAValue) -> Look:
+        owner = value.owner
+        if isinstance(owner, Operation) and owner in place:
+            return place[owner], [result is value for result in owner.results].index(True)
+        if value in given:
+            return (given[value], None)
+        given[value] = len(given)
+        return given[value], is_given(value), *shape(value)
+
+    def user(op: Operation) -> Hashable:
+        """Of a later one what is asked before a kernel may leave it out."""
+        if op in place:
+            return place[op]
+        operands = tuple(
+            place[value.owner]
+            if isinstance(value.owner, Operation) and value.owner in place
+            else is_given(value)
+            for value in op.operands
+        )
+        return op.name, *(result in program.users for result in op.results), operands
+
+    def described(op: Operation) -> Look:
+        results = tuple(
+            (*shape(result), result in program.kept, *map(user, program.users_of(result)))
+            for result in op.results
+        )
+        properties = tuple(op.properties.items())
+        return op.name, properties, tuple(map(operand, op.operands)), results
+
+    return tuple(map(described, program.operators[start:end]))
+
+
+__all__ = ["Look", "in_segments", "look_of"]

@@ -1,0 +1,70 @@
+"""Loops that carry a state: at every stage, and executed on the CPU."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.case import Case as Row
+from cases.case import draw, results_of
+from cases.tables.recurrences import cases
+from schedules import passes_as_written
+
+from fuzz.emulated import check_together
+from fuzz.properties import (
+    Case,
+    Compiled,
+    function_of,
+    parse,
+    require_close,
+    require_same_function,
+    require_same_text,
+)
+from mugraph.codegen.cuda import print_module
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.reading import make_context
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.arithmetic import storage_dtype
+
+STEP = {"f16": 2.0**-9, "bf16": 2.0**-6, "f32": 2.0**-9}
+"""What results may be off, of the largest; products of f32 are of TF32."""
+
+
+def compiled_for(row: Row, arch: str) -> Compiled:
+    """After the whole pipeline; interpreted at each level, against the reference in numpy."""
+    module = parse(row.text)
+    arguments = function_of(module).body.block.args
+    drawn = draw(row, [shape_of(argument.type) for argument in arguments])
+    inputs = [
+        array.astype(storage_dtype(element_type_of(argument.type)))
+        for array, argument in zip(drawn, arguments, strict=True)
+    ]
+    expected = results_of(row.reference, inputs)
+    step = STEP.get(row.name.rsplit("-", 1)[-1], STEP["f32"])
+    errors = [step * max(1.0, float(np.abs(result).max())) for result in expected]
+    real = run_function(module, None, inputs, "float64")
+    require_close("the µGraph", real, expected, [1e-6 * 100] * len(expected))
+    case = Case(inputs, real, errors)
+    for pass_ in passes_as_written(arch):
+        pass_.apply(make_context(), module)
+        module.verify()
+    module = require_same_text("--transpile", module)
+    require_same_function("--transpile", module, case)
+    results = run_function(module, None, inputs, level="address")
+    require_close("addresses", results, real, errors)
+    return Compiled(case, module, print_module(module))
+
+
+RUN = ("cumulative-sum-f16", "linear-attention-64-f16", "delays-f32", "delta-rule-in-chunks")
+"""The others differ in their types."""
+CHOSEN = [row for row in cases() if row.name in RUN]
+ROWS = list(zip(CHOSEN, itertools.cycle(("sm_90a", "sm_80")), strict=False))
+
+
+@pytest.mark.usefixtures("needs_emulator")
+def test_kernels_compute_the_recurrence(tmp_path: Path) -> None:
+    compiled = {f"{row.name} {arch}": compiled_for(row, arch) for row, arch in ROWS}
+    failures = check_together(list(compiled.values()), tmp_path)
+    assert dict(zip(compiled, failures, strict=True)) == dict.fromkeys(compiled)

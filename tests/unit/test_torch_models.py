@@ -1,0 +1,38 @@
+"""Whole models on a CPU, in their smallest sizes: right, and whole programs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+from thorough import THOROUGH
+
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("transformers", reason="transformers is not installed")
+measure: Any = import_module("benchmarks.models.run").measure
+MODELS: dict[str, Any] = import_module("benchmarks.models.zoo").MODELS
+
+pytestmark = [
+    # torch's own and those of transformers, of their versions and the interpreter's.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+USUAL = ("llama-step", "bert", "diffusion")
+"""What every run takes; the others are for ``MUGRAPH_THOROUGH=1``."""
+
+IN_PLACE = "aten.index_put"
+"""What stays in torch of a step: elements are put into its cache."""
+
+
+@pytest.mark.parametrize("name", MODELS if THOROUGH else USUAL)
+def test_a_model_is_right_and_one_program(name: str) -> None:
+    seeds = range(4 if THOROUGH else 1)
+    record = measure(name, device="cpu", small=True, dtype="bfloat16", seeds=seeds)
+    assert record.right, f"error {record.error:.2e}, eager's {record.eager_error:.2e}"
+    if name.endswith("-step"):
+        assert all(what.startswith(IN_PLACE) for what in record.stayed)
+    else:
+        assert record.islands == 1 and not record.stayed

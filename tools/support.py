@@ -19,7 +19,7 @@ from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 
 from mugraph.codegen.cuda import CudaTarget
-from mugraph.dialects.element_types import ELEMENT_TYPES, FLOAT_TYPES
+from mugraph.dialects.element_types import ELEMENT_TYPES
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, TERNARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.kn import Distribution
 from mugraph.dialects.plan import Plan
@@ -31,16 +31,7 @@ from mugraph.tools.diagnostics import describe_error
 TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
-_INTEGERS = ("i8", "i32", "i64", "i1")
-_OF_INTEGERS = ("add", "less", "less_equal", "max", "min", "mul", "sub", "where")
-_MOVING = ("broadcast", "cast", "chunk", "concat", "copy", "gather", "reshape", "slice", "split")
-NOT_RUN_YET: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("kn.scan", "kn.top_k", "tb.carry", "tb.mask"), tuple(map(str, FLOAT_TYPES))),
-    **{f"kn.random {each}": ("i32",) if each == "bits" else ("f32",) for each in Distribution},
-    **{f"kn.{name}": _INTEGERS for name in _OF_INTEGERS},
-    **{f"kn.{name}": ("i64", "i1") for name in (*_MOVING, "transpose")},
-    "tb.cast": ("i64", "i1"),
-}
+NOT_RUN_YET: dict[str, tuple[str, ...]] = {}
 """Operators, with their element types, whose cases have been compiled and run on a CPU only.
 
 A test requires that they are just those which the last run of the cases on a GPU lacks.

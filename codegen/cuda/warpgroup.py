@@ -6,7 +6,7 @@ so a generated file defines those it uses, and no header has to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
@@ -32,10 +32,15 @@ _REGISTERS_A = 4
 """32-bit registers of A, 64 x 16 elements of 16 bits over 128 threads."""
 
 
-def print_warpgroup_atom(atom: MmaAtom, writer: Writer, *, halves: bool = False) -> None:
+WHOLE = (False,)
+"""How an instruction's sums lie in a file where all of them are in one array."""
+
+
+def print_warpgroup_atom(atom: MmaAtom, writer: Writer, halves: Sequence[bool] = WHOLE) -> None:
     """Prints the class of one instruction; raises :class:`CodegenError` for types it lacks.
 
-    ``halves``: its sums are in two arrays, the first half of the columns and the second.
+    It has a function for each of ``halves``: of sums in one array, or in two arrays, the first
+    half of the columns and the second.
     """
     if atom.a_type not in _OPERANDS or atom.a_type != atom.b_type or atom.c_type != "f32":
         raise CodegenError(
@@ -45,6 +50,14 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer, *, halves: bool = False)
     if atom.swaps_operands:
         print_swapped_atom(atom, writer)
         return
+    columns = atom.shape_mnk[1]
+    writer.open(f"struct {atom.name} : atoms::OfWarpgroup<{_OPERANDS[atom.a_type]}, {columns}> {{")
+    for in_halves in halves:
+        _print_product(atom, writer, halves=in_halves)
+    writer.close("};")
+
+
+def _print_product(atom: MmaAtom, writer: Writer, *, halves: bool) -> None:
     rows, columns, depth = atom.shape_mnk
     in_registers = atom.a_space == "registers"
     sums = atom.values_of_c
@@ -64,7 +77,6 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer, *, halves: bool = False)
         if in_registers
         else '"l"(a.descriptor())'
     )
-    writer.open(f"struct {atom.name} : atoms::OfWarpgroup<{_OPERANDS[atom.a_type]}, {columns}> {{")
     writer.line(f"template <{parameters}>")
     writer.open(
         f"static __device__ __forceinline__ void mma(float* d, {'float* e, ' if halves else ''}"
@@ -89,7 +101,6 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer, *, halves: bool = False)
     writer.line(f"emulate({'d, e' if halves else 'd'}, a, b, thread);")
     writer.line("#endif")
     writer.close()
-    writer.close("};")
 
 
 def print_swapped_atom(atom: MmaAtom, writer: Writer) -> None:
@@ -140,9 +151,11 @@ def print_warpgroup_atoms(kernels: Iterable[sched.KernelOp], writer: Writer) -> 
     ]
     for op in products:
         atoms[op.atom.name] = op.atom
-    halves = {op.atom.name for op in products if len(op.accumulators) > 1}
+    halves: dict[str, set[bool]] = {}
+    for op in products:
+        halves.setdefault(op.atom.name, set()).add(len(op.accumulators) > 1)
     for name in sorted(atoms):
-        print_warpgroup_atom(atoms[name], writer, halves=name in halves)
+        print_warpgroup_atom(atoms[name], writer, sorted(halves.get(name, WHOLE)))
         writer.line()
 
 

@@ -363,7 +363,7 @@ def mistakes() -> dict[str, tuple[str, ...]]:
         "g.chunk(x, 3, 1)": ("3 equal parts",),
         "g.rms_norm(x, (4,))": ("suffix",),
         "g.concat(x, w, 1)": ("kn.concat",),
-        "g.customized([w], b)": ("inputs must be the tensors",),
+        "g.customized([w], b)": ("inputs must be the 1 tensors",),
         "g.customized([x], b)": ("stores nothing",),
         "g.mark_output(x, strides=(1,))": ("1 strides",),
         "mi.new_kernel_graph('a b')": ("'a b'",),

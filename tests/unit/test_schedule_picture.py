@@ -67,7 +67,7 @@ def test_a_block_without_roles_is_one_lane_and_waits_for_its_groups() -> None:
 
 
 def test_roles_are_lanes_and_wait_for_each_other(roles: ScheduleChart) -> None:
-    assert list(roles.lanes) == ["the block", "consumers (4 warps)", "producer (one thread)"]
+    assert list(roles.lanes) == ["the block", "consumers (2 warps)", "producer (one thread)"]
     assert [column.title.split(",")[0] for column in roles.columns] == [
         "before",
         "prologue",

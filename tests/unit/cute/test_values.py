@@ -173,6 +173,7 @@ def test_regrouping() -> None:
 # --- speed ---
 
 
+@pytest.mark.skipif(not THOROUGH, reason="times are taken on a quiet machine: make fuzz")
 def test_importing_takes_little() -> None:
     """Under 30 ms with byte code, and without xDSL or numpy."""
     program = (

@@ -21,6 +21,7 @@ import mugraph
 import mugraph.build as mi
 from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
+from benchmarks.h200.checking import distance
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.measure import SEED, settle
 from benchmarks.h200.peers import SDPA_BACKENDS
@@ -143,10 +144,9 @@ def error_of(result: Any, expected: Any) -> float:
     """The error's norm by the norm of what is expected; raises where elements are not finite."""
     import torch
 
-    difference = result[:REFERENCE_HEADS].double() - expected
     if not bool(torch.isfinite(result).all()):
         raise ValueError("elements are not finite")
-    return float(difference.norm() / expected.norm())
+    return distance(torch, result[:REFERENCE_HEADS], expected).relative_error
 
 
 def measure(case: Case, kernel: Callable[..., Any], facts: dict[str, str]) -> Result:

@@ -18,6 +18,7 @@ import mugraph
 import mugraph.build as mi
 from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
+from benchmarks.h200.checking import judge
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.measure import SEED, settle
 from benchmarks.h200.statistics import set_count
@@ -123,12 +124,11 @@ def check(layer: Layer, named: Callable[..., Any], rows: int, weights: Sequence[
 
     generator = torch.Generator(DEVICE).manual_seed(SEED + rows)
     x = drawn(generator, (rows, layer.width), 1.0)
-    result = named(x, *weights)
     expected = layer.reference(x.double(), *(each.double() for each in weights))
-    error = float((result.double() - expected).norm() / expected.norm())
-    if tuple(result.shape) != tuple(expected.shape) or not error < TOLERANCE:
-        raise ValueError(f"{layer.name} is wrong at {rows} rows: error {error:.1e}")
-    return Result(layer.name, rows, error)
+    verdict = judge(torch, named(x, *weights), expected, TOLERANCE)
+    if verdict.relative_error is None or not verdict.right:
+        raise ValueError(f"{layer.name} at {rows} rows is {verdict.status}")
+    return Result(layer.name, rows, verdict.relative_error)
 
 
 def time(

@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
 
 ALIGNMENT = "mugraph.alignment"
@@ -80,6 +81,8 @@ def alignment_of(value: SSAValue) -> int:
         function = use.operation.parent_op()
         if isinstance(use.operation, ReturnOp) and isinstance(function, FuncOp):
             promises.append(result_alignment(function, use.index))
+        elif isinstance(use.operation, SharesMemory):
+            promises += map(alignment_of, use.operation.results)
     return min(promises)
 
 

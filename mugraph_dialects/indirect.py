@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
 
@@ -25,6 +26,46 @@ class ReadsRows(Operation, ABC):
     @abstractmethod
     def rows_named(self, operand: int) -> int | None:
         """How many rows there are for the numbers of an operand; ``None`` where it names none."""
+
+    def tensors_moved(self) -> Sequence[SSAValue]:
+        """The tensors of which it reads or writes all; of the others only some rows."""
+        return (*self.operands, *self.results)
+
+
+class CutsRows(ReadsRows):
+    """An operator that cuts tiles from its first operand, or from what is gathered of it.
+
+    The numbers of the rows, where there are any, are its second operand.
+    """
+
+    @property
+    @abstractmethod
+    def numbers(self) -> SSAValue | None:
+        """The numbers that name its rows; ``None`` where none do."""
+
+    @property
+    def numbers_shape(self) -> tuple[int, ...]:
+        """The extents of the numbers that name its rows; none where none do."""
+        return () if self.numbers is None else shape_of(self.numbers.type)
+
+    @property
+    def tensor_shape(self) -> tuple[int, ...]:
+        """The extents of what the maps cut: the first operand, or what is gathered of it."""
+        shape = shape_of(self.operands[0].type)
+        return shape if self.numbers is None else gathered_shape(shape, self.numbers_shape)
+
+    def rows_named(self, operand: int) -> int | None:
+        """The first operand's rows, of the numbers."""
+        named = self.numbers is not None and operand == 1
+        return shape_of(self.operands[0].type)[0] if named else None
+
+    def uneven_numbers(self, bounds: Bounds) -> int | None:
+        """The first dimension of numbers along which some tiles have fewer; ``None`` for none.
+
+        ``bounds`` say which elements of the tiles exist.
+        """
+        along_numbers = bounds[: len(self.numbers_shape)]
+        return next((dim for dim, bound in enumerate(along_numbers) if bound is not None), None)
 
 
 class LaunchesKernel(Operation, ABC):
@@ -70,6 +111,7 @@ def verify_numbers(op: Operation, source: SSAValue, through: SSAValue) -> None:
 
 
 __all__ = [
+    "CutsRows",
     "LaunchesKernel",
     "ReadsRows",
     "gathered_shape",

@@ -47,13 +47,20 @@ class Record:
     seconds: float
     """From the first call to its result: everything is compiled."""
     microseconds: dict[str, float] = field(default_factory=dict[str, float])
-    kernel_share: float | None = None
-    """The part of the time on a GPU that is spent in mugraph's kernels."""
+    kernels: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
+    """Of a call of ours, by the kernel's name: how often it runs, and microseconds of all runs."""
 
     @property
     def right(self) -> bool:
         """Whether it is about as near to float64 as eager is."""
         return math.isfinite(self.error) and self.error <= ALLOWED * self.eager_error
+
+    @property
+    def kernel_share(self) -> float | None:
+        """The part of the time in kernels that is spent in mugraph's; ``None`` on a CPU."""
+        total = sum(time for _, time in self.kernels.values())
+        own = sum(time for name, (_, time) in self.kernels.items() if _is_ours(name))
+        return own / total if total else None
 
     @property
     def operator_share(self) -> float:
@@ -120,7 +127,7 @@ def _time(record: Record, case: Case, fast: Callable[..., Any]) -> None:
     samples = interleaved(graphs, lambda _: None)
     for name, values in zip(systems, samples, strict=True):
         record.microseconds[name] = values.median
-    record.kernel_share = _share(lambda: call(fast)(0))
+    record.kernels = _kernels(lambda: call(fast)(0))
 
 
 def _redrawn(case: Case, seed: int) -> tuple[torch.Tensor, ...]:
@@ -134,15 +141,18 @@ def _redrawn(case: Case, seed: int) -> tuple[torch.Tensor, ...]:
     return tuple(map(shuffled, case.inputs))
 
 
-def _share(call: Callable[[], object]) -> float:
-    """The part of a call's time on the GPU that is spent in kernels of compiled programs."""
+def _kernels(call: Callable[[], object]) -> dict[str, tuple[int, float]]:
+    """What runs on the GPU in a call: how often, and the microseconds of all runs together."""
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         call()
         torch.cuda.synchronize()
-    events = [(each.key, each.self_device_time_total) for each in profile.key_averages()]
-    total = sum(time for _, time in events)
-    return sum(time for name, time in events if PROGRAM in name) / total if total else 0.0
+    events = [each for each in profile.key_averages() if each.self_device_time_total]
+    return {each.key: (each.count, each.self_device_time_total) for each in events}
+
+
+def _is_ours(name: str) -> bool:
+    return PROGRAM in name or "mugraph::" in name
 
 
 def run(
@@ -199,7 +209,31 @@ def page(records: Sequence[Record], facts: dict[str, str]) -> list[str]:
         "*operators* is the part of them in mugraph's programs. Times are medians of CUDA graphs.",
         "",
         *pages.table(COLUMNS, map(_cells, records)),
+        *(line for record in records if record.kernels for line in _breakdown(record)),
     ]  # fmt: skip
+
+
+LISTED = 0.01
+"""The part of a model's time from which on a kernel has a line of its own."""
+
+
+def _breakdown(record: Record) -> list[str]:
+    """Where the time of a call goes, by kernel; those that take little are one line."""
+    total = sum(time for _, time in record.kernels.values())
+    rows = sorted(((time, count, name) for name, (count, time) in record.kernels.items()))[::-1]
+    listed = [each for each in rows if each[0] >= LISTED * total]
+    left = rows[len(listed) :]
+    if left:
+        others = (sum(each[0] for each in left), sum(each[1] for each in left), "others")
+        listed.append(others)
+    cells = [
+        [name.partition("(")[0].partition("<")[0], count, f"{time:.1f}", f"{time / total:.1%}"]
+        for time, count, name in listed
+    ]
+    return [
+        f"\n## {record.name}: kernels of one call\n",
+        *pages.table(("kernel", "runs:", "all runs, µs:", "share:"), cells),
+    ]
 
 
 def _cells(record: Record) -> list[object]:

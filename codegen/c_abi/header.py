@@ -28,6 +28,15 @@ def _extents(interface: CInterface) -> list[str]:
     ]
 
 
+def _in_place(interface: CInterface) -> list[str]:
+    """What comments say of outputs that may be inputs."""
+    return [
+        f" *   {interface.outputs[output].name} may be {interface.inputs[given].name}, in which "
+        "only new rows are written then."
+        for output, given in interface.in_place.items()
+    ]
+
+
 def _status_codes() -> list[str]:
     lines = ["#ifndef MUGRAPH_C_INTERFACE_1", "#define MUGRAPH_C_INTERFACE_1", "enum {"]
     for code, (name, meaning) in enumerate(STATUS_CODES):
@@ -60,7 +69,9 @@ def print_header(interface: CInterface) -> str:
             " * Tensors are pointers to device memory, strides are in elements:",
             *tensors,
             *([" * Extents that a call says:", *_extents(interface)] if interface.extents else []),
-            " * An output must not overlap an input, another output or the workspace.",
+            " * An output must not overlap an input, another output or the workspace"
+            + (", but for:" if interface.in_place else "."),
+            *_in_place(interface),
             " */",
             f"#ifndef {guard}",
             f"#define {guard}",

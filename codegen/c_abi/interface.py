@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from mugraph.codegen.cuda import workspace_bytes
 from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.codegen.cuda.names import Names, sanitize
+from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.functions import argument_types
 from mugraph.dialects.named_extents import (
@@ -102,6 +103,11 @@ class CInterface:
     workspace_bytes: int
     extents: tuple[NamedExtent, ...] = ()
     """What a call says besides: the values of named extents."""
+    in_place: Mapping[int, int] = field(default_factory=dict[int, int])
+    """Of outputs that may be written to an input itself, by number: which input.
+
+    Only the rows that change are written then.
+    """
 
     def sizes_of(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The values of the extents, from the inputs' extents.
@@ -169,6 +175,16 @@ def _texpr_interface(function: FuncOp, name: str, names: Names) -> CInterface:
     return CInterface(name, inputs, outputs, workspace_bytes(function))
 
 
+def _in_place(returned: Sequence[SSAValue]) -> dict[int, int]:
+    """Which argument each result may be written to, of those that may."""
+    tables = {
+        index: value.owner.table_to_write()
+        for index, value in enumerate(returned)
+        if isinstance(value.owner, kn.ScatterOp)
+    }
+    return {index: table.index for index, table in tables.items() if table is not None}
+
+
 def interface_as_written(function: FuncOp) -> CInterface:
     """The interface of a function that no pass has planned, without a workspace.
 
@@ -176,10 +192,11 @@ def interface_as_written(function: FuncOp) -> CInterface:
     """
     names = Names()
     returned = function.body.block.last_op
-    inputs = _named(function.args, names, "input")
-    outputs = _named(returned.operands if returned else (), names, "output")
-    made = [[_tensor(*pair, planned=False) for pair in pairs] for pairs in (inputs, outputs)]
-    return CInterface(sanitize(function.sym_name.data), tuple(made[0]), tuple(made[1]), 0, ())
+    results = returned.operands if returned else ()
+    pairs = _named(function.args, names, "input"), _named(results, names, "output")
+    inputs, outputs = (tuple(_tensor(*each, planned=False) for each in side) for side in pairs)
+    name = sanitize(function.sym_name.data)
+    return CInterface(name, inputs, outputs, 0, (), _in_place(results))
 
 
 def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
@@ -214,5 +231,5 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
     if extents:
         inputs = [replace(t, names=argument_names(function, i)) for i, t in enumerate(inputs)]
         outputs = [replace(t, names=result_names(function, i)) for i, t in enumerate(outputs)]
-    needed = workspace_bytes(function)
-    return CInterface(name, tuple(inputs), tuple(outputs), needed, extents)
+    needed, in_place = workspace_bytes(function), _in_place(returns[0].operands)
+    return CInterface(name, tuple(inputs), tuple(outputs), needed, extents, in_place)

@@ -31,7 +31,7 @@ from mugraph.dialects.alignment import (
 )
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
-from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, returned_root
 from mugraph.dialects.named_extents import buckets_of
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -110,17 +110,18 @@ def find_places(function: FuncOp) -> dict[SSAValue, str]:
                 f"result {index} of {op_label(function)} is its argument {value_label(value)}, "
                 "which no kernel writes; run --insert-copies first"
             )
-        if value in places:
+        root = returned_root(value)
+        if root is None:
+            raise CodegenError(
+                f"result {index} of {op_label(function)} is {value_label(value)}, a part of a "
+                "tensor: return a 'kn.copy' of it"
+            )
+        if root in places:
             raise CodegenError(
                 f"result {index} of {op_label(function)} repeats an earlier result "
                 f"({value_label(value)}); run --insert-copies first"
             )
-        if isinstance(value.owner, SharesMemory):
-            raise CodegenError(
-                f"result {index} of {op_label(function)} is {op_label(value.owner)}, which no "
-                "kernel writes: return a 'kn.copy' of it"
-            )
-        places[value] = f"output_tensors.at({index})"
+        places[root] = f"output_tensors.at({index})"
     for op in function.body.block.ops:
         if isinstance(op, SharesMemory):
             places |= {result: places[op.memory_of(result)] for result in op.results}
@@ -335,7 +336,7 @@ def alignment_checks(function: FuncOp, places: Mapping[SSAValue, str]) -> list[s
             checks.append(alignment_check(places[argument], alignment, f"input {index}", argument))
     last = function.body.block.last_op
     for index, value in enumerate(last.operands if isinstance(last, ReturnOp) else ()):
-        if value in touched and not isinstance(value, BlockArgument):
+        if returned_root(value) in touched:
             alignment = result_alignment(function, index)
             checks.append(alignment_check(places[value], alignment, f"output {index}", value))
     return checks

@@ -126,6 +126,41 @@ def _(op: kn.GatherOp, printer: HostPrinter) -> None:
 
 
 @print_host_operation.register
+def _(op: kn.ScatterOp, printer: HostPrinter) -> None:
+    domain, dim = shape_of(op.values.type), op.row_dim
+    result, table = strides_in_memory(op.result), op.table
+    row = tuple(0 if other == dim else step for other, step in enumerate(result))
+    (number,) = strides_in_memory(op.rows)
+    numbers = tuple(number if other == dim else 0 for other in range(len(domain)))
+    strides = [row, strides_in_memory(op.values), numbers]
+    order = memory_order(domain, strides[1])
+    pointers = dict(
+        zip(op.operands, printer.declare_all([*op.operands, op.result])[:3], strict=True)
+    )
+    writer, target = printer.writer, printer.names.of(op.result)
+    queued = queue(overlaps=op.overlaps)
+    whole = {op.result: target, table: pointers[table]}
+    writer.open(f"if ({target} != {pointers[table]}) {{")
+    print_move(writer, queued, whole, op.result, table, [0] * len(result))
+    writer.close()
+    places = [target, pointers[op.values], pointers[op.rows]]
+    count = shape_of(table.type)[dim]
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(("Row", "Source", "Number"), strides, strict=True):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        parts = [
+            piece.pointer(pointer, steps) for pointer, steps in zip(places, strides, strict=True)
+        ]
+        writer.line(
+            f"kn::Scatter<{count}, {result[dim]}, Source, Row, Number>::run({queued}, "
+            f"{', '.join(parts)});"
+        )
+
+    print_pieces(writer, domain, strides, print_piece)
+
+
+@print_host_operation.register
 def _(op: kn.RunOperator, printer: HostPrinter) -> None:
     groups, dim = op.groups(), op.reduced_dim
     source_strides, result_strides = strides_in_memory(op.input), strides_in_memory(op.result)

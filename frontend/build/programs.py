@@ -269,6 +269,19 @@ class ProgramOperators(GraphOperators[DTensor]):
             op = kn.GatherOp(*values)
         return self._add(op, name)
 
+    def scatter(
+        self, values: DTensor, table: DTensor, rows: DTensor, dim: int, *, name: str | None = None
+    ) -> DTensor:
+        """A table with new rows along a dimension, at the places that a tensor of integers names.
+
+        Numbers of rows are int32 or int64, those below 0 count from the end.  A result of the graph
+        may be written to the table itself where nothing else reads that: pass it as ``out``.
+        """
+        operands = self._value(values), self._value(table), self._value(rows)
+        with build_errors():
+            op = kn.ScatterOp(*operands, dim % max(len(table.shape), 1))
+        return self._add(op, name)
+
     def uniform(
         self,
         seed: DTensor,
@@ -471,6 +484,7 @@ repeat = of_tensors(ProgramOperators.repeat)
 reshape = of_tensors(ProgramOperators.reshape)
 rotary = of_tensors(ProgramOperators.rotary)
 scan = of_tensors(ProgramOperators.scan)
+scatter = of_tensors(ProgramOperators.scatter)
 softmax = of_tensors(ProgramOperators.softmax)
 split = of_tensors(ProgramOperators.split)
 top_k = of_tensors(ProgramOperators.top_k)
@@ -501,6 +515,7 @@ __all__ = [
     "rms_norm",
     "rotary",
     "scan",
+    "scatter",
     "softmax",
     "split",
     "top_k",

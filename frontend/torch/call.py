@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mugraph.jit import Kernel
+from mugraph.jit.arguments import ELEMENT_TYPES
 from mugraph.torch.aten import TensorLike
 from mugraph.torch.operator import import_torch
 from mugraph.torch.translation import input_strides
@@ -14,11 +15,14 @@ from mugraph.torch.translation import input_strides
 def as_module(kernel: Kernel, inputs: Sequence[TensorLike], results: Sequence[TensorLike]) -> Any:
     """A module that calls the kernel with tensors laid out as it was compiled for.
 
-    Results of one element have no dimension where torch's have none.
+    Results of one element have no dimension where torch's have none.  ``in_place`` of it has the
+    results, by number, that may be written to an input, and the number of that; ``writes`` has
+    those that are.
     """
     torch = import_torch()
-    tensors = kernel.interface.inputs
+    tensors, made = kernel.interface.inputs, kernel.interface.outputs
     strides = [input_strides(like) or (1,) for like in inputs]
+    types = [getattr(torch, ELEMENT_TYPES[tensor.element_type]) for tensor in made]
 
     def laid_out(at: int, tensor: Any) -> Any:
         """The tensor, or a copy: where elements share addresses, or it starts in between."""
@@ -30,15 +34,31 @@ def as_module(kernel: Kernel, inputs: Sequence[TensorLike], results: Sequence[Te
         copy = torch.empty_strided(shape, strides[at], dtype=dtype, device=tensor.device)
         return copy.copy_(tensor)
 
+    writes: dict[int, int] = {}
+
     class CompiledProgram(torch.nn.Module):
         def forward(self, *given: Any) -> Any:
-            """What the kernel gives."""
-            made = kernel(*(laid_out(at, each) for at, each in enumerate(given)))
+            """What the kernel gives; a result that is written to an input is that input."""
+            taken = [laid_out(at, each) for at, each in enumerate(given)]
+            device = given[0].device if given else None
+            out = [
+                taken[writes[at]]
+                if at in writes
+                else torch.empty_strided(tensor.shape, tensor.strides, dtype=dtype, device=device)
+                for at, (tensor, dtype) in enumerate(zip(made, types, strict=True))
+            ]
+            kernel(*taken, out=out)
+            for at, source in writes.items():
+                if out[at].data_ptr() != given[source].data_ptr():
+                    given[source].copy_(out[at])
+                out[at] = given[source]
             if len(results) == 1:
-                return made if results[0].shape else made.reshape(())
+                return out[0] if results[0].shape else out[0].reshape(())
             return tuple(
                 each if like.shape else each.reshape(())
-                for each, like in zip(made, results, strict=True)
+                for each, like in zip(out, results, strict=True)
             )
 
-    return CompiledProgram()
+    program: Any = CompiledProgram()
+    program.in_place, program.writes = kernel.interface.in_place, writes
+    return program

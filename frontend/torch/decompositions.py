@@ -195,7 +195,8 @@ def _index(x: Any, indices: Sequence[Any]) -> Any:
     torch = import_torch()
     whole = (torch.int32, torch.int64)
     dims = [at for at, each in enumerate(indices) if each is not None]
-    given = [indices[at] for at in dims]
+    # Indices may be on the CPU beside a tensor on a GPU.
+    given = [indices[at].to(x.device) for at in dims]
     if not x.numel() or any(each.dtype not in whole or not each.numel() for each in given):
         return NotImplemented
     rest = [at for at in range(x.dim()) if at not in dims]

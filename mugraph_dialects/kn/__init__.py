@@ -40,11 +40,13 @@ from mugraph.dialects.kn.reshape import (
     RegroupOp,
     ReshapeOp,
     TransposeOp,
+    have_same_places,
     lay_out,
     lay_out_row_major,
 )
 from mugraph.dialects.kn.rotary import RotaryOp
 from mugraph.dialects.kn.scan import ScanOp
+from mugraph.dialects.kn.scatter import ScatterOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.top_k import TopKOp
 from mugraph.dialects.kn.view import ViewOp
@@ -83,6 +85,7 @@ Kn = Dialect(
         SplitOp,
         ChunkOp,
         GatherOp,
+        ScatterOp,
         RandomOp,
         ViewOp,
         AllReduceOp,
@@ -133,6 +136,7 @@ __all__ = [
     "RotaryOp",
     "RunOperator",
     "ScanOp",
+    "ScatterOp",
     "SliceOp",
     "SoftmaxOp",
     "SplitOp",
@@ -142,6 +146,7 @@ __all__ = [
     "ViewOp",
     "accumulates",
     "count_of_rows",
+    "have_same_places",
     "lay_out",
     "lay_out_row_major",
     "loop_invariant_tiles",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def
@@ -53,6 +55,10 @@ class GatherOp(KernelOp, CanOverlap, ReadsRows):
     def rows_named(self, operand: int) -> int | None:
         """The table's rows, of the second operand."""
         return shape_of(self.table.type)[0] if operand == 1 else None
+
+    def tensors_moved(self) -> Sequence[SSAValue]:
+        """All but the table."""
+        return self.rows, self.result
 
     def expected_shape(self) -> tuple[int, ...]:
         """The extents of the numbers, then those of a row."""

@@ -57,6 +57,15 @@ def lay_out_row_major(value: SSAValue) -> SSAValue:
     return lay_out(value, Layout(shape, row_major_strides(shape)))
 
 
+def have_same_places(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether elements have the same offsets under two lists of strides."""
+    return all(
+        own == other
+        for extent, own, other in zip(shape, strides, others, strict=True)
+        if extent > 1
+    )
+
+
 def strides_of_reshaped(
     own: Sequence[int], strides: Sequence[int], shape: Sequence[int]
 ) -> list[int] | None:
@@ -93,8 +102,11 @@ class RegroupOp(CompositeOp, ABC):
         """The memory of a tensor under the result's extents."""
         type_ = self.result.type
         layout = Layout(shape_of(type_), tuple(strides))
+        written = layout_of(type_)
+        if written is not None and have_same_places(shape_of(type_), strides, strides_of(written)):
+            layout = written
         seen = parts.add(ViewOp(source, with_layout(type_, layout)))
-        if layout_of(type_) in (None, layout):
+        if written in (None, layout):
             return seen
         return parts.add(CopyOp(seen, type_))
 

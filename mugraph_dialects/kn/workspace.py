@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -19,6 +20,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     physical_elements,
     resolved_layout_of,
+    shape_of,
     value_label,
 )
 
@@ -53,6 +55,24 @@ def memory_root(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, SharesMemory):
         value = value.owner.memory_of(value)
     return value
+
+
+def returned_root(value: SSAValue) -> SSAValue | None:
+    """The tensor that lies in an output of the function in which ``value`` is returned.
+
+    Itself, or what it is a view of where it views all of that.  ``None`` where no kernel writes it:
+    an argument, and a part of a tensor.
+    """
+    root = memory_root(value)
+    if isinstance(root, BlockArgument):
+        return None
+    layouts = [layout_of(each.type) for each in (value, root)]
+    if root is value or (
+        all(layout is not None and layout.size() == layout.cosize() for layout in layouts)
+        and math.prod(shape_of(value.type)) == math.prod(shape_of(root.type))
+    ):
+        return root
+    return None
 
 
 def workspace_size(op: Operation) -> int | None:

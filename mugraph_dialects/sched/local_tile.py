@@ -23,7 +23,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.indirect import ReadsRows, gathered_shape, row_strides, verify_numbers
+from mugraph.dialects.indirect import CutsRows, row_strides, verify_numbers
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.maps import PartitionError, Slicing
 from mugraph.dialects.ragged import Bounds
@@ -34,7 +34,7 @@ from mugraph.dialects.tensor_types import op_label, resolved_layout_of, shape_of
 
 
 @irdl_op_definition
-class LocalTileOp(IRDLOperation, ReadsRows):
+class LocalTileOp(IRDLOperation, CutsRows):
     """The tile of a device tensor that this block touches, a view.
 
     With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
@@ -111,15 +111,9 @@ class LocalTileOp(IRDLOperation, ReadsRows):
         self.ended = DenseArrayBase.from_list(i64, list(ends)) if ends else None
 
     @property
-    def numbers_shape(self) -> tuple[int, ...]:
-        """The extents of the numbers that name its rows; none where none do."""
-        return () if self.through is None else shape_of(self.through.type)
-
-    @property
-    def tensor_shape(self) -> tuple[int, ...]:
-        """The extents of what the maps cut: the source, or what is gathered of it."""
-        shape = shape_of(self.source.type)
-        return shape if self.through is None else gathered_shape(shape, self.numbers_shape)
+    def numbers(self) -> SSAValue | None:
+        """The rows' numbers, ``through``."""
+        return self.through
 
     @property
     def rows_in_tile(self) -> int:
@@ -127,11 +121,6 @@ class LocalTileOp(IRDLOperation, ReadsRows):
         if self.through is None:
             return 0
         return math.prod(shape_of(self.result.type)[: len(self.numbers_shape)])
-
-    def rows_named(self, operand: int) -> int | None:
-        """The source's rows, of the numbers."""
-        through = self.through is not None and operand == 1
-        return shape_of(self.source.type)[0] if through else None
 
     def tile_strides(self) -> tuple[int, ...]:
         """The strides of the source along the tile's dimensions, 0 along those of numbers."""
@@ -221,11 +210,10 @@ class LocalTileOp(IRDLOperation, ReadsRows):
                 f"{op_label(self)}: a tile is a view and keeps the tensor's strides {strides}, "
                 f"not {strides_of(resolved_layout_of(self.result))}"
             )
-        ragged = [dim for dim, bound in enumerate(self.bounds()) if bound is not None]
-        if ragged and ragged[0] < len(self.numbers_shape):
+        if (uneven := self.uneven_numbers(self.bounds())) is not None:
             raise VerifyException(
                 f"{op_label(self)}: some tiles have fewer numbers of rows along dimension "
-                f"{ragged[0]} than others; cut the numbers evenly"
+                f"{uneven} than others; cut the numbers evenly"
             )
 
 

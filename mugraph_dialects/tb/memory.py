@@ -25,8 +25,7 @@ from mugraph.dialects.copies import TileCopy
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.indirect import (
-    ReadsRows,
-    gathered_shape,
+    CutsRows,
     gathered_strides,
     verify_numbers,
 )
@@ -151,7 +150,7 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
 
 
 @irdl_op_definition
-class InputOp(MovesTile, ReadsRows):
+class InputOp(CutsRows, MovesTile):
     """Loads a tile of a DTensor into shared memory.
 
     ``imap`` says which dimension each grid axis splits, ``fordim`` which one the for-loop splits.
@@ -215,19 +214,9 @@ class InputOp(MovesTile, ReadsRows):
         return self.dtensor.type
 
     @property
-    def numbers_shape(self) -> tuple[int, ...]:
-        """The extents of the numbers that it reads rows through; none where it does not."""
-        return () if self.through is None else shape_of(self.through.type)
-
-    @property
-    def tensor_shape(self) -> tuple[int, ...]:
-        """The operand's, or those of what is gathered of it."""
-        shape = shape_of(self.dtensor.type)
-        return shape if self.through is None else gathered_shape(shape, self.numbers_shape)
-
-    def rows_named(self, operand: int) -> int | None:
-        """The first operand's, of the second."""
-        return shape_of(self.dtensor.type)[0] if operand == 1 else None
+    def numbers(self) -> SSAValue | None:
+        """The rows' numbers, ``through``."""
+        return self.through
 
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
         """The copy for given strides of the operand and of the tile."""
@@ -256,10 +245,9 @@ class InputOp(MovesTile, ReadsRows):
                 )
             verify_numbers(self, self.dtensor, self.through)
         self.verify_tile("imap")
-        ragged = [dim for dim, bound in enumerate(self.bounds()) if bound is not None]
-        if self.through is not None and ragged and ragged[0] < len(self.numbers_shape):
+        if self.through is not None and (uneven := self.uneven_numbers(self.bounds())) is not None:
             raise VerifyException(
-                f"{op_label(self)}: dimension {ragged[0]} of the tile counts rows that "
+                f"{op_label(self)}: dimension {uneven} of the tile counts rows that "
                 f"{value_label(self.through)} names, and some blocks or iterations have fewer; "
                 "choose a grid and a forloop that divide its extents"
             )

@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import HasBufferEffects, HasWorkspace, SharesMemory
+from mugraph.dialects.kn.workspace import returned_root
 from mugraph.dialects.sched import (
     AllocOp,
     BarrierOp,
@@ -150,9 +151,12 @@ def _lifetime(uses: list[_Access], whole_loop: Lifetime | None) -> Lifetime:
 
 
 def workspace_values(function: FuncOp) -> list[SSAValue]:
-    """The results of kernels that are not results of the function, in order."""
+    """The results of kernels that lie in no result of the function, in order."""
     returned = {
-        operand for op in function.walk() if isinstance(op, ReturnOp) for operand in op.operands
+        returned_root(operand)
+        for op in function.walk()
+        if isinstance(op, ReturnOp)
+        for operand in op.operands
     }
     return [
         result

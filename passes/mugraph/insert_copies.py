@@ -17,7 +17,7 @@ from mugraph.dialects import kn
 from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.functions import is_foreign
-from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn.workspace import returned_root
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -80,12 +80,9 @@ def needs_copy_for_library(value: SSAValue) -> bool:
 
 
 def unreturnable(returned: Sequence[SSAValue]) -> list[int]:
-    """Which results no kernel writes: arguments, views, and values returned before."""
-    return [
-        index
-        for index, value in enumerate(returned)
-        if isinstance(value.owner, Block | SharesMemory) or value in returned[:index]
-    ]
+    """Which results no kernel writes: arguments, parts, and what is returned before."""
+    roots = [returned_root(value) for value in returned]
+    return [index for index, root in enumerate(roots) if root is None or root in roots[:index]]
 
 
 def copy_results(function: FuncOp) -> None:
@@ -137,11 +134,11 @@ def copy_for_library(op: kn.MatmulOp) -> None:
 class InsertCopiesPass(ModulePass):
     """Inserts ``kn.copy`` where a tensor must have a place, or a layout, of its own.
 
-    A function that returns one of its arguments, or a value twice, returns a copy: every result is
-    a tensor of its own, which the function writes.  Where a signature gives an operand or the
-    result of ``kn.matmul`` a layout that cuBLAS cannot take (neither of the last two dimensions
-    has stride 1, or rows overlap or are broadcast), the product is taken of copies, whose layouts
-    are chosen by ``--resolve-layout``.
+    A function that returns one of its arguments, a part of a tensor, or a value twice, returns a
+    copy: every result is a tensor of its own, which the function writes.  Where a signature gives
+    an operand or the result of ``kn.matmul`` a layout that cuBLAS cannot take (neither of the last
+    two dimensions has stride 1, or rows overlap or are broadcast), the product is taken of copies,
+    whose layouts are chosen by ``--resolve-layout``.
 
     Before::
 

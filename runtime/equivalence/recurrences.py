@@ -49,7 +49,7 @@ def execute_by_iterations(execution: Execution) -> None:
     """
     graph, values, every = execution.graph, execution.values, execution.iteration
     phases = kn.phases_of(graph.body.block, graph.forloop_range)
-    stored: dict[SSAValue, list[SymbolicTensor]] = {}
+    stored: dict[Operation, list[SymbolicTensor]] = {}
     totals: dict[SSAValue, SymbolicTensor] = {}
     for op, phase in phases.items():
         if phase is Phase.BEFORE:
@@ -67,7 +67,7 @@ def execute_by_iterations(execution: Execution) -> None:
             if isinstance(op, tb.CarryOp):
                 left[op.state] = totals[op.result] = values[op.input]
             elif isinstance(op, tb.OutputOp):
-                stored.setdefault(op.stensor, []).append(values[op.stensor])
+                stored.setdefault(op, []).append(values[op.stensor])
             elif kn.accumulates(op):
                 _add(execution, op, totals)
             elif isinstance(op, tb.ReductionMaxOp):
@@ -83,7 +83,7 @@ def execute_by_iterations(execution: Execution) -> None:
     for op in phases:
         if isinstance(op, tb.OutputOp):
             if op.loop_dim >= 0:
-                values[op.stensor] = _chosen(execution, op, stored[op.stensor])
+                values[op.stensor] = _chosen(execution, op, stored[op])
             execution.execute(op)
 
 
@@ -103,10 +103,8 @@ def _add(execution: Execution, op: Operation, totals: dict[SSAValue, SymbolicTen
     totals[result] = value
 
 
-def _chosen(execution: Execution, op: tb.OutputOp, stored: list[SymbolicTensor]) -> SymbolicTensor:
+def _chosen(execution: Execution, op: tb.OutputOp, tiles: list[SymbolicTensor]) -> SymbolicTensor:
     """The tile of the iteration, of those of all iterations."""
-    # Two outputs may store one tile: each iteration is in the list once for each of them.
-    count = len(stored) // execution.graph.forloop_range
     every = execution.iteration
 
     def choose(*forms: NormalForm) -> NormalForm:
@@ -115,7 +113,6 @@ def _chosen(execution: Execution, op: tb.OutputOp, stored: list[SymbolicTensor])
             total = nf.add(total, nf.multiply(nf.choice(every, iteration), form))
         return total
 
-    tiles = stored[::count]
     if len(tiles) == 1:
         return tiles[0]
     return execution.symbolic.combined(shape_of(op.stensor.type), choose, *tiles)

@@ -425,6 +425,9 @@ def _results(
             case kn.GatherOp():
                 shape, (table, rows) = shape_of(op.result.type), operands
                 results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]
+            case kn.ScatterOp():
+                shape, name = shape_of(op.result.type), f"rows put along {op.row_dim}"
+                results = [symbolic.unknown(shape, name, op.operands, operands)]
             case kn.ArgMaxOp():
                 shape = shape_of(op.result.type)
                 runs = shape[op.reduced_dim]

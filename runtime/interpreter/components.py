@@ -33,6 +33,15 @@ def existing_rows(count: int, numbers: Array) -> Array:
     return numbers.astype(np.int64)
 
 
+def with_rows(values: Array, table: Array, rows: Array, axis: int) -> Array:
+    """A table with new values at whole numbers along an axis; raises as :func:`existing_rows`."""
+    extent = table.shape[axis]
+    result = table.copy()
+    places = existing_rows(extent, np.where(rows < 0, rows + extent, rows))
+    result[(*[slice(None)] * axis, places)] = values
+    return result
+
+
 class ComponentArray(NDArrayOperatorsMixin, ABC):
     """Arrays of the same shape, one for each part of a number.
 
@@ -129,6 +138,11 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     def rows_of(self, table: Any) -> Any:
         """What a table has at these numbers along its first axis."""
         return table[existing_rows(table.shape[0], self.components[0])]
+
+    def with_rows(self, values: Any, rows: Any, axis: int) -> Self:
+        """Itself with new values at whole numbers along an axis."""
+        pairs = zip(values.components, self.components, strict=True)
+        return self.of([with_rows(*pair, rows.components[0], axis) for pair in pairs])
 
     def relu(self) -> Self:
         """The number, or 0 if that is larger."""

@@ -18,7 +18,7 @@ import numpy as np
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.tb import Groups
 from mugraph.runtime.interpreter.arithmetic import Array, is_whole
-from mugraph.runtime.interpreter.components import ComponentArray, existing_rows
+from mugraph.runtime.interpreter.components import ComponentArray, existing_rows, with_rows
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 
@@ -244,6 +244,17 @@ def take_rows(table: Array, rows: Array) -> Array:
     if isinstance(rows, ComponentArray):
         return rows.rows_of(table)
     return table[existing_rows(table.shape[0], rows)]
+
+
+def put_rows(values: Array, table: Array, rows: Array, axis: int) -> Array:
+    """The table with new values at whole numbers along an axis; those below 0 count from its end.
+
+    The last of those that name one row stays.  Raises ``ExecutionError`` for a number that names
+    none.
+    """
+    if isinstance(table, ComponentArray):
+        return table.with_rows(values, rows, axis)
+    return with_rows(values, table, rows, axis)
 
 
 def sum_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:

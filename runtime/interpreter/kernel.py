@@ -28,6 +28,7 @@ from mugraph.runtime.interpreter.functions import (
     matmul,
     max_groups,
     part_of,
+    put_rows,
     rms_norm,
     scan,
     sum_groups,
@@ -85,6 +86,14 @@ class KernelFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Rows of the table; a number that names none is refused."""
         return self._stored(op, take_rows(*self._loaded(args)))
+
+    @impl(kn.ScatterOp)
+    def run_scatter(
+        self, interpreter: Interpreter, op: kn.ScatterOp, args: PythonValues
+    ) -> PythonValues:
+        """The table with new rows; a number that names none is refused."""
+        values, table, rows = self._loaded(args)
+        return self._stored(op, put_rows(values, table, rows, op.row_dim))
 
     @impl(kn.RandomOp)
     def run_random(

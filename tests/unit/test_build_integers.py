@@ -10,6 +10,7 @@ import pytest
 from emulated_programs import emulated, graph_of, interpreted
 from xdsl.passes import PassPipeline
 
+import mugraph
 import mugraph.build as mi
 from mugraph.jit.arguments import view_of
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
@@ -32,6 +33,31 @@ def test_tokens_of_i64_name_rows() -> None:
     table, tokens = RANDOM.standard_normal((11, 9)).astype(np.float16), WIDE % 11
     (rows,) = emulated(mi.gather, table, tokens)
     np.testing.assert_array_equal(rows, table[tokens])
+
+
+def test_rows_are_put_where_numbers_say() -> None:
+    """Those below 0 count from the end; the emulator leaves out what names no row."""
+    table = RANDOM.standard_normal((3, 9, 16)).astype(np.float16)
+    new, rows = RANDOM.standard_normal((3, 2, 16)).astype(np.float16), np.array([4, -1])
+    (result,) = emulated(lambda *given: mi.scatter(*given, 1), new, table, rows)
+    expected = table.copy()
+    expected[:, rows] = new
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_rows_are_put_into_the_table_itself_where_nothing_else_reads_it() -> None:
+    table, rows = np.zeros((9, 4), np.float16), np.array([7])
+    new = np.ones((1, 4), np.float16)
+
+    def program(new: Any, table: Any, rows: Any) -> list[Any]:
+        return [mi.scatter(new, table, rows, 0)]
+
+    kernel = mugraph.compile(graph_of(program, new, table, rows), "cpu")
+    assert kernel.interface.in_place == {0: 1}
+    kernel(new, table, rows, out=table)
+    np.testing.assert_array_equal(table[:, 0], np.arange(9) == 7)
+    copies = graph_of(lambda v, x, i: [*program(v, x, i), x + x], new, table, rows)
+    assert not mugraph.compile(copies, "cpu").interface.in_place
 
 
 def test_what_is_made_of_integers_alone_is_exact() -> None:
@@ -148,6 +174,7 @@ def test_truths_of_rounded_numbers_are_unsure_near_0() -> None:
         (lambda x, m: mi.cast(m, mi.int64) / 2, "'kn.div' computes on floating-point numbers"),
         (lambda x, m: mi.cast(m, mi.int64) + 0.5, "0.5 is no number of i64"),
         (lambda x, m: mi.gather(x, m), "numbers of rows are of i32 or i64, but"),
+        (lambda x, m: mi.scatter(x, x, m, 0), "numbers of rows have one dimension, not "),
         (lambda x, m: mi.softmax(m), "computes on floating-point numbers, but .* elements of i1"),
     ],
 )

@@ -182,7 +182,7 @@ REFUSED = {
 } | {
     f".{name} ": "Mirage's format has no such (threadblock )?operator."
     for name in {
-        *("arg_max", "carried", "gather", "mask", "random", "scan", "slice", "top_k"),
+        *("arg_max", "carried", "gather", "mask", "random", "scan", "scatter", "slice", "top_k"),
         *OWN_FUNCTIONS,
         *(op.name.removeprefix("kn.") for op in kn.COMPOSITE_OPERATORS),
     }

@@ -190,7 +190,7 @@ def test_elements_of_a_cache_are_put_where_it_lies() -> None:
         )(*ours, draw(3, 2))
     for one, other in zip([result, *ours], [expected, *eager], strict=True):
         assert_near(one, other)
-    assert [*report.stayed] == [("aten.index_put_.default", "it writes to its operand in place")]
+    assert not report.stayed and len(report.islands) == 1
 
 
 def test_convolutions_that_are_no_products_stay_in_torch() -> None:

@@ -123,5 +123,18 @@ def _index_select(call: Call, table: DTensor, dim: int, rows: DTensor) -> DTenso
     return mi.gather(table, rows)
 
 
+@converts("index_put.default")
+def _index_put(
+    call: Call, table: DTensor, indices: Sequence[DTensor | None], values: DTensor,
+    accumulate: bool = False,
+) -> DTensor:  # fmt: skip
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    require(len(given) == 1 and len(given[0][1].shape) == 1, "it puts single elements")
+    require(not accumulate, "it adds to what is there")
+    dim, rows = given[0]
+    shape = (*table.shape[:dim], *rows.shape, *table.shape[dim + 1 :])
+    return mi.scatter(mi.broadcast_to(values, shape), table, rows, dim)
+
+
 VIEWS = (_reshape, _same, _t, _transpose, _permute, _expand, _slice, _select, _split)
 """Conversions that compute nothing, which torch does without a kernel."""

@@ -201,6 +201,9 @@ class TiledKernels:
         if split > 1:
             stored, after = self.total(model.sums) * PART_BYTES, np.zeros(len(blocks))
         kept = 2 * self.total(model.others) + loads.kept
+        kept += sum(
+            (self.volume(value) * size for value, size in model.once), start=np.zeros(len(blocks))
+        )
         clock = target.clock_ghz
         rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * clock
         at_once = np.where(iterations == 1, 1, 2) * loads.loop

@@ -23,10 +23,7 @@ from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
-from mugraph.passes.mugraph.retile.apply_partition import (
-    loop_dim_of,
-    map_of,
-)
+from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
 
@@ -280,6 +277,11 @@ class KernelModel(NamedTuple):
     """Products, and what is computed of them: in registers, where there are enough."""
     others: tuple[SSAValue, ...]
     """What else is computed."""
+    once: tuple[tuple[SSAValue, int], ...]
+    """Each product that is the same in all iterations, and the bytes of its elements.
+
+    It is computed before the loop, and what the loop reads of it is kept.
+    """
     sums: tuple[SSAValue, ...]
     """What is kept over all iterations."""
     loop: tuple[OperatorWork, ...]
@@ -319,6 +321,11 @@ class KernelModel(NamedTuple):
             tuple(stored),
             tuple(of_products),
             tuple(others),
+            tuple(
+                (value, element_bytes_of(value.type))
+                for value in of_products
+                if looped and value in phases.same
+            ),
             phases.sums,
             _computing(phases.loop, phases),
             _computing(phases.after, phases),
@@ -356,6 +363,7 @@ class TiledKernel:
         model, partition, shapes = self.model, self.partition, self.shapes
         loads: list[Load] = []
         kept = 2 * sum(math.prod(shapes[value]) for value in model.others)
+        kept += sum(math.prod(shapes[value]) * size for value, size in model.once)
         for load in model.loaded:
             tile, _, size, tensor, _ = load
             shape, looped = shapes[tile], load.is_looped(partition)

@@ -16,6 +16,7 @@ from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels, online_
 from mugraph.passes.mugraph.online_softmax.parts import online_softmax_of_parts
 from mugraph.passes.mugraph.retile.apply_partition import apply_partition
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
+from mugraph.passes.mugraph.retile.early_sums import accumulate_early
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.inline import inline_products
 from mugraph.passes.mugraph.retile.merge import merge
@@ -78,6 +79,9 @@ def cut(graph: CustomizedOp) -> None:
     space = find_dimensions(graph)
     partition = choose_partition(space, plan)
     require_same_function(space, partition)
+    if accumulate_early(space, partition.looped()):
+        space = find_dimensions(graph)
+        partition = choose_partition(space, plan)
     apply_partition(space, partition)
     if (plan.split_k or 1) > 1:
         part_type = f16 if plan.partial_sums == "f16" else f32

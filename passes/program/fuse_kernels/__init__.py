@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects.functions import is_foreign
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion, fuse_kernels
+from mugraph.passes.program.fuse_kernels.heads import join_heads
 from mugraph.passes.program.fuse_kernels.rows import read_rows_in_place
 from mugraph.passes.program.fuse_kernels.simplify import simplify_program
 from mugraph.passes.program.fuse_kernels.views import hoist_views
@@ -22,6 +23,7 @@ def prepare_program(function: FuncOp) -> None:
     """Takes operators apart that are made of others, and moves views up to the arguments."""
     decompose_program(function, kernels=True, views=False)
     simplify_program(function)
+    join_heads(function)
     hoist_views(function)
     simplify_program(function)
 

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp
 from mugraph.dialects.plan import Plan
@@ -78,7 +79,8 @@ def time_as_written(op: Operation, target: Target) -> float:
     """Nanoseconds at least of the kernel that an operator is; none where there is no kernel."""
     if isinstance(op, (SharesMemory, RegroupOp)):
         return 0.0
-    return least_time(op.operands, op.results, target)
+    moved = op.tensors_moved() if isinstance(op, ReadsRows) else [*op.operands, *op.results]
+    return least_time(moved, (), target)
 
 
 def time_of_kernel(graph: CustomizedOp, target: Target) -> float:

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
 from mugraph.dialects.programming_model import GROUP_ROWS
@@ -71,6 +72,11 @@ def choose_layout_of(
 def sums_once(op: tb.MatmulOp) -> bool:
     """Whether partial sums can wait until after the loop: nothing is done to each product."""
     return accumulates(op) and not tb.epilogue_of(op).functions
+
+
+def is_linear(epilogue: Epilogue) -> bool:
+    """Whether an epilogue may be applied to partial sums, which are added up behind it."""
+    return all(frozenset({0}) in function.linear_in for function in epilogue.functions)
 
 
 @dataclass(frozen=True)
@@ -222,7 +228,7 @@ def product_work(op: tb.MatmulOp, layout: WarpLayout) -> RegisterWork:
     return RegisterWork(
         tiles.values,
         tiles.operands,
-        keepable=accumulates(op),
+        keepable=accumulates(op) and (layout.k == 1 or is_linear(tb.epilogue_of(op))),
         transformed=bool(tb.epilogue_of(op).functions),
         is_product=True,
     )

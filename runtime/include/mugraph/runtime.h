@@ -58,6 +58,7 @@
 #include "kn/reduce.h"
 #include "kn/rms_norm.h"
 #include "kn/scan.h"
+#include "kn/scatter.h"
 #include "kn/top_k.h"
 #include "launch.h"
 #if __has_include(<cublas_v2.h>)

@@ -225,6 +225,41 @@ def gathers(element: str) -> Iterator[Case]:
     )
 
 
+def scatters(element: str) -> Iterator[Case]:
+    """Rows put into tables with rows of their own, side by side and not; none is named twice."""
+    graph = Graph()
+    new, table = graph.input(2, 64, element=element), graph.input(11, 64, element=element)
+    column = graph.input(5, 1, 3, element=element)
+    wide = graph.input(5, 9, 3, element=element, strides=(1, 5, 50))
+    low, high = graph.input(1, element="i32"), graph.input(1, element="i32")
+    place = graph.input(1, element="i64")
+    rows = graph.op("concat", [high, low], (2,), "dim 0")
+    results = [
+        graph.functional(
+            "scatter", [new, table, rows], (11, 64), f"into {table.name} rows {rows.name} dim 0"
+        ),
+        graph.functional(
+            "scatter", [column, wide, place], (5, 9, 3), f"into {wide.name} rows {place.name} dim 1"
+        ),
+    ]
+
+    def reference(*given: Array) -> list[Array]:
+        new, table, column, wide, low, high, place = given
+        table, wide = table.copy(), wide.copy()
+        table[[int(high[0]), int(low[0])]] = new
+        wide[:, place.astype(int)] = column
+        return [table, wide]
+
+    values = (RANGES[element],) * 4
+    numbers = (Range(0, 5), Range(6, 10), Range(-9, 8))
+    yield Case(
+        *("types", f"scatter-{element}", graph.text(*results)),
+        (*values, *numbers),
+        reference,
+        sanitize=True,
+    )
+
+
 def integers(element: str) -> Case:
     """What is computed of integers alone."""
     graph = Graph()
@@ -341,6 +376,7 @@ def cases() -> Iterator[Case]:
         yield from conditions(element)
     for element in RANGES:
         yield from gathers(element)
+        yield from scatters(element)
     yield from sums("i32")
     yield tile_moves("i32")
     yield from mixed()

@@ -13,6 +13,22 @@ func.func @returned(%x: tensor<4x8xf16>) -> (tensor<4x8xf16>, tensor<4x8xf16>, t
 
 // -----
 
+// A view of all that a kernel writes lies in the output with it; a view of a part does not.
+// CHECK-LABEL: func.func @views
+// CHECK:      %t = kn.view
+// CHECK-NEXT: %p = kn.view
+// CHECK-NEXT: %p_1 = kn.copy %p
+// CHECK-NEXT: func.return %t, %p_1
+func.func @views(%x: tensor<4x8xf16>) -> (tensor<8x4xf16, #cute.layout<(8,4):(1,8)>>, tensor<2x8xf16, #cute.layout<(2,8):(8,1)>>) {
+  %y = kn.exp %x : tensor<4x8xf16> -> tensor<4x8xf16, #cute.layout<(4,8):(8,1)>>
+  %z = kn.exp %y : tensor<4x8xf16, #cute.layout<(4,8):(8,1)>> -> tensor<4x8xf16, #cute.layout<(4,8):(8,1)>>
+  %t = kn.view %y : tensor<4x8xf16, #cute.layout<(4,8):(8,1)>> -> tensor<8x4xf16, #cute.layout<(8,4):(1,8)>>
+  %p = kn.view %z : tensor<4x8xf16, #cute.layout<(4,8):(8,1)>> -> tensor<2x8xf16, #cute.layout<(2,8):(8,1)>>
+  func.return %t, %p : tensor<8x4xf16, #cute.layout<(8,4):(1,8)>>, tensor<2x8xf16, #cute.layout<(2,8):(8,1)>>
+}
+
+// -----
+
 // Of the operands only one has no dimension of stride 1 among its last two; the result neither.
 // CHECK-LABEL: func.func @product
 // CHECK:      %a_1 = kn.copy %a : tensor<2x4x8xf16, #cute.layout<(2,4,8):(1,2,8)>> -> tensor<2x4x8xf16>

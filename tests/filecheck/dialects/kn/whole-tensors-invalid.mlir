@@ -88,6 +88,22 @@ func.func @rows(%x: tensor<4x6xf16>, %i: tensor<3xi32>) {
 
 // -----
 
+// CHECK: 'kn.scatter' %y: 2 rows along dimension 0 of 4x6 are 2x6, not 3x6
+func.func @scattered(%v: tensor<3x6xf16>, %x: tensor<4x6xf16>, %i: tensor<2xi64>) {
+  %y = kn.scatter %v into %x rows %i dim 0 : (tensor<3x6xf16>, tensor<4x6xf16>, tensor<2xi64>) -> tensor<4x6xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.scatter' %y: dim 2 is none of the table's 2 dimensions
+func.func @no_dimension(%v: tensor<2x6xf16>, %x: tensor<4x6xf16>, %i: tensor<2xi64>) {
+  %y = kn.scatter %v into %x rows %i dim 2 : (tensor<2x6xf16>, tensor<4x6xf16>, tensor<2xi64>) -> tensor<4x6xf16>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.rms_norm' %y: the norm is taken over the last extents [4], which must be a suffix of the operand's 4x6
 func.func @suffix(%x: tensor<4x6xf16>) {
   %y = kn.rms_norm %x over [4] : (tensor<4x6xf16>) -> tensor<4x6xf16>

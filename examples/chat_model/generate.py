@@ -1,0 +1,202 @@
+"""Generates tokens with a language model: by PyTorch, by ``torch.compile``, and by mugraph.
+
+    python examples/chat_model/generate.py                      # a small model, on a CPU
+    python examples/chat_model/generate.py --model FOLDER       # a downloaded Hugging Face model
+    python examples/chat_model/generate.py --size 1b --tokens 256
+
+``FOLDER`` has a model's configuration, and its weights if they are there; else weights are drawn.
+Without a folder it is a Llama with drawn weights, of the size of Llama-3.2-1B on a GPU.  Each
+system gets the same prompt and a static cache, and takes the most likely token at each step; on a
+GPU a step is one CUDA graph.  Printed are tokens a second, the floor (every weight and the cache
+read once from device memory), how many tokens are those of PyTorch, and the largest difference of
+logits up to there.  It needs torch and transformers.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, StaticCache
+
+from mugraph.passes.targets import target_named
+from mugraph.runtime.toolchain import device_architecture
+
+SIZES: dict[str, dict[str, int]] = {
+    "tiny": {
+        "vocab_size": 211, "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+    },
+    "1b": {
+        "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192,
+        "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8,
+    },
+}  # fmt: skip
+
+EAGER = "PyTorch"
+"""The system that others are compared with."""
+
+
+def load_model(folder: Path | None, size: str, dtype: torch.dtype, device: str) -> Any:
+    """The model of a folder, or a Llama of a size, with its weights or drawn ones."""
+    torch.manual_seed(0)
+    if folder is not None and any(folder.glob("*.safetensors")):
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    elif folder is not None:
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), dtype=dtype)
+    else:
+        config = transformers.LlamaConfig(**SIZES[size], tie_word_embeddings=True)
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    return model.eval().requires_grad_(False).to(device)
+
+
+@dataclass
+class Generator:
+    """Greedy generation by one system, with a static cache."""
+
+    model: Any
+    compiled: Callable[..., Tensor]
+    """The model as the system compiles it: from tokens to logits."""
+    cache: StaticCache
+    token: Tensor
+    """The next token (1, 1), where it lies in every step."""
+    graph: Any = None
+    logits: Any = None
+
+    def read(self, prompt: Tensor) -> None:
+        """Fills an empty cache with a prompt (1, length), by PyTorch."""
+        self.cache.reset()
+        logits = self.model(prompt, past_key_values=self.cache, use_cache=True).logits
+        self.token.copy_(logits[:, -1:].argmax(-1))
+
+    def step(self) -> None:
+        """The logits of the next token, and the most likely one behind it."""
+        self.logits = self.compiled(self.token)
+        self.token.copy_(self.logits[:, -1:].argmax(-1))
+
+    def prepare(self, prompt: Tensor) -> float:
+        """Compiles a step, and captures it on a GPU; returns the seconds that it took."""
+        self.read(prompt)
+        start = perf_counter()
+        for _ in range(3):
+            self.step()
+        if prompt.is_cuda:
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.step()
+            torch.cuda.synchronize()
+        return perf_counter() - start
+
+    def generate(self, prompt: Tensor, count: int) -> tuple[Tensor, Tensor, float]:
+        """Tokens (count), the logits (count, vocabulary) of each, and the seconds of all steps."""
+        self.read(prompt)
+        run = self.step if self.graph is None else self.graph.replay
+        tokens, logits = [], []
+        if prompt.is_cuda:
+            torch.cuda.synchronize()
+        start = perf_counter()
+        for _ in range(count):
+            run()
+            tokens.append(self.token.clone())
+            logits.append(self.logits[0, -1].clone())
+        if prompt.is_cuda:
+            torch.cuda.synchronize()
+        seconds = perf_counter() - start
+        return torch.cat(tokens).flatten(), torch.stack(logits), seconds
+
+
+def new_generator(model: Any, system: str, places: int) -> Generator:
+    """A generator by a system, with room for so many tokens."""
+    cache = StaticCache(config=model.config.get_text_config(decoder=True), max_cache_len=places)
+
+    def forward(token: Tensor) -> Tensor:
+        return model(token, past_key_values=cache, use_cache=True).logits
+
+    compiled: Callable[..., Tensor] = forward
+    if system != EAGER:
+        backend = "mugraph" if system == "mugraph" else "inductor"
+        compiled = torch.compile(forward, backend=backend, dynamic=False)
+    return Generator(
+        model, compiled, cache, torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    )
+
+
+def floor_seconds(model: Any, cache: StaticCache) -> float | None:
+    """Seconds of a step at least: all weights and the cache read once; ``None`` on a CPU."""
+    arch = device_architecture() if model.device.type == "cuda" else None
+    if arch is None:
+        return None
+    output = model.get_output_embeddings().weight
+    looked_up = model.get_input_embeddings().weight
+    read = [each for each in model.parameters() if each is not looked_up or each is output]
+    kept = [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
+    total = sum(each.numel() * each.element_size() for each in (*read, *kept))
+    return total / target_named(arch).memory_bytes_per_ns * 1e-9
+
+
+def report(model: Any, systems: Sequence[str], prompt: Tensor, count: int) -> dict[str, Tensor]:
+    """Prints a line a system; returns the tokens of each."""
+    results: dict[str, Tensor] = {}
+    expected: tuple[Tensor, Tensor] | None = None
+    for system in systems:
+        torch.compiler.reset()
+        generator = new_generator(model, system, prompt.shape[1] + count + 4)
+        compiling = generator.prepare(prompt)
+        tokens, logits, seconds = generator.generate(prompt, count)
+        results[system] = tokens
+        line = f"{system}: {count / seconds:.1f} tokens/s, {seconds / count * 1e6:.0f} µs a token"
+        if system == EAGER:
+            expected = tokens, logits
+            floor = floor_seconds(model, generator.cache)
+            if floor is not None:
+                print(f"floor: {1 / floor:.1f} tokens/s, {floor * 1e6:.0f} µs a token")
+        else:
+            line += f", compiled in {compiling:.1f} s"
+        if expected is not None and system != EAGER:
+            same = (tokens == expected[0]).int().cumprod(0).sum().item()
+            # Up to the first token that differs both have read the same.
+            upto = min(int(same) + 1, count)
+            apart = (logits[:upto].float() - expected[1][:upto].float()).abs().max().item()
+            line += f", {same} of {count} tokens are PyTorch's, logits at most {apart:.2e} apart"
+        print(line, flush=True)
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Tensor]:
+    """Runs the command; returns the tokens of each system."""
+    on_gpu = torch.cuda.is_available()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, help="a folder with a configuration, and weights")
+    parser.add_argument("--size", choices=SIZES, default="1b" if on_gpu else "tiny")
+    parser.add_argument("--device", default="cuda" if on_gpu else "cpu")
+    parser.add_argument("--dtype", default="bfloat16" if on_gpu else "float32")
+    parser.add_argument("--prompt", help="text, for a model with a tokenizer in its folder")
+    parser.add_argument("--prompt-tokens", type=int, default=32, help="how many are drawn (32)")
+    parser.add_argument("--tokens", type=int, default=256 if on_gpu else 8)
+    parser.add_argument("--systems", nargs="+", default=[EAGER, "torch.compile", "mugraph"])
+    given = parser.parse_args(arguments)
+    with torch.no_grad():
+        model = load_model(given.model, given.size, getattr(torch, given.dtype), given.device)
+        tokenizer = None
+        if given.prompt is not None:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(given.model)
+            prompt = tokenizer(given.prompt, return_tensors="pt").input_ids
+        else:
+            prompt = torch.randint(3, model.config.vocab_size, (1, given.prompt_tokens))
+        results = report(model, given.systems, prompt.to(given.device), given.tokens)
+    if tokenizer is not None:
+        print(tokenizer.decode(next(reversed(results.values()))))
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""A kernel that puts rows where numbers say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.irdl import operand_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.element_types import PLACES
+from mugraph.dialects.indirect import ReadsRows
+from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
+from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.shapes import ShapeError
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_type_of,
+    layout_of,
+    op_label,
+    row_major_strides,
+    shape_of,
+    strides_of,
+    value_label,
+)
+
+
+@irdl_op_definition
+class ScatterOp(KernelOp, CanOverlap, ReadsRows):
+    """A table with some of its rows replaced: new keys in a cache.
+
+    Row ``i`` of ``values`` along ``dim`` is put at the place ``rows[i]`` of the table along it.  A
+    number below 0 counts from the end; of two that name one row, either may stay.  The kernel
+    leaves out rows whose number names none; the interpreter refuses them.
+    ``%y = kn.scatter %new into %table rows %at dim 1 : (tensor<8x1x64xf16>, tensor<8x99x64xf16>,
+    tensor<1xi64>) -> tensor<8x99x64xf16>``.
+
+    The result of a function may be in the memory of the table: see :meth:`table_to_write`.
+    """
+
+    name = "kn.scatter"
+
+    values = operand_def(TensorType)
+    table = operand_def(TensorType)
+    rows = operand_def(TensorType)
+    dim = prop_def(IntegerAttr.constr(i64))
+
+    assembly_format = (
+        "$values `into` $table `rows` $rows `dim` $dim (`workspace` $workspace^)? attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+    def __init__(
+        self,
+        values: SSAValue,
+        table: SSAValue,
+        rows: SSAValue,
+        dim: int,
+        result_type: Attribute | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[values, table, rows],
+            result_types=[result_type or table.type],
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+    @property
+    def row_dim(self) -> int:
+        """The dimension along which the table has its rows."""
+        return self.dim.value.data
+
+    def rows_named(self, operand: int) -> int | None:
+        """The table's rows, of the third operand."""
+        return shape_of(self.table.type)[self.row_dim] if operand == 2 else None
+
+    def tensors_moved(self) -> Sequence[SSAValue]:
+        """The new rows and their numbers, where the table is written in place."""
+        return (self.values, self.rows) if self.table_to_write() else super().tensors_moved()
+
+    def table_to_write(self) -> BlockArgument | None:
+        """The argument whose memory the result may lie in, so that only the new rows are written.
+
+        Nothing else reads the old rows of such a table, and both have one layout.  ``None`` where
+        the result needs memory of its own, into which the table is copied first.
+        """
+        table = self.table
+        same = _strides(table) == _strides(self.result)
+        return table if isinstance(table, BlockArgument) and same and table.has_one_use() else None
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The table's extents; raises ``ShapeError`` where the rows do not fit it."""
+        table, rows = shape_of(self.table.type), shape_of(self.rows.type)
+        if not 0 <= self.row_dim < len(table):
+            raise ShapeError(f"dim {self.row_dim} is none of the table's {len(table)} dimensions")
+        if len(rows) != 1:
+            raise ShapeError(f"numbers of rows have one dimension, not {dims(rows)}")
+        wanted = (*table[: self.row_dim], rows[0], *table[self.row_dim + 1 :])
+        if shape_of(self.values.type) != wanted:
+            raise ShapeError(
+                f"{rows[0]} rows along dimension {self.row_dim} of {dims(table)} are "
+                f"{dims(wanted)}, not {dims(shape_of(self.values.type))}"
+            )
+        return table
+
+    def verify_(self) -> None:
+        """As any kernel; numbers of rows are i32 or i64, and elements stay as they are."""
+        super().verify_()
+        number, element = element_type_of(self.rows.type), element_type_of(self.table.type)
+        if number not in PLACES:
+            raise VerifyException(
+                f"{op_label(self)}: numbers of rows are of i32 or i64, but "
+                f"{value_label(self.rows)} has elements of {number}"
+            )
+        for value in (self.values, self.result):
+            if element_type_of(value.type) != element:
+                raise VerifyException(
+                    f"{op_label(self)} moves elements as they are, but {value_label(self.table)} "
+                    f"has {element} and {value_label(value)} {element_type_of(value.type)}; insert "
+                    "a 'kn.cast' to convert one"
+                )
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Table, new rows and result share their innermost dimension."""
+        prefer_same_innermost(problem, self, self.table, self.result)
+        prefer_same_innermost(problem, self, self.values, self.result)
+
+
+def _strides(value: SSAValue) -> tuple[int, ...]:
+    """Those of the layout, or row-major ones where none is written."""
+    layout = layout_of(value.type)
+    return row_major_strides(shape_of(value.type)) if layout is None else strides_of(layout)
+
+
+__all__ = ["ScatterOp"]

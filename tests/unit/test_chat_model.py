@@ -1,0 +1,22 @@
+"""``examples/chat_model``: PyTorch and mugraph generate the same tokens."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "chat_model" / "generate.py"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tokens_are_those_of_pytorch(capsys: pytest.CaptureFixture[str]) -> None:
+    main = runpy.run_path(str(EXAMPLE))["main"]
+    results = main(["--device", "cpu", "--dtype", "float32", "--size", "tiny", "--tokens", "6",
+                    "--systems", "PyTorch", "mugraph"])  # fmt: skip
+    assert torch.equal(results["PyTorch"], results["mugraph"])
+    assert "6 of 6 tokens are PyTorch's" in capsys.readouterr().out

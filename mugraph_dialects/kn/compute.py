@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, TensorType, f16, f32
+from xdsl.dialects.builtin import TensorType, bf16, f8E4M3FN, f8E5M2, f16, f32
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
@@ -40,6 +40,10 @@ from mugraph.dialects.tb.operators import parallel_indices, product_indices
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
 
+PRODUCT_RESULTS = {type_: (type_, f16, bf16, f32) for type_ in (f8E4M3FN, f8E5M2)}
+"""Types of results of products, where they are others than the operands' own and f32."""
+
+
 class Computation(StrEnum):
     """The type in which a library matrix product accumulates."""
 
@@ -60,7 +64,8 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
 
     Accumulates in fp32, or in fp16 where the graph asks for it: ``kn.matmul %a, %b compute f16``.
     f16 and bf16 give results of their type, or the sums themselves in f32.  f32 is multiplied as
-    TF32, or in plain fp32 with ``precision ieee``; i8 is added up in i32.
+    TF32, or in plain fp32 with ``precision ieee``; i8 is added up in i32.  f8 gives its own type,
+    f16, bf16 or f32, and is multiplied as f16, which it becomes exactly.
     """
 
     name = "kn.matmul"
@@ -97,6 +102,29 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
         """The accumulation type; fp32 unless the graph asks for less."""
         return Computation.F32 if self.compute is None else self.compute.data
 
+    @property
+    def library_type(self) -> Attribute:
+        """The element type in which cuBLAS multiplies the operands: f16 for f8, else their own.
+
+        Its products of f8 are for some layouts and extents only.
+        """
+        type_ = element_type_of(self.lhs.type)
+        return f16 if type_ in PRODUCT_RESULTS else type_
+
+    @property
+    def library_type(self) -> Attribute:
+        """The element type in which cuBLAS multiplies the operands: f16 for f8, else their own.
+
+        Its products of f8 are for some layouts and extents only.
+        """
+        type_ = element_type_of(self.lhs.type)
+        return f16 if type_ in PRODUCT_RESULTS else type_
+
+    @property
+    def is_in_library_type(self) -> bool:
+        """Whether cuBLAS multiplies the operands as they are."""
+        return element_type_of(self.lhs.type) == self.library_type
+
     def expected_shape(self) -> tuple[int, ...]:
         """The extents of the product."""
         return matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
@@ -111,15 +139,12 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
         verify_product_types(self, self.lhs, self.rhs, self.result, "kn.cast")
         self.verify_precision(self.lhs)
         types = [element_type_of(value.type) for value in (self.lhs, self.rhs, self.result)]
-        if not is_integer(types[0]) and types[2] not in (types[0], f32):
+        results = PRODUCT_RESULTS.get(types[0], (types[0], f32))
+        if not is_integer(types[0]) and types[2] not in results:
+            known = ", ".join(map(str, results[:-1]))
             raise VerifyException(
-                f"{op_label(self)} multiplies {types[0]} by {types[1]} into {types[2]}; cuBLAS "
-                f"gives {types[0]} or f32: insert a 'kn.cast' after it"
-            )
-        if isinstance(types[0], Float8E4M3FNType | Float8E5M2Type):
-            raise VerifyException(
-                f"{op_label(self)} multiplies {types[0]}, which cuBLAS cannot in these layouts; "
-                "insert a 'kn.cast' to f16, or use a 'tb.matmul' in a 'kn.customized'"
+                f"{op_label(self)} multiplies {types[0]} by {types[1]} into {types[2]}; results "
+                f"are {known} or {results[-1]}: insert a 'kn.cast' after it"
             )
         if self.computation is Computation.F16 and (wider := {*types} - {f16}):
             raise VerifyException(

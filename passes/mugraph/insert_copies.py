@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
@@ -109,6 +109,30 @@ def copy_results(function: FuncOp) -> None:
     function.update_function_type()
 
 
+def in_library_type(op: kn.MatmulOp) -> kn.MatmulOp:
+    """The product in the type in which cuBLAS multiplies, with casts around it where need be.
+
+    Operands become that type exactly.  Sums are f32 where cuBLAS does not give the result's type.
+    """
+    if op.is_in_library_type:
+        return op
+    operands: list[SSAValue] = []
+    for operand in op.operands:
+        converted = kn.CastOp(operand, TensorType(op.library_type, shape_of(operand.type)))
+        converted.result.name_hint = operand.name_hint
+        Rewriter.insert_op(converted, InsertPoint.before(op))
+        operands.append(converted.result)
+    result = op.result.type
+    gives = element_type_of(result) in (op.library_type, f32)
+    sums = result if gives else TensorType(f32, shape_of(result))
+    product = kn.MatmulOp(operands[0], operands[1], sums)
+    product.result.name_hint = op.result.name_hint
+    product.attributes |= op.attributes
+    rounded = () if gives else (kn.CastOp(product.result, result),)
+    Rewriter.replace_op(op, [product, *rounded])
+    return product
+
+
 def copy_for_library(op: kn.MatmulOp) -> None:
     """Copies operands, and computes the result elsewhere, where cuBLAS cannot take a layout."""
     for index, operand in enumerate(op.operands):
@@ -138,7 +162,7 @@ class InsertCopiesPass(ModulePass):
     copy: every result is a tensor of its own, which the function writes.  Where a signature gives
     an operand or the result of ``kn.matmul`` a layout that cuBLAS cannot take (neither of the last
     two dimensions has stride 1, or rows overlap or are broadcast), the product is taken of copies,
-    whose layouts are chosen by ``--resolve-layout``.
+    whose layouts are chosen by ``--resolve-layout``.  Operands of f8 are converted to f16 first.
 
     Before::
 
@@ -163,4 +187,4 @@ class InsertCopiesPass(ModulePass):
                 copy_results(function)
                 for inner in tuple(function.walk()):
                     if isinstance(inner, kn.MatmulOp):
-                        copy_for_library(inner)
+                        copy_for_library(in_library_type(inner))

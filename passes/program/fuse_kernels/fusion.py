@@ -174,7 +174,8 @@ class Fusion:
         if isinstance(op, MatmulOp) or (self.is_bucket and self.program.may_share(group)):
             # A product takes what a custom kernel would.
             as_kernel = self.like_others(members, group)
-            if self.is_bucket and as_kernel.part is not None:
+            in_library = isinstance(op, MatmulOp) and op.is_in_library_type
+            if as_kernel.part is not None and (self.is_bucket or not in_library):
                 return as_kernel
             if as_kernel.part is not None:
                 time = max(time, as_kernel.time)
@@ -264,8 +265,7 @@ def fuse_kernels(function: FuncOp, target: Target, *, certificates: bool = False
     Returns what was tried.
     """
     fusion = Fusion(function, target, certificates)
-    if len(fusion.operators) > 1 or fusion.is_bucket:
-        fusion.apply(fusion.choose())
+    fusion.apply(fusion.choose())
     return fusion
 
 

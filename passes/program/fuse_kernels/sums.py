@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import singledispatch
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import kn, tb
@@ -158,9 +159,18 @@ def _(op: kn.ConcatOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 def _(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     if op.compute is not None:
         raise NotFusedError(f"{op_label(op)} asks for a library's sums in f16")
-    if _rounds(op):
-        raise NotFusedError(f"{op_label(op)} rounds its sums")
-    writer, type_ = kernel.writer, element_type_of(op.result.type)
+    type_ = element_type_of(op.result.type)
+    if not _rounds(op):
+        return _product(op, kernel, forms, type_)
+    sums = _product(op, kernel, forms, f32)
+    return apply_function(
+        kernel.writer, ScalarFunction(kn.CastOp.FUNCTION), type_, [sums], rounds=True
+    )
+
+
+def _product(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form], type_: Attribute) -> Form:
+    """The sums of a product, in an element type."""
+    writer = kernel.writer
     factor_type = element_type_of(op.lhs.type)
     precision = None if op.precision is None else op.precision.data
     rank = len(shape_of(op.lhs.type))

@@ -107,6 +107,13 @@ def product_cases() -> Iterator[Case]:
         *("types", "kn-matmul-i8-i32", graph.text(graph.matmul(x, y, element="i32"))),
         *((WHOLE["i8"], WHOLE["i8"]), np.matmul),
     )
+    for element, result in (("f8E4M3FN", "bf16"), ("f8E5M2", "f8E5M2")):
+        graph = Graph()
+        x, y = graph.input(8, 48, element=element), graph.input(48, 12, element=element)
+        yield Case(
+            *("types", f"kn-matmul-{element}", graph.text(graph.matmul(x, y, element=result))),
+            *((Range(), Range()), np.matmul),
+        )
     graph = Graph()
     x, y = graph.input(8, 16, element="f32"), graph.input(16, 12, element="f32")
     yield Case(

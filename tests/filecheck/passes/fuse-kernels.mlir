@@ -131,3 +131,30 @@ func.func @causal_attention(%q: tensor<2x128x64xf16>, %k: tensor<2x64x1024xf16>,
 // CHECK-NEXT:     %c = tb.mul_scalar %0 by 1.250000e-01
 // CHECK-NEXT:     %max, %fall = tb.reduction_max %c dim 2 from -1.2676506e+30
 // CHECK-NEXT:     %1 = tb.sub %c, %max
+
+// -----
+
+// A product of f8 is a kernel that reads f8, where scales are applied and the result is rounded.
+func.func @scaled(%x: tensor<64x256xf8E4M3FN>, %w: tensor<256x96xf8E4M3FN>, %s: tensor<64x1xf32>) -> tensor<64x96xf8E4M3FN> {
+  %p = kn.matmul %x, %w : (tensor<64x256xf8E4M3FN>, tensor<256x96xf8E4M3FN>) -> tensor<64x96xf32>
+  %y = kn.mul %p, %s : (tensor<64x96xf32>, tensor<64x1xf32>) -> tensor<64x96xf8E4M3FN>
+  func.return %y : tensor<64x96xf8E4M3FN>
+}
+// CHECK:      func.func @scaled
+// CHECK-NEXT:   kn.customized %x, %w, %s
+// CHECK:          tb.matmul {{.*}} : (!tb.stensor<64x{{.*}}xf8E4M3FN>, !tb.stensor<{{.*}}xf8E4M3FN>) -> !tb.stensor<64x48xf32>
+// CHECK:          tb.mul {{.*}} -> !tb.stensor<64x48xf8E4M3FN>
+// CHECK-NOT:    kn.matmul
+// CHECK:        func.return
+
+// -----
+
+// Alone it is a kernel too: cuBLAS would multiply copies in f16.
+func.func @narrow(%x: tensor<64x256xf8E5M2>, %w: tensor<256x96xf8E5M2>) -> tensor<64x96xf8E5M2> {
+  %y = kn.matmul %x, %w : (tensor<64x256xf8E5M2>, tensor<256x96xf8E5M2>) -> tensor<64x96xf8E5M2>
+  func.return %y : tensor<64x96xf8E5M2>
+}
+// CHECK:      func.func @narrow
+// CHECK-NEXT:   kn.customized
+// CHECK:          [[SUMS:%.*]] = tb.matmul {{.*}} -> !tb.stensor<64x48xf32>
+// CHECK:          tb.cast [[SUMS]] : !tb.stensor<64x48xf32> -> !tb.stensor<64x48xf8E5M2>

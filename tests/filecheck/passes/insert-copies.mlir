@@ -59,3 +59,18 @@ func.func @ieee(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<4x6xf32, #cu
   %c = kn.matmul %a, %b precision ieee : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32, #cute.layout<(4,6):(12,2)>>
   func.return %c : tensor<4x6xf32, #cute.layout<(4,6):(12,2)>>
 }
+
+// -----
+
+// cuBLAS multiplies f8 as f16, and rounds its sums to f16 or f32.
+// CHECK-LABEL: func.func @narrow
+// CHECK:      %a_1 = kn.cast %a : tensor<4x8xf8E4M3FN> -> tensor<4x8xf16>
+// CHECK-NEXT: %b_1 = kn.cast %b : tensor<8x6xf8E4M3FN, #cute.layout<(8,6):(1,8)>> -> tensor<8x6xf16>
+// CHECK-NEXT: %c = kn.matmul %a_1, %b_1 : (tensor<4x8xf16>, tensor<8x6xf16>) -> tensor<4x6xf32>
+// CHECK-NEXT: %c_1 = kn.cast %c : tensor<4x6xf32> -> tensor<4x6xbf16>
+// CHECK-NOT:  kn.copy
+// CHECK:      func.return
+func.func @narrow(%a: tensor<4x8xf8E4M3FN>, %b: tensor<8x6xf8E4M3FN, #cute.layout<(8,6):(1,8)>>) -> tensor<4x6xbf16> {
+  %c = kn.matmul %a, %b : (tensor<4x8xf8E4M3FN>, tensor<8x6xf8E4M3FN, #cute.layout<(8,6):(1,8)>>) -> tensor<4x6xbf16>
+  func.return %c : tensor<4x6xbf16>
+}

@@ -57,6 +57,8 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "log": FunctionDescription("The natural logarithm of each element.", special=1),
     "cos": FunctionDescription("The cosine of each element, in radians.", special=2),
     "sin": FunctionDescription("The sine of each element, in radians.", special=2),
+    "round": FunctionDescription("The nearest whole number to each element, of two the even one."),
+    "floor": FunctionDescription("The largest whole number that is at most each element."),
     "mul_scalar": FunctionDescription(
         "Each element times a constant, an fp32 number: ``mul_scalar %x by 0.5``.",
         (Constant("scalar", "by"),),
@@ -108,7 +110,7 @@ FUNCTIONS = UNARY_FUNCTIONS | BINARY_FUNCTIONS | TERNARY_FUNCTIONS
 
 ZERO_AT_ZERO = frozenset(
     {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "sin"}
-    | {"mul_scalar"}
+    | {"mul_scalar", "round", "floor"}
     | {"add", "sub", "mul", "max", "min", "less", "where", "mul_add"}
 )
 """Functions that are 0 where all their operands are."""

@@ -34,6 +34,11 @@ TYPES = tuple(map(str, ELEMENT_TYPES))
 NOT_RUN_YET: dict[str, tuple[str, ...]] = {
     "kn.scatter": TYPES,
     "kn.matmul": ("f8E4M3FN", "f8E5M2"),
+    **{
+        f"{dialect}.{name}": ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
+        for dialect in ("kn", "tb")
+        for name in ("round", "floor")
+    },
 }
 """Operators, with their element types, whose cases have been compiled and run on a CPU only.
 

@@ -287,6 +287,8 @@ class GraphOperators(ABC, Generic[T]):
     reciprocal = _of_one("reciprocal")
     erf = _of_one("erf")
     cos = _of_one("cos")
+    round = _of_one("round")
+    floor = _of_one("floor")
     sin = _of_one("sin")
     sqrt = _of_one("sqrt")
     add = _of_two("add")
@@ -342,6 +344,8 @@ abs = of_tensors(_Graph.abs)
 cast = of_tensors(_Graph.cast)
 clamp = of_tensors(_Graph.clamp)
 cos = of_tensors(_Graph.cos)
+round = of_tensors(_Graph.round)
+floor = of_tensors(_Graph.floor)
 erf = of_tensors(_Graph.erf)
 exp = of_tensors(_Graph.exp)
 fill = of_tensors(_Graph.fill)
@@ -372,6 +376,7 @@ __all__ = [
     "erf",
     "exp",
     "fill",
+    "floor",
     "gelu",
     "less",
     "less_equal",
@@ -381,6 +386,7 @@ __all__ = [
     "pow",
     "reciprocal",
     "relu",
+    "round",
     "rsqrt",
     "sigmoid",
     "silu",

@@ -39,8 +39,9 @@ from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.tb.operators import parallel_indices, product_indices
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
-
-PRODUCT_RESULTS = {type_: (type_, f16, bf16, f32) for type_ in (f8E4M3FN, f8E5M2)}
+PRODUCT_RESULTS: dict[Attribute, tuple[Attribute, ...]] = {
+    type_: (type_, f16, bf16, f32) for type_ in (f8E4M3FN, f8E5M2)
+}
 """Types of results of products, where they are others than the operands' own and f32."""
 
 
@@ -101,15 +102,6 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
     def computation(self) -> Computation:
         """The accumulation type; fp32 unless the graph asks for less."""
         return Computation.F32 if self.compute is None else self.compute.data
-
-    @property
-    def library_type(self) -> Attribute:
-        """The element type in which cuBLAS multiplies the operands: f16 for f8, else their own.
-
-        Its products of f8 are for some layouts and extents only.
-        """
-        type_ = element_type_of(self.lhs.type)
-        return f16 if type_ in PRODUCT_RESULTS else type_
 
     @property
     def library_type(self) -> Attribute:

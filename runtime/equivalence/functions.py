@@ -69,6 +69,14 @@ def _sin(x: NormalForm) -> NormalForm:
     return nf.application("sin", [x])
 
 
+def _round(x: NormalForm) -> NormalForm:
+    return nf.application("round", [x])
+
+
+def _floor(x: NormalForm) -> NormalForm:
+    return nf.application("floor", [x])
+
+
 def _gelu(x: NormalForm) -> NormalForm:
     """x (1 + erf(x / sqrt(2))) / 2."""
     scaled = nf.multiply(x, nf.square_root(nf.constant(Fraction(1, 2))))
@@ -296,6 +304,8 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "relu": _relu,
     "log": _log,
     "cos": _cos,
+    "round": _round,
+    "floor": _floor,
     "sin": _sin,
     "clamp": _clamp,
     "pow": _power,

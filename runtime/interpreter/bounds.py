@@ -15,6 +15,7 @@ exp(a)       exp(a) (exp(e_a) - 1)
 log(a)       -log(1 - e_a / a); unbounded where e_a >= a
 erfc(a)      the farther of its two ends, for it falls
 f(a)         e_a times the largest slope, or how far values are apart if that is less
+round(a)     the farther of its two ends, for it never falls; so floor(a)
 a > 0        1 where |a| <= e_a, else 0
 a ? b : c    e_b or e_c; their larger one and |b - c| where 0 < |a| <= e_a or e_a > |a| = 0
 max(a, b)    max(e_a, e_b); clamp(a) e_a
@@ -315,6 +316,19 @@ class BoundedArray(ComponentArray):
             return np.minimum(slope * self.components[i], span)
 
         return self._result(function(self.value), bound, EXP_UNITS)
+
+    def steps(self, function: np.ufunc) -> Self:
+        """As far as the ends of the number are carried, since the function never falls."""
+        value = function(self.value)
+
+        def carried(bound: Array) -> Array:
+            with np.errstate(invalid="ignore"):
+                high, low = (function(self.value + sign * bound) for sign in (1, -1))
+                moved = np.maximum(high - value, value - low)
+            # The ends of an infinity, or of what may be anything, have no distance.
+            return np.where(np.isfinite(self.value) & np.isfinite(bound), moved, bound)
+
+        return self.of([value, *map(carried, self.components[1:])])
 
     def positive(self) -> Self:
         """1 where the number is more than 0, else 0: unsure where its error reaches 0."""

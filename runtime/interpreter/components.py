@@ -110,6 +110,10 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
         Numpy computes it to 4 units in the last place.
         """
 
+    def steps(self, function: np.ufunc) -> Self:
+        """A function of numpy that never falls, and is constant but for its steps; it is exact."""
+        return self.smooth(function, np.inf, np.inf)
+
     @abstractmethod
     def positive(self) -> Self:
         """1 where the number is more than 0, else 0."""

@@ -109,6 +109,16 @@ def rsqrt(x: Array) -> Array:
     return 1.0 / np.sqrt(x)
 
 
+def round_to_whole(x: Array) -> Array:
+    """The nearest whole number, of two the even one."""
+    return x.steps(np.rint) if isinstance(x, ComponentArray) else np.rint(x)
+
+
+def floor(x: Array) -> Array:
+    """The largest whole number that is at most x."""
+    return x.steps(np.floor) if isinstance(x, ComponentArray) else np.floor(x)
+
+
 def less(x: Array, y: Array) -> Array:
     """1 where x < y, else 0."""
     if isinstance(x, ComponentArray):
@@ -188,6 +198,8 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "erf": erf,
     "log": np.log,
     "cos": cos,
+    "round": round_to_whole,
+    "floor": floor,
     "sin": sin,
     "mul_scalar": mul_scalar,
     "add_scalar": add_scalar,

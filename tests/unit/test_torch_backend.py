@@ -83,6 +83,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                [draw(1, 2, 5, 6), draw(3, 2, 3, 3), draw(3)]),
     "linear": (lambda x, w, b: functional.silu(functional.linear(x, w, b)),
                [draw(2, 3, 8), draw(16, 8), draw(16)]),
+    "steps of numbers": (lambda x: (x * 9).round() + (x * 9).floor() * (x * 9).ceil(), [draw(4, 4)]),
     "batched": (lambda x, y: torch.baddbmm(y, x, y, alpha=0.5), [draw(2, 4, 4), draw(2, 4, 4)]),
     "attention": (lambda q, k, v: attention(q, k, v, scale=0.3), [draw(2, 4, 8, 16)] * 3),
     "causal": (lambda q, k, v: attention(q, k, v, is_causal=True), [draw(1, 2, 9, 16)] * 3),
@@ -102,6 +103,33 @@ def test_functions_give_what_eager_gives(name: str) -> None:
         assert_near(one, other)
     assert report.islands, "nothing became a kernel"
     assert not report.stayed, str(report)
+
+
+def rounded(x: Any, dtype: Any, largest: float) -> tuple[Any, Any]:
+    """Rows in a narrow type, and the scale of each."""
+    scales = x.abs().amax(-1, keepdim=True) / largest
+    scaled = (x / scales).clamp(-largest, largest)
+    return (scaled if dtype.is_floating_point else scaled.round()).to(dtype), scales
+
+
+@pytest.mark.parametrize("narrow", ["float8_e4m3fn", "int8"])
+def test_products_of_narrow_numbers_are_one_kernel_with_what_rounds_to_them(narrow: str) -> None:
+    dtype = getattr(torch, narrow)
+    largest = 127.0 if narrow == "int8" else torch.finfo(dtype).max
+    w, scales = rounded(draw(32, 48), dtype, largest)
+    bias = draw(32, dtype=torch.bfloat16)
+
+    def linear(x: Any, w: Any, scales: Any, bias: Any) -> Any:
+        q, own = rounded(x, dtype, largest)
+        if narrow == "int8":
+            return torch._int_mm(q, w.t()).float() * own * scales.t() + bias
+        given = {"scale_a": own, "scale_b": scales.t()}
+        return torch._scaled_mm(q, w.t(), **given, bias=bias, out_dtype=torch.bfloat16)
+
+    x = draw(33, 48)
+    eager, ours, report = compiled(linear, x, w, scales, bias)
+    assert_near(ours, eager)
+    assert not report.stayed and len(report.islands) == 1
 
 
 def test_tensors_without_a_dimension_are_broadcast() -> None:

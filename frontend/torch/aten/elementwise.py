@@ -27,6 +27,8 @@ UNARY = (
     "erf",
     "cos",
     "sin",
+    "round",
+    "floor",
 )
 """Functions of one tensor that have the same name here and there."""
 
@@ -36,6 +38,11 @@ def _unary(function: str):
         return call.graph.apply(function, [_as_float(call, x)], call.dtype, None)
 
     return convert
+
+
+@converts("ceil.default")
+def _ceil(call: Call, x: DTensor) -> DTensor:
+    return call.graph.mul_scalar(mi.floor(-_as_float(call, x)), -1.0, dtype=call.dtype)
 
 
 for _name in UNARY:

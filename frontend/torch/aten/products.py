@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from xdsl.dialects.builtin import f32, i1
+from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute
 
 import mugraph.build as mi
@@ -23,12 +23,12 @@ LOWEST = -3.0e38
 
 def _product(call: Call, a: DTensor, b: DTensor, dtype: Attribute) -> DTensor:
     """A product; of f32 in plain fp32, unless torch allows TF32."""
-    require(not is_integer(a.dtype), "it multiplies matrices of integers")
+    require(dtype == i32 or not is_integer(a.dtype), "it multiplies matrices of integers")
     ieee = a.dtype == f32 and not call.tf32
     return call.graph.matmul(a, b, dtype=dtype, precision=Precision.IEEE if ieee else None)
 
 
-@converts("mm.default", "bmm.default")
+@converts("mm.default", "bmm.default", "_int_mm.default")
 def _mm(call: Call, a: DTensor, b: DTensor) -> DTensor:
     return _product(call, a, b, call.dtype)
 
@@ -45,6 +45,32 @@ def _addmm(
     if beta != 1:
         bias = call.graph.mul_scalar(bias, float(beta), dtype=f32)
     return call.graph.add(product, bias, dtype=call.dtype)
+
+
+@converts("_scaled_mm.default")
+def _scaled_mm(
+    call: Call,
+    a: DTensor,
+    b: DTensor,
+    scale_a: DTensor,
+    scale_b: DTensor,
+    bias: DTensor | None = None,
+    scale_result: DTensor | None = None,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> DTensor:
+    """A product of f8 with a scale for each tensor, or for each row of a and column of b."""
+    require(scale_result is None, "its result has a scale")
+    require(a.dtype == b.dtype, f"it multiplies {a.dtype} by {b.dtype}")
+    product = _product(call, a, b, f32)
+    for scale, rows in ((scale_a, (a.shape[0], 1)), (scale_b, (1, b.shape[1]))):
+        if math.prod(scale.shape) == 1:
+            scale = mi.reshape(scale, (1, 1))
+        require(scale.shape in ((1, 1), rows), "its scales are of blocks of a row")
+        product = product * scale
+    if bias is not None:
+        product = product + bias
+    return product if product.dtype == call.dtype else mi.cast(product, call.dtype)
 
 
 def _attention(

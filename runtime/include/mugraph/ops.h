@@ -6,7 +6,7 @@
 // expf, logf, tanhf and powf, at most 2, 1, 2 and 4 ulp off over the whole range; Rsqrt, Erf, Cos and Sin are rsqrtf,
 // erff, cosf and sinf, at most 2 ulp off; Silu and Sigmoid divide by 1 + Exp with 2 ulp more; Softplus takes log1pf of
 // Exp, with 2 ulp more; Gelu takes erfcf, which keeps its tail exact where 1 + erf would cancel. Silu and Gelu of
-// -infinity are NaN, as their formulas give. Relu, Clamp, Max and Min compare, so that a NaN stays a NaN and -0 stays
+// -infinity are NaN, as their formulas give. Round and Floor are exact. Relu, Clamp, Max and Min compare, so that a NaN stays a NaN and -0 stays
 // -0 inside the bounds; the sign of a Max of two zeros is that of either. A product that is added to something may be
 // fused with the sum by the compiler, which leaves out its own rounding.
 #pragma once
@@ -123,6 +123,14 @@ struct Cos {
 
 struct Sin {
   static __device__ __forceinline__ float apply(float x) { return sinf(x); }
+};
+
+struct Round {
+  static __device__ __forceinline__ float apply(float x) { return rintf(x); }
+};
+
+struct Floor {
+  static __device__ __forceinline__ float apply(float x) { return floorf(x); }
 };
 
 struct Reciprocal {

@@ -75,6 +75,8 @@ UNARY: dict[str, Unary] = {
     "reciprocal": Unary(lambda x: 1 / x, Range(0.25, 9)),
     "erf": Unary(erf),
     "cos": Unary(np.cos),
+    "round": Unary(np.rint, Range(-9, 9)),
+    "floor": Unary(np.floor, Range(-9, 9)),
     "sin": Unary(np.sin),
     "fill": Unary(lambda x: np.full_like(x, 0.375), more="with 0.375"),
     "log": Unary(np.log, Range(0.25, 9)),

@@ -83,6 +83,8 @@ def test_errors_of_operands_are_carried_along(data: st.DataObject) -> None:
         (np.square(left), a * a, near_a * near_a),
         (np.exp(left), np.exp(a), np.exp(near_a)),
         (left.smooth(np.cos, 1.0, 2.0), np.cos(a), np.cos(near_a)),
+        (left.steps(np.floor), np.floor(a), np.floor(near_a)),
+        (left.steps(np.rint), np.rint(a), np.rint(near_a)),
         (np.sqrt(np.square(left)), abs(a), abs(near_a)),
     ):
         assert abs(near - true) <= result.bound(STORAGE)

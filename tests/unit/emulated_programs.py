@@ -20,6 +20,7 @@ Array = Any
 
 TYPES = {
     "float16": mi.float16,
+    "bfloat16": mi.bfloat16,
     "float32": mi.float32,
     "int8": mi.int8,
     "int32": mi.int32,

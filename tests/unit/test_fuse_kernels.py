@@ -308,7 +308,13 @@ def norm_of_groups(new: Callable[..., mi.DTensor]) -> Tensors:
     return mi.reshape(normal, (64, 2048, 16)) * new(2048, 1) + new(2048, 1)
 
 
+def weights_with_scales_of_groups(new: Callable[..., mi.DTensor]) -> Tensors:
+    w = mi.reshape(new(WIDTH, 512), (WIDTH // 128, 128, 512)) * new(WIDTH // 128, 1, 512)
+    return new(ROWS, WIDTH) @ mi.reshape(w, (WIDTH, 512))
+
+
 REGROUPED = (
+    weights_with_scales_of_groups,
     product_and_rotary,
     rotary_by_its_name,
     heads_first,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -150,10 +150,15 @@ def uneven_tiles(extent: int, shortest: int, longest: int) -> list[int]:
     ]
 
 
+def numbers_matrices(space: TileSpace, number: int) -> bool:
+    """Whether a dimension numbers the matrices of a product, of which it multiplies several."""
+    return any(number in space.numbers[op.operands[0]][:-2] for op in products_of(space))
+
+
 def _block_counts(space: TileSpace, number: int) -> list[Blocks]:
     """Into how many blocks a dimension may be cut so that rows of tiles stay long enough."""
     dimension = space.dimensions[number]
-    if any(number in space.numbers[op.operands[0]][:-2] for op in products_of(space)):
+    if numbers_matrices(space, number):
         # Tiles of several matrices are cut into single ones at some cost.
         return [Blocks(dimension.extent)]
     smallest = 1
@@ -210,9 +215,16 @@ Divides = Callable[[frozenset[int]], bool]
 """Whether a loop over these dimensions may be divided."""
 
 
-def _loops(
-    space: TileSpace, partition: Partition, divides: Divides, *, of_products: bool
-) -> Iterator[Partition]:
+def _loop_tiles(space: TileSpace, looped: Sequence[int]) -> tuple[int, int]:
+    """The fewest and the most elements of a tile along what the loop cuts."""
+    if any(numbers_matrices(space, number) for number in looped):
+        return 1, 1
+    if products_of(space):
+        return SHORTEST_PRODUCT, LONGEST_TILE
+    return SHORTEST_TILE, LONGEST_ROW
+
+
+def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator[Partition]:
     """The same with other numbers of iterations, as far as the loop's tiles may change."""
     yield partition
     if partition.forloop == 1 and not partition.looped():
@@ -237,8 +249,7 @@ def _loops(
     for number in looped:
         whole = partition.with_loop(1).split(number, space.dimensions[number].extent)
         common = math.gcd(common, whole.block_extent)
-    shortest = SHORTEST_PRODUCT if of_products else SHORTEST_TILE
-    longest = LONGEST_TILE if of_products else LONGEST_ROW
+    shortest, longest = _loop_tiles(space, looped)
     for iterations in divisors(common):
         if shortest <= common // iterations <= longest or iterations == 1:
             yield partition.with_loop(iterations)
@@ -252,9 +263,8 @@ def _loops(
 def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
     """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
-    of_products = bool(products_of(space))
     for grid in (partition_of(space), *_grids(space, target)):
-        for partition in _loops(space, grid, divides, of_products=of_products):
+        for partition in _loops(space, grid, divides):
             if partition not in seen:
                 seen.add(partition)
                 yield partition

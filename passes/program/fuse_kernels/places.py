@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
@@ -13,7 +13,10 @@ from mugraph.passes.program.fuse_kernels.atoms import Atom, Atoms
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 
 Tensor = tuple[SSAValue, Operation | None]
-"""What an operator computes, or what one loads: each may load a tensor as another view."""
+"""What an operator computes, or what one loads: each may load a tensor as another view.
+
+Beside its result a product has itself: the products that are still to be added up.
+"""
 Places = dict[Atom, int]
 """For each atom of a tensor the dimension that it is, counted from the end: -1, -2, ..."""
 ROWS, COLUMNS = -2, -1
@@ -42,6 +45,18 @@ class _Lines:
             raise NotFusedError("what is a row of one product is none of another one")
 
 
+def depth_of(op: kn.MatmulOp, atoms: Atoms) -> tuple[Atom, list[Atom]]:
+    """The atoms that a product sums over: the longest, which matrices have, and the others.
+
+    Matrices are numbered by the others, and their products are added up.
+    """
+    depth = atoms.dims(op.lhs)[-1]
+    if not depth:
+        raise NotFusedError(f"{op_label(op)} sums over one element")
+    longest = max(reversed(depth), key=lambda atom: atom.extent)
+    return longest, [atom for atom in depth if atom is not longest]
+
+
 def places_of(operators: Sequence[Operation], atoms: Atoms) -> dict[Tensor, Places]:
     """The places of all tensors that operators compute and load.
 
@@ -53,12 +68,12 @@ def places_of(operators: Sequence[Operation], atoms: Atoms) -> dict[Tensor, Plac
     def tensor(value: SSAValue, user: Operation) -> Tensor:
         return (value, None) if value in computed else (value, user)
 
-    tensors: dict[Tensor, None] = {}
+    tensors: dict[Tensor, list[Atom]] = {}
     lines = _Lines()
     for op in operators:
         (result,) = op.results
         for value in op.operands:
-            tensors[tensor(value, op)] = None
+            tensors[tensor(value, op)] = atoms.all(value)
             for atom in atoms.all(value):
                 if atom in atoms.all(result):
                     lines.tie((tensor(value, op), atom), ((result, None), atom))
@@ -67,31 +82,33 @@ def places_of(operators: Sequence[Operation], atoms: Atoms) -> dict[Tensor, Plac
                 for own, new in zip(atoms.dims(value), atoms.dims(result), strict=True):
                     if len(own) == 1 and len(new) == 1:
                         lines.tie((tensor(value, op), own[0]), ((result, None), new[0]))
-        tensors[result, None] = None
+        tensors[result, None] = atoms.all(result)
     for op in operators:
         if isinstance(op, kn.MatmulOp):
             lhs, rhs = tensor(op.lhs, op), tensor(op.rhs, op)
-            rows, depth = atoms.dims(op.lhs)[-2:]
-            columns = atoms.dims(op.rhs)[-1]
-            if len(depth) != 1:
-                raise NotFusedError(f"{op_label(op)} sums over what is not one dimension")
-            lines.place(lhs, depth[0], COLUMNS)
-            lines.place(rhs, depth[0], ROWS)
+            rows, columns = atoms.dims(op.lhs)[-2], atoms.dims(op.rhs)[-1]
+            depth, others = depth_of(op, atoms)
+            lines.place(lhs, depth, COLUMNS)
+            lines.place(rhs, depth, ROWS)
+            if others:
+                products: Tensor = (op.result, op)
+                tensors[products] = [*others, *atoms.all(op.result)]
+                for atom in atoms.all(op.result):
+                    lines.tie((products, atom), ((op.result, None), atom))
+                for atom in others:
+                    lines.tie((lhs, atom), (products, atom))
+                    lines.tie((rhs, atom), (products, atom))
             for atom in rows[-1:]:
                 lines.place(lhs, atom, ROWS)
             for atom in columns[-1:]:
                 lines.place(rhs, atom, COLUMNS)
-    return _placed(tensors, atoms, lines)
+    return _placed(tensors, lines)
 
 
-def _placed(
-    tensors: Sequence[Tensor] | dict[Tensor, None], atoms: Atoms, lines: _Lines
-) -> dict[Tensor, Places]:
+def _placed(tensors: Mapping[Tensor, Sequence[Atom]], lines: _Lines) -> dict[Tensor, Places]:
     """Gives what has no place yet the last one that is free, innermost atoms first."""
     beside: dict[tuple[Tensor, Atom], set[tuple[Tensor, Atom]]] = {}
-    rows = {
-        tensor: [lines.root((tensor, atom)) for atom in atoms.all(tensor[0])] for tensor in tensors
-    }
+    rows = {tensor: [lines.root((tensor, atom)) for atom in own] for tensor, own in tensors.items()}
     for row in rows.values():
         for root in row:
             beside.setdefault(root, set()).update(other for other in row if other != root)
@@ -104,9 +121,9 @@ def _placed(
             elif places[root] in taken:
                 raise NotFusedError("two dimensions of a tensor would be rows of one product")
     return {
-        tensor: {atom: places[lines.root((tensor, atom))] for atom in atoms.all(tensor[0])}
-        for tensor in tensors
+        tensor: {atom: places[lines.root((tensor, atom))] for atom in own}
+        for tensor, own in tensors.items()
     }
 
 
-__all__ = ["Places", "Tensor", "places_of"]
+__all__ = ["Places", "Tensor", "depth_of", "places_of"]

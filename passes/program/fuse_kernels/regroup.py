@@ -15,13 +15,14 @@ import math
 from collections.abc import Sequence
 from functools import singledispatch
 
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import TensorType, f32, i32
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn.reshape import strides_of_reshaped
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.locations import Rewriter
@@ -38,7 +39,7 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.program.fuse_kernels.atoms import Atom, Atoms
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.part import Part, block_of
-from mugraph.passes.program.fuse_kernels.places import Places, Tensor, places_of
+from mugraph.passes.program.fuse_kernels.places import Places, Tensor, depth_of, places_of
 
 
 class Regrouping:
@@ -267,7 +268,11 @@ def _(op: kn.ReductionOp, operands: Sequence[SSAValue], group: Regrouping) -> SS
 @rewritten.register
 def _(op: kn.MatmulOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
     type_ = group.type_of(op.result)
-    leading = shape_of(type_)[:-2]
+    _, others = depth_of(op, group.atoms)
+    apart = group.shape(group.places[op.result, op]) if others else shape_of(type_)
+    if others and op.compute is not None:
+        raise NotFusedError(f"{op_label(op)} asks for a library's sums in f16")
+    leading = apart[:-2]
     factors: list[SSAValue] = []
     for value in operands:
         wanted = [*leading, *shape_of(value.type)[-2:]]
@@ -277,8 +282,16 @@ def _(op: kn.MatmulOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAVa
             )
         factors.append(value)
     new = op.clone(dict(zip(op.operands, factors, strict=True)))
-    Rewriter.replace_value_with_new_type(new.result, type_)
-    return group.add(new)
+    # Sums of several products are rounded once, at the end.
+    wide = i32 if is_integer(element_type_of(op.lhs.type)) else f32
+    Rewriter.replace_value_with_new_type(new.result, TensorType(wide, apart) if others else type_)
+    value = group.add(new)
+    for number, atom in enumerate(others, 1):
+        place = group.places[op.result, op][atom]
+        apart[place] = 1
+        summed = type_ if number == len(others) else TensorType(wide, apart)
+        value = group.add(kn.ReductionOp(value, group.rank + place, summed))
+    return value
 
 
 def _slice(

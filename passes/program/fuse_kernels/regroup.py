@@ -269,7 +269,7 @@ def _(op: kn.ReductionOp, operands: Sequence[SSAValue], group: Regrouping) -> SS
 def _(op: kn.MatmulOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
     type_ = group.type_of(op.result)
     _, others = depth_of(op, group.atoms)
-    apart = group.shape(group.places[op.result, op]) if others else shape_of(type_)
+    apart = group.shape(group.places[op.result, op]) if others else [*shape_of(type_)]
     if others and op.compute is not None:
         raise NotFusedError(f"{op_label(op)} asks for a library's sums in f16")
     leading = apart[:-2]

@@ -258,7 +258,8 @@ def image_encoder(kind: str, **settings: Any) -> Case:
 
 def segment_anything(**settings: Any) -> Case:
     """What SAM's encoder makes of an image; its relative positions are drawn, too."""
-    config = transformers.SamVisionConfig(**settings)
+    # Its own range, 1e-10, is for weights that are loaded: with it results depend on no input.
+    config = transformers.SamVisionConfig(**{"initializer_range": 0.02, **settings})
     model = transformers.SamVisionModel(config)
     for name, weight in model.named_parameters():
         if "rel_pos" in name or "pos_embed" in name:
@@ -297,8 +298,9 @@ def diffusion(size: int, channels: int, **settings: int) -> Case:
     return Case(module, (torch.randn(1, channels, size, size), torch.tensor([500.0])))
 
 
+# Weights of small models are as large as gives scores of about 1, so that attention is not a mean.
 _SMALL = {"vocab_size": 211, "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 2,
-          "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
+          "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.1}  # fmt: skip
 _LLAMA_ROTATION = {
     "rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "low_freq_factor": 1.0,
     "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
@@ -348,19 +350,20 @@ MODELS: dict[str, Model] = {
         {**_sizes(200064, 3072, 8192, 32, 24, 8), "partial_rotary_factor": 0.75,
          "pad_token_id": 0, "tie_word_embeddings": True})),
     **_generating("gpt2", partial(language_model, "GPT2"),
-                  {"vocab_size": 211, "n_embd": 64, "n_layer": 2, "n_head": 4}, {}, 448, 1024),
+                  {"vocab_size": 211, "n_embd": 64, "n_layer": 2, "n_head": 4,
+                   "initializer_range": 0.1}, {}, 448, 1024),
     **_generating("mixtral", **_decoder(
         "Mixtral", {"num_local_experts": 4, "experts_implementation": "batched_mm"},
         {**_sizes(32000, 1024, 3584, 8, 16, 4), "num_local_experts": 8})),
     "bert": Model(
         partial(encoder, "Bert"),
         {"length": 13, "vocab_size": 211, "hidden_size": 64, "intermediate_size": 112,
-         "num_hidden_layers": 2, "num_attention_heads": 4},
+         "num_hidden_layers": 2, "num_attention_heads": 4, "initializer_range": 0.1},
         {"length": 512}),
     "vit": Model(
         partial(image_encoder, "ViT"),
         {"image_size": 32, "patch_size": 8, "hidden_size": 64, "intermediate_size": 112,
-         "num_hidden_layers": 2, "num_attention_heads": 4},
+         "num_hidden_layers": 2, "num_attention_heads": 4, "initializer_range": 0.1},
         {}),
     **_generating(
         "whisper", speech,
@@ -368,7 +371,7 @@ MODELS: dict[str, Model] = {
          "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 112,
          "decoder_ffn_dim": 112, "num_mel_bins": 16, "max_source_positions": 20,
          "max_target_positions": 40, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-         "decoder_start_token_id": 1},
+         "decoder_start_token_id": 1, "init_std": 0.1},
         {"d_model": 768, "encoder_layers": 12, "decoder_layers": 12, "encoder_ffn_dim": 3072,
          "decoder_ffn_dim": 3072, "encoder_attention_heads": 12, "decoder_attention_heads": 12},
         128, 448),
@@ -381,7 +384,7 @@ MODELS: dict[str, Model] = {
         segment_anything,
         {"image_size": 64, "patch_size": 8, "hidden_size": 64, "mlp_dim": 112, "window_size": 3,
          "num_hidden_layers": 2, "num_attention_heads": 4, "global_attn_indexes": [1],
-         "output_channels": 32},
+         "output_channels": 32, "initializer_range": 0.1},
         {}),
     "diffusion": Model(
         diffusion,

@@ -122,7 +122,7 @@ def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
     destination, source = printer.names.of(op.destination), printer.pointer(op.source)
     writer.open(f"{{  {printer.describe(op)}")
     mma = fragment_type_of(op.destination).tiled_mma
-    if mma is None:
+    if mma is None or not op.loads_operand:
         writer.line(f"using Source = {matrix_type(op.matrix())};")
         writer.line(
             f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source>("

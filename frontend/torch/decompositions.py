@@ -129,6 +129,64 @@ def _overlapping(
     return torch.cat(slices, -1).movedim(1, -2)
 
 
+@_decomposes("_native_batch_norm_legit_no_training.default")
+def _batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, epsilon: float
+) -> Any:
+    """A scale and a shift of each channel, in fp32."""
+    factor = (variance.float() + epsilon).rsqrt()
+    result = (x.float() - _by_channel(mean.float(), x)) * _by_channel(factor, x)
+    # What is for training is empty.
+    return _scaled(result, x, weight, bias), x.new_empty((0,)), x.new_empty((0,))
+
+
+@_decomposes("native_group_norm.default")
+def _group_norm(
+    x: Any, weight: Any, bias: Any, batch: int, channels: int, places: int, groups: int,
+    epsilon: float,
+) -> Any:  # fmt: skip
+    """A norm of each group of channels, in fp32."""
+    if not x.numel():
+        return NotImplemented
+    rows = x.float().reshape(batch, groups, -1)
+    mean, variance = rows.mean(-1, keepdim=True), rows.var(-1, correction=0, keepdim=True)
+    factor = (variance + epsilon).rsqrt()
+    result = ((rows - mean) * factor).reshape(x.shape)
+    return _scaled(result, x, weight, bias), mean.squeeze(-1), factor.squeeze(-1)
+
+
+def _by_channel(numbers: Any, x: Any) -> Any:
+    """A number for each channel, the second dimension."""
+    return numbers.reshape(-1, *[1] * (x.dim() - 2))
+
+
+def _scaled(result: Any, x: Any, weight: Any, bias: Any) -> Any:
+    """What was computed in fp32 of ``x`` by the weight and bias of each channel, in its type."""
+    if weight is not None:
+        result = result * _by_channel(weight.float(), x)
+    if bias is not None:
+        result = result + _by_channel(bias.float(), x)
+    return result.to(x.dtype)
+
+
+@_decomposes("avg_pool2d.default")
+def _avg_pool(
+    x: Any, size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor: int | None = None,
+) -> Any:  # fmt: skip
+    """The mean of each window."""
+    padding = tuple(padding) * (2 // len(padding))
+    if x.dim() != 4 or ceil_mode or (any(padding) and not count_include_pad):
+        return NotImplemented
+    if not x.is_floating_point():
+        return NotImplemented
+    taps = tuple(size) * (2 // len(size))
+    steps = tuple(stride) * (2 // len(stride)) if stride else taps
+    windows = _overlapping(x, taps, steps, padding, (1, 1))
+    total = windows.sum(-1) / (divisor or math.prod(taps))
+    return total.permute(0, 3, 1, 2).contiguous()
+
+
 def _padded(x: Any, dim: int, before: int, after: int, value: float) -> Any:
     parts = [x]
     if before:

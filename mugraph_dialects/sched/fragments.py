@@ -66,6 +66,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
       element.
     - A number for each column of a product, for all threads with values of it, through an epilogue.
       The buffer is one matrix of one column (or row) with as many numbers.
+    - A matrix of a product's extents, as threads hold the product, or a number for each row of it,
+      through an epilogue.
     """
 
     name = "sched.load"
@@ -108,10 +110,15 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         """Whether ``ldmatrix`` loads the matrix."""
         return self.ldmatrix is not None and bool(self.ldmatrix.value.data)
 
+    @property
+    def loads_columns(self) -> bool:
+        """Whether it loads a number for each column of a product."""
+        return not self.loads_operand and _fragment(self.destination).sliced_axis == -2
+
     def matrix(self) -> AnyLayout:
-        """The buffer as a matrix: (rows, k), or one row of numbers."""
+        """The buffer as a matrix: (rows, columns), or one row of numbers."""
         shape, layout = shape_of(self.source.type), resolved_layout_of(self.source)
-        is_column = not self.loads_operand and shape[-1] == 1
+        is_column = self.loads_columns and shape[-1] == 1
         return matrix_layout(layout, shape, transposed=is_column)
 
     def buffers_read(self) -> Sequence[SSAValue]:
@@ -128,8 +135,10 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             raise VerifyException(f"{op_label(self)} cannot add to registers; leave out 'accum'")
         if self.loads_operand:
             self._verify_operand()
-        else:
+        elif self.loads_columns:
             self._verify_columns()
+        else:
+            self._verify_values()
 
     def _verify_operand(self) -> None:
         destination = _fragment(self.destination)
@@ -162,13 +171,28 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 f"thread from a buffer of {element_type_of(self.source.type)}"
             )
 
+    def _verify_values(self) -> None:
+        shape, destination = shape_of(self.source.type), _fragment(self.destination)
+        mma = destination.arrangement
+        is_of_lanes = destination.sliced_axis == -1 and destination.get_shape()[-1] != 1
+        if mma is None or destination.parts != 1 or is_of_lanes:
+            raise VerifyException(
+                f"{op_label(self)} loads what threads hold of a product or a number for each of "
+                f"its rows, not {destination}"
+            )
+        if shape != destination.get_shape():
+            raise VerifyException(
+                f"{op_label(self)}: source has {dims(shape)}, destination "
+                f"{dims(destination.get_shape())}"
+            )
+
     def _verify_columns(self) -> None:
         shape, destination = shape_of(self.source.type), _fragment(self.destination)
         mma = destination.arrangement
-        if mma is None or destination.sliced_axis != -2:
+        if mma is None:
             raise VerifyException(
                 f"{op_label(self)} writes the numbers of a product's columns, not "
-                f"{destination.layout}; for a left matrix say 'ldmatrix'"
+                f"{destination.layout}"
             )
         atom = mma_atom(mma.atom)
         columns = destination.get_shape()[-1]
@@ -183,7 +207,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Rows of 16 bytes, one below the other; or along the numbers."""
-        if self.loads_operand:
+        is_matrix = _fragment(self.destination).sliced_axis is None
+        if self.loads_operand or is_matrix:
             return [matrix_access(self.source)]
         shape = shape_of(self.source.type)
         return [SharedAccess(self.source, len(shape) - (2 if shape[-1] == 1 else 1), 1)]

@@ -57,6 +57,8 @@ class Attention:
     """Whether a kernel before normalises the values."""
     stages: tuple[int, ...] | None = None
     """What the rings of keys and of values are asked to have."""
+    added: str = ""
+    """What is added to the scores: a ``matrix``, or numbers of its ``rows`` or ``columns``."""
     denominator: bool = False
     """Whether numerator and denominator are results, and not their quotient."""
 
@@ -90,22 +92,37 @@ class Attention:
         tiles = f"!tb.stensor<{q}>, !tb.stensor<1x{d}x{s}x{e}>"
         keys, weights = f"!tb.stensor<1x{d}x{s}x{e}>", f"!tb.stensor<1x{m}x{s}x{e}>"
         values, out = f"!tb.stensor<1x{s}x{d}x{e}>", f"!tb.stensor<{q}>"
+        extents = (1 if self.added == "columns" else m, 1 if self.added == "rows" else s)
+        tensor = f"tensor<1x{extents[0]}x{extents[1] if extents[1] == 1 else whole}xf32>"
+        argument, inner, operand, type_, tile = "", "", "", "", ""
+        if self.added:
+            argument, inner = f", %b: {tensor}", f", %db: {tensor}"
+            operand, type_ = ", %b", f", {tensor}"
+            loop_dim, kind = (
+                "" if extents[1] == 1 else " fordim 2",
+                f"1x{extents[0]}x{extents[1]}xf32",
+            )
+            tile = f"""
+            %sb = tb.input %db imap [-1, -1, -1]{loop_dim} : {tensor} -> !tb.stensor<{kind}>
+            %u = tb.add %t, %sb : ({weights}, !tb.stensor<{kind}>) -> {weights}"""
         launch = f"grid [{self.blocks}, 1, 1] block [{self.threads}, 1, 1] forloop {self.loop}"
         return f"""
-        func.func @attention(%q: tensor<{all_q}>, %k: tensor<{k}>, %v: tensor<{v}>) -> {results} {{
-          {names} = kn.customized %q, %k, %v {launch} {{
-          ^bb0(%dq: tensor<{all_q}>, %dk: tensor<{k}>, %dv: tensor<{v}>):
+        func.func @attention(
+          %q: tensor<{all_q}>, %k: tensor<{k}>, %v: tensor<{v}>{argument}
+        ) -> {results} {{
+          {names} = kn.customized %q, %k, %v{operand} {launch} {{
+          ^bb0(%dq: tensor<{all_q}>, %dk: tensor<{k}>, %dv: tensor<{v}>{inner}):
             %sq = tb.input %dq imap {own} : tensor<{all_q}> -> !tb.stensor<{q}>
             %sk = tb.input %dk imap [-1, -1, -1] fordim 2 : tensor<{k}> -> {keys}
             %sv = tb.input %dv imap [-1, -1, -1] fordim 1 : tensor<{v}> -> {values}
             {norms}
             %s = tb.matmul %{"nq" if self.norm else "sq"}, %sk : ({tiles}) -> {weights}
-            %t = tb.mul_scalar %s by {self.scale} : {weights} -> {weights}
-            %p = tb.exp %t : {weights} -> {weights}
+            %t = tb.mul_scalar %s by {self.scale} : {weights} -> {weights}{tile}
+            %p = tb.exp %{"u" if self.added else "t"} : {weights} -> {weights}
             %pv = tb.matmul %p, %{right} : ({weights}, {values}) -> {out}
             %o = tb.forloop_accum none %pv : !tb.stensor<{q}> -> !tb.stensor<{q}>
             %l = tb.forloop_accum sum %p : {weights} -> !tb.stensor<{row}>{last}
-          }} : (tensor<{all_q}>, tensor<{k}>, tensor<{v}>) -> {results}
+          }} : (tensor<{all_q}>, tensor<{k}>, tensor<{v}>{type_}) -> {results}
           func.return {names} : {types}
         }}"""
 
@@ -149,6 +166,10 @@ ATTENTIONS = {
     "two-warp-groups-bf16-parts": Attention(
         **{**GROUPS, "queries": 128, "threads": 256}, element="bf16", online=True, loop=4, split=2
     ),
+    "added-columns": Attention(added="columns", online=True, loop=5),
+    "added-rows-past-the-end": Attention(added="matrix", queries=56, online=True),
+    "warp-groups-added-rows": Attention(**GROUPS, added="rows", online=True, loop=4),
+    "warp-groups-added-matrix": Attention(**GROUPS, added="matrix", online=True, loop=4),
     "warps-left-over": Attention(queries=32, threads=96, width=16, keys=16),
 }
 
@@ -159,12 +180,12 @@ def case_of(attention: Attention) -> Case:
     random = np.random.default_rng(3)
     inputs = make_inputs(module, random, attention)
     if attention.online:
-        q, k, v = (array.astype(np.float64) for array in inputs)
+        q, k, v, *added = (array.astype(np.float64) for array in inputs)
         if attention.norm:
             q = q / np.sqrt((q * q).mean(-1, keepdims=True))
             if attention.norm_values:
                 v = v / np.sqrt((v * v).mean(-1, keepdims=True))
-        scores = q @ k * attention.scale
+        scores = sum(added, q @ k * attention.scale)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         expected = [weights @ v / weights.sum(-1, keepdims=True)]
     else:
@@ -223,16 +244,17 @@ def test_attention_is_in_registers(compiled: dict[str, Compiled]) -> None:
         if any(isinstance(op, sched.WarpgroupMmaOp) for op in one.module.walk())
     }
     assert by_groups == {name for name in ATTENTIONS if "warp-groups" in name}
-    scaled = {
+    loading = {
         name
         for name, one in compiled.items()
         if any(isinstance(op, sched.LoadOp) and not op.loads_operand for op in one.module.walk())
     }
-    assert scaled == {
+    scaled = {
         name
         for name, case in ATTENTIONS.items()
         if case.norm and case.norm_values and not case.outlined
     }
+    assert loading == scaled | {name for name, case in ATTENTIONS.items() if case.added}
 
 
 @pytest.mark.usefixtures("needs_emulator")

@@ -64,6 +64,16 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
               [draw(5, 8)]),
     "softmaxes": (lambda x: x.softmax(-1) + x.log_softmax(0) + x.logsumexp(1, True), [draw(4, 6)]),
     "reductions": (lambda x: x.mean((0, 2)) + x.amax(0).sum(-1) + x.amin((0, 2)), [draw(3, 4, 5)]),
+    "bounds": (lambda x: x.clamp(min=0.1) + x.clamp(max=0.3) + x.clamp(-float("inf"), 0.5)
+               + x.clamp(x.mean(), x.amax()), [draw(4, 5)]),
+    "activations": (lambda x: functional.leaky_relu(x, 0.1) + functional.elu(x, 1.3)
+                    + functional.hardswish(x), [draw(4, 5) * 50]),
+    "not-finite": (lambda x: (x.isinf(), x.isnan(), torch.where(x.isinf().any(), 1.0, 2.0)),
+                   [torch.tensor([1.0, float("inf"), -float("inf"), float("nan"), 3e38])]),
+    "truths": (lambda x: ((x > 0).any(-1), (x > -2).all((0, 1), keepdim=True)), [draw(3, 4, 5)]),
+    "channels": (lambda x, m, v, w: functional.batch_norm(x, m, v.abs() + 0.5, w, m)
+                 + functional.group_norm(x, 2, w, m), [draw(2, 6, 3, 4), *[draw(6)] * 3]),
+    "pools": (lambda x: functional.avg_pool2d(x, 3, 2, 1), [draw(2, 3, 6, 5)]),
     "variance": (lambda x: x.var(-1) + x.var(-1, correction=0), [draw(4, 9)]),
     "places": (lambda x: (x.argmax(-1), *torch.topk(x, 3)), [draw(4, 9)]),
     "tables": (functional.embedding, [torch.tensor([[3, 0], [1, 1]]), draw(5, 6)]),

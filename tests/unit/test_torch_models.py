@@ -23,6 +23,8 @@ pytestmark = [
 USUAL = ("llama-step", "bert", "diffusion")
 """What every run takes; the others are for ``MUGRAPH_THOROUGH=1``."""
 
+WITHOUT_A_STEP = [name for name in MODELS if not name.endswith("-step")]
+
 IN_PLACE = "aten.index_put"
 """What stays in torch of a step: elements are put into its cache."""
 
@@ -36,3 +38,14 @@ def test_a_model_is_right_and_one_program(name: str) -> None:
         assert all(what.startswith(IN_PLACE) for what in record.stayed)
     else:
         assert record.islands == 1 and not record.stayed
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_STEP if THOROUGH else ("sam",))
+def test_results_depend_on_inputs(name: str) -> None:
+    """Else errors say nothing: SAM's own range of weights, 1e-10, makes results of biases alone."""
+    torch: Any = import_module("torch")
+    case = MODELS[name].case(small=True, dtype=torch.float32, device="cpu")
+    with torch.no_grad():
+        result = case.module(*case.inputs)
+        other = case.module(*(each.flip(-1) for each in case.inputs))
+    assert (result - other).norm() > 0.1 * result.norm()

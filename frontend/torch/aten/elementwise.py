@@ -137,12 +137,45 @@ def _minimum(call: Call, a: Any, b: Any) -> DTensor:
     return _binary(call, "min", a, b)
 
 
-@converts("clamp.default", "clamp_min.default", "clamp_max.default", "hardtanh.default")
-def _clamp(call: Call, x: DTensor, low: float | None = None, high: float | None = None) -> DTensor:
+@converts("clamp.default", "clamp.Tensor", "hardtanh.default")
+def _clamp(call: Call, x: DTensor, low: Any = None, high: Any = None) -> DTensor:
     require(not is_integer(call.dtype), "integers are not clamped")
-    low = -math.inf if low is None else low
-    high = math.inf if high is None else high
-    return call.graph.clamp(x, float(low), float(high), dtype=call.dtype)
+    if all(isinstance(bound, int | float) and math.isfinite(bound) for bound in (low, high)):
+        return call.graph.clamp(x, float(low), float(high), dtype=call.dtype)
+    # Infinite bounds are none.
+    for function, bound in (("max", low), ("min", high)):
+        if isinstance(bound, DTensor) or (bound is not None and math.isfinite(bound)):
+            x = _binary(call, function, x, bound)
+    return x
+
+
+@converts("clamp_min.default", "clamp_min.Tensor")
+def _clamp_min(call: Call, x: DTensor, low: Any) -> DTensor:
+    return _clamp(call, x, low, None)
+
+
+@converts("clamp_max.default", "clamp_max.Tensor")
+def _clamp_max(call: Call, x: DTensor, high: Any) -> DTensor:
+    return _clamp(call, x, None, high)
+
+
+@converts("leaky_relu.default")
+def _leaky_relu(call: Call, x: DTensor, slope: float = 0.01) -> DTensor:
+    scaled = call.graph.mul_scalar(x, float(slope), dtype=f32)
+    return call.graph.where(call.graph.less(0.0, x, dtype=i1), x, scaled, dtype=call.dtype)
+
+
+@converts("elu.default")
+def _elu(
+    call: Call, x: DTensor, alpha: float = 1, scale: float = 1, input_scale: float = 1
+) -> DTensor:
+    wide = x if x.dtype == f32 else mi.cast(x, f32)
+    # Positive ones may have no finite exponential.
+    powers = mi.exp(mi.min(wide, 0.0) * float(input_scale))
+    below = (powers - 1.0) * float(alpha * scale)
+    return call.graph.where(
+        call.graph.less(0.0, wide, dtype=i1), wide * float(scale), below, dtype=call.dtype
+    )
 
 
 @converts("gelu.default")
@@ -188,6 +221,22 @@ _compares("gt", "less", swapped=True)
 _compares("ge", "less_equal", swapped=True)
 _compares("eq", "equal")
 _compares("ne", "equal", negated=True)
+
+
+LARGEST = 3.4028234663852886e38
+"""The largest finite fp32 number, than which none of another type is larger."""
+
+
+@converts("isinf.default")
+def _isinf(call: Call, x: DTensor) -> DTensor:
+    require(not is_integer(x.dtype), "integers are never infinite")
+    return call.graph.less(LARGEST, mi.abs(x), dtype=i1)
+
+
+@converts("isnan.default")
+def _isnan(call: Call, x: DTensor) -> DTensor:
+    require(not is_integer(x.dtype), "integers are always numbers")
+    return ~call.graph.less_equal(x, x, dtype=i1)
 
 
 def _truths(call: Call, *tensors: Any) -> None:

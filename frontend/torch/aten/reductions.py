@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i1
 
 import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
-from mugraph.torch.aten.conversion import Call, converts, require
+from mugraph.torch.aten.conversion import Call, TensorLike, converts, require
 
 
 def _over(
@@ -44,6 +44,23 @@ def _amax(call: Call, x: DTensor, dims: Any = None, *_: Any) -> DTensor:
 @converts("amin.default")
 def _amin(call: Call, x: DTensor, dims: Any = None, *_: Any) -> DTensor:
     return _over(call, x, dims, mi.reduction_min)
+
+
+@converts("any.default", "any.dim", "any.dims")
+def _any(call: Call, x: DTensor, dims: Any = None, *_: Any) -> DTensor:
+    return _over_truths(call, x, dims, mi.reduction_max)
+
+
+@converts("all.default", "all.dim", "all.dims")
+def _all(call: Call, x: DTensor, dims: Any = None, *_: Any) -> DTensor:
+    return _over_truths(call, x, dims, mi.reduction_min)
+
+
+def _over_truths(call: Call, x: DTensor, dims: Any, reduce: Callable[..., DTensor]) -> DTensor:
+    """Whether any or all of the truths hold: the largest or the least of ones and zeros."""
+    require(x.dtype == i1, "it reduces numbers to a truth")
+    ones = Call(call.graph, [TensorLike(call.shape, (), f32)], call.tf32)
+    return call.graph.less(0.0, _over(ones, mi.cast(x, f32), dims, reduce), dtype=i1)
 
 
 @converts("var.correction")

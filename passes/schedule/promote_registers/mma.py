@@ -14,6 +14,7 @@ from mugraph.passes.schedule.promote_registers.mma_analysis import (
     Chain,
     arrangement_of,
     find_chains,
+    has_columns,
     phases_of_kernel,
 )
 from mugraph.passes.schedule.promote_registers.mma_columns import scale_columns
@@ -39,6 +40,13 @@ def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
         for op in chain.operators
     ):
         return None  # what is past a row in its last instruction would be reduced, too
+    if any(
+        has_columns(source, op.destination) and shape_of(source.type)[-1] % columns
+        for op in chain.operators
+        if isinstance(op, sched.MapOp)
+        for source in op.sources
+    ):
+        return None  # numbers of columns are those of whole instructions
     if not chain.has_rows:
         return first if len(present) == 1 else None
     if mma_atom(first.atom).is_scalar:

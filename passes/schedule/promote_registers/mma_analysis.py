@@ -8,7 +8,7 @@ stored as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 
@@ -61,13 +61,19 @@ def _rows_and_columns(value: SSAValue) -> tuple[int, int] | None:
     return shape[-2], shape[-1]
 
 
-def _broadcasts_rows(values: Sequence[SSAValue], destination: SSAValue) -> bool:
-    """Whether values are of the destination's extents, or have a number for each of its rows."""
+def _broadcasts(values: Sequence[SSAValue], destination: SSAValue) -> bool:
+    """Whether values are of the destination's extents, or numbers of its rows or columns."""
     whole = _rows_and_columns(destination)
     if whole is None:
         return False
     parts = [_rows_and_columns(value) for value in values]
-    return all(part in (whole, (whole[0], 1)) for part in parts)
+    return all(part in (whole, (whole[0], 1), (1, whole[1])) for part in parts)
+
+
+def has_columns(value: SSAValue, destination: SSAValue) -> bool:
+    """Whether a source has a number for each of the columns of several rows."""
+    rows = shape_of(destination.type)[-2]
+    return rows > 1 and shape_of(value.type)[-2] == 1 and shape_of(value.type)[-1] > 1
 
 
 @joined.register
@@ -82,7 +88,7 @@ def _(op: sched.StoreOp) -> Sequence[SSAValue] | None:
 
 @joined.register
 def _(op: sched.MapOp) -> Sequence[SSAValue] | None:
-    if not _broadcasts_rows(op.sources, op.destination):
+    if not _broadcasts(op.sources, op.destination):
         return None
     return [*op.sources, op.destination]
 
@@ -184,6 +190,8 @@ class Chain:
     has_rows: bool
     kept: frozenset[SSAValue]
     """Buffers of the chain that others read."""
+    loaded: frozenset[SSAValue] = frozenset()
+    """Buffers that stay in memory, and of which threads load what they need for an operator."""
 
     @property
     def removed(self) -> list[SSAValue]:
@@ -200,6 +208,12 @@ def find_chains(kernel: sched.KernelOp) -> list[Chain]:
     operators = operators_of(kernel)
     uses = Uses.of(operators)
     joins = {op: values for op in operators if (values := joined(op)) is not None}
+    loaded = _loadable(operators, joins, uses)
+    joins = {
+        op: [value for value in values if value not in loaded]
+        for op, values in joins.items()
+        if not _takes_columns_of(op, loaded)
+    }
     values = [*dict.fromkeys((*uses.writers, *uses.readers))]
     here = set(operators)
     possible = {
@@ -234,6 +248,43 @@ def find_chains(kernel: sched.KernelOp) -> list[Chain]:
     ]
 
 
+def _takes_columns_of(op: Operation, loaded: frozenset[SSAValue]) -> bool:
+    """Whether an operator takes numbers of columns that are not loaded from memory."""
+    return isinstance(op, sched.MapOp) and any(
+        has_columns(source, op.destination) and source not in loaded for source in op.sources
+    )
+
+
+def _loadable(
+    operators: Sequence[Operation], joins: Mapping[Operation, Sequence[SSAValue]], uses: Uses
+) -> frozenset[SSAValue]:
+    """Tiles that are brought from device memory for element-wise operators of chained products.
+
+    Such as a mask or a bias that is added to scores, beside them: threads load what they need, and
+    the products stay in registers.  None where no product multiplies what another operator made.
+    """
+    made = {value for value, ops in uses.writers.items() if any(op in joins for op in ops)}
+    if not any(isinstance(op, sched.MmaOp) and op.lhs in made for op in joins):
+        return frozenset()
+    readers = [
+        op
+        for op in joins
+        if isinstance(op, sched.MapOp)
+        and any(
+            source in made and shape_of(source.type) == shape_of(op.destination.type)
+            for source in op.sources
+        )
+    ]
+    return frozenset(
+        source
+        for op in readers
+        for source in op.sources
+        if isinstance(source.owner, sched.AllocOp)
+        and source not in made
+        and all(reader in readers for reader in uses.readers.get(source, []))
+    )
+
+
 def _leaves_in_place(op: Operation, value: SSAValue) -> bool:
     """Whether an operator uses a product's fragment as well however its warps are arranged."""
     if isinstance(op, sched.MmaOp):
@@ -249,7 +300,7 @@ def arrangement_in(value: SSAValue) -> TiledMmaAttr | None:
 
 
 def _connected(
-    operators: Sequence[Operation], joins: dict[Operation, Sequence[SSAValue]]
+    operators: Sequence[Operation], joins: Mapping[Operation, Sequence[SSAValue]]
 ) -> list[list[Operation]]:
     """Operators that share values, directly or through others."""
     groups: list[tuple[list[Operation], set[SSAValue]]] = []
@@ -268,7 +319,7 @@ def _connected(
 def _chain_of(
     group: Sequence[Operation],
     operators: Sequence[Operation],
-    joins: dict[Operation, Sequence[SSAValue]],
+    joins: Mapping[Operation, Sequence[SSAValue]],
     uses: Uses,
 ) -> Chain | None:
     """The chain of connected operators, ``None`` where nothing is won."""
@@ -289,7 +340,14 @@ def _chain_of(
     has_rows = any(isinstance(op, sched.ReduceOp | sched.MmaOp) for op in group) or any(
         shape_of(value.type)[-1] == 1 for value in values
     )
-    chain = Chain(values, running, products, has_rows, kept)
+    loaded = frozenset(
+        source
+        for op in group
+        if isinstance(op, sched.MapOp)
+        for source in op.sources
+        if source not in values
+    )
+    chain = Chain(values, running, products, has_rows, kept, loaded)
     return chain if chain.removed else None
 
 

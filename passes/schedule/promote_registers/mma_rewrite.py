@@ -15,7 +15,12 @@ from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.schedule.promote_registers.mma_analysis import Chain, Uses, operators_of
+from mugraph.passes.schedule.promote_registers.mma_analysis import (
+    Chain,
+    Uses,
+    has_columns,
+    operators_of,
+)
 
 IDENTITY = ScalarFunction("identity")
 
@@ -103,6 +108,20 @@ class ChainWriter:
                 elif block.first_op is not None:
                     block.insert_op_before(op, block.first_op)
         return known
+
+    def operand(self, source: SSAValue, destination: SSAValue) -> SSAValue:
+        """The registers that hold a source of an operator; loaded where it stays in memory."""
+        if source not in self.chain.loaded:
+            return self.fragment(source)
+        shape = shape_of(source.type)
+        type_ = fragment_type(source, self.arrangement)
+        if has_columns(source, destination):
+            along = sched.SliceAttr.of(self.arrangement, len(shape) - 2)
+            type_ = sched.TileType.of(shape, f32, along)
+        held = sched.EmptyOp(type_)
+        held.result.name_hint = source.name_hint
+        self.written += [held, sched.LoadOp(source, held.result)]
+        return held.result
 
     def takes_over(self, source: SSAValue, value: SSAValue, op: Operation) -> bool:
         """Whether a value can have the registers of a source, which nobody needs after ``op``."""
@@ -194,11 +213,11 @@ class ChainWriter:
 
     @write.register
     def _(self, op: sched.MapOp) -> None:
-        sources = [self.fragment(source) for source in op.sources]
+        sources = [self.operand(source, op.destination) for source in op.sources]
         epilogue, destination = epilogue_of(op), op.destination
         if not epilogue.accumulates:
             for source in op.sources:
-                if self.takes_over(source, destination, op):
+                if source not in self.chain.loaded and self.takes_over(source, destination, op):
                     self.fragments[destination] = self.fragment(source)
                     break
         self.map(op.function.data, sources, destination, epilogue)

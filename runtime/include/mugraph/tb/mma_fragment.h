@@ -78,6 +78,34 @@ struct MmaFragment {
     write<true, Epilogue, CLayout, kPartStride>(dst, acc, thread);
   }
 
+  // values = Epilogue(src(m, n)), 0 past kM and kN; Layout is (M, N). Pairs are loaded where they are stored as such.
+  template <class Epilogue, class Layout, class T, class S>
+  static __device__ __forceinline__ void load(T (&values)[kValues], S const* src, int thread) {
+    static_assert(kWarpsK == 1, "parts of a sum are not loaded");
+    if (thread >= kThreads) return;
+    const Offsets<Layout> offsets(thread);
+    constexpr int kStep = Atom::kValues % 2 == 0 && Offsets<Layout>::kHasPairs ? 2 : 1;
+#pragma unroll kUnrollM
+    for (int i = 0; i < kTilesM; ++i) {
+#pragma unroll kUnrollN
+      for (int j = 0; j < kTilesN; ++j) {
+#pragma unroll
+        for (int c = 0; c < Atom::kValues; c += kStep) {
+          T* const target = &values[(i * kTilesN + j) * Atom::kValues + c];
+          const bool has_row = (i + 1) * kWarpsM * Atom::kM <= kM || row_of(thread, i, c) < kM;
+          Words<S, kStep> words;
+          float numbers[kStep] = {};
+          if (has_row && has_column(thread, j, c)) {
+            words.load(src + offsets(i, j, c));
+            words.to_numbers(numbers);
+          }
+#pragma unroll
+          for (int e = 0; e < kStep; ++e) target[e] = from_number<T>(Epilogue::apply(numbers[e]));
+        }
+      }
+    }
+  }
+
   // Row and column of value c of m tile i and n tile j, in the whole matrix.
   static __host__ __device__ constexpr int row_of(int thread, int i, int c) {
     return (i * kWarpsM + thread / Atom::kThreads % kWarpsM) * Atom::kM + Atom::row_of(thread % Atom::kThreads, c);

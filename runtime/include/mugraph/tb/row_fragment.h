@@ -46,6 +46,28 @@ struct RowFragment {
       }
     }
   }
+
+  // rows = Epilogue(src(m, 0)), the same number in all lanes that share a row; 0 past kM. Layout is (M, 1).
+  template <class Epilogue, class Layout, class T, class S>
+  static __device__ __forceinline__ void load(T (&rows)[kValues], S const* src, int thread) {
+    using Parts = LayoutParts<Layout>;
+    using Rows = Mode<decltype(cute::layout<0>(typename Parts::Linear{}))>;
+    static_assert(Rows::kSize == kM, "the source's layout must have the fragment's rows");
+    if (thread >= kThreads) return;
+#pragma unroll
+    for (int i = 0; i < kTilesM; ++i) {
+#pragma unroll
+      for (int c = 0; c < Atom::kValues; ++c) {
+        if (c > 0 && Atom::slot_of(c) == Atom::slot_of(c - 1)) continue;
+        const int row = (i * kWarpsM + thread / Atom::kThreads) * Atom::kM + Atom::row_of(thread % Atom::kThreads, c);
+        float number = 0.0f;
+        if ((i + 1) * kWarpsM * Atom::kM <= kM || row < kM) {
+          number = to_number<float>(src[Parts::swizzle(Parts::kOffset + Rows::at(row))]);
+        }
+        rows[i * Atom::kRowSlots + Atom::slot_of(c)] = from_number<T>(Epilogue::apply(number));
+      }
+    }
+  }
 };
 
 // A number for each column of which a thread holds values in an MmaFragment of kWarpsN warps along n: number

@@ -196,6 +196,18 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.load' of %a: source has 1x32x8, destination 1x32x16
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %a = sched.alloc : !sched.shared<1x32x8xf32, (1,32,8):(256,8,1)>
+  %p = sched.empty : !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  sched.prologue {
+    sched.load %a to %p : !sched.shared<1x32x8xf32, (1,32,8):(256,8,1)> to !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  }
+}
+
+// -----
+
 // CHECK: 'sched.load' of %f: the source has 1x8x1, expected 16 numbers
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):

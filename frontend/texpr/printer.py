@@ -277,9 +277,7 @@ class _FunctionPrinter:
     def _(self, op: arith.CmpfOp | arith.CmpiOp) -> None:
         symbol = comparison_symbol(op)
         if symbol is None:
-            raise TexprPrintError(
-                f"there is no .te text for the predicate of '{op.name}'."
-            )
+            raise TexprPrintError(f"there is no .te text for the predicate of '{op.name}'.")
         left, right = self._operand(op.lhs), self._operand(op.rhs)
         text = f"{left.at(SUM)} {symbol} {right.at(SUM)}"
         self._define(op.result, text, COMPARISON, reads=left.reads or right.reads)

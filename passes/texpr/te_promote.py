@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,16 +39,13 @@ from mugraph.dialects.te import (
     enclosing_loops,
     is_texpr,
 )
-from mugraph.dialects.te.points import all_hold, grid_of
-from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides, value_label
+from mugraph.dialects.te.points import grid_of, touched_numbers
+from mugraph.dialects.tensor_types import element_bytes_of, value_label
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.pack import pack
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
-from mugraph.passes.texpr.analysis.evaluate import (
-    numbers_at,
-    variables_of,
-)
+from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.te_map.reductions import OF_EACH_THREAD
 from mugraph.passes.texpr.te_map.steps import compacted
 from mugraph.passes.texpr.te_map.types import make_private, retype
@@ -106,36 +103,29 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     """
     uses = _uses(new.result)
     thread = holder.variable
-    shape = new.result.type.get_shape()
     elements = new.result.type.elements
-    touched: list[tuple[IntArray, IntArray, list[SSAValue]]] = []
+    touched: list[tuple[dict[SSAValue, IntArray], IntArray]] = []
+    operands: list[list[SSAValue]] = []
     for use in uses:
         variables = variables_of(use.touch.indices)
-        if any(_is_outside(one, holder) for one in variables if one is not thread):
+        operands.append([one for one in variables if one is not thread])
+        if any(_is_outside(one, holder) for one in operands[-1]):
             return None
-        points = _points(use, variables, holder)
-        if points is None:
+        found = _points(use, variables, holder)
+        if found is None:
             return None
-        start = np.broadcast_to(
-            numbers_at(use.touch.expressions, use.touch.indices, shape, points),
-            points[thread].shape,
-        )
-        strides = [1] if len(use.touch.expressions) == 1 else row_major_strides(shape)
-        box = np.zeros(1, np.int64)
-        for extent, stride in zip(use.touch.box, strides, strict=True):
-            box = (box[:, None] + np.arange(extent) * stride).reshape(-1)
-        numbers = start[:, None] + box
+        numbers = touched_numbers(use.touch, *found)
         if numbers.min() < 0 or numbers.max() >= elements:
             raise PassFailedException(
                 f"--te-promote: {value_label(new.result)} is accessed beyond its {elements} "
                 "elements; --te-check says where"
             )
-        touched.append((points[thread], numbers, variables))
+        touched.append((found[0], numbers))
     owner = np.full(elements, -1, np.int64)
-    for threads, numbers, _ in touched:
-        owner[numbers.reshape(-1)] = np.repeat(threads, numbers.shape[1])
-    for threads, numbers, _ in touched:
-        if (owner[numbers] != threads[:, None]).any():
+    for points, numbers in touched:
+        owner[numbers.reshape(-1)] = np.repeat(points[thread], numbers.shape[1])
+    for points, numbers in touched:
+        if (owner[numbers] != points[thread][:, None]).any():
             return None
     rank = np.zeros(elements, np.int64)
     order = np.lexsort((np.arange(elements), owner))
@@ -143,14 +133,11 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     lengths = np.diff(np.r_[starts, elements])
     rank[order] = np.arange(elements) - np.repeat(starts, lengths)
     indices: list[AffineExpr] = []
-    operands: list[list[SSAValue]] = []
-    for use, (_, numbers, variables) in zip(uses, touched, strict=True):
-        loops = [one for one in variables if one is not thread]
-        index = _affine(rank[numbers], _points(use, variables, holder), loops)
+    for (points, numbers), loops in zip(touched, operands, strict=True):
+        index = _affine(rank[numbers], points, loops)
         if index is None:
             return None
         indices.append(index)
-        operands.append(loops)
     held = owner >= 0
     count = int(rank[held].max()) + 1 if held.any() else 1
     return Registers(count, tuple(indices), tuple(operands))
@@ -164,31 +151,28 @@ def _is_outside(variable: SSAValue, holder: ThreadsOp) -> bool:
 
 def _points(
     use: _Use, variables: Sequence[SSAValue], holder: ThreadsOp
-) -> dict[SSAValue, IntArray] | None:
+) -> tuple[dict[SSAValue, IntArray], int] | None:
     """All values of the thread number and of a use's variables, where its conditions hold."""
     loops = [one for one in enclosing_loops(use.op) if one is holder or one.variable in variables]
     if math.prod(loop.iterations for loop in loops) > _MOST_POINTS:
         return None
-    points = grid_of(loops)
+    known = {loop.variable for loop in loops}
     # A condition on other variables may hold for any point.
     conditions = [
         one
         for one in ancestors(use.op)
-        if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= set(points)
+        if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= known
     ]
-    keep = np.broadcast_to(all_hold(conditions, points), points[holder.variable].shape)
-    return {variable: values[keep] for variable, values in points.items()}
+    return grid_of(loops, conditions)
 
 
 def _affine(
-    ranks: IntArray, points: dict[SSAValue, IntArray] | None, loops: Sequence[SSAValue]
+    ranks: IntArray, points: Mapping[SSAValue, IntArray], loops: Sequence[SSAValue]
 ) -> AffineExpr | None:
     """The register of the first element as an affine expression of loops; ``None`` if not one.
 
     The elements of a box must be in consecutive registers.
     """
-    if points is None:
-        return None
     first = ranks[:, 0]
     if not len(first):
         return AffineExpr.constant(0)

@@ -23,7 +23,7 @@ from mugraph.dialects.te import (
     Space,
     Touch,
 )
-from mugraph.dialects.te.points import all_hold
+from mugraph.dialects.te.points import all_hold, first_numbers
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.costs.memory import DEVICE_INSTRUCTION
 from mugraph.passes.memory.wavefronts import (
@@ -35,7 +35,6 @@ from mugraph.passes.memory.wavefronts import (
 from mugraph.passes.texpr.analysis.evaluate import (
     Along,
     Points,
-    numbers_at,
     starts_vector,
     variables_of,
 )
@@ -72,8 +71,7 @@ class BandAccess:
 
     def numbers(self, points: Points) -> IntArray:
         """The row-major number of the first element, at all points."""
-        touch = self.touch
-        return numbers_at(touch.expressions, touch.indices, self.type.get_shape(), points)
+        return first_numbers(self.touch, points)
 
 
 def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:

@@ -11,8 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched, te
-from mugraph.dialects.sched.custom_accesses import element_offsets
-from mugraph.dialects.sched.mappings import IntArray
+from mugraph.dialects.sched.mappings import IntArray, coordinate_offsets
 from mugraph.dialects.tensor_types import resolved_layout_of, shape_of
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision, convert
@@ -154,7 +153,7 @@ def run_step_on_bytes(
         stored = element_dtype(value.type)
         shape = shape_of(value.type)
         coordinates = np.indices(shape).reshape(len(shape), -1)
-        offsets = element_offsets(resolved_layout_of(value), list(coordinates))
+        offsets = coordinate_offsets(resolved_layout_of(value), list(coordinates))
         offsets = offsets + start // stored.itemsize
         elements = _Addressed(memory.view(stored), offsets, runner.dtype_of(parameter))
         storage = Storage(cast(Array, elements), cast(Any, _Everywhere()), shape)

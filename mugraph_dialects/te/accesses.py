@@ -100,6 +100,12 @@ class Touch:
         return self.operand if self.section is None else self.section.buffer
 
     @property
+    def extents(self) -> tuple[int, ...]:
+        """What each index is below: the buffer's extents, or all of its elements."""
+        shape = self.type.get_shape()
+        return shape if len(self.expressions) == len(shape) else (self.type.elements,)
+
+    @property
     def writes(self) -> bool:
         """Whether elements change."""
         return self.kind is not AccessKind.READ

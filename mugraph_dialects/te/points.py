@@ -58,22 +58,25 @@ def all_hold(conditions: Iterable[IfOp], points: Points) -> npt.NDArray[np.bool_
 
 
 def first_numbers(touch: Touch, points: Points) -> Rows:
-    """The row-major number of the first element that is touched, at all points."""
+    """The row-major number of the first element touched, at all points."""
     number = np.array(0, np.int64)
-    extents = touch.type.get_shape() if len(touch.expressions) > 1 else (1,)
-    for expression, extent in zip(touch.expressions, extents, strict=True):
+    for expression, extent in zip(touch.expressions, touch.extents, strict=True):
         number = number * extent + evaluate(expression, touch.indices, points)
     return number
 
 
+def box_offsets(touch: Touch) -> Rows:
+    """How far the row-major numbers of the elements touched are from that of the first one."""
+    offsets = np.zeros(1, np.int64)
+    for extent, stride in zip(touch.box, row_major_strides(touch.extents), strict=True):
+        offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
+    return offsets
+
+
 def touched_numbers(touch: Touch, points: Points, count: int) -> Rows:
-    """The row-major numbers of the elements that are touched, ``[count, elements]``."""
-    flat = len(touch.expressions) == 1
-    strides = (1,) if flat else row_major_strides(touch.type.get_shape())
-    box = np.zeros(1, np.int64)
-    for extent, stride in zip(touch.box, strides, strict=False):
-        box = (box[:, None] + np.arange(extent) * stride).reshape(-1)
-    return np.broadcast_to(first_numbers(touch, points), (count,))[:, None] + box
+    """The row-major numbers of the elements touched at ``count`` points, ``[count, elements]``."""
+    first = np.broadcast_to(first_numbers(touch, points), (count,))
+    return first[:, None] + box_offsets(touch)
 
 
 def grid_of(

@@ -131,6 +131,15 @@ def touches_in(root: Operation) -> Iterator[Touch]:
             yield from op.touches()
 
 
+def touches_of(buffer: SSAValue) -> Iterator[tuple[Operation, Touch]]:
+    """What operators do to a buffer and to sections of it."""
+    sections = [use.operation for use in buffer.uses if isinstance(use.operation, SectionOp)]
+    operands = [buffer, *(section.result for section in sections)]
+    for op in dict.fromkeys(use.operation for operand in operands for use in operand.uses):
+        if isinstance(op, HasTouches):
+            yield from ((op, touch) for touch in op.touches() if touch.buffer is buffer)
+
+
 def row_box(indices: Sequence[AffineExpr], width: int) -> tuple[int, ...]:
     """The extents of so many neighbours along the last of some indices."""
     return (*(1,) * (len(indices) - 1), width)

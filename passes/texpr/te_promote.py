@@ -26,7 +26,6 @@ from mugraph.dialects.te import (
     AllReduceOp,
     AsmOp,
     BufferType,
-    HasTouches,
     IfOp,
     KernelOp,
     NewOp,
@@ -35,9 +34,9 @@ from mugraph.dialects.te import (
     Space,
     StepOp,
     ThreadsOp,
-    Touch,
     enclosing_loops,
     is_texpr,
+    touches_of,
 )
 from mugraph.dialects.te.points import grid_of, touched_numbers
 from mugraph.dialects.tensor_types import element_bytes_of, value_label
@@ -62,27 +61,6 @@ _MOST_POINTS = 1 << 22
 
 
 @dataclass(frozen=True)
-class _Use:
-    """What an operator does to a buffer."""
-
-    op: Operation
-    touch: Touch
-
-
-def _uses(buffer: SSAValue) -> list[_Use]:
-    sections = [use.operation for use in buffer.uses if isinstance(use.operation, SectionOp)]
-    operands = [buffer, *(section.result for section in sections)]
-    users = dict.fromkeys(use.operation for operand in operands for use in operand.uses)
-    return [
-        _Use(op, touch)
-        for op in users
-        if isinstance(op, HasTouches)
-        for touch in op.touches()
-        if touch.buffer is buffer
-    ]
-
-
-@dataclass(frozen=True)
 class Registers:
     """How the elements of a buffer are held by the threads of a block."""
 
@@ -101,20 +79,20 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     affine in the variables of its loops.  Raises ``PassFailedException`` for an access out of
     bounds.
     """
-    uses = _uses(new.result)
+    uses = list(touches_of(new.result))
     thread = holder.variable
     elements = new.result.type.elements
     touched: list[tuple[dict[SSAValue, IntArray], IntArray]] = []
     operands: list[list[SSAValue]] = []
-    for use in uses:
-        variables = variables_of(use.touch.indices)
+    for op, touch in uses:
+        variables = variables_of(touch.indices)
         operands.append([one for one in variables if one is not thread])
         if any(_is_outside(one, holder) for one in operands[-1]):
             return None
-        found = _points(use, variables, holder)
+        found = _points(op, variables, holder)
         if found is None:
             return None
-        numbers = touched_numbers(use.touch, *found)
+        numbers = touched_numbers(touch, *found)
         if numbers.min() < 0 or numbers.max() >= elements:
             raise PassFailedException(
                 f"--te-promote: {value_label(new.result)} is accessed beyond its {elements} "
@@ -150,17 +128,17 @@ def _is_outside(variable: SSAValue, holder: ThreadsOp) -> bool:
 
 
 def _points(
-    use: _Use, variables: Sequence[SSAValue], holder: ThreadsOp
+    op: Operation, variables: Sequence[SSAValue], holder: ThreadsOp
 ) -> tuple[dict[SSAValue, IntArray], int] | None:
-    """All values of the thread number and of a use's variables, where its conditions hold."""
-    loops = [one for one in enclosing_loops(use.op) if one is holder or one.variable in variables]
+    """All values of the thread number and of an operator's variables, where its conditions hold."""
+    loops = [one for one in enclosing_loops(op) if one is holder or one.variable in variables]
     if math.prod(loop.iterations for loop in loops) > _MOST_POINTS:
         return None
     known = {loop.variable for loop in loops}
     # A condition on other variables may hold for any point.
     conditions = [
         one
-        for one in ancestors(use.op)
+        for one in ancestors(op)
         if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= known
     ]
     return grid_of(loops, conditions)
@@ -194,34 +172,33 @@ def _affine(
 
 def put_in_registers(new: NewOp, found: Registers) -> None:
     """Makes a buffer of a block the registers of each thread."""
-    uses = _uses(new.result)
+    uses = list(touches_of(new.result))
     element = new.result.type.element_type
     type_ = BufferType.of((found.count,), element, None, Space.REGISTER)
     changed = Rewriter.replace_value_with_new_type(new.result, type_)
-    for use, index, variables in zip(uses, found.indices, found.operands, strict=True):
+    for (op, touch), index, variables in zip(uses, found.indices, found.operands, strict=True):
         map_, operands = compacted(index, variables)
-        if isinstance(use.op, AccessOp):
-            use.op.move(changed, operands, map_)
+        if isinstance(op, AccessOp):
+            op.move(changed, operands, map_)
             continue
-        section = SectionOp(changed, operands, AffineMapAttr(map_), (math.prod(use.touch.box),))
-        Rewriter.insert_op(section, InsertPoint.before(use.op))
-        old = changed if use.touch.section is None else use.touch.operand
-        use.op.operands = [section.result if one is old else one for one in use.op.operands]
-    for old in dict.fromkeys(use.touch.section for use in uses):
+        section = SectionOp(changed, operands, AffineMapAttr(map_), (math.prod(touch.box),))
+        Rewriter.insert_op(section, InsertPoint.before(op))
+        old = changed if touch.section is None else touch.operand
+        op.operands = [section.result if one is old else one for one in op.operands]
+    for old in dict.fromkeys(touch.section for _, touch in uses):
         if old is not None and not old.result.first_use:
             Rewriter.erase_op(old)
 
 
 def is_same_in_all_threads(new: NewOp, holder: ThreadsOp) -> bool:
     """Whether all threads can hold a buffer of a block: outside steps alone it is written."""
-    for use in _uses(new.result):
-        if not isinstance(use.op, AccessOp):
-            return False
-        if enclosing(use.op, StepOp) is not None and use.op.kind != "read":
-            return False
-        if use.op.kind not in ("read", "write") or _varies(use.touch.indices, holder):
-            return False
-    return True
+    return all(
+        isinstance(op, AccessOp)
+        and op.kind in ("read", "write")
+        and (op.kind == "read" or enclosing(op, StepOp) is None)
+        and not _varies(touch.indices, holder)
+        for op, touch in touches_of(new.result)
+    )
 
 
 def _varies(operands: Sequence[SSAValue], holder: ThreadsOp) -> bool:
@@ -320,8 +297,8 @@ def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
     if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
         return Lifetime(0, len(places))
     touched: list[int] = []
-    for use in _uses(new.result):
-        op = home.find_ancestor_op_in_block(use.op)
+    for user, _ in touches_of(new.result):
+        op = home.find_ancestor_op_in_block(user)
         assert op is not None
         touched += [places[op], last.get(op, places[op])]
     return Lifetime(min(touched, default=places[new]), max(touched, default=places[new]))

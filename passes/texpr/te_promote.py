@@ -263,34 +263,36 @@ def _words(type_: BufferType) -> int:
     return -(-_size(type_) // 4)
 
 
+def _pack(news: Sequence[NewOp], root: Operation, alignment: int) -> int:
+    """Gives buffers offsets, by their lifetimes in an operator; returns the bytes they take."""
+    requests = [Request(_size(new.result.type), _lifetime(new, root)) for new in news]
+    plan = pack(requests, alignment).plan
+    for new, offset in zip(news, plan.offsets, strict=True):
+        new.attributes[OFFSET] = IntegerAttr(offset, i64)
+    return plan.peak
+
+
 def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> None:
     """Offsets for shared buffers, by the statements of the block between first and last use."""
-    holder = kernel.threads
-    lives = [_lifetime(new, holder) for new in shared]
-    requests = [
-        Request(_size(new.result.type), life) for new, life in zip(shared, lives, strict=True)
-    ]
-    plan = pack(requests, SHARED_ALIGNMENT).plan
-    limit = target.shared_memory_per_block
-    if plan.peak > limit:
+    peak, limit = _pack(shared, kernel, SHARED_ALIGNMENT), target.shared_memory_per_block
+    if peak > limit:
         raise PassFailedException(
-            f"--te-promote: a block of kernel '{kernel.symbol.data}' needs {plan.peak} bytes of "
+            f"--te-promote: a block of kernel '{kernel.symbol.data}' needs {peak} bytes of "
             f"shared memory; {target.arch} has {limit}: use smaller tiles"
         )
-    for new, offset in zip(shared, plan.offsets, strict=True):
+    for new in shared:
         new.detach()
-        Rewriter.insert_op(new, InsertPoint.before(holder))
-        new.attributes[OFFSET] = IntegerAttr(offset, i64)
-    kernel.smem = IntegerAttr(plan.peak, i64)
+        Rewriter.insert_op(new, InsertPoint.before(kernel.threads))
+    kernel.smem = IntegerAttr(peak, i64)
 
 
-def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
-    """The statements of a block's program, numbered in order, in which a buffer is alive.
+def _lifetime(new: NewOp, root: Operation) -> Lifetime:
+    """The operators in another, numbered in order, between which a buffer is alive.
 
     A buffer made outside a loop and used in it lives through the whole loop.  What reductions pass
     numbers through is nobody else's: the next one may begin while threads still read it.
     """
-    places = {op: index for index, op in enumerate(holder.walk())}
+    places = {op: index for index, op in enumerate(root.walk())}
     last = {op: max(places[inner] for inner in op.walk()) for op in places if op.regions}
     home = new.parent_block()
     assert home is not None
@@ -320,25 +322,11 @@ def _into_workspace(kernel: KernelOp, new: NewOp) -> None:
 
 def place_workspace(function: FuncOp) -> None:
     """Offsets for buffers in device memory, by the kernels between first and last use."""
-    block = function.body.block
-    news = [op for op in block.ops if isinstance(op, NewOp)]
-    places = {op: index for index, op in enumerate(block.ops)}
-    requests: list[Request] = []
+    news = [op for op in function.body.block.ops if isinstance(op, NewOp)]
     for new in news:
         retype(new.result, new.result.type.with_space(Space.GLOBAL))
-        kernels: list[int] = []
-        for use in new.result.uses:
-            op = use.operation
-            while (parent := op.parent_op()) is not function:
-                assert parent is not None
-                op = parent
-            kernels.append(places[op])
-        life = Lifetime(min(kernels, default=0), max(kernels, default=0))
-        requests.append(Request(_size(new.result.type), life))
-    plan = pack(requests, WORKSPACE_ALIGNMENT).plan
-    for new, offset in zip(news, plan.offsets, strict=True):
-        new.attributes[OFFSET] = IntegerAttr(offset, i64)
-    function.attributes[WORKSPACE_BYTES] = IntegerAttr(plan.peak, i64)
+    peak = _pack(news, function, WORKSPACE_ALIGNMENT)
+    function.attributes[WORKSPACE_BYTES] = IntegerAttr(peak, i64)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,16 @@ class AccessKind(StrEnum):
     RED = "red"
     ATOMIC = "atomic"
 
+    @property
+    def verb(self) -> str:
+        """What messages say that an access does."""
+        return {
+            AccessKind.READ: "reads",
+            AccessKind.WRITE: "writes",
+            AccessKind.RED: "reduces into",
+            AccessKind.ATOMIC: "changes atomically",
+        }[self]
+
 
 class Combination(StrEnum):
     """How a reduction or an atomic operation combines the old element with a number."""

@@ -39,7 +39,7 @@ from mugraph.dialects.te import (
     touches_of,
 )
 from mugraph.dialects.te.points import grid_of, touched_numbers
-from mugraph.dialects.tensor_types import element_bytes_of, value_label
+from mugraph.dialects.tensor_types import element_bytes_of, source_name, value_label
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.pack import pack
@@ -212,7 +212,7 @@ def promote_kernel(kernel: KernelOp, target: Target) -> None:
     for new in [op for op in holder.walk() if isinstance(op, NewOp)]:
         type_ = new.result.type
         space = type_.memory_space
-        name = new.result.name_hint or value_label(new.result)
+        name = source_name(new.result)
         if OF_EACH_THREAD in new.attributes:
             continue
         if space is Space.SHARED:
@@ -309,7 +309,7 @@ def _lifetime(new: NewOp, root: Operation) -> Lifetime:
 def _into_workspace(kernel: KernelOp, new: NewOp) -> None:
     """Makes a buffer of a block one of the function, with a part for each block."""
     if any(isinstance(use.operation, (SectionOp, AsmOp)) for use in new.result.uses):
-        name = new.result.name_hint or value_label(new.result)
+        name = source_name(new.result)
         raise PassFailedException(
             f"--te-promote: {name} does not fit into shared memory, and instructions take its "
             "address; put it into #shared, in smaller tiles"

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.te.points import box_offsets
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.tensor_types import source_name, source_values
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Array, Precision
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
@@ -257,7 +257,7 @@ class Runner:
                 first = int(np.argmax(outside))
                 found = index[first] if index[first] < 0 else index[first] + part - 1
                 raise ExecutionError(
-                    f"'{op.name}': {_name(touch.buffer)} is accessed at index {found}"
+                    f"'{op.name}': {source_name(touch.buffer)} is accessed at index {found}"
                     f"{self._where(op, batch, first)}; it has elements from 0 to {extent - 1}"
                 )
             numbers = numbers * extent + index
@@ -273,9 +273,9 @@ class Runner:
         return Places(storage, rows[:, None], np.arange(math.prod(storage.shape))[None])
 
     def _where(self, op: Operation, batch: Batch, row: int) -> str:
-        loops = reversed(te.enclosing_loops(op))
-        values = [f"{_name(loop.variable)} = {batch.value(loop.variable)[row]}" for loop in loops]
-        return f" where {', '.join(values)}" if values else ""
+        variables = [loop.variable for loop in reversed(te.enclosing_loops(op))]
+        values = {one: int(batch.value(one)[row]) for one in variables}
+        return f" where {source_values(values)}" if values else ""
 
     def _read(self, op: Operation, buffer: SSAValue, places: Places, batch: Batch) -> Array:
         """What elements hold; ``ExecutionError`` for one that nothing was written to."""
@@ -283,7 +283,7 @@ class Runner:
         if missing is not None:
             iteration, number = missing
             raise ExecutionError(
-                f"'{op.name}' reads {_name(buffer)}[{number}]"
+                f"'{op.name}' reads {source_name(buffer)}[{number}]"
                 f"{self._where(op, batch, iteration)}, which nothing has written"
             )
         return places.read()
@@ -388,10 +388,6 @@ _COMBINE: dict[te.Combination, Any] = {
     te.Combination.MAX: np.maximum,
     te.Combination.MIN: np.minimum,
 }
-
-
-def _name(value: SSAValue) -> str:
-    return value.name_hint or value_label(value)
 
 
 def _together(holds: npt.NDArray[np.bool_], lanes: int | None) -> int | None:

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects.locations import place_of
 from mugraph.dialects.te import AccessKind, StepOp
 from mugraph.dialects.te.points import grid_of, touched_numbers
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.texpr.analysis.domains import Access
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 
@@ -95,11 +95,5 @@ def describe(access: Access, number: int) -> str:
     for extent in reversed(access.type.get_shape()):
         index.insert(0, number % extent)
         number //= extent
-    name = access.buffer.name_hint or value_label(access.buffer)
-    verb = {
-        AccessKind.READ: "reads",
-        AccessKind.WRITE: "writes",
-        AccessKind.RED: "reduces into",
-        AccessKind.ATOMIC: "changes atomically",
-    }[access.kind]
-    return f"'{op.name}'{place} {verb} {name}[{', '.join(map(str, index))}]"
+    name = source_name(access.buffer)
+    return f"'{op.name}'{place} {access.kind.verb} {name}[{', '.join(map(str, index))}]"

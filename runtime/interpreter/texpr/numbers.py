@@ -16,7 +16,7 @@ from mugraph.dialects.te.numbers import OPERATOR_NAMES, comparison_symbol
 from mugraph.runtime.interpreter.arithmetic import Array, Precision, storage_dtype
 from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError
-from mugraph.runtime.interpreter.functions import SCALAR_FUNCTIONS
+from mugraph.runtime.interpreter.functions import SCALAR_FUNCTIONS, floor
 
 
 def dtype_of(type_: Attribute, precision: Precision) -> np.dtype[Any]:
@@ -45,12 +45,15 @@ def _binary_logarithm(x: Array) -> Array:
     return np.log(x) / math.log(2) if isinstance(x, ComponentArray) else np.log2(x)
 
 
+def _ceiling(x: Array) -> Array:
+    return -floor(-x) if isinstance(x, ComponentArray) else np.ceil(x)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **SCALAR_FUNCTIONS,
     "exp2": _power_of_two,
     "log2": _binary_logarithm,
-    "floor": np.floor,
-    "ceil": np.ceil,
+    "ceil": _ceiling,
     "fma": multiply_add,
 }
 """By the names that operators have."""

@@ -9,7 +9,7 @@ elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Protocol, TypeVar, cast, runtime_checkable
 
@@ -269,6 +269,16 @@ def value_label(value: SSAValue) -> str:
     if isinstance(owner, Operation):
         return f"the result of {owner.name}"
     return f"argument {cast(int, getattr(value, 'index', 0))}"
+
+
+def source_name(value: SSAValue) -> str:
+    """How messages name a value of a program that a user wrote: as there, without a sign."""
+    return value.name_hint or value_label(value)
+
+
+def source_values(values: Mapping[SSAValue, int]) -> str:
+    """``i = 3, j = 0``."""
+    return ", ".join(f"{source_name(value)} = {number}" for value, number in values.items())
 
 
 def op_label(op: Operation) -> str:

@@ -151,18 +151,32 @@ def queue(*, overlaps: bool) -> str:
     return "mugraph::overlapping(stream)" if overlaps else "stream"
 
 
+def print_launch(
+    printer: HostPrinter,
+    name: str,
+    grid: Sequence[object],
+    block: Sequence[object],
+    smem: int | None,
+    arguments: Sequence[str],
+    *,
+    overlaps: bool = False,
+) -> None:
+    """Prints the launch of a kernel; grid and block are extents along x, y and z, or fewer."""
+    blocks, threads = (f"dim3({', '.join(map(str, extents))})" for extents in (grid, block))
+    given = ", ".join([queue(overlaps=overlaps), *arguments])
+    printer.writer.line(f'mugraph::launch("{name}", {name}, {blocks}, {threads}, {smem}, {given});')
+
+
 @print_host_operation.register
 def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     kernel = op.resolve()
     name = printer.kernel_names[kernel.sym_name.data]
     pointers = printer.declare_all((*op.arguments, *op.outputs))
-    grid = ", ".join(launched_grid(kernel, pointers))
-    block = ", ".join(str(extent) for extent in kernel.block_dim)
+    grid, overlaps = launched_grid(kernel, pointers), kernel.waits_for_grids()
     tensors = (*op.arguments, *op.outputs)
     pointers += print_host_maps(kernel, tensors, printer.writer, printer.names)
-    printer.writer.line(
-        f'mugraph::launch("{name}", {name}, dim3({grid}), dim3({block}), {kernel.smem_bytes}, '
-        f"{queue(overlaps=kernel.waits_for_grids())}, {', '.join(pointers)});"
+    print_launch(
+        printer, name, grid, kernel.block_dim, kernel.smem_bytes, pointers, overlaps=overlaps
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IndexType
 
 from mugraph.codegen.cuda.channels import block_at, map_names
@@ -33,12 +35,11 @@ def print_kernel(
         parameters.append(f"{type_}{constness}* __restrict__ {names.of(argument)}")
     maps = map_names(kernel, names)
     parameters += [f"const __grid_constant__ CUtensorMap {name}" for name in maps.values()]
-    bounds = f"{kernel.threads}"
+    bounds = [kernel.threads]
     if kernel.resident_blocks is not None:
-        bounds += f", {kernel.resident_blocks}"
-    if kernel.cluster is not None:
-        bounds = f"{bounds}) __cluster_dims__({', '.join(map(str, kernel.cluster_dim))}"
-    writer.open(f"__global__ void __launch_bounds__({bounds}) {name}({', '.join(parameters)}) {{")
+        bounds.append(kernel.resident_blocks)
+    cluster = kernel.cluster_dim if kernel.cluster is not None else None
+    open_kernel(writer, name, parameters, bounds, cluster)
     printer = KernelPrinter(writer, names, kernel, maps={**maps})
     # Where bulk copies swizzle they do so by address; all kernels of a file declare it alike.
     alignment = 1024 if maps or swizzles_addresses else 128
@@ -59,6 +60,21 @@ def print_kernel(
             printer.print(op)
     writer.close()
     writer.line()
+
+
+def open_kernel(
+    writer: Writer,
+    name: str,
+    parameters: Sequence[str],
+    bounds: Sequence[int],
+    cluster: Sequence[int] | None,
+) -> None:
+    """Begins a kernel; ``bounds`` are the threads of a block, and perhaps how many share an SM."""
+    clause = "" if cluster is None else f" __cluster_dims__({', '.join(map(str, cluster))})"
+    writer.open(
+        f"__global__ void __launch_bounds__({', '.join(map(str, bounds))}){clause} "
+        f"{name}({', '.join(parameters)}) {{"
+    )
 
 
 def span_of_block(kernel: sched.KernelOp) -> str:

@@ -28,6 +28,7 @@ from mugraph.dialects.te import (
     Space,
     ViewOp,
 )
+from mugraph.dialects.te.numbers import COMPARISONS
 from mugraph.texpr import scalars
 from mugraph.texpr.expressions import FUNCTIONS, ExpressionBuilder, is_builtin
 from mugraph.texpr.scope import (
@@ -64,7 +65,8 @@ from mugraph.texpr.syntax import (
 Specialise = Callable[[Apply, Sequence[BufferType]], tuple[str, BufferType | None]]
 """The symbol of a function for arguments of these types, and the type of its declared result."""
 
-_COMBINATIONS = {"+=": Combination.ADD, "max=": Combination.MAX, "min=": Combination.MIN}
+COMBINATIONS = {"+=": Combination.ADD, "max=": Combination.MAX, "min=": Combination.MIN}
+"""Reductions and atomic operations, as they are written."""
 
 
 class BodyBuilder(ExpressionBuilder):
@@ -152,7 +154,7 @@ class BodyBuilder(ExpressionBuilder):
         expressions: list[AffineExpr] = []
         equalities: list[bool] = []
         for condition in statement.conditions:
-            if not (isinstance(condition, Binary) and condition.operator in scalars.COMPARISONS):
+            if not (isinstance(condition, Binary) and condition.operator in COMPARISONS):
                 fail(condition, "a condition compares two indices: i < N")
             if condition.operator == "!=":
                 fail(condition, "'!=' is no condition of an 'if'; write one for '<', one for '>'")
@@ -284,7 +286,7 @@ class BodyBuilder(ExpressionBuilder):
     def _update(self, update: Update) -> SSAValue | None:
         buffer, variables, map_ = self._place(update.target)
         value = self._converted(self._value(update.value), buffer.type.element_type, update)
-        combination = _COMBINATIONS[update.operator]
+        combination = COMBINATIONS[update.operator]
         if update.atomic:
             atomic = AtomicOp(combination, value, buffer.value, variables, map_)
             self._append(atomic, update)

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Span
 
 from mugraph.dialects.te import ELEMENT_TYPES, CallOp, IndexValueOp, SectionOp, ViewOp
+from mugraph.dialects.te.numbers import COMPARISONS, UNARY_OPERATORS
 from mugraph.texpr import scalars
 from mugraph.texpr.scope import (
     Binding,
@@ -39,13 +40,13 @@ from mugraph.texpr.syntax import (
 
 _ARITY = {"max": 2, "min": 2, "pow": 2, "select": 3, "fma": 3}
 
-FUNCTIONS = ", ".join([*scalars.UNARY, "abs", *_ARITY, *ELEMENT_TYPES])
+FUNCTIONS = ", ".join([*UNARY_OPERATORS, "abs", *_ARITY, *ELEMENT_TYPES])
 """Those of numbers, as messages list them."""
 
 
 def is_builtin(name: str) -> bool:
     """Whether it is a function of numbers."""
-    return name in _ARITY or name in ELEMENT_TYPES or name in scalars.UNARY or name == "abs"
+    return name in _ARITY or name in ELEMENT_TYPES or name in UNARY_OPERATORS or name == "abs"
 
 
 def location_of(span: Span[str]) -> FileLineColLoc:
@@ -133,7 +134,7 @@ class ExpressionBuilder:
                 return scalars.negate(self._value(operand), self._add, failing)
             case Binary(operator=operator):
                 left, right = self._value(expression.left), self._value(expression.right)
-                if operator in scalars.COMPARISONS:
+                if operator in COMPARISONS:
                     return scalars.compare(operator, left, right, self._add, failing)
                 return scalars.binary(operator, left, right, self._add, failing)
             case Element():

@@ -7,45 +7,30 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects import te
+from mugraph.dialects.te.numbers import OPERATOR_NAMES
 from mugraph.errors import UserError
-from mugraph.texpr import scalars
+from mugraph.texpr import body, scalars
 
 COMPARISON, SUM, PRODUCT, UNARY, ATOM = range(5)
 """How tightly an expression holds together, from the loosest."""
 
+_LEVELS = {"add": SUM, "sub": SUM, "mul": PRODUCT, "div": PRODUCT}
+_SYMBOLS = {name: symbol for symbol, name in scalars.SYMBOLS.items()}
 INFIX: dict[type[Operation], tuple[str, int]] = {
-    arith.AddfOp: ("+", SUM),
-    arith.SubfOp: ("-", SUM),
-    arith.MulfOp: ("*", PRODUCT),
-    arith.DivfOp: ("/", PRODUCT),
-    arith.AddiOp: ("+", SUM),
-    arith.SubiOp: ("-", SUM),
-    arith.MuliOp: ("*", PRODUCT),
-    arith.FloorDivSIOp: ("/", PRODUCT),
+    kind: (_SYMBOLS[name], _LEVELS[name])
+    for kind, name in OPERATOR_NAMES.items()
+    if name in _LEVELS
 }
 FUNCTIONS: dict[type[Operation], str] = {
-    arith.MaximumfOp: "max",
-    arith.MinimumfOp: "min",
-    arith.MaxSIOp: "max",
-    arith.MinSIOp: "min",
     arith.SelectOp: "select",
-    math_dialect.PowFOp: "pow",
-    math_dialect.FmaOp: "fma",
-    math_dialect.AbsFOp: "abs",
-    math_dialect.AbsIOp: "abs",
-    **{operation: name for name, operation in scalars.UNARY.items()},
+    **{kind: name for kind, name in OPERATOR_NAMES.items() if name not in _LEVELS},
 }
-COMBINATIONS = {
-    te.Combination.ADD: "+=",
-    te.Combination.MAX: "max=",
-    te.Combination.MIN: "min=",
-}
+COMBINATIONS = {combination: symbol for symbol, combination in body.COMBINATIONS.items()}
 _ARITHMETIC = (*INFIX, *FUNCTIONS, arith.NegfOp, arith.CmpfOp, arith.CmpiOp)
 """Operators that extend f16 and bf16 by themselves."""
 TYPE_NAMES = {type_: name for name, type_ in te.ELEMENT_TYPES.items()}
@@ -128,13 +113,6 @@ def widens(user: Operation, value: SSAValue) -> bool:
 def stores(user: Operation, value: SSAValue) -> bool:
     """Whether `.te` text rounds a value in this use without being told to."""
     return isinstance(user, (te.BindOp, te.RedOp, te.AtomicOp)) and user.value is value
-
-
-def predicate_of(name: str, op: arith.CmpfOp | arith.CmpiOp) -> str:
-    """The predicate, of integers or not, that a comparison such as ``lt`` becomes."""
-    if isinstance(op, arith.CmpfOp):
-        return "une" if name == "ne" else f"o{name}"
-    return name if name in ("eq", "ne") else f"s{name}"
 
 
 def constant_expression(attribute: FloatAttr[Any] | IntegerAttr) -> Expression:

@@ -18,7 +18,7 @@ from xdsl.utils.target import Target
 from mugraph.dialects import te
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.te.indices import index_text
-from mugraph.texpr import scalars
+from mugraph.dialects.te.numbers import comparison_symbol
 from mugraph.texpr.notation import (
     ATOM,
     COMBINATIONS,
@@ -33,7 +33,6 @@ from mugraph.texpr.notation import (
     constant_expression,
     is_scalar_use,
     is_used_once,
-    predicate_of,
     stores,
     update_of,
     widens,
@@ -276,22 +275,9 @@ class _FunctionPrinter:
     @_print.register(arith.CmpfOp)
     @_print.register(arith.CmpiOp)
     def _(self, op: arith.CmpfOp | arith.CmpiOp) -> None:
-        names = (
-            arith.CMPF_COMPARISON_OPERATIONS
-            if isinstance(op, arith.CmpfOp)
-            else arith.CMPI_COMPARISON_OPERATIONS
-        )
-        predicate = names[op.predicate.value.data]
-        symbol = next(
-            (
-                symbol
-                for symbol, name in scalars.COMPARISONS.items()
-                if predicate == predicate_of(name, op)
-            ),
-            None,
-        )
+        symbol = comparison_symbol(op)
         if symbol is None:
-            raise TexprPrintError(f"there is no .te text for '{op.name}' {predicate}.")
+            raise TexprPrintError(f"there is no .te text for the predicate of '{op.name}'.")
         left, right = self._operand(op.lhs), self._operand(op.rhs)
         text = f"{left.at(SUM)} {symbol} {right.at(SUM)}"
         self._define(op.result, text, COMPARISON, reads=left.reads or right.reads)

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.te import ELEMENT_TYPES
+from mugraph.dialects.te.numbers import operators_on, predicate_of
 
 Scalar = SSAValue | int | float
 """A value, or a number that has no type yet."""
@@ -28,40 +29,8 @@ Emit = Callable[[Operation], SSAValue]
 Fail = Callable[[str], NoReturn]
 """Raises the error with a message."""
 
-UNARY: dict[str, type[Any]] = {
-    "exp": math_dialect.ExpOp,
-    "exp2": math_dialect.Exp2Op,
-    "log": math_dialect.LogOp,
-    "log2": math_dialect.Log2Op,
-    "sqrt": math_dialect.SqrtOp,
-    "rsqrt": math_dialect.RsqrtOp,
-    "tanh": math_dialect.TanhOp,
-    "erf": math_dialect.ErfOp,
-    "sin": math_dialect.SinOp,
-    "cos": math_dialect.CosOp,
-    "floor": math_dialect.FloorOp,
-    "ceil": math_dialect.CeilOp,
-}
-"""Functions of one floating-point number."""
-
-_FLOAT_OPS: dict[str, type[Any]] = {
-    "+": arith.AddfOp,
-    "-": arith.SubfOp,
-    "*": arith.MulfOp,
-    "/": arith.DivfOp,
-    "max": arith.MaximumfOp,
-    "min": arith.MinimumfOp,
-    "pow": math_dialect.PowFOp,
-}
-_INTEGER_OPS: dict[str, type[Any]] = {
-    "+": arith.AddiOp,
-    "-": arith.SubiOp,
-    "*": arith.MuliOp,
-    "/": arith.FloorDivSIOp,
-    "max": arith.MaxSIOp,
-    "min": arith.MinSIOp,
-}
-COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+"""The names of operators that stand between numbers."""
 
 _CONSTANT_OPS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
@@ -149,19 +118,18 @@ def binary(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -
             quotient = emit(math_dialect.FloorOp(quotient))
         return binary("-", left, binary("*", quotient, right, emit, fail), emit, fail)
     lhs, rhs = _joined(operator, left, right, emit, fail)
-    table = _INTEGER_OPS if lhs.type == i32 else _FLOAT_OPS
-    if operator not in table:
+    operators, name = operators_on(lhs.type), SYMBOLS.get(operator, operator)
+    if name not in operators:
         fail(f"'{operator}' takes floating-point numbers, not i32")
-    return emit(table[operator](lhs, rhs))
+    return emit(operators[name](lhs, rhs))
 
 
 def compare(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -> SSAValue:
     """A comparison; false where a number is NaN, except ``!=``."""
     lhs, rhs = _joined(operator, left, right, emit, fail)
-    name = COMPARISONS[operator]
-    if lhs.type == i32:
-        return emit(arith.CmpiOp(lhs, rhs, name if name in ("eq", "ne") else f"s{name}"))
-    return emit(arith.CmpfOp(lhs, rhs, "une" if name == "ne" else f"o{name}"))
+    integer = lhs.type == i32
+    kind = arith.CmpiOp if integer else arith.CmpfOp
+    return emit(kind(lhs, rhs, predicate_of(operator, integer=integer)))
 
 
 def select(condition: Scalar, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -> SSAValue:
@@ -178,12 +146,10 @@ def unary_function(name: str, value: Scalar, emit: Emit, fail: Fail) -> SSAValue
         value = constant(value, f32, emit)
     if value.type == i1:
         fail(f"{name} takes a number, not a condition")
-    if name == "abs" and value.type == i32:
-        return emit(math_dialect.AbsIOp(value))
-    if value.type == i32:
+    operators = operators_on(value.type)
+    if name not in operators:
         fail(f"{name} takes a floating-point number, not an i32; write f32(...) around it")
-    operation = math_dialect.AbsFOp if name == "abs" else UNARY[name]
-    return emit(operation(widened(value, emit)))
+    return emit(operators[name](widened(value, emit)))
 
 
 def convert(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue:

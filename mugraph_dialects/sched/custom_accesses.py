@@ -26,7 +26,7 @@ from mugraph.dialects.sched.accesses import (
     stage_reference,
 )
 from mugraph.dialects.sched.accesses import AccessKind as MemoryAccess
-from mugraph.dialects.sched.mappings import IDLE, IntArray, swizzled
+from mugraph.dialects.sched.mappings import IDLE, IntArray, coordinate_offsets
 from mugraph.dialects.te.accesses import AccessKind, AccessOp
 from mugraph.dialects.te.indices import number_coordinates
 from mugraph.dialects.te.loops import IfOp, SeqOp
@@ -34,7 +34,6 @@ from mugraph.dialects.te.points import all_hold, evaluate
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
-    base_layout,
     element_bytes_of,
     op_label,
     resolved_layout_of,
@@ -213,18 +212,6 @@ def own_reads(accesses: Sequence[Footprint], shapes: Sequence[Sequence[int]]) ->
     return Footprints(tuple(accesses), tuple(own))
 
 
-def element_offsets(layout: AnyLayout, coordinates: Sequence[IntArray]) -> IntArray:
-    """Where elements lie, by their coordinates; a dimension of the layout may be nested."""
-    offset = np.array(0, np.int64)
-    for mode, along in zip(base_layout(layout), coordinates, strict=True):
-        rest = along
-        for extent, stride in list(zip(mode.flat_shape, mode.flat_stride, strict=True))[:-1]:
-            rest, digit = np.divmod(rest, extent)
-            offset = offset + digit * stride
-        offset = offset + rest * mode.flat_stride[-1]
-    return swizzled(layout, offset)
-
-
 def come_first(
     reads: Sequence[Footprint],
     layout: AnyLayout,
@@ -253,7 +240,7 @@ def _moments(one: Footprint, layout: AnyLayout) -> tuple[IntArray, IntArray, Int
     *outer, inner = one.coordinates
     steps = np.arange(one.width, dtype=np.int64)
     coordinates = [*(along[..., None] for along in outer), inner[..., None] + steps]
-    offsets = np.broadcast_to(element_offsets(layout, coordinates), shape)
+    offsets = np.broadcast_to(coordinate_offsets(layout, coordinates), shape)
     lanes = np.arange(shape[1], dtype=np.int64)[None, :, None]
     who: IntArray = np.broadcast_to(lanes, shape)
     when: IntArray = np.broadcast_to(one.times[..., None], shape)
@@ -287,10 +274,10 @@ def _access(op: Operation, one: Footprint, active: BoolArray, kind: MemoryAccess
                 f"{op_label(op)}: '{one.op.name}' leaves {value_label(value)}, which has "
                 f"{extent} elements along dimension {dim}"
             )
-    offsets = np.broadcast_to(element_offsets(layout, one.coordinates), active.shape)
+    offsets = np.broadcast_to(coordinate_offsets(layout, one.coordinates), active.shape)
     for step in range(1, one.width):
         *outer, inner = one.coordinates
-        if (element_offsets(layout, (*outer, inner + step)) != offsets + step)[active].any():
+        if (coordinate_offsets(layout, (*outer, inner + step)) != offsets + step)[active].any():
             raise AccessError(
                 f"{op_label(op)}: '{one.op.name}' takes {one.width} neighbours of "
                 f"{value_label(value)}, which do not lie side by side in {layout}"

@@ -91,6 +91,18 @@ def swizzled(layout: AnyLayout, offsets: IntArray) -> IntArray:
     return offsets ^ moved
 
 
+def coordinate_offsets(layout: AnyLayout, coordinates: Sequence[IntArray]) -> IntArray:
+    """Where elements lie, by their coordinates; a dimension of the layout may be nested."""
+    offset = np.array(0, np.int64)
+    for mode, along in zip(base_layout(layout), coordinates, strict=True):
+        rest = along
+        for extent, stride in list(zip(mode.flat_shape, mode.flat_stride, strict=True))[:-1]:
+            rest, digit = np.divmod(rest, extent)
+            offset = offset + digit * stride
+        offset = offset + rest * mode.flat_stride[-1]
+    return swizzled(layout, offset)
+
+
 def linear_offsets(layout: AnyLayout, indices: IntArray) -> IntArray:
     """The offsets of 1-D coordinates under the swizzle, without the constant."""
     plain = base_layout(layout)

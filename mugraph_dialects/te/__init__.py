@@ -24,6 +24,7 @@ from mugraph.dialects.te.accesses import (
     ViewOp,
     accesses_in,
     touches_in,
+    touches_of,
 )
 from mugraph.dialects.te.asynchronous import CommitOp, CopyAsyncOp, WaitOp
 from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
@@ -136,5 +137,6 @@ __all__ = [
     "is_result",
     "is_texpr",
     "touches_in",
+    "touches_of",
     "written_parameters",
 ]

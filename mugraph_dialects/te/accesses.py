@@ -39,6 +39,16 @@ class AccessKind(StrEnum):
     RED = "red"
     ATOMIC = "atomic"
 
+    @property
+    def verb(self) -> str:
+        """What messages say that an access does."""
+        return {
+            AccessKind.READ: "reads",
+            AccessKind.WRITE: "writes",
+            AccessKind.RED: "reduces into",
+            AccessKind.ATOMIC: "changes atomically",
+        }[self]
+
 
 class Combination(StrEnum):
     """How a reduction or an atomic operation combines the old element with a number."""
@@ -100,6 +110,12 @@ class Touch:
         return self.operand if self.section is None else self.section.buffer
 
     @property
+    def extents(self) -> tuple[int, ...]:
+        """What each index is below: the buffer's extents, or all of its elements."""
+        shape = self.type.get_shape()
+        return shape if len(self.expressions) == len(shape) else (self.type.elements,)
+
+    @property
     def writes(self) -> bool:
         """Whether elements change."""
         return self.kind is not AccessKind.READ
@@ -123,6 +139,15 @@ def touches_in(root: Operation) -> Iterator[Touch]:
     for op in root.walk():
         if isinstance(op, HasTouches):
             yield from op.touches()
+
+
+def touches_of(buffer: SSAValue) -> Iterator[tuple[Operation, Touch]]:
+    """What operators do to a buffer and to sections of it."""
+    sections = [use.operation for use in buffer.uses if isinstance(use.operation, SectionOp)]
+    operands = [buffer, *(section.result for section in sections)]
+    for op in dict.fromkeys(use.operation for operand in operands for use in operand.uses):
+        if isinstance(op, HasTouches):
+            yield from ((op, touch) for touch in op.touches() if touch.buffer is buffer)
 
 
 def row_box(indices: Sequence[AffineExpr], width: int) -> tuple[int, ...]:

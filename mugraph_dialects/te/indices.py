@@ -68,20 +68,20 @@ def index_text(
             token = {"floordiv": tokens[0], "mod": tokens[1]}.get(token, token)
             first, right = expression.lhs, expression.rhs
             is_sum = expression.kind is AffineBinaryOpKind.Add
-            if is_sum and isinstance(right, AffineConstantExpr) and _negated(first) is not None:
+            if is_sum and isinstance(right, AffineConstantExpr) and negated(first) is not None:
                 first, right = right, first  # `3 - i` reads as `i * -1 + 3`
             left = index_text(first, names, tokens, level)
             if is_sum:
-                negated = _negated(right)
-                if negated is not None:
-                    token, right = "-", negated
+                taken = negated(right)
+                if taken is not None:
+                    token, right = "-", taken
             text = f"{left} {token} {index_text(right, names, tokens, level + 1)}"
             return f"({text})" if level < precedence else text
         case _:
             raise VerifyException("an index expression has no symbols")
 
 
-def _negated(expression: AffineExpr) -> AffineExpr | None:
+def negated(expression: AffineExpr) -> AffineExpr | None:
     """``x`` for ``-x``, ``c x`` for ``-c x``, where that is how the expression was written."""
     match expression:
         case AffineConstantExpr(value) if value < 0:

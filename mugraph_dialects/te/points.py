@@ -11,8 +11,10 @@ import numpy.typing as npt
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from mugraph.dialects.te.accesses import Touch
 from mugraph.dialects.te.loops import IfOp, LoopOp
 from mugraph.dialects.te.mapped import ApplyOp
+from mugraph.dialects.tensor_types import row_major_strides
 
 Rows = npt.NDArray[np.int64]
 Points = Mapping[SSAValue, Rows]
@@ -55,13 +57,43 @@ def all_hold(conditions: Iterable[IfOp], points: Points) -> npt.NDArray[np.bool_
     return holds
 
 
-def grid_of(loops: Sequence[LoopOp]) -> dict[SSAValue, Rows]:
-    """The values of the variables at all points of some loops, the last fastest."""
+def first_numbers(touch: Touch, points: Points) -> Rows:
+    """The row-major number of the first element touched, at all points."""
+    number = np.array(0, np.int64)
+    for expression, extent in zip(touch.expressions, touch.extents, strict=True):
+        number = number * extent + evaluate(expression, touch.indices, points)
+    return number
+
+
+def box_offsets(touch: Touch) -> Rows:
+    """How far the row-major numbers of the elements touched are from that of the first one."""
+    offsets = np.zeros(1, np.int64)
+    for extent, stride in zip(touch.box, row_major_strides(touch.extents), strict=True):
+        offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
+    return offsets
+
+
+def touched_numbers(touch: Touch, points: Points, count: int) -> Rows:
+    """The row-major numbers of the elements touched at ``count`` points, ``[count, elements]``."""
+    first = np.broadcast_to(first_numbers(touch, points), (count,))
+    return first[:, None] + box_offsets(touch)
+
+
+def grid_of(
+    loops: Sequence[LoopOp], conditions: Sequence[IfOp] = (), fixed: Mapping[SSAValue, int] = {}
+) -> tuple[dict[SSAValue, Rows], int]:
+    """The values of variables at all points of some loops where conditions hold, the last fastest.
+
+    ``fixed`` are those of other variables.  Beside them how many points there are.
+    """
     count = math.prod(loop.iterations for loop in loops)
-    points: dict[SSAValue, Rows] = {}
+    points: dict[SSAValue, Rows] = {one: np.array(value) for one, value in fixed.items()}
     stride = count
     number = np.arange(count)
     for loop in loops:
         stride //= loop.iterations
         points[loop.variable] = number // stride % loop.iterations
-    return points
+    holds = np.broadcast_to(all_hold(conditions, points), (count,))
+    for loop in loops:
+        points[loop.variable] = points[loop.variable][holds]
+    return points, int(holds.sum())

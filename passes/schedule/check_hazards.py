@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -18,6 +18,7 @@ from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.schedule.analysis.hazards import (
     PROGRESS_CERTIFICATE,
     Finding,
+    Progress,
     differences,
     find_workspace_hazards,
     hazards_of_all_blocks,
@@ -143,18 +144,10 @@ class PrintHazardsPass(ModulePass):
         """Prints a paragraph for each kernel."""
         for kernel in scheduled_kernels(op):
             program = _program_of(kernel, self.name)
-            findings = hazards_of_all_blocks(kernel, program)
-            if findings:
-                lines = describe_findings(kernel, findings)
-            else:
-                lines = [f"{op_label(kernel)} has no hazards"]
-                progress = progress_of(program)
-                lines += [] if progress is None else [f"  {line}" for line in progress.lines()]
-                lines += [
-                    f"  remark: {place.describe()} is not needed: without it there are no hazards "
-                    "either"
-                    for place in unneeded_barriers(program)
-                ]
+            lines = describe_findings(kernel, hazards_of_all_blocks(kernel, program))
+            if not lines:
+                unneeded = [place.describe() for place in unneeded_barriers(program)]
+                lines = _without_hazards(kernel, unneeded, progress_of(program))
             lines += [
                 f"  remark: the {loop.iterations} iterations of the loop are all alike: no tile "
                 "moves with it"
@@ -173,14 +166,17 @@ def _texpr_lines(kernel: te.KernelOp) -> list[str]:
     findings = texpr_hazards_of(kernel)
     if findings:
         return describe_findings(kernel, findings)
-    unneeded = set(unneeded_texpr_barriers(kernel))
     barriers = [op for op in kernel.walk() if isinstance(op, te.BarrierOp)]
-    return [
-        f"{_label(kernel)} has no hazards",
-        *(
-            f"  remark: barrier {place + 1} of {len(barriers)} is not needed: without it there are "
-            "no hazards either"
-            for place, op in enumerate(barriers)
-            if op in unneeded
-        ),
+    places = [barriers.index(op) + 1 for op in unneeded_texpr_barriers(kernel)]
+    return _without_hazards(kernel, [f"barrier {n} of {len(barriers)}" for n in places])
+
+
+def _without_hazards(
+    kernel: KernelOp | te.KernelOp, unneeded: Sequence[str], progress: Progress | None = None
+) -> list[str]:
+    """What is said of a kernel that has no hazards, and of its barriers that nothing needs."""
+    lines = [] if progress is None else progress.lines()
+    remarks = [
+        f"remark: {one} is not needed: without it there are no hazards either" for one in unneeded
     ]
+    return [f"{_label(kernel)} has no hazards", *(f"  {line}" for line in (*lines, *remarks))]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.locations import location_of, note_place
-from mugraph.dialects.te import AccessKind, ParOp, SectionOp
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.te import ParOp, SectionOp
+from mugraph.dialects.tensor_types import source_name, source_values
 from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.bounds import OutOfBounds, find_out_of_bounds
 from mugraph.passes.texpr.analysis.domains import Access
@@ -30,14 +29,6 @@ class TexprError(UserError):
         self.location = location_of(op)
         super().__init__(message)
         note_place(self, op)
-
-
-_DOES = {
-    AccessKind.READ: "reads",
-    AccessKind.WRITE: "writes",
-    AccessKind.RED: "reduces into",
-    AccessKind.ATOMIC: "changes atomically",
-}
 
 
 def check_module(module: ModuleOp) -> None:
@@ -74,8 +65,8 @@ def _check_nesting(inlined: FuncOp) -> None:
 
 def out_of_bounds_message(out: OutOfBounds) -> str:
     """What leaves its buffer, and when."""
-    name = _name(out.buffer)
-    when = f" where {_values(out.iteration)}" if out.iteration else ""
+    name = source_name(out.buffer)
+    when = f" where {source_values(out.iteration)}" if out.iteration else ""
     if isinstance(out.op, SectionOp):
         return (
             f"this section of {name} starts at {out.index} in dimension {out.dimension}{when}; it "
@@ -89,15 +80,15 @@ def out_of_bounds_message(out: OutOfBounds) -> str:
 def race_message(race: Race) -> str:
     """Which two iterations touch which element, and what each does."""
     first, second = race.accesses
-    variable = _name(race.loop.variable)
+    variable = source_name(race.loop.variable)
     one, other = race.iterations
-    where = f", where {_values(race.outer)}" if race.outer else ""
-    element = f"{_name(first.buffer)}[{', '.join(map(str, race.element))}]"
+    where = f", where {source_values(race.outer)}" if race.outer else ""
+    element = f"{source_name(first.buffer)}[{', '.join(map(str, race.element))}]"
     loop = _at(race.loop, " of line {line}")
     return (
         f"iterations {variable} = {one} and {variable} = {other} of the 'par'{loop} both touch "
-        f"{element}{where}: iteration {one} {_DOES[first.kind]} it{_place(first, None)}, iteration "
-        f"{other} {_DOES[second.kind]} it{_place(second, first)}; give each iteration "
+        f"{element}{where}: iteration {one} {first.kind.verb} it{_place(first, None)}, iteration "
+        f"{other} {second.kind.verb} it{_place(second, first)}; give each iteration "
         "elements of its own, or use 'seq', 'red' or 'atomic'"
     )
 
@@ -113,14 +104,6 @@ def _at(op: Operation, text: str) -> str:
     if not isinstance(location, FileLineColLoc):
         return ""
     return text.format(line=location.line.data, column=location.column.data)
-
-
-def _name(value: SSAValue) -> str:
-    return value.name_hint or value_label(value)
-
-
-def _values(values: Mapping[SSAValue, int]) -> str:
-    return ", ".join(f"{_name(variable)} = {value}" for variable, value in values.items())
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,6 @@ from mugraph.dialects.te import (
     AllReduceOp,
     AsmOp,
     BufferType,
-    HasTouches,
     IfOp,
     KernelOp,
     NewOp,
@@ -35,20 +34,17 @@ from mugraph.dialects.te import (
     Space,
     StepOp,
     ThreadsOp,
-    Touch,
     enclosing_loops,
     is_texpr,
+    touches_of,
 )
-from mugraph.dialects.te.points import all_hold, grid_of
-from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides, value_label
+from mugraph.dialects.te.points import grid_of, touched_numbers
+from mugraph.dialects.tensor_types import element_bytes_of, source_name, value_label
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.pack import pack
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
-from mugraph.passes.texpr.analysis.evaluate import (
-    numbers_at,
-    variables_of,
-)
+from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.te_map.reductions import OF_EACH_THREAD
 from mugraph.passes.texpr.te_map.steps import compacted
 from mugraph.passes.texpr.te_map.types import make_private, retype
@@ -62,27 +58,6 @@ WORKSPACE_ALIGNMENT = 256
 OFFSET = "te.offset"
 """The attribute of a ``te.new``: where it begins, in bytes of shared memory or of the workspace."""
 _MOST_POINTS = 1 << 22
-
-
-@dataclass(frozen=True)
-class _Use:
-    """What an operator does to a buffer."""
-
-    op: Operation
-    touch: Touch
-
-
-def _uses(buffer: SSAValue) -> list[_Use]:
-    sections = [use.operation for use in buffer.uses if isinstance(use.operation, SectionOp)]
-    operands = [buffer, *(section.result for section in sections)]
-    users = dict.fromkeys(use.operation for operand in operands for use in operand.uses)
-    return [
-        _Use(op, touch)
-        for op in users
-        if isinstance(op, HasTouches)
-        for touch in op.touches()
-        if touch.buffer is buffer
-    ]
 
 
 @dataclass(frozen=True)
@@ -104,38 +79,31 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     affine in the variables of its loops.  Raises ``PassFailedException`` for an access out of
     bounds.
     """
-    uses = _uses(new.result)
+    uses = list(touches_of(new.result))
     thread = holder.variable
-    shape = new.result.type.get_shape()
     elements = new.result.type.elements
-    touched: list[tuple[IntArray, IntArray, list[SSAValue]]] = []
-    for use in uses:
-        variables = variables_of(use.touch.indices)
-        if any(_is_outside(one, holder) for one in variables if one is not thread):
+    touched: list[tuple[dict[SSAValue, IntArray], IntArray]] = []
+    operands: list[list[SSAValue]] = []
+    for op, touch in uses:
+        variables = variables_of(touch.indices)
+        operands.append([one for one in variables if one is not thread])
+        if any(_is_outside(one, holder) for one in operands[-1]):
             return None
-        points = _points(use, variables, holder)
-        if points is None:
+        found = _points(op, variables, holder)
+        if found is None:
             return None
-        start = np.broadcast_to(
-            numbers_at(use.touch.expressions, use.touch.indices, shape, points),
-            points[thread].shape,
-        )
-        strides = [1] if len(use.touch.expressions) == 1 else row_major_strides(shape)
-        box = np.zeros(1, np.int64)
-        for extent, stride in zip(use.touch.box, strides, strict=True):
-            box = (box[:, None] + np.arange(extent) * stride).reshape(-1)
-        numbers = start[:, None] + box
+        numbers = touched_numbers(touch, *found)
         if numbers.min() < 0 or numbers.max() >= elements:
             raise PassFailedException(
                 f"--te-promote: {value_label(new.result)} is accessed beyond its {elements} "
                 "elements; --te-check says where"
             )
-        touched.append((points[thread], numbers, variables))
+        touched.append((found[0], numbers))
     owner = np.full(elements, -1, np.int64)
-    for threads, numbers, _ in touched:
-        owner[numbers.reshape(-1)] = np.repeat(threads, numbers.shape[1])
-    for threads, numbers, _ in touched:
-        if (owner[numbers] != threads[:, None]).any():
+    for points, numbers in touched:
+        owner[numbers.reshape(-1)] = np.repeat(points[thread], numbers.shape[1])
+    for points, numbers in touched:
+        if (owner[numbers] != points[thread][:, None]).any():
             return None
     rank = np.zeros(elements, np.int64)
     order = np.lexsort((np.arange(elements), owner))
@@ -143,14 +111,11 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     lengths = np.diff(np.r_[starts, elements])
     rank[order] = np.arange(elements) - np.repeat(starts, lengths)
     indices: list[AffineExpr] = []
-    operands: list[list[SSAValue]] = []
-    for use, (_, numbers, variables) in zip(uses, touched, strict=True):
-        loops = [one for one in variables if one is not thread]
-        index = _affine(rank[numbers], _points(use, variables, holder), loops)
+    for (points, numbers), loops in zip(touched, operands, strict=True):
+        index = _affine(rank[numbers], points, loops)
         if index is None:
             return None
         indices.append(index)
-        operands.append(loops)
     held = owner >= 0
     count = int(rank[held].max()) + 1 if held.any() else 1
     return Registers(count, tuple(indices), tuple(operands))
@@ -163,32 +128,29 @@ def _is_outside(variable: SSAValue, holder: ThreadsOp) -> bool:
 
 
 def _points(
-    use: _Use, variables: Sequence[SSAValue], holder: ThreadsOp
-) -> dict[SSAValue, IntArray] | None:
-    """All values of the thread number and of a use's variables, where its conditions hold."""
-    loops = [one for one in enclosing_loops(use.op) if one is holder or one.variable in variables]
+    op: Operation, variables: Sequence[SSAValue], holder: ThreadsOp
+) -> tuple[dict[SSAValue, IntArray], int] | None:
+    """All values of the thread number and of an operator's variables, where its conditions hold."""
+    loops = [one for one in enclosing_loops(op) if one is holder or one.variable in variables]
     if math.prod(loop.iterations for loop in loops) > _MOST_POINTS:
         return None
-    points = grid_of(loops)
+    known = {loop.variable for loop in loops}
     # A condition on other variables may hold for any point.
     conditions = [
         one
-        for one in ancestors(use.op)
-        if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= set(points)
+        for one in ancestors(op)
+        if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= known
     ]
-    keep = np.broadcast_to(all_hold(conditions, points), points[holder.variable].shape)
-    return {variable: values[keep] for variable, values in points.items()}
+    return grid_of(loops, conditions)
 
 
 def _affine(
-    ranks: IntArray, points: dict[SSAValue, IntArray] | None, loops: Sequence[SSAValue]
+    ranks: IntArray, points: Mapping[SSAValue, IntArray], loops: Sequence[SSAValue]
 ) -> AffineExpr | None:
     """The register of the first element as an affine expression of loops; ``None`` if not one.
 
     The elements of a box must be in consecutive registers.
     """
-    if points is None:
-        return None
     first = ranks[:, 0]
     if not len(first):
         return AffineExpr.constant(0)
@@ -210,34 +172,33 @@ def _affine(
 
 def put_in_registers(new: NewOp, found: Registers) -> None:
     """Makes a buffer of a block the registers of each thread."""
-    uses = _uses(new.result)
+    uses = list(touches_of(new.result))
     element = new.result.type.element_type
     type_ = BufferType.of((found.count,), element, None, Space.REGISTER)
     changed = Rewriter.replace_value_with_new_type(new.result, type_)
-    for use, index, variables in zip(uses, found.indices, found.operands, strict=True):
+    for (op, touch), index, variables in zip(uses, found.indices, found.operands, strict=True):
         map_, operands = compacted(index, variables)
-        if isinstance(use.op, AccessOp):
-            use.op.move(changed, operands, map_)
+        if isinstance(op, AccessOp):
+            op.move(changed, operands, map_)
             continue
-        section = SectionOp(changed, operands, AffineMapAttr(map_), (math.prod(use.touch.box),))
-        Rewriter.insert_op(section, InsertPoint.before(use.op))
-        old = changed if use.touch.section is None else use.touch.operand
-        use.op.operands = [section.result if one is old else one for one in use.op.operands]
-    for old in dict.fromkeys(use.touch.section for use in uses):
+        section = SectionOp(changed, operands, AffineMapAttr(map_), (math.prod(touch.box),))
+        Rewriter.insert_op(section, InsertPoint.before(op))
+        old = changed if touch.section is None else touch.operand
+        op.operands = [section.result if one is old else one for one in op.operands]
+    for old in dict.fromkeys(touch.section for _, touch in uses):
         if old is not None and not old.result.first_use:
             Rewriter.erase_op(old)
 
 
 def is_same_in_all_threads(new: NewOp, holder: ThreadsOp) -> bool:
     """Whether all threads can hold a buffer of a block: outside steps alone it is written."""
-    for use in _uses(new.result):
-        if not isinstance(use.op, AccessOp):
-            return False
-        if enclosing(use.op, StepOp) is not None and use.op.kind != "read":
-            return False
-        if use.op.kind not in ("read", "write") or _varies(use.touch.indices, holder):
-            return False
-    return True
+    return all(
+        isinstance(op, AccessOp)
+        and op.kind in ("read", "write")
+        and (op.kind == "read" or enclosing(op, StepOp) is None)
+        and not _varies(touch.indices, holder)
+        for op, touch in touches_of(new.result)
+    )
 
 
 def _varies(operands: Sequence[SSAValue], holder: ThreadsOp) -> bool:
@@ -251,7 +212,7 @@ def promote_kernel(kernel: KernelOp, target: Target) -> None:
     for new in [op for op in holder.walk() if isinstance(op, NewOp)]:
         type_ = new.result.type
         space = type_.memory_space
-        name = new.result.name_hint or value_label(new.result)
+        name = source_name(new.result)
         if OF_EACH_THREAD in new.attributes:
             continue
         if space is Space.SHARED:
@@ -302,42 +263,44 @@ def _words(type_: BufferType) -> int:
     return -(-_size(type_) // 4)
 
 
+def _pack(news: Sequence[NewOp], root: Operation, alignment: int) -> int:
+    """Gives buffers offsets, by their lifetimes in an operator; returns the bytes they take."""
+    requests = [Request(_size(new.result.type), _lifetime(new, root)) for new in news]
+    plan = pack(requests, alignment).plan
+    for new, offset in zip(news, plan.offsets, strict=True):
+        new.attributes[OFFSET] = IntegerAttr(offset, i64)
+    return plan.peak
+
+
 def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> None:
     """Offsets for shared buffers, by the statements of the block between first and last use."""
-    holder = kernel.threads
-    lives = [_lifetime(new, holder) for new in shared]
-    requests = [
-        Request(_size(new.result.type), life) for new, life in zip(shared, lives, strict=True)
-    ]
-    plan = pack(requests, SHARED_ALIGNMENT).plan
-    limit = target.shared_memory_per_block
-    if plan.peak > limit:
+    peak, limit = _pack(shared, kernel, SHARED_ALIGNMENT), target.shared_memory_per_block
+    if peak > limit:
         raise PassFailedException(
-            f"--te-promote: a block of kernel '{kernel.symbol.data}' needs {plan.peak} bytes of "
+            f"--te-promote: a block of kernel '{kernel.symbol.data}' needs {peak} bytes of "
             f"shared memory; {target.arch} has {limit}: use smaller tiles"
         )
-    for new, offset in zip(shared, plan.offsets, strict=True):
+    for new in shared:
         new.detach()
-        Rewriter.insert_op(new, InsertPoint.before(holder))
-        new.attributes[OFFSET] = IntegerAttr(offset, i64)
-    kernel.smem = IntegerAttr(plan.peak, i64)
+        Rewriter.insert_op(new, InsertPoint.before(kernel.threads))
+    kernel.smem = IntegerAttr(peak, i64)
 
 
-def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
-    """The statements of a block's program, numbered in order, in which a buffer is alive.
+def _lifetime(new: NewOp, root: Operation) -> Lifetime:
+    """The operators in another, numbered in order, between which a buffer is alive.
 
     A buffer made outside a loop and used in it lives through the whole loop.  What reductions pass
     numbers through is nobody else's: the next one may begin while threads still read it.
     """
-    places = {op: index for index, op in enumerate(holder.walk())}
+    places = {op: index for index, op in enumerate(root.walk())}
     last = {op: max(places[inner] for inner in op.walk()) for op in places if op.regions}
     home = new.parent_block()
     assert home is not None
     if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
         return Lifetime(0, len(places))
     touched: list[int] = []
-    for use in _uses(new.result):
-        op = home.find_ancestor_op_in_block(use.op)
+    for user, _ in touches_of(new.result):
+        op = home.find_ancestor_op_in_block(user)
         assert op is not None
         touched += [places[op], last.get(op, places[op])]
     return Lifetime(min(touched, default=places[new]), max(touched, default=places[new]))
@@ -346,7 +309,7 @@ def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
 def _into_workspace(kernel: KernelOp, new: NewOp) -> None:
     """Makes a buffer of a block one of the function, with a part for each block."""
     if any(isinstance(use.operation, (SectionOp, AsmOp)) for use in new.result.uses):
-        name = new.result.name_hint or value_label(new.result)
+        name = source_name(new.result)
         raise PassFailedException(
             f"--te-promote: {name} does not fit into shared memory, and instructions take its "
             "address; put it into #shared, in smaller tiles"
@@ -359,25 +322,11 @@ def _into_workspace(kernel: KernelOp, new: NewOp) -> None:
 
 def place_workspace(function: FuncOp) -> None:
     """Offsets for buffers in device memory, by the kernels between first and last use."""
-    block = function.body.block
-    news = [op for op in block.ops if isinstance(op, NewOp)]
-    places = {op: index for index, op in enumerate(block.ops)}
-    requests: list[Request] = []
+    news = [op for op in function.body.block.ops if isinstance(op, NewOp)]
     for new in news:
         retype(new.result, new.result.type.with_space(Space.GLOBAL))
-        kernels: list[int] = []
-        for use in new.result.uses:
-            op = use.operation
-            while (parent := op.parent_op()) is not function:
-                assert parent is not None
-                op = parent
-            kernels.append(places[op])
-        life = Lifetime(min(kernels, default=0), max(kernels, default=0))
-        requests.append(Request(_size(new.result.type), life))
-    plan = pack(requests, WORKSPACE_ALIGNMENT).plan
-    for new, offset in zip(news, plan.offsets, strict=True):
-        new.attributes[OFFSET] = IntegerAttr(offset, i64)
-    function.attributes[WORKSPACE_BYTES] = IntegerAttr(plan.peak, i64)
+    peak = _pack(news, function, WORKSPACE_ALIGNMENT)
+    function.attributes[WORKSPACE_BYTES] = IntegerAttr(peak, i64)
 
 
 @dataclass(frozen=True)

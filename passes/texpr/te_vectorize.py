@@ -24,6 +24,7 @@ from mugraph.dialects.te import (
     BindOp,
     BufferType,
     CopyAsyncOp,
+    HasTouches,
     IterationOp,
     KernelOp,
     LoadOp,
@@ -33,6 +34,7 @@ from mugraph.dialects.te import (
     Space,
     StepOp,
     StoreOp,
+    Touch,
     ViewOp,
 )
 from mugraph.dialects.te.mapped import UNROLL
@@ -95,47 +97,36 @@ def find_neighbours(loop: SeqOp) -> list[Neighbours]:
     return found
 
 
-def _are_neighbours(op: ViewOp | BindOp, loop: SeqOp) -> bool:
-    return _moves_by_one(op.buffer_type, op.index_map, list(op.indices), loop)
+def _are_neighbours(op: HasTouches, loop: SeqOp) -> bool:
+    """Whether all that an operator touches moves on by one element as the loop runs.
+
+    From one that so many begin at.
+    """
+    return all(_moves_by_one(touch, loop) for touch in op.touches())
 
 
-def _moves_by_one(
-    type_: BufferType, map_: AffineMap, operands: list[SSAValue], loop: SeqOp
-) -> bool:
-    """Whether an access moves on by one element, from one that so many begin at."""
-    width = loop.iterations
+def _moves_by_one(touch: Touch, loop: SeqOp) -> bool:
+    width, type_ = loop.iterations, touch.type
     if width * element_bytes_of(type_) not in (4, 8, VECTOR_BYTES) or width == 1:
         return False
     shape, strides = type_.get_shape(), type_.strides()
-    by_number = len(map_.results) != len(shape)
+    by_number = len(touch.expressions) != len(shape)
     if by_number and tuple(strides) != tuple(row_major_strides(shape)):
         return False
     layout = layout_of(type_)
     if isinstance(layout, ComposedLayout) and width > 1 << layout.swizzle.base:
         return False
     leaves = {loop.variable: Along(1, 0)}
-    return starts_vector(map_.results, operands, shape, leaves, width, strides)
+    return starts_vector(touch.expressions, touch.indices, shape, leaves, width, strides)
 
 
 def is_copy_of_neighbours(loop: SeqOp) -> bool:
     """Whether a loop does nothing but begin asynchronous copies of neighbours to neighbours."""
     copies = [op for op in loop.body.block.ops if not isinstance(op, (ApplyOp, IterationOp))]
     return bool(copies) and all(
-        isinstance(op, CopyAsyncOp)
-        and op.elements == 1
-        and _moves_by_one(
-            _buffer_type(op.source), op.source_map.data, list(op.source_indices), loop
-        )
-        and _moves_by_one(
-            _buffer_type(op.target), op.target_map.data, list(op.target_indices), loop
-        )
+        isinstance(op, CopyAsyncOp) and op.elements == 1 and _are_neighbours(op, loop)
         for op in copies
     )
-
-
-def _buffer_type(buffer: SSAValue) -> BufferType:
-    assert isinstance(buffer.type, BufferType)
-    return buffer.type
 
 
 def copy_at_once(loop: SeqOp) -> None:

@@ -77,7 +77,8 @@ def test_what_a_warp_exchanges_needs_barriers_of_the_warp() -> None:
 def test_blocks_of_a_cluster_have_consecutive_numbers() -> None:
     module, kernel = lowered(CLUSTERS, {})
     assert (kernel.iterations, kernel.cluster_blocks) == (8, 4)
-    assert "__global__ void __cluster_dims__(4, 1, 1) __launch_bounds__" in print_module(module)
+    head = "__global__ void __launch_bounds__(128) __cluster_dims__(4, 1, 1) f_kernel("
+    assert head in print_module(module)
     assert "int const c = block % 4;" in print_module(module)
 
 

@@ -131,7 +131,7 @@ class Table:
 
 def table_of(band: Band, place: BandAccess) -> Table:
     """The element that an access touches at every index of a band, one index after the other."""
-    expressions, operands = place.touch.expressions, place.touch.indices
+    expressions, operands = place.expressions, place.indices
     strides = [1] if len(expressions) == 1 else row_major_strides(place.type.get_shape())
     others = _others(band, operands)
     rows: list[list[int]] = []

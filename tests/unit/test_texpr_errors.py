@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError
 
+from mugraph.codegen.cuda import CodegenError, print_module
 from mugraph.errors import UserError
+from mugraph.passes.texpr.te_lower import TeLowerPass
+from mugraph.reading import make_context
+from mugraph.reading.modules import parse_text
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr
 from mugraph.tools.diagnostics import describe_error
 
@@ -111,3 +119,30 @@ def test_carets_stand_under_what_follows_tabs() -> None:
 def test_a_file_without_statements_is_no_program() -> None:
     with pytest.raises(UserError, match=r"t\.te has no function and no statement"):
         read_texpr("-- nothing\n", "t.te", {})
+
+
+UNORDERED = """
+func.func @f(%x: !te.buffer<4xf32>, %y: !te.buffer<4xf32> {te.result}) {
+  te.par %i = 4 {
+    %a = te.view %x[%i] : !te.buffer<4xf32>
+    %zero = arith.constant 0.0 : f32
+    %less = arith.cmpf PREDICATE, %a, %zero : f32
+    %b = arith.select %less, %a, %zero : f32
+    te.bind %b, %y[%i] : !te.buffer<4xf32>
+  }
+  func.return
+}
+"""
+
+
+@pytest.mark.parametrize("predicate", ["ult", "ord"])
+def test_comparisons_that_no_symbol_stands_for_are_refused(predicate: str) -> None:
+    context = make_context()
+    module = parse_text(context, UNORDERED.replace("PREDICATE", predicate), "unordered.mlir")
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    with pytest.raises(ExecutionError, match=r"'arith.cmpf' cannot be executed"):
+        run_texpr(function, [np.zeros(4)])
+    TeLowerPass().apply(context, module)
+    with pytest.raises(CodegenError, match=r"cannot print 'arith.cmpf'"):
+        print_module(module)

@@ -16,6 +16,7 @@ from xdsl.ir.affine import (
 from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects.sched import CustomOp
 from mugraph.dialects.te import ApplyOp, LoopOp
+from mugraph.dialects.te.indices import negated
 
 _SUM, _PRODUCT, _ATOM = range(3)
 _INT_MAX = 2**31 - 1
@@ -160,20 +161,7 @@ def _text(
 
 
 def _sum(left: AffineExpr, right: AffineExpr, inner: Callable[[AffineExpr, int], str]) -> str:
-    if isinstance(right, AffineConstantExpr) and right.value < 0:
-        return f"{inner(left, _SUM)} - {-right.value}"
-    if (
-        isinstance(right, AffineBinaryOpExpr)
-        and right.kind is AffineBinaryOpKind.Mul
-        and isinstance(right.rhs, AffineConstantExpr)
-        and right.rhs.value < 0
-    ):
-        return f"{inner(left, _SUM)} - {inner(right.lhs * -right.rhs.value, _PRODUCT)}"
-    if (
-        isinstance(left, AffineBinaryOpExpr)
-        and left.kind is AffineBinaryOpKind.Mul
-        and isinstance(left.rhs, AffineConstantExpr)
-        and left.rhs.value == -1
-    ):
-        return f"{inner(right, _SUM)} - {inner(left.lhs, _PRODUCT)}"
+    for first, second in ((left, right), (right, left)):
+        if (taken := negated(second)) is not None:
+            return f"{inner(first, _SUM)} - {inner(taken, _PRODUCT)}"
     return f"{inner(left, _SUM)} + {inner(right, _PRODUCT)}"

@@ -6,7 +6,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import (
@@ -14,10 +14,12 @@ from mugraph.codegen.cuda.host import (
     alignment_check,
     print_execute,
     print_host_operation,
+    print_launch,
     workspace_bytes,
 )
+from mugraph.codegen.cuda.kernel import open_kernel
 from mugraph.codegen.cuda.names import Names
-from mugraph.codegen.cuda.texpr.kernel import TexprKernelPrinter, kernel_buffers
+from mugraph.codegen.cuda.texpr.program import TexprPrinter
 from mugraph.codegen.cuda.texpr.scalars import scalar_type
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, argument_alignment
 from mugraph.dialects.te import (
@@ -27,6 +29,7 @@ from mugraph.dialects.te import (
     ParOp,
     SeqOp,
     input_parameters,
+    touches_in,
     written_parameters,
 )
 from mugraph.dialects.tensor_types import (
@@ -51,7 +54,7 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
     for kernel in [op for op in function.body.block.ops if isinstance(op, KernelOp)]:
         symbol = symbols[kernel] = names.fresh(f"{kernel.symbol.data}_kernel")
         with writer.of_operation(kernel):
-            TexprKernelPrinter(writer, kernel).print_kernel(symbol)
+            _print_kernel(kernel, symbol, writer)
     places: dict[SSAValue, str] = {}
     checks: list[str] = []
     copies: list[str] = []
@@ -86,6 +89,41 @@ def _element(value: SSAValue) -> str:
     return scalar_type(element_type_of(value.type))
 
 
+def _tensors_of(kernel: KernelOp) -> dict[SSAValue, bool]:
+    """Buffers of device memory that a kernel accesses, parameters first; whether it writes each."""
+    found: dict[SSAValue, bool] = {}
+    for touch in touches_in(kernel):
+        owner = touch.buffer.owner
+        if not (isinstance(owner, NewOp) and kernel.is_ancestor(owner)):
+            found[touch.buffer] = found.get(touch.buffer, False) or touch.writes
+
+    def order(value: SSAValue) -> tuple[int, int]:
+        return (0, value.index) if isinstance(value, BlockArgument) else (1, 0)
+
+    return {value: found[value] for value in sorted(found, key=order)}
+
+
+def _print_kernel(kernel: KernelOp, name: str, writer: Writer) -> None:
+    if kernel.smem_bytes is None:
+        raise CodegenError(
+            f"kernel '{kernel.symbol.data}' has no places for its buffers; run --te-promote"
+        )
+    threads, names = kernel.threads.iterations, Names()
+    parameters = [
+        f"{_element(buffer)}{'' if written else ' const'}* __restrict__ {names.of(buffer)}"
+        for buffer, written in _tensors_of(kernel).items()
+    ]
+    cluster = (kernel.cluster_blocks, 1, 1) if kernel.cluster_blocks > 1 else None
+    open_kernel(writer, name, parameters, [threads], cluster)
+    if kernel.smem_bytes:
+        writer.line("extern __shared__ __align__(128) char smem[];")
+    printer = TexprPrinter(writer, names, threads)
+    printer.variable("block", kernel.variable, "blockIdx.x")
+    printer.block(kernel.body.block)
+    writer.close()
+    writer.line()
+
+
 @print_host_operation.register
 def _(op: NewOp, printer: HostPrinter) -> None:
     printer.writer.line(f"// {value_label(op.result)} is at {printer.places[op.result]}")
@@ -93,9 +131,5 @@ def _(op: NewOp, printer: HostPrinter) -> None:
 
 @print_host_operation.register
 def _(op: KernelOp, printer: HostPrinter) -> None:
-    name, threads = printer.kernel_names[op], op.threads.iterations
-    pointers = printer.declare_all(kernel_buffers(op))
-    printer.writer.line(
-        f'mugraph::launch("{name}", {name}, dim3({op.iterations}), dim3({threads}), '
-        f"{op.smem_bytes}, {', '.join(['stream', *pointers])});"
-    )
+    name, pointers = printer.kernel_names[op], printer.declare_all(list(_tensors_of(op)))
+    print_launch(printer, name, [op.iterations], [op.threads.iterations], op.smem_bytes, pointers)

@@ -49,6 +49,7 @@ from mugraph.dialects.te import (
     StepOp,
     StoreOp,
     ThreadsOp,
+    Touch,
     VectorOp,
     ViewOp,
     WaitOp,
@@ -332,10 +333,11 @@ class TexprPrinter:
         outputs: list[str] = []
         inputs: list[str] = []
         spellings: dict[int, list[tuple[bool, int]]] = {}
+        touches = {touch.operand: touch for touch in op.touches()}
         for position, (direction, argument) in enumerate(
             zip(op.operand_directions, op.arguments, strict=True)
         ):
-            for constraint, text, is_register in self.registers(argument):
+            for constraint, text, is_register in self.registers(argument, touches.get(argument)):
                 is_output = is_register and direction is not Direction.IN
                 listed = outputs if is_output else inputs
                 sign = {Direction.OUT: "=", Direction.INOUT: "+", Direction.IN: ""}[direction]
@@ -355,26 +357,21 @@ class TexprPrinter:
 
         template = re.sub(r"%(\d*)", operand, op.template)
         template = template.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        touches = any(_in_memory(argument) for argument in op.arguments)
-        clobbers = ' : "memory"' if touches else ""
+        spaces = {touch.type.memory_space for touch in touches.values()}
+        clobbers = ' : "memory"' if spaces - {Space.REGISTER} else ""
         self.writer.line(
             f'asm volatile("{template}" : {", ".join(outputs)} : {", ".join(inputs)}{clobbers});'
         )
 
-    def registers(self, argument: SSAValue) -> list[tuple[str, str, bool]]:
+    def registers(self, argument: SSAValue, touch: Touch | None) -> list[tuple[str, str, bool]]:
         """Constraint and expression of each register of an operand; whether it can be written."""
         type_ = argument.type
-        if not isinstance(type_, BufferType):
+        if touch is None or not isinstance(type_, BufferType):
             constraint = {f32: "f", i32: "r"}.get(type_, "h")  # type: ignore[arg-type]
             text = self.text(argument)
             return [(constraint, f"mugraph::bits_of({text})" if constraint == "h" else text, False)]
-        section = argument.owner
-        if isinstance(section, SectionOp):
-            buffer, starts = section.buffer, section.index_map.results
-            indices = list(section.indices)
-        else:
-            buffer, indices = argument, list[SSAValue]()
-            starts = (AffineExpr.constant(0),) * len(type_.get_shape())
+        buffer, starts = touch.buffer, touch.expressions
+        indices = list(touch.indices)
         if type_.memory_space is not Space.REGISTER:
             address = f"&{self.element(buffer, starts, indices)}"
             if type_.memory_space is Space.SHARED:
@@ -420,12 +417,6 @@ def _offset(starts: Sequence[AffineExpr], shape: Sequence[int], number: int) -> 
         step = number // stride % extent
         moved.append(start + step if step else start)
     return moved
-
-
-def _in_memory(argument: SSAValue) -> bool:
-    return isinstance(argument.type, BufferType) and (
-        argument.type.memory_space is not Space.REGISTER
-    )
 
 
 def _only_states(block: Block) -> bool:

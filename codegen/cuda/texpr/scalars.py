@@ -12,40 +12,18 @@ from xdsl.ir import Attribute, Operation
 
 from mugraph.codegen.cuda.cpp import CodegenError, element_type, fp32_literal
 from mugraph.dialects.element_types import HALF_TYPES
+from mugraph.dialects.te.numbers import OPERATOR_NAMES, comparison_symbol
 
-_INFIX: dict[type[Operation], str] = {
-    arith.AddfOp: "+",
-    arith.SubfOp: "-",
-    arith.MulfOp: "*",
-    arith.DivfOp: "/",
-    arith.AddiOp: "+",
-    arith.SubiOp: "-",
-    arith.MuliOp: "*",
-}
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _CALLS: dict[type[Operation], str] = {
-    arith.MaximumfOp: "mugraph::te::Max::combine",
-    arith.MinimumfOp: "mugraph::te::Min::combine",
-    arith.MaxSIOp: "mugraph::te::Max::combine",
-    arith.MinSIOp: "mugraph::te::Min::combine",
     arith.FloorDivSIOp: "mugraph::te::floor_div",
-    math_dialect.ExpOp: "expf",
-    math_dialect.Exp2Op: "exp2f",
-    math_dialect.LogOp: "logf",
-    math_dialect.Log2Op: "log2f",
-    math_dialect.SqrtOp: "sqrtf",
-    math_dialect.RsqrtOp: "mugraph::te::reciprocal_root",
-    math_dialect.TanhOp: "tanhf",
-    math_dialect.ErfOp: "erff",
-    math_dialect.SinOp: "sinf",
-    math_dialect.CosOp: "cosf",
-    math_dialect.FloorOp: "floorf",
-    math_dialect.CeilOp: "ceilf",
     math_dialect.AbsFOp: "fabsf",
     math_dialect.AbsIOp: "abs",
-    math_dialect.PowFOp: "powf",
-    math_dialect.FmaOp: "fmaf",
+    math_dialect.RsqrtOp: "mugraph::te::reciprocal_root",
+    **dict.fromkeys((arith.MaximumfOp, arith.MaxSIOp), "mugraph::te::Max::combine"),
+    **dict.fromkeys((arith.MinimumfOp, arith.MinSIOp), "mugraph::te::Min::combine"),
 }
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+"""Functions that are not called as in C, with an f behind."""
 
 
 def scalar_type(type_: Attribute) -> str:
@@ -64,10 +42,11 @@ def is_scalar(op: Operation) -> bool:
 def scalar_text(op: Operation, operands: Sequence[str]) -> str:
     """The expression of an operator on numbers; in brackets where it is not a call or a name."""
     kind = type(op)
-    if kind in _INFIX:
-        return f"({operands[0]} {_INFIX[kind]} {operands[1]})"
-    if kind in _CALLS:
-        return f"{_CALLS[kind]}({', '.join(operands)})"
+    name = OPERATOR_NAMES.get(kind)
+    if name is not None:
+        if name in _INFIX and kind not in _CALLS:
+            return f"({operands[0]} {_INFIX[name]} {operands[1]})"
+        return f"{_CALLS.get(kind, f'{name}f')}({', '.join(operands)})"
     match op:
         case arith.ConstantOp():
             value = cast("FloatAttr[Any] | IntegerAttr[Any]", op.value)
@@ -93,14 +72,12 @@ def scalar_text(op: Operation, operands: Sequence[str]) -> str:
         case arith.SelectOp():
             return f"({operands[0]} ? {operands[1]} : {operands[2]})"
         case arith.CmpfOp() | arith.CmpiOp():
-            names = arith.CMPF_COMPARISON_OPERATIONS
-            if isinstance(op, arith.CmpiOp):
-                names = arith.CMPI_COMPARISON_OPERATIONS
-            name = names[op.predicate.value.data]
-            token = _COMPARISONS[name if name in _COMPARISONS else name[1:]]
-            return f"({operands[0]} {token} {operands[1]})"
+            symbol = comparison_symbol(op)
+            if symbol is not None:
+                return f"({operands[0]} {symbol} {operands[1]})"
         case _:
-            raise CodegenError(f"the CUDA target cannot print '{op.name}' of a tensor expression")
+            pass
+    raise CodegenError(f"the CUDA target cannot print '{op.name}' of a tensor expression")
 
 
 def _bool(value: int) -> str:

@@ -13,8 +13,8 @@ from xdsl.ir import SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.partition import choose_lanes
-from mugraph.dialects.sched.custom_accesses import Footprint, element_offsets, footprints_of
-from mugraph.dialects.sched.mappings import IDLE
+from mugraph.dialects.sched.custom_accesses import Footprint, footprints_of
+from mugraph.dialects.sched.mappings import IDLE, coordinate_offsets
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     element_bytes_of,
@@ -48,7 +48,7 @@ def step_work(accesses: Sequence[Footprint], element_bytes: int, layout: AnyLayo
     for one in accesses:
         if not one.active.any():
             continue
-        offsets = np.broadcast_to(element_offsets(layout, one.coordinates), one.active.shape)
+        offsets = np.broadcast_to(coordinate_offsets(layout, one.coordinates), one.active.shape)
         addresses = lane_addresses(np.where(one.active, offsets, IDLE), element_bytes)
         size = one.width * element_bytes
         if one.reads:
@@ -77,7 +77,7 @@ def reduction_work(
     for other in rest:
         left, coordinates[other] = np.divmod(left, shape[other])
     coordinates[dim] = np.minimum(along, extent - 1)
-    offsets = np.where(active, element_offsets(layout, coordinates), IDLE)
+    offsets = np.where(active, coordinate_offsets(layout, coordinates), IDLE)
     addresses = lane_addresses(offsets, element_bytes)
     return shared_work(load_wavefronts(addresses, element_bytes), addresses, element_bytes)
 

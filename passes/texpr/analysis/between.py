@@ -67,22 +67,21 @@ def _earlier(first: Mapping[SSAValue, str], second: Mapping[SSAValue, str], in_t
     return "(" + " or ".join(f"({one})" for one in alternatives or ["0 = 1"]) + ")"
 
 
-def cells(
-    pairs: isl.Set, always: frozenset[int], sometimes: Mapping[int, isl.Set]
-) -> Iterator[frozenset[int]]:
+def cells(pairs: isl.Set, places: Mapping[int, isl.Set]) -> Iterator[frozenset[int]]:
     """The sets of places that lie between pairs of moments, for each set some pair has just those.
 
-    ``always`` lie between any; ``sometimes`` says for which pairs others do.  Sets that hold a
-    smaller one found before may be left out.
+    ``places`` says for which pairs each does.  Sets that hold a smaller one found before may be
+    left out.
     """
     if pairs.is_empty():
         return
     open_ = pairs
-    for set_ in sometimes.values():
+    for set_ in places.values():
         open_ = open_.subtract(set_)
     if not open_.is_empty():
-        yield always
+        yield frozenset()
         return
-    (place, set_), *rest = sometimes.items()
-    yield from cells(pairs.subtract(set_), always, dict(rest))
-    yield from cells(pairs.intersect(set_), always | {place}, dict(rest))
+    (place, set_), *rest = places.items()
+    yield from cells(pairs.subtract(set_), dict(rest))
+    inside = cells(pairs.intersect(set_), dict(rest))
+    yield from (one | {place} for one in inside)

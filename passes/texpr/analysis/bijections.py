@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.te import IfOp, IterationOp, KernelOp, LoopOp, SeqOp, StepOp, ThreadsOp
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.tensor_types import source_values
 from mugraph.passes.texpr.analysis.domains import (
     Domain,
     domain_of,
@@ -190,7 +190,9 @@ def _never(relation: Relation) -> str | None:
     whole = left.move_dims(isl.dim_type.set, 0, isl.dim_type.param, 0, count)
     point = first_point(whole)
     assert point is not None
-    where = _values({loop.variable: v for loop, v in zip(relation.fixed, point, strict=False)})
+    where = source_values(
+        {loop.variable: v for loop, v in zip(relation.fixed, point, strict=False)}
+    )
     index = ", ".join(map(str, point[count:]))
     return f"{relation.title}: no thread runs iteration [{index}] of the box {_box(relation)}" + (
         f" where {where}" if where else ""
@@ -267,13 +269,7 @@ def _indices(relation: Relation, value: Mapping[SSAValue, int]) -> str:
 def _where(relation: Relation, value: Mapping[SSAValue, int]) -> str:
     order = sorted(relation.mapped, key=lambda loop: not isinstance(loop, ThreadsOp))
     variables = [loop.variable for loop in (*order, *relation.fixed)]
-    return f"where {_values({one: value[one] for one in variables})}"
-
-
-def _values(value: Mapping[SSAValue, int]) -> str:
-    return ", ".join(
-        f"{one.name_hint or value_label(one)} = {number}" for one, number in value.items()
-    )
+    return f"where {source_values({one: value[one] for one in variables})}"
 
 
 def _box(relation: Relation) -> str:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -16,7 +15,7 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
-from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.sched.mappings import coordinate_offsets
 from mugraph.dialects.te import ApplyOp, BufferType
 from mugraph.dialects.te.points import Points, Rows, evaluate, variable_at
 from mugraph.dialects.tensor_types import layout_of, row_major_strides
@@ -45,39 +44,13 @@ def variables_of(operands: Sequence[SSAValue]) -> list[SSAValue]:
     return expanded((), operands)[1]
 
 
-def numbers_at(
-    expressions: Sequence[AffineExpr],
-    operands: Sequence[SSAValue],
-    shape: Sequence[int],
-    points: Points,
-) -> Rows:
-    """The row-major number of the element of a buffer of that shape, at all points."""
-    if len(expressions) == 1:
-        return evaluate(expressions[0], operands, points)
-    number = np.array(0, np.int64)
-    for expression, extent in zip(expressions, shape, strict=True):
-        number = number * extent + evaluate(expression, operands, points)
-    return number
-
-
 def addresses_of_numbers(type_: BufferType, numbers: Rows) -> Rows:
     """The offset in elements of elements by their row-major numbers, by the buffer's layout."""
-    layout = layout_of(type_)
+    layout, shape = layout_of(type_), type_.get_shape()
     if layout is None:
         return numbers
-    shape = type_.get_shape()
-    address = np.zeros_like(numbers)
-    for stride, extent, step in zip(row_major_strides(shape), shape, type_.strides(), strict=True):
-        address = address + numbers // stride % extent * step
-    if isinstance(layout, ComposedLayout):
-        address = swizzled(address, layout.swizzle.bits, layout.swizzle.base, layout.swizzle.shift)
-    return address
-
-
-def swizzled(address: Rows, bits: int, base: int, shift: int) -> Rows:
-    """CuTe's ``Swizzle<bits, base, shift>`` of offsets."""
-    mask = ((1 << bits) - 1) << (base + shift)
-    return address ^ ((address & mask) >> shift)
+    strides = zip(row_major_strides(shape), shape, strict=True)
+    return coordinate_offsets(layout, [numbers // stride % extent for stride, extent in strides])
 
 
 @dataclass(frozen=True)
@@ -180,9 +153,7 @@ __all__ = [
     "along",
     "evaluate",
     "expanded",
-    "numbers_at",
     "starts_vector",
-    "swizzled",
     "variable_at",
     "variables_of",
 ]

@@ -77,19 +77,17 @@ def distribute(loop: ParOp, threads: int) -> list[ParOp]:
     if groups is None:
         return [loop]
     _expand(band, groups)
-    made: list[ParOp] = []
-    for group in groups:
-        twin, inner = _empty_nest(band)
-        for op in group:
-            op.detach()
-            inner.add_op(op)
-        for old, new in zip(band.loops, _loops_of(twin, len(band.loops)), strict=True):
-            for op in group:
-                _replace_in(op, old.variable, new.variable)
-        Rewriter.insert_op(twin, InsertPoint.before(loop))
-        made.append(twin)
-    _copy_numbers(band, made)
-    Rewriter.erase_op(loop, safe_erase=False)
+    places = {op: place for place, op in enumerate(body.ops)}
+    kept = [{places[op] for op in group} for group in groups]
+    made = [loop, *(loop.clone() for _ in kept[1:])]
+    Rewriter.insert_op(made[1:], InsertPoint.after(loop))
+    for twin, own in zip(made, kept, strict=True):
+        statements = list(_loops_of(twin, len(band.loops))[-1].body.block.ops)
+        for place, op in reversed(list(enumerate(statements))):
+            # Numbers are computed in each part that uses them.
+            used = any(result.first_use for result in op.results)
+            if place not in own and not (is_number(op) and used):
+                Rewriter.erase_op(op, safe_erase=False)
     return [part for twin in made for part in distribute(twin, threads)]
 
 
@@ -170,29 +168,6 @@ def _loops_of(loop: ParOp, count: int) -> list[ParOp]:
         assert isinstance(inner, ParOp)
         loops.append(inner)
     return loops
-
-
-def _replace_in(op: Operation, old: SSAValue, new: SSAValue) -> None:
-    for inner in op.walk():
-        for place, operand in enumerate(inner.operands):
-            if operand is old:
-                inner.operands[place] = new
-
-
-def _copy_numbers(band: Band, made: Sequence[ParOp]) -> None:
-    """Computes numbers of the band anew in each part that uses them."""
-    for op in reversed([op for op in band.body.ops if is_number(op)]):
-        for use in [use for result in op.results for use in list(result.uses)]:
-            user = use.operation
-            home = next((one for one in made if one.is_ancestor(user)), None)
-            if home is None:
-                continue
-            copy = op.clone()
-            Rewriter.insert_op(copy, InsertPoint.before(user))
-            user.operands[use.index] = copy.results[0]
-            twins = _loops_of(home, len(band.loops))
-            for loop, twin in zip(band.loops, twins, strict=True):
-                _replace_in(copy, loop.variable, twin.variable)
 
 
 # Reductions.

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects.te import (
-    AccessKind,
     AccessOp,
+    AnchorOp,
     AsmOp,
     AtomicOp,
     BindOp,
@@ -18,9 +18,9 @@ from mugraph.dialects.te import (
     NewOp,
     ParOp,
     RedOp,
-    SectionOp,
     SeqOp,
     Space,
+    touches_in,
 )
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 
@@ -189,20 +189,8 @@ def _loops_between(op: Operation, top: Block | None) -> list[ParOp | SeqOp]:
 
 def writes_outside(op: Operation, scalars: set[SSAValue]) -> bool:
     """Whether an operator has effects on something that not all threads hold for themselves."""
-    for inner in op.walk():
-        if isinstance(inner, AccessOp):
-            if inner.kind is not AccessKind.READ and not _is_within(inner.buffer, op, scalars):
-                return True
-        elif isinstance(inner, AsmOp) or inner.name == "te.anchor":
-            return True
-    return False
-
-
-def _is_within(buffer: SSAValue, op: Operation, scalars: set[SSAValue]) -> bool:
-    """Whether a buffer is a block's scalar, or made in the operator."""
-    if buffer in scalars:
+    if any(isinstance(inner, (AsmOp, AnchorOp)) for inner in op.walk()):
         return True
-    owner = buffer.owner
-    while isinstance(owner, SectionOp):
-        owner = owner.buffer.owner
-    return isinstance(owner, NewOp) and op.is_ancestor(owner)
+    written = {touch.buffer for touch in touches_in(op) if touch.writes} - scalars
+    owners = [buffer.owner for buffer in written]
+    return not all(isinstance(owner, NewOp) and op.is_ancestor(owner) for owner in owners)

@@ -13,9 +13,10 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.swizzle import Swizzle
+from mugraph.dialects.sched.mappings import swizzled
 from mugraph.dialects.te import BufferType, Space
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
-from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers, swizzled
+from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 from mugraph.passes.texpr.te_map.bands import Band
 from mugraph.passes.texpr.te_map.cost import (
     Counter,
@@ -115,7 +116,7 @@ class _Group:
                     elif width > 1 << swizzle.base:
                         table[row, numbers] = math.inf
                     else:
-                        moved = swizzled(plain, swizzle.bits, swizzle.base, swizzle.shift)
+                        moved = swizzled(swizzled_layout(place.type, swizzle), plain)
                         table[row, numbers] += counter.cost(place, moved, width)
         return tables
 

@@ -15,7 +15,6 @@ from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.te import (
     AsmOp,
-    BufferType,
     HasTouches,
     IfOp,
     LoopOp,
@@ -23,7 +22,7 @@ from mugraph.dialects.te import (
     Space,
     Touch,
 )
-from mugraph.dialects.te.points import all_hold
+from mugraph.dialects.te.points import all_hold, first_numbers
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.costs.memory import DEVICE_INSTRUCTION
 from mugraph.passes.memory.wavefronts import (
@@ -34,8 +33,6 @@ from mugraph.passes.memory.wavefronts import (
 )
 from mugraph.passes.texpr.analysis.evaluate import (
     Along,
-    Points,
-    numbers_at,
     starts_vector,
     variables_of,
 )
@@ -47,33 +44,17 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class BandAccess:
+@dataclass(frozen=True, kw_only=True)
+class BandAccess(Touch):
     """An access of a band to memory."""
 
     op: Operation
-    touch: Touch
     repeats: int
     """How often an iteration of the band comes to it."""
     conditions: tuple[IfOp, ...]
     """What it is under in the band."""
     is_direct: bool
     """Whether it stands in the band itself, so that neighbours may be accessed at once."""
-
-    @property
-    def buffer(self) -> SSAValue:
-        """The buffer."""
-        return self.touch.buffer
-
-    @property
-    def type(self) -> BufferType:
-        """The type of the buffer."""
-        return self.touch.type
-
-    def numbers(self, points: Points) -> IntArray:
-        """The row-major number of the first element, at all points."""
-        touch = self.touch
-        return numbers_at(touch.expressions, touch.indices, self.type.get_shape(), points)
 
 
 def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
@@ -87,22 +68,30 @@ def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
             repeats = math.prod(one.iterations for one in around if isinstance(one, LoopOp))
             conditions = [one for one in around if isinstance(one, IfOp)]
             is_direct = op.parent_block() is band.body and not isinstance(op, (AsmOp, RedOp))
-            found.append(BandAccess(op, touch, repeats, tuple(conditions), is_direct))
+            found.append(
+                BandAccess(
+                    **vars(touch),
+                    op=op,
+                    repeats=repeats,
+                    conditions=tuple(conditions),
+                    is_direct=is_direct,
+                )
+            )
     return found
 
 
 def width_of(band: Band, place: BandAccess, vector: Sequence[int]) -> int:
     """How many elements an access takes at once, of a thread's neighbours along each index."""
     if isinstance(place.op, AsmOp):
-        return math.prod(place.touch.box)
+        return math.prod(place.box)
     count = math.prod(vector)
     size = element_bytes_of(place.type)
     if count == 1 or not place.is_direct or count * size > VECTOR_BYTES:
         return 1
     along = next(dimension for dimension, one in enumerate(vector) if one > 1)
     leaves = {band.loops[along].variable: Along(1, count)}
-    touch, shape = place.touch, place.type.get_shape()
-    starts = starts_vector(touch.expressions, touch.indices, shape, leaves, count)
+    shape = place.type.get_shape()
+    starts = starts_vector(place.expressions, place.indices, shape, leaves, count)
     return count if starts else 1
 
 
@@ -163,7 +152,7 @@ class Counter:
 
     def numbers(self, place: BandAccess) -> IntArray:
         """The element that each lane accesses, ``[class, neighbour, instruction, lane]``."""
-        return np.broadcast_to(place.numbers(self.points), self.idle.shape)
+        return np.broadcast_to(first_numbers(place, self.points), self.idle.shape)
 
     def idle_in(self, place: BandAccess) -> npt.NDArray[np.bool_]:
         """The lanes that an access leaves out."""
@@ -211,7 +200,7 @@ def _others(band: Band, places: Sequence[BandAccess]) -> list[LoopOp]:
     own = {loop.variable for loop in band.loops}
     used: dict[SSAValue, None] = {}
     for place in places:
-        for values in (place.touch.indices, *(list(one.indices) for one in place.conditions)):
+        for values in (place.indices, *(list(one.indices) for one in place.conditions)):
             used |= dict.fromkeys(one for one in variables_of(values) if one not in own)
     loops: list[LoopOp] = []
     for variable in used:

@@ -33,19 +33,10 @@ from mugraph.dialects.te import (
     ViewOp,
 )
 from mugraph.dialects.te.mapped import OF_EACH_THREAD
+from mugraph.dialects.te.numbers import operators_on
 
 __all__ = ["OF_EACH_THREAD", "after_band", "before_band"]
 
-_FLOAT: dict[Combination, type[Operation]] = {
-    Combination.ADD: arith.AddfOp,
-    Combination.MAX: arith.MaximumfOp,
-    Combination.MIN: arith.MinimumfOp,
-}
-_INTEGER: dict[Combination, type[Operation]] = {
-    Combination.ADD: arith.AddiOp,
-    Combination.MAX: arith.MaxSIOp,
-    Combination.MIN: arith.MinSIOp,
-}
 _FIRST = AffineMapAttr(AffineMap.constant_map(0))
 
 
@@ -61,8 +52,7 @@ def identity_of(combination: Combination, type_: Attribute) -> Operation:
 
 def combine(combination: Combination, left: SSAValue, right: SSAValue) -> Operation:
     """The combination of two numbers."""
-    kinds = _INTEGER if left.type == i32 else _FLOAT
-    return kinds[combination](left, right)  # type: ignore[call-arg]
+    return operators_on(left.type)[combination](left, right)
 
 
 Partial = tuple[SSAValue, SSAValue, AffineMapAttr, Combination]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType
@@ -16,17 +15,17 @@ from mugraph.dialects.te import (
     BindOp,
     CommitOp,
     CopyAsyncOp,
-    HasTouches,
     IfOp,
     IterationOp,
     KernelOp,
     NewOp,
-    SectionOp,
     SeqOp,
     Space,
     StepOp,
     ViewOp,
     WaitOp,
+    touches_in,
+    touches_of,
 )
 from mugraph.passes.texpr.te_map.steps import apply
 from mugraph.passes.texpr.te_map.types import index_in_part
@@ -52,7 +51,7 @@ def find_prefetch(loop: SeqOp, kernel: KernelOp) -> Prefetch:
     """
     body = loop.body.block
     position = {op: index for index, op in enumerate(body.ops)}
-    written = {buffer for op in kernel.walk() for buffer in _written(op)}
+    written = _written(kernel)
     fills = [op for op in body.ops if isinstance(op, StepOp) and _only_copies(op, written)]
     buffers = [
         op
@@ -69,33 +68,22 @@ def find_prefetch(loop: SeqOp, kernel: KernelOp) -> Prefetch:
     while True:
         kept: list[NewOp] = []
         for new in buffers:
-            writes = {at(op) for op, is_write in _touching(new) if is_write}
-            reads = {at(op) for op, is_write in _touching(new) if not is_write}
+            touching = list(touches_of(new.result))
+            writes = {at(op) for op, touch in touching if touch.writes}
+            reads = {at(op) for op, touch in touching if not touch.writes}
             if writes and writes <= places and max(writes) < min(reads, default=len(position)):
                 kept.append(new)
         results = {new.result for new in kept}
-        filling = [
-            step for step in fills if {b for op in step.walk() for b in _written(op)} <= results
-        ]
+        filling = [step for step in fills if _written(step) <= results]
         if len(kept) == len(buffers) and len(filling) == len(fills):
             return Prefetch(loop, tuple(kept), tuple(filling))
         buffers, fills = kept, filling
         places = {position[step] for step in fills}
 
 
-def _written(op: Operation) -> Iterator[SSAValue]:
-    """The buffers that an operator writes."""
-    if isinstance(op, HasTouches):
-        yield from (touch.buffer for touch in op.touches() if touch.writes)
-
-
-def _touching(new: NewOp) -> Iterator[tuple[Operation, bool]]:
-    """The operators that access a buffer, and whether they write it."""
-    for use in new.result.uses:
-        op = use.operation
-        users = [use.operation for use in op.result.uses] if isinstance(op, SectionOp) else [op]
-        for user in users:
-            yield user, new.result in list(_written(user))
+def _written(root: Operation) -> set[SSAValue]:
+    """The buffers that operators write."""
+    return {touch.buffer for touch in touches_in(root) if touch.writes}
 
 
 def _only_copies(step: StepOp, written: set[SSAValue]) -> bool:

@@ -196,61 +196,28 @@ class _Way:
         return list(dict.fromkeys(name for one in self.moments for name in one.names.values()))
 
     @cached_property
-    def always(self) -> frozenset[int]:
-        """Leaves that control comes to in front of on every such way."""
-        leaves, source, target = self.leaves, self.source, self.target
-        if self.carried is None:
-            sure = {*self.first.conditions, *self.second.conditions}
-            between = range(source + 1, target + 1)
-            return frozenset(i for i in between if leaves[i].needed <= sure)
-        inside = [i for i, leaf in enumerate(leaves) if self.carried in leaf.loops]
-        behind, before = {*self.first.conditions}, {*self.second.conditions}
-        return frozenset(
-            i
-            for i in inside
-            if (i > source and leaves[i].needed <= behind)
-            or (i <= target and leaves[i].needed <= before)
-        )
+    def places(self) -> dict[int, isl.Set]:
+        """The leaves in front of which control may come on the way, and for which pairs it does."""
+        return self._between(self.moments, self.carried)
 
-    @cached_property
-    def sometimes(self) -> dict[int, isl.Set]:
-        """The other leaves that may lie on the way, and when they do."""
-        return self._some(self.moments, self.always, self.carried)
-
-    def landed(self, landing: Landing) -> tuple[frozenset[int], dict[int, isl.Set]]:
-        """Both for the way from a wait to the target.
+    def landed(self, landing: Landing) -> dict[int, isl.Set]:
+        """As ``places``, on the way from a wait to the target.
 
         What has landed for one thread is visible to the others after a barrier there.
         """
-        order, carried = self.groups.order, landing.carried
-        wait, last = order[landing.wait], order[self.second.op]
-        known = {*self.second.conditions}
-        always = frozenset(
-            i
-            for i, leaf in enumerate(self.leaves)
-            # From behind the wait to the end of the iteration before, and from the start of this.
-            if (
-                wait < order[leaf.place] and order[leaf.op] <= last and leaf.needed <= known
-                if carried is None
-                else carried in leaf.loops
-                and (order[leaf.place] > wait or order[leaf.op] <= last)
-                and all(one.is_ancestor(carried) for one in leaf.needed)
-            )
-        )
         _, end = self.moments
         around = [one.variable for one in domain_of(landing.wait).loops]
         names = {value: end.names[value] for value in around if value in end.names}
+        carried = landing.carried
         if carried is not None:
             names[carried.variable] = f"({names[carried.variable]} - 1)"
-        return always, self._some((Moment(landing.wait, names), end), always, carried)
+        return self._between((Moment(landing.wait, names), end), carried)
 
     def _is_of_threads(self, condition: IfOp) -> bool:
         _, variables = expanded(condition.map.data.results, list(condition.indices))
         return self.groups.holder.variable in variables
 
-    def _some(
-        self, moments: tuple[Moment, Moment], always: frozenset[int], carried: SeqOp | None
-    ) -> dict[int, isl.Set]:
+    def _between(self, moments: tuple[Moment, Moment], carried: SeqOp | None) -> dict[int, isl.Set]:
         order = self.groups.order
         first, last = (order[one.op] for one in moments)
         alone = {*moments[0].names} ^ {*moments[1].names}
@@ -262,7 +229,7 @@ class _Way:
             else:
                 near = carried in leaf.loops
             # What only some threads come to is no barrier of all.
-            if near and i not in always and not any(map(self._is_of_threads, leaf.needed)):
+            if near and not any(map(self._is_of_threads, leaf.needed)):
                 found[i] = between(leaf.place, list(leaf.needed), moments, order, self.dimensions)
         return found
 
@@ -278,15 +245,13 @@ def _needed(way: _Way) -> list[Dependence]:
     found: dict[tuple[Scope, frozenset[int]], None] = {}
     for one in way.first.accesses:
         for other in way.second.accesses:
-            is_async = isinstance(one.op, CopyAsyncOp)
-            done = not is_async and (Scope.BLOCK, way.always) in found
-            if done or not one.conflicts(other):
+            if not one.conflicts(other):
                 continue
             pairs = _pairs(one, other, way.groups.holder, way.common, way.carried)
             if pairs is None:
                 continue
-            if not is_async:
-                _add(found, pairs, way.dimensions, [], lambda: (way.always, way.sometimes))
+            if not isinstance(one.op, CopyAsyncOp):
+                _add(found, pairs, way.dimensions, [], lambda: way.places)
                 continue
             for landing, constraints in _landings(pairs, way.groups):
                 _add(found, pairs, way.dimensions, constraints, partial(way.landed, landing))
@@ -298,20 +263,15 @@ def _add(
     pairs: _Pairs,
     dimensions: Sequence[str],
     extra: Sequence[str],
-    places: Callable[[], tuple[frozenset[int], dict[int, isl.Set]]],
+    places: Callable[[], Mapping[int, isl.Set]],
 ) -> None:
     """Adds what pairs of accesses need: of whom a barrier, and the places that meet it."""
     for scope, apart in pairs.scopes():
         met = pairs.at(dimensions, [*apart, *extra])
         if met.is_empty():
-            continue
-        always, sometimes = places()
-        for one in cells(met, always, sometimes):
-            # A barrier of the block is one of its warps, too.
-            if (Scope.BLOCK, one) not in found:
-                found[scope, one] = None
-        if (Scope.BLOCK, always) in found:
             return
+        for one in cells(met, places()):
+            found[scope, one] = None
 
 
 @dataclass(frozen=True)
@@ -335,9 +295,9 @@ class _Pairs:
         return isl_set(dimensions, others, [*self.constraints, *extra])
 
     def scopes(self) -> list[tuple[Scope, list[str]]]:
-        """Who must meet, and for which pairs: those of different warps, and of different threads.
+        """Who must meet, and for which pairs: those of different threads, and of different warps.
 
-        The latter hold the former, for which a barrier of the block does.
+        The latter are among the former; a barrier of the block is one of its warps, too.
         """
         if self.holder.iterations == 1:
             return []
@@ -348,7 +308,7 @@ class _Pairs:
         if self.holder.iterations <= WARP:
             return [threads]
         warps = f"floor({first} / {WARP}) != floor({second} / {WARP})"
-        return [(Scope.BLOCK, [warps]), threads]
+        return [threads, (Scope.BLOCK, [warps])]
 
 
 def _pairs(

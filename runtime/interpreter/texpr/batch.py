@@ -24,6 +24,34 @@ class Storage:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Places:
+    """The elements of a buffer that iterations touch, equally many each."""
+
+    storage: Storage
+    rows: Rows
+    """Which copy of the buffer, ``[iterations, 1]``."""
+    numbers: Rows
+    """``[iterations, elements]``."""
+
+    def first_unwritten(self) -> tuple[int, int] | None:
+        """An iteration that touches an element without contents, and its number."""
+        missing = ~self.storage.written[self.rows, self.numbers]
+        if not missing.any():
+            return None
+        iteration, place = np.unravel_index(int(np.argmax(missing)), missing.shape)
+        return int(iteration), int(self.numbers[iteration, place])
+
+    def read(self) -> Array:
+        """What the elements hold, ``[iterations, elements]``."""
+        return self.storage.elements[self.rows, self.numbers]
+
+    def write(self, values: Array) -> None:
+        """Gives the elements contents."""
+        self.storage.elements[self.rows, self.numbers] = values
+        self.storage.written[self.rows, self.numbers] = True
+
+
 @dataclass
 class Batch:
     """``count`` iterations that run together.

@@ -6,14 +6,10 @@ conditions on them stay numbers.
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import FloatAttr, IntegerType
 from xdsl.ir import Operation
 
@@ -21,60 +17,13 @@ from mugraph.dialects import te
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision
 from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.functions import SCALAR_FUNCTIONS
 from mugraph.runtime.interpreter.texpr.batch import Rows, Storage
+from mugraph.runtime.interpreter.texpr.numbers import function_of
 from mugraph.runtime.interpreter.texpr.run import Runner
 
 _MOST_NUMBERS = 4096
 """How many different integers are turned into numbers of another arithmetic."""
-
-
-def _minimum(x: Any, y: Any) -> Any:
-    return -np.maximum(-x, -y)
-
-
-def _itself(x: Any) -> Any:
-    return x
-
-
-def _power_of_two(x: Any) -> Any:
-    return np.exp(x * math.log(2))
-
-
-def _binary_logarithm(x: Any) -> Any:
-    return np.log(x) / math.log(2)
-
-
-def _reciprocal_root(x: Any) -> Any:
-    return 1 / np.sqrt(x)
-
-
-def _hyperbolic_tangent(x: Any) -> Any:
-    return 1 - 2 / (np.exp(2 * x) + 1)
-
-
-def _multiply_add(x: Any, y: Any, z: Any) -> Any:
-    return x * y + z
-
-
-_FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
-    arith.AddfOp: operator.add,
-    arith.SubfOp: operator.sub,
-    arith.MulfOp: operator.mul,
-    arith.DivfOp: np.divide,
-    arith.MaximumfOp: np.maximum,
-    arith.MinimumfOp: _minimum,
-    arith.NegfOp: operator.neg,
-    arith.ExtFOp: _itself,
-    math_dialect.ExpOp: np.exp,
-    math_dialect.Exp2Op: _power_of_two,
-    math_dialect.LogOp: np.log,
-    math_dialect.Log2Op: _binary_logarithm,
-    math_dialect.SqrtOp: np.sqrt,
-    math_dialect.RsqrtOp: _reciprocal_root,
-    math_dialect.TanhOp: _hyperbolic_tangent,
-    math_dialect.PowFOp: np.power,
-    math_dialect.FmaOp: _multiply_add,
-}
 
 
 class ComponentRunner(Runner):
@@ -107,6 +56,8 @@ class ComponentRunner(Runner):
                 return self.arithmetic.full((count,), attribute.value.data)
             case arith.SIToFPOp():
                 return self._of_integers(operands[0])
+            case arith.ExtFOp():
+                return operands[0]
             case arith.TruncFOp():
                 return self.arithmetic.round(operands[0], op.result.type)
             case arith.SelectOp():
@@ -116,7 +67,7 @@ class ComponentRunner(Runner):
                 chosen[~condition] = second[~condition]
                 return chosen
             case _:
-                function = _FUNCTIONS.get(type(op))
+                function = function_of(op)
                 if function is None:
                     raise ExecutionError(f"'{op.name}' is no function that this arithmetic has")
                 return function(*operands)
@@ -154,10 +105,5 @@ class ComponentRunner(Runner):
         else:
             total = -(-grouped).max(1)
         where = np.divmod(elements, storage.written.shape[1])
-        old = storage.elements[where]
-        function = {
-            te.Combination.ADD: np.add,
-            te.Combination.MAX: np.maximum,
-            te.Combination.MIN: _minimum,
-        }[combination]
-        storage.elements[where] = function(old, total)
+        combine = SCALAR_FUNCTIONS[combination]
+        storage.elements[where] = combine(storage.elements[where], total)

@@ -16,7 +16,8 @@ from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te import AsmOp
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
-from mugraph.runtime.interpreter.texpr.numbers import multiply_add, reciprocal_root
+from mugraph.runtime.interpreter.functions import reciprocal, rsqrt
+from mugraph.runtime.interpreter.texpr.numbers import multiply_add
 
 Registers = Array
 """``[iterations, elements]``: what each iteration holds in an operand."""
@@ -177,10 +178,6 @@ _WITHOUT_EFFECT = (
 """Copies land at once here, and a fully parallel loop is always together."""
 
 
-def _reciprocal(x: Array) -> Array:
-    return 1 / x
-
-
 def _without_modifiers(name: str) -> str:
     return name.split(".")[0] + "." + name.split(".")[-1]
 
@@ -188,8 +185,8 @@ def _without_modifiers(name: str) -> str:
 _OF_ONE_THREAD: dict[str, Callable[..., Any]] = {
     "ex2.f32": np.exp2,
     "lg2.f32": np.log2,
-    "rcp.f32": _reciprocal,
-    "rsqrt.f32": reciprocal_root,
+    "rcp.f32": reciprocal,
+    "rsqrt.f32": rsqrt,
     "sqrt.f32": np.sqrt,
     "tanh.f32": np.tanh,
     "mov.f32": np.copy,

@@ -12,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
 
 from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.te.points import box_offsets
+from mugraph.dialects.tensor_types import source_name, source_values
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Array, Precision
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
-from mugraph.runtime.interpreter.texpr.batch import Batch, Rows, Storage
+from mugraph.runtime.interpreter.memory import InFlight
+from mugraph.runtime.interpreter.texpr.batch import Batch, Places, Rows, Storage
 from mugraph.runtime.interpreter.texpr.instructions import execute_asm
 from mugraph.runtime.interpreter.texpr.numbers import compute, dtype_of
 
@@ -98,10 +99,6 @@ def run_texpr(
     return TexprExecution(outputs, [np.sort(runner.observed(op)) for op in anchors])
 
 
-_Copy = tuple[te.CopyAsyncOp, Batch, tuple[Storage, Rows, Rows], tuple[Storage, Rows, Rows], int]
-"""An asynchronous copy under way: source, target, and which of its elements."""
-
-
 class Runner:
     """Runs the operators of a function, many iterations of loops at once."""
 
@@ -109,8 +106,7 @@ class Runner:
         self._precision = precision
         self._generator = generator
         self._observed: dict[te.AnchorOp, list[Array]] = {}
-        self._groups: list[list[_Copy]] = []
-        self._begun: list[_Copy] = []
+        self._copies = InFlight()
 
     def observed(self, op: te.AnchorOp) -> Array:
         """All that an anchor observed."""
@@ -186,9 +182,9 @@ class Runner:
         points = np.arange(batch.count * op.iterations)
         inner = Batch(len(points), batch, points // op.iterations, op.iterations)
         inner.values[op.variable] = points % op.iterations
-        self._groups, self._begun = [], []
+        self._copies = InFlight()
         self.block(op.body.block, inner)
-        if self._begun or any(self._groups):
+        if self._copies.uncommitted or any(self._copies.groups):
             raise ExecutionError(
                 "'te.copy_async': copies are under way when the block's program ends; 'te.wait 0' "
                 "waits for them"
@@ -247,116 +243,105 @@ class Runner:
         storage = self.storage(op.result.type, batch.count // (sharing or 1))
         batch.buffers[op.result] = storage, owners
 
-    def _place(self, op: te.AccessOp, batch: Batch) -> tuple[Storage, Rows, Rows]:
-        return self._place_in(op, op.buffer, op.index_map, op.indices, batch)
-
-    def _place_in(
-        self,
-        op: Operation,
-        buffer: SSAValue,
-        map_: AffineMap,
-        operands_: Sequence[SSAValue],
-        batch: Batch,
-    ) -> tuple[Storage, Rows, Rows]:
-        storage, rows = batch.buffer(buffer)
-        operands = list(operands_)
-        indices = [batch.index(expression, operands) for expression in map_.results]
-        shape = storage.shape if len(indices) == len(storage.shape) else (math.prod(storage.shape),)
-        flat = np.zeros(batch.count, np.int64)
-        for index, extent in zip(indices, shape, strict=True):
-            outside = (index < 0) | (index >= extent)
+    def _places(self, op: Operation, touch: te.Touch, batch: Batch) -> Places:
+        """The elements that an operator touches; ``ExecutionError`` where some are none."""
+        storage, rows = batch.buffer(touch.buffer)
+        indices = list(touch.indices)
+        numbers = np.zeros(batch.count, np.int64)
+        for expression, part, extent in zip(
+            touch.expressions, touch.box, touch.extents, strict=True
+        ):
+            index = batch.index(expression, indices)
+            outside = (index < 0) | (index + part > extent)
             if outside.any():
                 first = int(np.argmax(outside))
+                found = index[first] if index[first] < 0 else index[first] + part - 1
                 raise ExecutionError(
-                    f"'{op.name}': {_name(buffer)} is accessed at index {index[first]}"
+                    f"'{op.name}': {source_name(touch.buffer)} is accessed at index {found}"
                     f"{self._where(op, batch, first)}; it has elements from 0 to {extent - 1}"
                 )
-            flat = flat * extent + index
-        return storage, rows, flat
+            numbers = numbers * extent + index
+        return Places(storage, rows[:, None], numbers[:, None] + box_offsets(touch))
+
+    def _all_touched(self, op: te.HasTouches, batch: Batch) -> list[Places]:
+        assert isinstance(op, Operation)
+        return [self._places(op, touch, batch) for touch in op.touches()]
+
+    def _registers(self, buffer: SSAValue, batch: Batch) -> Places:
+        """All elements of a thread's buffer."""
+        storage, rows = batch.buffer(buffer)
+        return Places(storage, rows[:, None], np.arange(math.prod(storage.shape))[None])
 
     def _where(self, op: Operation, batch: Batch, row: int) -> str:
-        loops = reversed(te.enclosing_loops(op))
-        values = [f"{_name(loop.variable)} = {batch.value(loop.variable)[row]}" for loop in loops]
-        return f" where {', '.join(values)}" if values else ""
+        variables = [loop.variable for loop in reversed(te.enclosing_loops(op))]
+        values = {one: int(batch.value(one)[row]) for one in variables}
+        return f" where {source_values(values)}" if values else ""
 
-    def _read(self, op: Operation, batch: Batch, storage: Storage, rows: Rows, at: Rows) -> Array:
-        missing = ~storage.written[rows, at]
-        if missing.any():
-            first = int(np.argmax(missing))
+    def _read(self, op: Operation, buffer: SSAValue, places: Places, batch: Batch) -> Array:
+        """What elements hold; ``ExecutionError`` for one that nothing was written to."""
+        missing = places.first_unwritten()
+        if missing is not None:
+            iteration, number = missing
             raise ExecutionError(
-                f"'{op.name}' reads {_buffer_name(op)}[{at[first]}]"
-                f"{self._where(op, batch, first)}, which nothing has written"
+                f"'{op.name}' reads {source_name(buffer)}[{number}]"
+                f"{self._where(op, batch, iteration)}, which nothing has written"
             )
-        return storage.elements[rows, at]
+        return places.read()
 
     @_run.register
     def _(self, op: te.ViewOp, batch: Batch) -> None:
-        storage, rows, at = self._place(op, batch)
-        batch.values[op.result] = self._read(op, batch, storage, rows, at)
+        (places,) = self._all_touched(op, batch)
+        batch.values[op.result] = self._read(op, op.buffer, places, batch)[:, 0]
 
     @_run.register
     def _(self, op: te.LoadOp, batch: Batch) -> None:
-        storage, rows, first = self._place(op, batch)
-        registers, own = batch.buffer(op.registers)
-        for position in range(op.width):
-            registers.elements[own, position] = self._read(
-                op, batch, storage, rows, first + position
-            )
-            registers.written[own, position] = True
+        (places,) = self._all_touched(op, batch)
+        values = self._read(op, op.buffer, places, batch)
+        self._registers(op.registers, batch).write(values)
 
     @_run.register
     def _(self, op: te.StoreOp, batch: Batch) -> None:
-        storage, rows, first = self._place(op, batch)
-        registers, own = batch.buffer(op.registers)
-        for position in range(op.width):
-            at = np.full(batch.count, position)
-            storage.elements[rows, first + position] = self._read(op, batch, registers, own, at)
-            storage.written[rows, first + position] = True
+        (places,) = self._all_touched(op, batch)
+        registers = self._registers(op.registers, batch)
+        places.write(self._read(op, op.registers, registers, batch))
 
     @_run.register
     def _(self, op: te.CopyAsyncOp, batch: Batch) -> None:
-        source, rows, first = self._place_in(
-            op, op.source, op.source_map.data, op.source_indices, batch
-        )
-        target, own, start = self._place_in(
-            op, op.target, op.target_map.data, op.target_indices, batch
-        )
-        for position in range(op.elements):
-            # Between now and the wait the target holds nothing.
-            target.written[own, start + position] = False
-            self._begun.append((op, batch, (source, rows, first), (target, own, start), position))
+        source, target = self._all_touched(op, batch)
+        # Between now and the wait the target holds nothing.
+        target.storage.written[target.rows, target.numbers] = False
+
+        def land() -> None:
+            target.write(self._read(op, op.source, source, batch))
+
+        self._copies.uncommitted.append(land)
 
     @_run.register
     def _(self, op: te.CommitOp, batch: Batch) -> None:
-        self._groups.append(self._begun)
-        self._begun = []
+        self._copies.commit()
 
     @_run.register
     def _(self, op: te.WaitOp, batch: Batch) -> None:
-        while len(self._groups) > op.groups:
-            for copy, at, (source, rows, first), (target, own, start), position in self._groups.pop(
-                0
-            ):
-                found = self._read(copy, at, source, rows, first + position)
-                target.elements[own, start + position] = found
-                target.written[own, start + position] = True
+        self._copies.wait(op.groups)
 
     @_run.register
     def _(self, op: te.BindOp, batch: Batch) -> None:
-        storage, rows, at = self._place(op, batch)
-        storage.elements[rows, at] = batch.value(op.value)
-        storage.written[rows, at] = True
+        (places,) = self._all_touched(op, batch)
+        places.write(batch.value(op.value)[:, None])
+
+    def _combined(self, op: te.CombiningOp, batch: Batch) -> tuple[Storage, Rows, Rows]:
+        """The element that an operator combines with a number: storage, copy and number."""
+        (places,) = self._all_touched(op, batch)
+        self._read(op, op.buffer, places, batch)
+        return places.storage, places.rows[:, 0], places.numbers[:, 0]
 
     @_run.register
     def _(self, op: te.RedOp, batch: Batch) -> None:
-        storage, rows, at = self._place(op, batch)
-        self._read(op, batch, storage, rows, at)
-        self.reduce(op.combines, storage, rows, at, batch.value(op.value))
+        self.reduce(op.combines, *self._combined(op, batch), batch.value(op.value))
 
     @_run.register
     def _(self, op: te.AtomicOp, batch: Batch) -> None:
-        storage, rows, at = self._place(op, batch)
-        self._read(op, batch, storage, rows, at)
+        storage, rows, at = self._combined(op, batch)
         value = batch.value(op.value)
         before = np.empty_like(value)
         combine = _COMBINE[op.combines]
@@ -382,40 +367,20 @@ class Runner:
     def _(self, op: te.SectionOp, batch: Batch) -> None:
         pass  # evaluated where it is an operand
 
-    def _elements(self, value: SSAValue, batch: Batch) -> tuple[Storage, Rows, Rows]:
-        """All elements of a buffer or a section: storage, copy and number, ``[iterations, n]``."""
-        shape = cast(te.BufferType, value.type).get_shape()
-        box = np.indices(shape).reshape(len(shape), 1, -1)
-        if isinstance(section := value.owner, te.SectionOp):
-            value = section.buffer
-            operands = list(section.indices)
-            starts = [batch.index(start, operands) for start in section.index_map.results]
-            box = box + np.stack(starts)[:, :, np.newaxis]
-        storage, rows = batch.buffer(value)
-        limits = np.array(storage.shape)[:, np.newaxis, np.newaxis]
-        if ((box < 0) | (box >= limits)).any():
-            raise ExecutionError(f"a section of {_name(value)} leaves it")
-        places = np.ravel_multi_index(tuple(box), storage.shape)
-        return storage, rows[:, np.newaxis], np.broadcast_to(places, (batch.count, box.shape[2]))
-
     @_run.register
     def _(self, op: te.AsmOp, batch: Batch) -> None:
         operands: list[Array] = []
-        for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
+        buffers: dict[int, Places] = {}
+        touches = iter(op.touches())
+        for position, argument in enumerate(op.arguments):
             if not isinstance(argument.type, te.BufferType):
                 operands.append(batch.value(argument)[:, np.newaxis])
                 continue
-            storage, rows, places = self._elements(argument, batch)
-            if direction is not te.Direction.OUT and not storage.written[rows, places].all():
-                raise ExecutionError(
-                    f"'te.asm' {op.instruction} reads {_name(argument)}, which nothing has written "
-                    "in whole"
-                )
-            operands.append(storage.elements[rows, places])
+            places = buffers[position] = self._places(op, next(touches), batch)
+            is_read = op.operand_directions[position] is not te.Direction.OUT
+            operands.append(self._read(op, argument, places, batch) if is_read else places.read())
         for position, value in execute_asm(op, operands, batch.lanes).items():
-            storage, rows, places = self._elements(op.arguments[position], batch)
-            storage.elements[rows, places] = value
-            storage.written[rows, places] = True
+            buffers[position].write(value)
 
 
 _COMBINE: dict[te.Combination, Any] = {
@@ -423,14 +388,6 @@ _COMBINE: dict[te.Combination, Any] = {
     te.Combination.MAX: np.maximum,
     te.Combination.MIN: np.minimum,
 }
-
-
-def _buffer_name(op: Operation) -> str:
-    return _name(op.buffer if isinstance(op, te.AccessOp) else op.operands[0])
-
-
-def _name(value: SSAValue) -> str:
-    return value.name_hint or value_label(value)
 
 
 def _together(holds: npt.NDArray[np.bool_], lanes: int | None) -> int | None:

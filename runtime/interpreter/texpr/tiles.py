@@ -11,15 +11,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched, te
-from mugraph.dialects.sched.custom_accesses import element_offsets
-from mugraph.dialects.sched.mappings import IntArray
+from mugraph.dialects.sched.mappings import IntArray, coordinate_offsets
 from mugraph.dialects.tensor_types import resolved_layout_of, shape_of
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision, convert
 from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.memory import element_dtype
-from mugraph.runtime.interpreter.texpr.batch import Batch, Storage
+from mugraph.runtime.interpreter.texpr.batch import Batch, Rows, Storage
 from mugraph.runtime.interpreter.texpr.components import ComponentRunner
 from mugraph.runtime.interpreter.texpr.run import Runner
 
@@ -83,6 +82,16 @@ def run_operator(
     return [storage.elements.reshape(*blocks, *storage.shape) for storage in results]
 
 
+def _threads_of(
+    op: sched.CustomOp, blocks: int, threads: slice = slice(None)
+) -> tuple[Batch, Rows]:
+    """Some threads of every block as a batch, and the block of each."""
+    chosen = np.arange(op.thread_count, dtype=np.int64)[threads]
+    batch = Batch(blocks * len(chosen))
+    batch.values[op.thread] = np.tile(chosen, blocks)
+    return batch, np.repeat(np.arange(blocks, dtype=np.int64), len(chosen))
+
+
 def run_step(
     op: sched.CustomOp, tiles: Sequence[Array | None], axes: int, arithmetic: Arithmetic
 ) -> dict[int, Array]:
@@ -93,10 +102,7 @@ def run_step(
     runner = _runner(arithmetic, None)
     known = [tile for tile in tiles if tile is not None]
     blocks = _blocks_of(known, axes) if known else (1,) * axes
-    count, threads = math.prod(blocks), op.thread_count
-    batch = Batch(count * threads)
-    batch.values[op.thread] = np.tile(np.arange(threads, dtype=np.int64), count)
-    rows = np.repeat(np.arange(count, dtype=np.int64), threads)
+    batch, rows = _threads_of(op, math.prod(blocks))
     storages: list[Storage] = []
     for parameter, tile in zip(op.parameters, tiles, strict=True):
         storage = _storage(runner, parameter, tile, blocks)
@@ -145,16 +151,12 @@ def run_step_on_bytes(
     ``starts`` is where the stage of each operand begins, in bytes.
     """
     runner = Runner(Precision.STORAGE, None)
-    blocks = memory.shape[0]
-    chosen = np.arange(op.thread_count, dtype=np.int64)[threads]
-    batch = Batch(blocks * len(chosen))
-    batch.values[op.thread] = np.tile(chosen, blocks)
-    rows = np.repeat(np.arange(blocks, dtype=np.int64), len(chosen))
+    batch, rows = _threads_of(op, memory.shape[0], threads)
     for parameter, value, start in zip(op.parameters, op.buffers, starts, strict=True):
         stored = element_dtype(value.type)
         shape = shape_of(value.type)
         coordinates = np.indices(shape).reshape(len(shape), -1)
-        offsets = element_offsets(resolved_layout_of(value), list(coordinates))
+        offsets = coordinate_offsets(resolved_layout_of(value), list(coordinates))
         offsets = offsets + start // stored.itemsize
         elements = _Addressed(memory.view(stored), offsets, runner.dtype_of(parameter))
         storage = Storage(cast(Array, elements), cast(Any, _Everywhere()), shape)

@@ -10,10 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreter_programs import Array, normal, on_tiles, parse, tile
 from xdsl.dialects.builtin import f8E4M3FN, f8E5M2, f16, i8, i32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from mugraph.runtime.interpreter import run_function
-from mugraph.runtime.interpreter.arithmetic import convert, storage_dtype
+from mugraph.runtime.interpreter.arithmetic import (
+    Arithmetic,
+    Precision,
+    convert,
+    storage_dtype,
+)
 from mugraph.runtime.interpreter.bounds import (
     FLOAT64,
     STORAGE,
@@ -22,6 +28,8 @@ from mugraph.runtime.interpreter.bounds import (
     RoundingModel,
 )
 from mugraph.runtime.interpreter.run import evaluate_function, find_function
+from mugraph.runtime.interpreter.texpr.tiles import run_operator
+from mugraph.texpr import read_texpr
 
 ARITHMETIC = BoundedArithmetic()
 
@@ -221,3 +229,17 @@ def test_a_whole_graph_is_within_its_bounds_which_are_not_vacuous() -> None:
     shares = np.abs(stored - result.value) / room
     assert 0.01 < shares.max() <= 1
     assert np.median(room / np.abs(result.value)) < 0.05
+
+
+@pytest.mark.parametrize("name", ["erf", "sin", "cos", "abs", "exp2", "log2", "rsqrt", "ceil"])
+def test_functions_of_tensor_expressions_have_bounds(name: str) -> None:
+    text = f"fn f(x: f32[8]): f32[8] {{ par 8 i {{ result[i] = {name}(x[i]) }} }}"
+    function = read_texpr(text, "f.te", {}).body.block.first_op
+    assert isinstance(function, FuncOp)
+    values = np.linspace(0.25, 2, 8)
+    arithmetic = BoundedArithmetic(models=(STORAGE,))
+    (bounded,) = run_operator(function, [arithmetic.exact(values)], 0, arithmetic)
+    (exact,) = run_operator(function, [values], 0, Arithmetic(Precision.FLOAT64))
+    single = values.astype(np.float32)
+    (rounded,) = run_operator(function, [single], 0, Arithmetic(Precision.STORAGE))
+    assert (np.abs(rounded - exact) <= bounded.bound(STORAGE)).all()

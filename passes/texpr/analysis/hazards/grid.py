@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mugraph.dialects.te import KernelOp, Space
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
 from mugraph.passes.texpr.analysis.hazards.pairs import conflicts
@@ -51,7 +51,7 @@ def check_grid(kernel: KernelOp) -> Grid:
         try:
             finding, passes_on = _check_buffer(kernel, touching)
         except TooManyError:
-            name = buffer.name_hint or value_label(buffer)
+            name = source_name(buffer)
             message = (
                 f"the accesses to {name} of all blocks are too many to be listed; check the "
                 "program at smaller sizes"

@@ -26,7 +26,7 @@ from mugraph.dialects.te import (
     WaitOp,
 )
 from mugraph.dialects.te.points import all_hold
-from mugraph.dialects.tensor_types import element_bytes_of, value_label
+from mugraph.dialects.tensor_types import element_bytes_of, source_name
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers, variables_of
@@ -310,6 +310,6 @@ def _offset(buffer: SSAValue) -> int:
     owner = buffer.owner
     offset = owner.attributes.get(OFFSET) if isinstance(owner, NewOp) else None
     if not isinstance(offset, IntegerAttr):
-        name = buffer.name_hint or value_label(buffer)
+        name = source_name(buffer)
         raise PassFailedException(f"shared buffer {name} has no place; run --te-promote before")
     return offset.value.data

@@ -12,10 +12,10 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.locations import place_of
 from mugraph.dialects.te import AccessKind, StepOp
-from mugraph.dialects.te.points import all_hold, grid_of
-from mugraph.dialects.tensor_types import row_major_strides, value_label
+from mugraph.dialects.te.points import grid_of, touched_numbers
+from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.texpr.analysis.domains import Access
-from mugraph.passes.texpr.analysis.evaluate import numbers_at, variables_of
+from mugraph.passes.texpr.analysis.evaluate import variables_of
 
 IntArray = npt.NDArray[np.int64]
 
@@ -57,24 +57,10 @@ def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue,
     ]
     if math.prod([*(loop.iterations for loop in loops), *access.box]) > MOST_POINTS:
         raise TooManyError
-    points = grid_of(loops) | {
-        variable: np.array(value, np.int64) for variable, value in fixed.items()
-    }
-    count = math.prod(loop.iterations for loop in loops)
-    holds = np.broadcast_to(all_hold(access.domain.conditions, points), (count,))
-    shape = access.type.get_shape()
-    start = numbers_at(access.expressions, list(access.indices), shape, points)
-    start = np.broadcast_to(start, (count,))[holds]
-    strides = [1] if len(access.expressions) == 1 else list(row_major_strides(shape))
-    offsets = np.zeros(1, np.int64)
-    for extent, stride in zip(access.box, strides, strict=False):
-        offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
-    numbers = (start[:, None] + offsets).reshape(-1)
-    values = {
-        variable: np.repeat(np.broadcast_to(points[variable], (count,))[holds], len(offsets))
-        for variable in wanted
-    }
-    return Rows(values, numbers)
+    points, count = grid_of(loops, access.domain.conditions, fixed)
+    numbers = touched_numbers(access, points, count)
+    values = {one: np.repeat(points[one], numbers.shape[1]) for one in wanted}
+    return Rows(values, numbers.reshape(-1))
 
 
 _CLASSES = {AccessKind.READ: 0, AccessKind.WRITE: 1, AccessKind.ATOMIC: 2}
@@ -109,11 +95,5 @@ def describe(access: Access, number: int) -> str:
     for extent in reversed(access.type.get_shape()):
         index.insert(0, number % extent)
         number //= extent
-    name = access.buffer.name_hint or value_label(access.buffer)
-    verb = {
-        AccessKind.READ: "reads",
-        AccessKind.WRITE: "writes",
-        AccessKind.RED: "reduces into",
-        AccessKind.ATOMIC: "changes atomically",
-    }[access.kind]
-    return f"'{op.name}'{place} {verb} {name}[{', '.join(map(str, index))}]"
+    name = source_name(access.buffer)
+    return f"'{op.name}'{place} {access.kind.verb} {name}[{', '.join(map(str, index))}]"

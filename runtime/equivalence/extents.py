@@ -8,7 +8,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.named_extents import BUCKET_OF, EXTENTS, buckets_of, is_open, named_extents
+from mugraph.dialects.sharding import is_per_device
 from mugraph.passes.program.bucket_extents import buckets_of_extents
+from mugraph.passes.program.expand_mesh import expand_function
 from mugraph.passes.program.named_extents import require_names, static_copy
 from mugraph.runtime.equivalence.errors import CheckError
 from mugraph.runtime.interpreter.run import find_function
@@ -18,6 +20,35 @@ Pair = tuple[str, ModuleOp, ModuleOp]
 
 
 def static_pairs(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
+    """Two modules of functions on one device, of static extents.
+
+    Programs of several devices become what they compute together.  Where devices differ in what
+    they should agree on, there is a pair for each of them.
+    """
+    for at, *pair in _at_extents(one, other):
+        firsts, seconds = (_expanded(module) for module in pair)
+        several = max(len(firsts), len(seconds))
+        for copy in range(several):
+            said = f" in copy {copy} of its results" if several > 1 else ""
+            yield (
+                at + said,
+                firsts[min(copy, len(firsts) - 1)],
+                seconds[min(copy, len(seconds) - 1)],
+            )
+
+
+def _expanded(module: ModuleOp) -> list[ModuleOp]:
+    """A module of each function of whole tensors that its program of devices is."""
+    function = find_function(module, None)
+    if not is_per_device(function):
+        return [module]
+    others = [op for op in module.body.block.ops if not isinstance(op, FuncOp)]
+    return [
+        ModuleOp([*(op.clone() for op in others), whole]) for whole in expand_function(function)
+    ]
+
+
+def _at_extents(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
     """Two modules at the largest values of each bucket; as they are where they have no names.
 
     The buckets are those that ``--bucket-extents`` has made in one of them, or would make.  Raises

@@ -26,9 +26,18 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import ShapeError
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    layout_of,
+    op_label,
+    shape_of,
+    strides_of,
+    value_label,
+    with_layout,
+)
 
 MESH = "mugraph.mesh"
 """The attribute of a function: how many devices each axis of its mesh has."""
@@ -281,8 +290,21 @@ def with_shardings(
 
 
 def part_type(type_: Attribute, sharding: Sharding, mesh: Mesh) -> Attribute:
-    """The type of one device's part; raises ``ShapeError`` where extents do not divide."""
-    return TensorType(element_type_of(type_), sharding.part_shape(shape_of(type_), mesh))
+    """The type of one device's part; raises ``ShapeError`` where extents do not divide.
+
+    Where the type has a layout, the part lies in the same order of dimensions, without holes.
+    """
+    shape = sharding.part_shape(shape_of(type_), mesh)
+    part = TensorType(element_type_of(type_), shape)
+    layout = layout_of(type_)
+    if layout is None:
+        return part
+    if shape == shape_of(type_):
+        return type_
+    strides, step = list(strides_of(layout)), 1
+    for dim in sorted(range(len(shape)), key=lambda dim: (strides[dim], -dim)):
+        strides[dim], step = step, step * shape[dim]
+    return with_layout(part, Layout(shape, tuple(strides)))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ PASSES = {
     "load-operators": "mugraph.texpr.load_operators:LoadOperatorsPass",
     "name-extents": "mugraph.passes.program.name_extents:NameExtentsPass",
     "bucket-extents": "mugraph.passes.program.bucket_extents:BucketExtentsPass",
+    "partition": "mugraph.passes.program.partition:PartitionPass",
     "expand-mesh": "mugraph.passes.program.expand_mesh:ExpandMeshPass",
     "decompose-program": "mugraph.passes.program.decompose_program:DecomposeProgramPass",
     "insert-copies": "mugraph.passes.mugraph.insert_copies:InsertCopiesPass",

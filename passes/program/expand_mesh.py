@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -13,7 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn
-from mugraph.dialects.locations import inherit_location
+from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.sharding import (
     DeviceProgram,
@@ -149,30 +150,32 @@ class Expansion:
 
         return reduce(combine, values)
 
-    def whole(self, of_devices: OfDevices, sharding: Sharding, copy: int) -> tuple[SSAValue, int]:
-        """A tensor of which each device has a part, and how many different ones there are.
-
-        Devices that should hold the same part may not: ``copy`` says of which of them it is.
-        """
-        summed: dict[tuple[int, ...], list[SSAValue]] = {}
-        extents = shape_of(of_devices[0].type)
-        for group in self.mesh.groups(sharding.partial) if sharding.partial else ():
+    def copies(self, of_devices: OfDevices, sharding: Sharding) -> list[SSAValue]:
+        """A tensor of which each device has a part; more than one where devices do not agree."""
+        held = dict(enumerate(of_devices))
+        for group in self.mesh.groups(sharding.partial):
             value = self.combined([of_devices[each] for each in group], sharding.combiner)
-            of_devices = tuple(
-                value if device in group else old for device, old in enumerate(of_devices)
-            )
-        for device in self.mesh.devices:
-            known = summed.setdefault(sharding.start(extents, self.mesh, device), [])
-            if of_devices[device] not in known:
-                known.append(of_devices[device])
-        chosen = {start: known[min(copy, len(known) - 1)] for start, known in summed.items()}
-        for dim in reversed(range(len(extents))):
+            held |= dict.fromkeys(group, value)
+        extents = shape_of(of_devices[0].type)
+        parts: dict[tuple[int, ...], list[SSAValue]] = {}
+        for device, value in held.items():
+            known = parts.setdefault(sharding.start(extents, self.mesh, device), [])
+            if value not in known:
+                known.append(value)
+        return [
+            self.whole({start: known[min(copy, len(known) - 1)] for start, known in parts.items()})
+            for copy in range(max(map(len, parts.values())))
+        ]
+
+    def whole(self, chosen: dict[tuple[int, ...], SSAValue]) -> SSAValue:
+        """A tensor of its parts, by where they begin."""
+        for dim in reversed(range(len(next(iter(chosen))))):
             rows: dict[tuple[int, ...], list[SSAValue]] = {}
             for start, value in sorted(chosen.items()):
                 rows.setdefault((*start[:dim], 0, *start[dim + 1 :]), []).append(value)
             chosen = {start: self.row(dim, parts) for start, parts in rows.items()}
         (result,) = chosen.values()
-        return result, max(map(len, summed.values()))
+        return result
 
     def row(self, dim: int, parts: Sequence[SSAValue]) -> SSAValue:
         """Parts one after the other."""
@@ -185,41 +188,51 @@ class Expansion:
         return joined
 
 
-def expand_program(program: DeviceProgram, copy: int = 0) -> tuple[FuncOp, int]:
-    """One function of whole tensors that computes what all devices do, and its number of copies.
+def expand_program(program: DeviceProgram) -> tuple[FuncOp, list[int]]:
+    """A function of whole tensors that computes what all devices do, and copies of its results.
 
-    Where a device should hold the same part of a result as others and computes another one, there
-    are several such functions: as many as the most different values of one part.  ``copy`` is the
-    number of one.
+    Of each result it returns a copy for each way in which devices compute what they should agree
+    on: one where none computes it otherwise.
     """
     function = program.function
     types = program.argument_types
     expansion = Expansion(program, Block(arg_types=types))
-    results = expansion.run()
-    found = [
-        expansion.whole(of_devices, sharding, copy)
-        for of_devices, sharding in zip(results, program.results, strict=True)
+    copies = [
+        expansion.copies(of_devices, sharding)
+        for of_devices, sharding in zip(expansion.run(), program.results, strict=True)
     ]
-    returned = [value for value, _ in found]
+    returned = [value for each in copies for value in each]
     expansion.block.add_op(ReturnOp(*returned))
     whole = FuncOp(
         function.sym_name.data,
         (types, [value.type for value in returned]),
         Region(expansion.block),
     )
-    return whole, max((count for _, count in found), default=1)
+    return whole, [len(each) for each in copies]
 
 
-def expand_function(function: FuncOp) -> list[FuncOp]:
-    """The functions of whole tensors that a program of each device is; itself if it is none.
+def keep_results(function: FuncOp, kept: Sequence[int]) -> None:
+    """Lets a function return some of its results, each as often as it is named."""
+    last = function.get_return_op()
+    assert last is not None
+    returned = [last.operands[number] for number in kept]
+    Rewriter.replace_op(last, ReturnOp(*returned), [])
+    function.update_function_type()
 
-    Of a right program that is one.
+
+def expand_function(function: FuncOp, copy: int = 0) -> FuncOp:
+    """The function of whole tensors that a program of each device is; itself if it is none.
+
+    Where devices do not agree on a result, it is that of the copy of a number.
     """
     program = device_program(function)
     if program is None:
-        return [function]
-    first, count = expand_program(program)
-    return [first, *(expand_program(program, copy)[0] for copy in range(1, count))]
+        return function
+    whole, counts = expand_program(program)
+    firsts = itertools.accumulate(counts, initial=0)
+    kept = [first + min(copy, n - 1) for first, n in zip(firsts, counts, strict=False)]
+    keep_results(whole, kept)
+    return whole
 
 
 @dataclass(frozen=True)
@@ -257,8 +270,7 @@ class ExpandMeshPass(ModulePass):
         """Expands every program of several devices of the module."""
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and is_per_device(function):
-                expanded = expand_function(function)
-                whole = expanded[min(max(self.copy, 0), len(expanded) - 1)]
+                whole = expand_function(function, max(self.copy, 0))
                 op.body.block.insert_op_before(whole, function)
                 function.detach()
                 function.erase()

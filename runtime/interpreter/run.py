@@ -160,7 +160,7 @@ def bound_rounding(module: ModuleOp, function: str | None, inputs: Sequence[Arra
     That is what a run with precision "storage" may round.  Raises ``ExecutionError`` as
     :func:`run_function` does.
     """
-    (callee, *_) = expand_function(find_function(module, function))
+    callee = expand_function(find_function(module, function))
     call = static_call(module, callee, inputs)
     if call.is_empty:
         return _empty(call, Arithmetic(Precision.FLOAT64))

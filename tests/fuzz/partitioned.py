@@ -39,7 +39,7 @@ from mugraph.runtime.interpreter import ExecutionError, run_function
 
 Array = npt.NDArray[Any]
 
-PROOF_SECONDS = 3.0
+PROOF_SECONDS = 1.0
 """Of processor time for one proof; programs in which sums of sums are cut many times take more."""
 MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (3, 2))
 

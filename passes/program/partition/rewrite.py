@@ -49,14 +49,15 @@ class Writer:
         assert strategy is not None
         operands = list(zip(op.operands, strategy.operands, strict=True))
         results = list(zip(op.results, strategy.results, strict=True))
-        new = op.clone({value: self.parts[value, sharding] for value, sharding in operands})
         if any(sharding.axes for _, sharding in (*operands, *results)):
             new = type(op).create(
                 operands=[self.parts[each] for each in operands],
                 result_types=[part_type(each.type, to, self.mesh) for each, to in results],
-                properties=op.properties,
-                attributes=op.attributes,
+                properties=op.properties.copy(),
+                attributes=op.attributes.copy(),
             )
+        else:
+            new = op.clone({value: self.parts[value, sharding] for value, sharding in operands})
         inherit_location(new, op)
         self.block.add_op(new)
         for (result, sharding), part in zip(results, new.results, strict=True):

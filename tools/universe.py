@@ -54,6 +54,7 @@ PASSES = {
     "ping-pong": "mugraph.passes.schedule.ping_pong:PingPongPass",
     "lower-rings": "mugraph.passes.schedule.lower_rings:LowerRingsPass",
     "programmatic-launch": "mugraph.passes.schedule.programmatic_launch:ProgrammaticLaunchPass",
+    "explain-partition": "mugraph.passes.program.partition.explain:ExplainPartitionPass",
     "explain-fusion": "mugraph.passes.program.fuse_kernels.explain:ExplainFusionPass",
     "explain-layout": "mugraph.passes.mugraph.resolve_layout:ExplainLayoutPass",
     "explain-schedule": ("mugraph.passes.schedule.explain_schedule:ExplainSchedulePass"),

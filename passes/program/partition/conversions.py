@@ -58,6 +58,18 @@ class Step(NamedTuple):
         is_sent = self.joined is not None or self.combiner is not None
         return Cost(sent, int(is_sent), 0 if is_sent else 1)
 
+    @property
+    def name(self) -> str:
+        """The name of the operator that does it."""
+        cuts, joins, combines = (
+            each is not None for each in (self.cut, self.joined, self.combiner)
+        )
+        if combines:
+            return kn.ReduceScatterOp.name if cuts else kn.AllReduceOp.name
+        if joins:
+            return kn.AllToAllOp.name if cuts else kn.AllGatherOp.name
+        return kn.AllSliceOp.name
+
     def operator(self, operand: SSAValue, type_: Attribute) -> kn.CollectiveOp:
         """The operator, of the type of a device's part of the result."""
         match self:

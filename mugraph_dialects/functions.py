@@ -8,6 +8,7 @@ from xdsl.ir import Attribute
 
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasWorkspace
 from mugraph.dialects.named_extents import EXTENTS, is_smaller_bucket
+from mugraph.dialects.sharding import device_program
 from mugraph.dialects.te import input_parameters, is_texpr, written_parameters
 
 
@@ -59,6 +60,15 @@ def argument_types(function: FuncOp) -> list[Attribute]:
         has_names = EXTENTS in function.attributes
         return [type_ for type_ in types if not (has_names and isinstance(type_, IndexType))]
     return [types[position] for position in input_parameters(function)]
+
+
+def whole_argument_types(function: FuncOp) -> list[Attribute]:
+    """The types of what a call of the interpreter gives: :func:`argument_types`, but whole tensors.
+
+    Of a program of several devices, these are the tensors of which each device has a part.
+    """
+    program = device_program(function)
+    return argument_types(function) if program is None else [*program.argument_types]
 
 
 def result_types(function: FuncOp) -> list[Attribute]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp
 
-from mugraph.dialects.functions import argument_types
+from mugraph.dialects.functions import whole_argument_types
 from mugraph.dialects.named_extents import argument_names, extents_in, named_extents, sized
 from mugraph.dialects.tensor_types import dims, element_type_of
 from mugraph.runtime.interpreter.arithmetic import (
@@ -52,7 +52,7 @@ def sizes_for(function: FuncOp, sizes: Mapping[str, int]) -> Mapping[str, int]:
 
 def input_shape(function: FuncOp, index: int, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The extents of an input at values of named extents."""
-    type_ = argument_types(function)[index]
+    type_ = whole_argument_types(function)[index]
     names = argument_names(function, index) if named_extents(function) else ()
     return sized(names, extents_in(type_), sizes)
 
@@ -62,7 +62,7 @@ def read_inputs(function: FuncOp, paths: Sequence[str], sizes: Mapping[str, int]
 
     ``sizes`` are the values of named extents.
     """
-    types = argument_types(function)
+    types = whole_argument_types(function)
     if len(paths) != len(types):
         raise ToolError(
             f"--inputs has {len(paths)} files, but @{function.sym_name.data} takes {len(types)} "

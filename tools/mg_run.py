@@ -16,8 +16,9 @@ from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mugraph.codegen.architecture import choose_architecture
-from mugraph.dialects.functions import argument_types, result_types
+from mugraph.dialects.functions import result_types, whole_argument_types
 from mugraph.dialects.locations import reported_within
+from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
 from mugraph.reading import make_context, parse_sizes, read_module
 from mugraph.runtime.compare import Comparison, Reference, compare, make_reference
@@ -68,7 +69,7 @@ def random_inputs(
     ``positive`` takes absolute values.  ``sizes`` are the values of named extents.
     One scale is for all arguments, otherwise there must be one each (``ToolError``).
     """
-    types = argument_types(function)
+    types = whole_argument_types(function)
     if len(scales) not in (1, len(types)):
         raise ToolError(
             f"--scale has {len(scales)} values; expected one, or one for each of the {len(types)} "
@@ -371,6 +372,12 @@ def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int
         raise ToolError("--arch is for generated CUDA; add --backend=cuda.")
     if by_address and options.backend == "cuda":
         raise ToolError("--level=address is of the interpreter; leave out --backend=cuda.")
+
+    if is_per_device(function) and (by_address or options.backend == "cuda"):
+        raise ToolError(
+            f"@{function.sym_name.data} is the program of each of several devices; mg-run runs "
+            "them side by side at level 'logical' of the interpreter, mugraph.compile on GPUs."
+        )
 
     name = function.sym_name.data
     succeeded = True

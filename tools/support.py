@@ -150,7 +150,6 @@ def probes() -> dict[str, Probe]:
             ((8, 64), EXTENTS, (8,)), properties="dim = 0 : i64", own_types={2: "i32"}
         ),
         "kn.copy": Probe(),
-        "kn.all_reduce": Probe(),
         "tb.mask": Probe(
             properties="condition = affine_set<(i, j) : (i - j >= 0)>, value = -1.0 : f32, "
             "extents = array<i64: 32, 64>, imap = array<i64: -1, -1, -1>"

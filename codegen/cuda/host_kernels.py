@@ -313,8 +313,8 @@ def _(op: kn.RmsNormOp, printer: HostPrinter) -> None:
 
 
 @print_host_operation.register
-def _(op: kn.AllReduceOp, printer: HostPrinter) -> None:
+def _(op: kn.CollectiveOp, printer: HostPrinter) -> None:
     raise CodegenError(
-        f"{op_label(op)} sums over several GPUs, for which no code is generated; end the µGraph "
-        "before it, and reduce its results with a library such as NCCL"
+        f"{op_label(op)} is of several devices, for which no CUDA text is printed; "
+        "mugraph.compile(program, mesh=DeviceMesh) runs it between kernels of one device"
     )

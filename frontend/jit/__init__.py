@@ -14,6 +14,7 @@ from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
 from mugraph.jit.loading import load
+from mugraph.jit.mesh import MeshKernel
 
 __all__ = [
     "ArgumentError",
@@ -21,6 +22,7 @@ __all__ = [
     "CudaKernel",
     "Graph",
     "Kernel",
+    "MeshKernel",
     "compile",
     "compile_all",
     "load",

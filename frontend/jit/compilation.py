@@ -21,13 +21,22 @@ from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import SourcePlace, reported_within
 from mugraph.dialects.plan import Plan
+from mugraph.dialects.sharding import (
+    MESH,
+    device_program,
+    is_per_device,
+    mesh_attribute,
+    mesh_of,
+)
 from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
+from mugraph.jit.mesh import MeshKernel, mesh_shape
 from mugraph.passes.compile import compile_pipeline, planned_then_scheduled
 from mugraph.passes.program.convert_linalg_to_kn import ConvertLinalgToKnPass
+from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.schedule.remarks import RemarksPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets, target_named
@@ -72,6 +81,17 @@ def compile(
 
 
 @overload
+def compile(
+    graph: Graph,
+    arch: str = "native",
+    *,
+    mesh: Any,
+    plan: Plan | None = None,
+    fuse: bool = True,
+) -> MeshKernel: ...
+
+
+@overload
 def compile(graph: Any, arch: tuple[Any, ...] | list[Any]) -> Callable[..., Any]: ...
 
 
@@ -84,6 +104,7 @@ def compile(
     remarks: bool = False,
     plan: Plan | None = None,
     fuse: bool = True,
+    mesh: Any = None,
 ) -> Any:
     """A kernel for ``arch``: an architecture such as ``sm_90a``, a GPU such as ``h100``,
     ``native`` or ``cpu``.
@@ -98,6 +119,10 @@ def compile(
     kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
     kernel for the default target.
 
+    ``mesh`` is a ``DeviceMesh`` of ``torch.distributed`` on whose devices the program runs, each in
+    a process of its own, as ``torchrun`` starts them.  A program of whole tensors is partitioned
+    (``--partition``) by what ``mugraph.sharding`` says of its arguments.
+
     Of a model of PyTorch, or an exported program, and example inputs in the place of ``arch`` it is
     what :func:`mugraph.torch.compile_model` makes, on the device of the inputs.
 
@@ -108,10 +133,44 @@ def compile(
         return import_module("mugraph.torch").compile_model(graph, arch)
     if not isinstance(arch, str):
         raise UserError("example inputs are those of a PyTorch model; an arch is a word: 'cpu'.")
+    if mesh is not None:
+        if sizes or lineinfo or remarks:
+            raise UserError(
+                "sizes, lineinfo and remarks are of a program on one device; leave them out beside "
+                "mesh."
+            )
+        return _on_mesh(graph, arch, mesh, plan, fuse=fuse)
     prepared = _prepare(
         graph, arch, sizes or {}, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks
     )
     return prepared()
+
+
+def _on_mesh(graph: Graph, arch: str, mesh: Any, plan: Plan | None, *, fuse: bool) -> MeshKernel:
+    """The kernel of a program on several devices."""
+    context = make_context()
+    module = _module_of(graph, context, {})
+    module.verify()
+    function = only_function(module)
+    devices, own = mesh_shape(mesh), mesh_of(function)
+    if own is None:
+        function.attributes[MESH] = mesh_attribute(devices)
+    elif own != devices:
+        raise UserError(
+            f"@{function.sym_name.data} is for a mesh of {own} devices, but the DeviceMesh has "
+            f"{devices}."
+        )
+    with reported_within(module):
+        if not is_per_device(function):
+            PartitionPass().apply(context, module)
+            module.verify()
+        program = device_program(function)
+    assert program is not None
+
+    def compile_segment(segment: ModuleOp) -> Kernel:
+        return _prepare(segment, arch, {}, plan, fuse=fuse)()
+
+    return MeshKernel(program, module, mesh, compile_segment)
 
 
 def _is_of_torch(graph: object) -> bool:
@@ -192,6 +251,11 @@ def _prepare_module(
 ) -> Callable[[], Kernel]:
     module.verify()
     function = only_function(module)
+    if is_per_device(function):
+        raise UserError(
+            f"@{function.sym_name.data} is the program of each of several devices; pass the "
+            "DeviceMesh that it is for as mesh=."
+        )
     is_te = is_texpr(function)
     if is_te and plan is not None:
         raise UserError(

@@ -7,7 +7,15 @@ outputs; a layout written in the signature is the user's and stays.
 
 from xdsl.ir import Dialect
 
-from mugraph.dialects.kn.collective import AllReduceOp
+from mugraph.dialects.kn.collective import (
+    AllGatherOp,
+    AllReduceOp,
+    AllSliceOp,
+    AllToAllOp,
+    CollectiveOp,
+    ReduceScatterOp,
+    bytes_sent,
+)
 from mugraph.dialects.kn.composite import CompositeOp
 from mugraph.dialects.kn.compute import (
     BINARY_OPERATORS,
@@ -52,6 +60,7 @@ from mugraph.dialects.kn.top_k import TopKOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
 from mugraph.dialects.plan import PlanAttr
+from mugraph.dialects.sharding import ShardingAttr
 
 COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     MeanOp,
@@ -89,9 +98,13 @@ Kn = Dialect(
         RandomOp,
         ViewOp,
         AllReduceOp,
+        AllGatherOp,
+        ReduceScatterOp,
+        AllToAllOp,
+        AllSliceOp,
         CustomizedOp,
     ],
-    [ComputationAttr, DistributionAttr, PlanAttr],
+    [ComputationAttr, DistributionAttr, PlanAttr, ShardingAttr],
 )
 
 __all__ = [
@@ -101,12 +114,16 @@ __all__ = [
     "ELEMENTWISE_OPERATORS",
     "NOT_IN_WORKSPACE",
     "UNARY_OPERATORS",
+    "AllGatherOp",
     "AllReduceOp",
+    "AllSliceOp",
+    "AllToAllOp",
     "ArgMaxOp",
     "BinaryOp",
     "BroadcastOp",
     "CastOp",
     "ChunkOp",
+    "CollectiveOp",
     "CompositeOp",
     "Computation",
     "ComputationAttr",
@@ -129,6 +146,7 @@ __all__ = [
     "Phase",
     "PlanAttr",
     "RandomOp",
+    "ReduceScatterOp",
     "ReductionOp",
     "RegroupOp",
     "ReshapeOp",
@@ -145,6 +163,7 @@ __all__ = [
     "VarianceOp",
     "ViewOp",
     "accumulates",
+    "bytes_sent",
     "count_of_rows",
     "have_same_places",
     "lay_out",

@@ -125,6 +125,10 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
         """Those of a product of tiles."""
         return product_indices(len(shape_of(self.result.type)))
 
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In either factor."""
+        return (frozenset({0}), frozenset({1}))
+
     def verify_(self) -> None:
         """As any kernel; of element types that cuBLAS takes together."""
         super().verify_()
@@ -196,6 +200,10 @@ class ElementwiseOp(FunctionOperator, KernelOp, CanOverlap, HasTileIndices, ABC)
         """One a dimension, along which operands of one element are broadcast."""
         rank = len(shape_of(self.result.type))
         return parallel_indices(rank, len(self.operands), broadcasts=True)
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """As the function is."""
+        return self.function.linear_in
 
 
 class UnaryOp(UnaryFunctionOperator, ElementwiseOp, ABC):

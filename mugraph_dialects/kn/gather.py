@@ -10,6 +10,7 @@ from xdsl.irdl import operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import LaunchesKernel, ReadsRows, gathered_shape
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements, prefer_same_innermost
@@ -21,7 +22,7 @@ from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, v
 
 
 @irdl_op_definition
-class GatherOp(KernelOp, CanOverlap, ReadsRows):
+class GatherOp(KernelOp, CanOverlap, ReadsRows, HasDeviceCuts):
     """The rows of a table that a tensor of i32 or i64 names: embeddings of tokens.
 
     A row is what the table has at a place of its first dimension.  The kernel takes the nearest row
@@ -55,6 +56,13 @@ class GatherOp(KernelOp, CanOverlap, ReadsRows):
     def rows_named(self, operand: int) -> int | None:
         """The table's rows, of the second operand."""
         return shape_of(self.table.type)[0] if operand == 1 else None
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """Dimensions of the numbers, and of a row."""
+        rank = len(shape_of(self.rows.type))
+        numbers = [DeviceCut((None, dim), (dim,)) for dim in range(rank)]
+        rows = [DeviceCut((1 + dim, None), (rank + dim,)) for dim in range(self.row_rank)]
+        return [*numbers, *rows]
 
     def tensors_moved(self) -> Sequence[SSAValue]:
         """All but the table."""

@@ -11,6 +11,7 @@ from xdsl.irdl import result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.device_cuts import MovesWholeElements
 from mugraph.dialects.element_types import verify_values
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.overlap import CanOverlap
@@ -51,7 +52,7 @@ class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
             )
 
 
-class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, ABC):
+class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements, ABC):
     """A kernel that moves elements as they are: all its tensors have one element type."""
 
     @abstractmethod

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
@@ -32,7 +33,7 @@ from mugraph.dialects.tensor_types import op_label, shape_of
 
 
 @irdl_op_definition
-class MaskOp(KernelOp, CanOverlap, HasTileIndices):
+class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts):
     """The elements whose coordinates are in a set, and a constant in place of the others.
 
     Each condition of the set is linear in the coordinates.  Scores of queries that see no later
@@ -94,6 +95,16 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices):
         """One a dimension."""
         rank = len(shape_of(self.result.type))
         return [TileIndex(IndexKind.PARALLEL, (dim,), dim) for dim in range(rank)]
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In its operand, if what is not kept is 0."""
+        return (frozenset({0}),) if self.constant == 0 else ()
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """Dimensions that the condition does not look at: places count from 0 on each device."""
+        rank, forms = len(shape_of(self.result.type)), self.forms()
+        free = [dim for dim in range(rank) if not any(form.coefficients[dim] for form in forms)]
+        return [DeviceCut((dim,), (dim,)) for dim in free]
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operand and result share their innermost dimension."""

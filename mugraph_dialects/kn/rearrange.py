@@ -19,16 +19,17 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import MovesElements
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.pieces import Concatenation, Cut, Move, verify_moved_types
-from mugraph.dialects.tb.operators import moved_indices
+from mugraph.dialects.tb.operators import all_but, moved_indices, parallel_indices
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 
 @irdl_op_definition
-class CopyOp(MovesElements):
+class CopyOp(MovesElements, HasTileIndices):
     """The same elements in a tensor of its own, perhaps in another layout.
 
     ``--insert-copies`` puts it where a function returns an argument, and around library calls that
@@ -57,6 +58,10 @@ class CopyOp(MovesElements):
                 f"{dims(shape_of(self.input.type))}"
             )
         verify_moved_types(self)
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """One a dimension."""
+        return parallel_indices(len(shape_of(self.result.type)), 1)
 
     def moves(self) -> Sequence[Move]:
         """One."""
@@ -144,7 +149,7 @@ class ConcatOp(Concatenation, MovesElements, HasTileIndices):
         return moved_indices(len(shape_of(self.result.type)), len(self.inputs), self.joined_dim)
 
 
-class PartsOp(Cut, MovesElements, ABC):
+class PartsOp(Cut, MovesElements, HasDeviceCuts, ABC):
     """Cuts a tensor along a dimension; the parts are the results, in order."""
 
     input = operand_def(TensorType)
@@ -154,6 +159,11 @@ class PartsOp(Cut, MovesElements, ABC):
         "$input `dim` $dim (`workspace` $workspace^)? attr-dict "
         "`:` functional-type(operands, results)"
     )
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """Other dimensions than that along which it is cut."""
+        dims = all_but(len(shape_of(self.input.type)), self.cut_dim)
+        return [DeviceCut((dim,), (dim,) * len(self.parts)) for dim in dims]
 
 
 @irdl_op_definition

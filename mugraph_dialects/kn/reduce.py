@@ -11,6 +11,7 @@ from xdsl.irdl import operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts, is_rounded
 from mugraph.dialects.element_types import PLACES, verify_no_integers
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
@@ -28,7 +29,7 @@ from mugraph.dialects.tb.operators import all_but, parallel_indices
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 
 
-class RunOperator(ReductionOperator, KernelOp, CanOverlap, ABC):
+class RunOperator(ReductionOperator, KernelOp, CanOverlap, HasDeviceCuts, ABC):
     """A kernel that makes one result of each run of neighbours along a dimension."""
 
     input = operand_def(TensorType)
@@ -51,6 +52,16 @@ class RunOperator(ReductionOperator, KernelOp, CanOverlap, ABC):
                 "equal groups"
             )
         return (*shape[:dim], result[dim], *shape[dim + 1 :])
+
+    def cuts_of_others(self) -> list[DeviceCut]:
+        """Along other dimensions."""
+        dims = all_but(len(shape_of(self.input.type)), self.reduced_dim)
+        return [DeviceCut((dim,), (dim,)) for dim in dims]
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """Other dimensions, and whole runs."""
+        dim = self.reduced_dim
+        return [*self.cuts_of_others(), DeviceCut((dim,), (dim,))]
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operand and result share their innermost dimension, unless it is reduced.
@@ -107,6 +118,17 @@ class ReductionOp(RunOperator, HasTileIndices):
         is_sum = self.combination is Combiner.SUM and shape_of(self.result.type)[dim] == 1
         kind = IndexKind.SUMMED if is_sum else IndexKind.WHOLE
         return [*parallel_indices(rank, 1, all_but(rank, dim)), TileIndex(kind, (dim,))]
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In its operand, of sums."""
+        return (frozenset({0}),) if self.combination is Combiner.SUM else ()
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """Other dimensions, whole runs, and parts of what is combined into one."""
+        dim = self.reduced_dim
+        if shape_of(self.result.type)[dim] > 1 or is_rounded(self):
+            return super().device_cuts()
+        return [*self.cuts_of_others(), DeviceCut((dim,), (None,), self.combination)]
 
     def verify_(self) -> None:
         """As any kernel; of floating-point numbers."""

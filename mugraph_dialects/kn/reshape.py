@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
@@ -13,6 +13,12 @@ from xdsl.irdl import operand_def, prop_def
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.device_cuts import (
+    DeviceCut,
+    HasDeviceCuts,
+    MovesWholeElements,
+    cuts_of_indices,
+)
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.kn.customized import CustomizedOp, match_arguments
@@ -85,7 +91,23 @@ def strides_of_reshaped(
     return found[::-1]
 
 
-class RegroupOp(CompositeOp, ABC):
+def _regrouped(own: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """Neighbouring dimensions of two shapes that have as many elements, as few as there are."""
+    ours, theirs = list(range(len(own))), list(range(len(wanted)))
+    while ours and theirs:
+        left, right = [ours.pop(0)], [theirs.pop(0)]
+        of_left, of_right = own[left[0]], wanted[right[0]]
+        while of_left != of_right:
+            if of_left < of_right:
+                left.append(ours.pop(0))
+                of_left *= own[left[-1]]
+            else:
+                right.append(theirs.pop(0))
+                of_right *= wanted[right[-1]]
+        yield left, right
+
+
+class RegroupOp(CompositeOp, HasDeviceCuts, MovesWholeElements, ABC):
     """The same elements under other extents: a ``kn.view``, whose operand's layout is then fixed.
 
     That is row-major unless it is written.  A result with a layout of its own is a copy.
@@ -137,6 +159,17 @@ class ReshapeOp(RegroupOp):
                 f"are {math.prod(own)}"
             )
         return wanted
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """The outermost dimensions of what becomes of neighbouring dimensions, on either side."""
+        found: list[DeviceCut] = []
+        own, wanted = shape_of(self.input.type), shape_of(self.result.type)
+        for dims_of_own, dims_of_wanted in _regrouped(own, wanted):
+            first = next((dim for dim in dims_of_own if own[dim] > 1), None)
+            other = next((dim for dim in dims_of_wanted if wanted[dim] > 1), None)
+            if first is not None and other is not None:
+                found.append(DeviceCut((first,), (other,)))
+        return found
 
     def expand(self, parts: Expansion) -> SSAValue:
         """A view, of a copy where the operand's strides are not those of a reshaped tensor."""
@@ -195,6 +228,10 @@ class TransposeOp(RegroupOp):
             )
         return tuple(shape[dim] for dim in self.order)
 
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """One a dimension."""
+        return [DeviceCut((dim,), (place,)) for place, dim in enumerate(self.order)]
+
     def expand(self, parts: Expansion) -> SSAValue:
         """A view."""
         source = lay_out_row_major(self.input)
@@ -236,6 +273,10 @@ class BroadcastOp(RegroupOp, HasTileIndices):
             TileIndex(IndexKind.PARALLEL, (dim if own == wanted else None,), dim)
             for dim, (own, wanted) in enumerate(sides)
         ]
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """One a dimension."""
+        return cuts_of_indices(self, self.tile_indices())
 
     def expand(self, parts: Expansion) -> SSAValue:
         """A view with strides of 0."""

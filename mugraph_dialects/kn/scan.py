@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_operand_def
 
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts, cuts_of_indices
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.reductions import ReducesDimension
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
+from mugraph.dialects.tb.operators import all_but, parallel_indices
 from mugraph.dialects.tensor_types import dims, shape_of, value_label
 
 
 @irdl_op_definition
-class ScanOp(ReducesDimension, KernelOp, CanOverlap):
+class ScanOp(ReducesDimension, KernelOp, CanOverlap, HasDeviceCuts):
     """The sums of all elements up to each one along a dimension, or a linear recurrence.
 
     Without a decay element t is x_0 + ... + x_t.  With one it is h_t = a_t h_(t-1) + x_t, and
@@ -63,6 +67,14 @@ class ScanOp(ReducesDimension, KernelOp, CanOverlap):
         """As any kernel; of floating-point numbers."""
         super().verify_()
         verify_no_integers(self, [*self.operands, self.result], "kn.cast")
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """Other dimensions than that along which it runs; a decay may be broadcast there."""
+        rank = len(shape_of(self.input.type))
+        dims = all_but(rank, self.reduced_dim)
+        return cuts_of_indices(
+            self, parallel_indices(rank, len(self.operands), dims, broadcasts=True)
+        )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operands and result share their innermost dimension."""

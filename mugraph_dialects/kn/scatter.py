@@ -10,6 +10,7 @@ from xdsl.irdl import operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
@@ -29,7 +30,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class ScatterOp(KernelOp, CanOverlap, ReadsRows):
+class ScatterOp(KernelOp, CanOverlap, ReadsRows, HasDeviceCuts):
     """A table with some of its rows replaced: new keys in a cache.
 
     Row ``i`` of ``values`` along ``dim`` is put at the place ``rows[i]`` of the table along it.  A
@@ -75,6 +76,11 @@ class ScatterOp(KernelOp, CanOverlap, ReadsRows):
     def rows_named(self, operand: int) -> int | None:
         """The table's rows, of the third operand."""
         return shape_of(self.table.type)[self.row_dim] if operand == 2 else None
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """Other dimensions than that of the rows."""
+        dims = [d for d in range(len(shape_of(self.table.type))) if d != self.row_dim]
+        return [DeviceCut((dim, dim, None), (dim,)) for dim in dims]
 
     def tensors_moved(self) -> Sequence[SSAValue]:
         """The new rows and their numbers, where the table is written in place."""

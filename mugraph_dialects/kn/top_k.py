@@ -11,6 +11,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES, verify_no_integers, verify_values
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.kernel import prefer_same_innermost
@@ -19,11 +20,12 @@ from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.reductions import ReducesDimension
 from mugraph.dialects.shapes import ShapeError
+from mugraph.dialects.tb.operators import all_but
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 
 
 @irdl_op_definition
-class TopKOp(ReducesDimension, WorkspaceOp, HasLayoutConstraints, CanOverlap):
+class TopKOp(ReducesDimension, WorkspaceOp, HasLayoutConstraints, CanOverlap, HasDeviceCuts):
     """The largest elements along a dimension, the largest first, and their places.
 
     How many follows from the results' extents.  Of equal elements the first one counts, and a NaN
@@ -97,6 +99,11 @@ class TopKOp(ReducesDimension, WorkspaceOp, HasLayoutConstraints, CanOverlap):
                 f"{op_label(self)}: places are of i32 or i64, but {value_label(self.places)} has "
                 f"elements of {place}"
             )
+
+    def device_cuts(self) -> Sequence[DeviceCut]:
+        """Other dimensions than that which is searched."""
+        dims = all_but(len(shape_of(self.input.type)), self.reduced_dim)
+        return [DeviceCut((dim,), (dim, dim)) for dim in dims]
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operand and results share their innermost dimension, unless it is searched."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.named_extents import BUCKET_OF, EXTENTS, buckets_of, is_open, named_extents
+from mugraph.dialects.sharding import device_program
 from mugraph.passes.program.bucket_extents import buckets_of_extents
+from mugraph.passes.program.expand_mesh import expand_program, keep_results
 from mugraph.passes.program.named_extents import require_names, static_copy
 from mugraph.runtime.equivalence.errors import CheckError
 from mugraph.runtime.interpreter.run import find_function
@@ -18,6 +21,54 @@ Pair = tuple[str, ModuleOp, ModuleOp]
 
 
 def static_pairs(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
+    """Two modules of functions on one device, of static extents.
+
+    Programs of several devices become what they compute together.  Where devices compute otherwise
+    what they should agree on, the functions return it as often.
+    """
+    for at, first, second in _at_extents(one, other):
+        (first, of_first), (second, of_second) = _expanded(first), _expanded(second)
+        found = [counts for counts in (of_first, of_second) if counts is not None]
+        if len({len(counts) for counts in found}) != 1:
+            # Of one device each, or functions of other results, which are refused when compared.
+            yield at, first, second
+            continue
+        most = [max(counts) for counts in zip(*found, strict=True)]
+        first, second = _with_copies(first, of_first, most), _with_copies(second, of_second, most)
+        several = [f"{n} of result {i}" for i, n in enumerate(most) if n > 1]
+        said = f" with copies of results, {', '.join(several)}" if several else ""
+        yield at + said, first, second
+
+
+def _expanded(module: ModuleOp) -> tuple[ModuleOp, list[int] | None]:
+    """A module of the function of whole tensors that a program of devices is, and its copies."""
+    program = device_program(find_function(module, None))
+    if program is None:
+        return module, None
+    whole, counts = expand_program(program)
+    others = [op.clone() for op in module.body.block.ops if not isinstance(op, FuncOp)]
+    return ModuleOp([*others, whole]), counts
+
+
+def _with_copies(module: ModuleOp, counts: list[int] | None, most: list[int]) -> ModuleOp:
+    """The module with each result as often as is wanted; the last copy again where it has fewer."""
+    module = module.clone()
+    function = find_function(module, None)
+    own = counts or [1] * len(function.function_type.outputs.data)
+    if len(own) == len(most):
+        firsts = itertools.accumulate(own, initial=0)
+        keep_results(
+            function,
+            [
+                first + min(copy, n - 1)
+                for first, n, wanted in zip(firsts, own, most, strict=False)
+                for copy in range(wanted)
+            ],
+        )
+    return module
+
+
+def _at_extents(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
     """Two modules at the largest values of each bucket; as they are where they have no names.
 
     The buckets are those that ``--bucket-extents`` has made in one of them, or would make.  Raises

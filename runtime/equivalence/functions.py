@@ -10,6 +10,7 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
 from mugraph.runtime.equivalence.errors import NoProofError
+from mugraph.runtime.equivalence.pieces import joined
 from mugraph.runtime.equivalence.terms import (
     POSITIVE,
     Application,
@@ -247,8 +248,12 @@ def largest(numbers: NormalForm) -> NormalForm:
             return nf.application(_LARGEST, [once])
 
 
+def _add(x: NormalForm, y: NormalForm) -> NormalForm:
+    return joined(nf.add(x, y))
+
+
 def _maximum(x: NormalForm, y: NormalForm) -> NormalForm:
-    return largest(nf.add(candidates(x), candidates(y)))
+    return largest(joined(nf.add(candidates(x), candidates(y))))
 
 
 def _relu(x: NormalForm) -> NormalForm:
@@ -318,7 +323,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "mul_scalar": _mul_scalar,
     "add_scalar": _add_scalar,
     "fill": _fill,
-    "add": nf.add,
+    "add": _add,
     "sub": _subtract,
     "mul": nf.multiply,
     "div": _divide,

@@ -50,7 +50,6 @@ from mugraph.runtime.equivalence.terms import (
     NormalForm,
     Power,
     Term,
-    choosing_variables,
     height_of,
     indices_of,
     without_known_signs,
@@ -177,7 +176,7 @@ def sum_over(form: NormalForm, variables: Iterable[Variable]) -> NormalForm:
     Where something is chosen by a variable its values are taken one by one.
     """
     bound = tuple(variables)
-    for variable in choosing_variables(form) & {*bound}:
+    for variable in form.choosing & {*bound}:
         cases = cases_of(form, [variable])
         form = _collect(itertools.chain.from_iterable(case.terms for case in cases))
         bound = tuple(other for other in bound if other != variable)

@@ -14,7 +14,7 @@ from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.pieces import in_pieces, piece_extents
 from mugraph.runtime.equivalence.symbolic import results_of
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
-from mugraph.runtime.equivalence.terms import NormalForm, choosing_variables
+from mugraph.runtime.equivalence.terms import NormalForm
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def _prove(one: FuncOp, other: FuncOp, made: Derivation) -> Proof:
 
 def _same_in_all_cases(symbolic: Symbolic, one: NormalForm, other: NormalForm) -> bool:
     """Whether forms are equal for each value of the places by which something is chosen."""
-    choosing = choosing_variables(one) | choosing_variables(other)
+    choosing = one.choosing | other.choosing
     anywhere = {digit for whole in symbolic.bound for digit in symbolic.scope.digits(whole)}
     by = sorted(choosing - anywhere)
     pairs = list(zip(nf.cases_of(one, by), nf.cases_of(other, by), strict=True))

@@ -18,6 +18,7 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects import kn, sched
 from mugraph.dialects.functions import mugraphs_of
+from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.equivalence.errors import CheckError
@@ -184,7 +185,7 @@ def _check(watch: FunctionWatch, subject: Subject, when: str) -> None:
     try:
         results = _bounded(subject, watch.arrays)
         runs = {"": run_function(subject.module, name, watch.arrays)}
-        if _is_planned(subject.module):
+        if _is_planned(subject.module) and not is_per_device(subject.function):
             on_bytes = run_function(subject.module, name, watch.arrays, level="address")
             runs[", run on bytes and addresses,"] = on_bytes
     except ExecutionError as error:

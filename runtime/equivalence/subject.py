@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
+from mugraph.passes.program.expand_mesh import expand_function
 from mugraph.runtime.equivalence.errors import CheckError
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, is_quantizing, storage_dtype
 from mugraph.runtime.interpreter.run import evaluate_function, find_function
@@ -31,31 +33,36 @@ class Subject:
         """The only function of a verified module; raises ``ExecutionError`` if there are others."""
         return cls(module, find_function(module, None))
 
+    @cached_property
+    def whole(self) -> FuncOp:
+        """The function; of a program of several devices, what they compute together."""
+        return expand_function(self.function)
+
     @property
     def input_shapes(self) -> list[tuple[int, ...]]:
         """The extents of the arguments; raises ``CheckError`` for one that is no tensor."""
-        for argument in self.function.args:
+        for argument in self.whole.args:
             if isinstance(argument.type, IndexType):
                 raise CheckError(
                     f"@{self.function.sym_name.data} takes {value_label(argument)}, an index; "
                     "functions are compared on tensors alone."
                 )
-        return [shape_of(type_) for type_ in self.function.function_type.inputs.data]
+        return [shape_of(type_) for type_ in self.whole.function_type.inputs.data]
 
     @property
     def input_dtypes(self) -> list[np.dtype[Any]]:
         """The numpy types of the arguments."""
-        types = self.function.function_type.inputs.data
+        types = self.whole.function_type.inputs.data
         return [storage_dtype(element_type_of(type_)) for type_ in types]
 
     @property
     def output_shapes(self) -> list[tuple[int, ...]]:
         """The extents of the results."""
-        return [shape_of(type_) for type_ in self.function.function_type.outputs.data]
+        return [shape_of(type_) for type_ in self.whole.function_type.outputs.data]
 
     def evaluate(self, inputs: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
         """The results in any arithmetic."""
-        return evaluate_function(self.module, self.function, inputs, arithmetic)
+        return evaluate_function(self.module, self.whole, inputs, arithmetic)
 
 
 def expect_same_signature(one: Subject, other: Subject) -> None:
@@ -75,7 +82,7 @@ def expect_same_signature(one: Subject, other: Subject) -> None:
                 f"{_listed(theirs)}; functions of different signatures cannot be compared."
             )
 
-    types = [function.function_type.inputs.data for function in (one.function, other.function)]
+    types = [function.function_type.inputs.data for function in (one.whole, other.whole)]
     for number, pair in enumerate(zip(*types, strict=True)):
         ours, theirs = (element_type_of(type_) for type_ in pair)
         if ours != theirs and any(is_quantizing(storage_dtype(type_)) for type_ in (ours, theirs)):

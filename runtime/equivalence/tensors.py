@@ -27,6 +27,7 @@ from mugraph.runtime.equivalence.functions import (
     where,
 )
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
+from mugraph.runtime.equivalence.pieces import joined
 from mugraph.runtime.equivalence.terms import PLACE, NormalForm, free_variables
 
 _MOST_PIECES = 32
@@ -89,7 +90,7 @@ class Symbolic:
     def sum(self, form: NormalForm, indices: Sequence[Affine]) -> NormalForm:
         """The sum over the ranges of indices that :meth:`places` made."""
         variables = [v for index in indices for v in self.scope.digits_of_index(index)]
-        return nf.sum_over(self.settled(form), variables)
+        return joined(nf.sum_over(self.settled(form), variables))
 
     def tensor(self, indices: Sequence[Affine], body: NormalForm) -> SymbolicTensor:
         """The tensor whose element at a place that :meth:`places` made is ``body``."""
@@ -147,7 +148,10 @@ class Symbolic:
         """Any function of each element, with extents of 1 broadcast."""
         places = self.places(shape)
         forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
-        return self.tensor(places, function(*forms))
+        by = sorted(frozenset[Variable]().union(*(form.choosing for form in forms)))
+        if not by or math.prod(variable.extent for variable in by) > _MOST_PIECES:
+            return self.tensor(places, function(*forms))
+        return self.tensor(places, _in_each_case(function, forms, by))
 
     def rounded(
         self, result: Attribute, operands: Sequence[SSAValue], value: SymbolicTensor
@@ -377,6 +381,20 @@ def _at_least_0(index: Affine) -> NormalForm:
     if index.constant < 0:
         return opposite(_at_least_0(index.scaled(-1) + Affine((), -1)))
     return positive(nf.element(PLACE, [index + Affine((), 1)]))
+
+
+def _in_each_case(
+    function: Callable[..., NormalForm], forms: Sequence[NormalForm], by: Sequence[Variable]
+) -> NormalForm:
+    """A function of forms in which parts are chosen: what it is of each choice."""
+    body = NormalForm()
+    for values in itertools.product(*(range(variable.extent) for variable in by)):
+        known = {v: Affine((), value) for v, value in zip(by, values, strict=True)}
+        case = function(*(nf.substitute(form, known) for form in forms))
+        for variable, value in zip(by, values, strict=True):
+            case = nf.multiply(nf.choice(affine(variable), value), case)
+        body = nf.add(body, case)
+    return body
 
 
 def _broadcast(operand: SymbolicTensor, places: Sequence[Affine]) -> list[Affine]:

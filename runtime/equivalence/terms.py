@@ -142,6 +142,25 @@ class NormalForm:
         factors = (factor for term in self.terms for factor, _ in term.factors)
         return frozenset(itertools.chain.from_iterable(map(indices_of, factors)))
 
+    @cached_property
+    def choosing(self) -> frozenset[Variable]:
+        """The variables by whose values something is chosen, however deep."""
+        found: set[Variable] = set()
+        for term in self.terms:
+            for factor, _ in term.factors:
+                if isinstance(factor, Choice):
+                    found |= {v for v, _ in factor.index.terms}
+                found = found.union(*(nested.choosing for nested in nested_in(factor)))
+        return frozenset(found)
+
+    @cached_property
+    def summed_extents(self) -> frozenset[int]:
+        """The extents of what sums run over, however deep."""
+        found = {variable.extent for term in self.terms for variable in term.bound}
+        factors = (factor for term in self.terms for factor, _ in term.factors)
+        nested = itertools.chain.from_iterable(map(nested_in, factors))
+        return frozenset(found.union(*(each.summed_extents for each in nested)))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NormalForm) and self.key == other.key
 
@@ -214,17 +233,6 @@ def applies(function: str, form: NormalForm) -> bool:
         for term in form.terms
         for factor, _ in term.factors
     )
-
-
-def choosing_variables(form: NormalForm) -> set[Variable]:
-    """The variables by whose values something is chosen, however deep."""
-    found: set[Variable] = set()
-    for term in form.terms:
-        for factor, _ in term.factors:
-            if isinstance(factor, Choice):
-                found |= {v for v, _ in factor.index.terms}
-            found = found.union(*map(choosing_variables, nested_in(factor)))
-    return found
 
 
 def free_variables(form: NormalForm) -> set[Variable]:

@@ -10,13 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
+from xdsl.interpreter import Interpreter
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
 from mugraph.dialects.kn import count_of_rows
 from mugraph.dialects.named_extents import is_smaller_bucket, named_extents
+from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
 from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.program.expand_mesh import expand_function
 from mugraph.runtime.interpreter.address_kernel import (
     FORWARD,
     REVERSED,
@@ -37,6 +40,7 @@ from mugraph.runtime.interpreter.arithmetic import (
     storage_dtype,
 )
 from mugraph.runtime.interpreter.bounds import STORAGE, BoundedArithmetic, BoundedArray
+from mugraph.runtime.interpreter.devices import run_devices
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.extents import Call, static_call
@@ -130,9 +134,24 @@ def run_function(
     callee = call.function
     if call.is_empty:
         return _empty(call, arithmetic)
+    program = device_program(callee)
+    if program is not None:
+        return _run_devices(module, program, call.inputs, arithmetic)
     arguments = _convert_inputs(callee, call.inputs)
     results = evaluate_function(module, callee, arguments, arithmetic)
     return call.meant(_stored(callee, results, arithmetic))
+
+
+def _run_devices(
+    module: ModuleOp, program: DeviceProgram, inputs: Sequence[Array], arithmetic: Arithmetic
+) -> list[Array]:
+    """The whole results of a program of several devices, of whole inputs."""
+    label = f"function @{program.function.sym_name.data}"
+    arguments = _convert_all(label, program.argument_types, inputs)
+    with np.errstate(all="ignore"):
+        return run_devices(
+            program, arguments, arithmetic, lambda: _interpreter(module, arithmetic, None)
+        )
 
 
 def bound_rounding(module: ModuleOp, function: str | None, inputs: Sequence[Array]) -> list[Array]:
@@ -141,7 +160,7 @@ def bound_rounding(module: ModuleOp, function: str | None, inputs: Sequence[Arra
     That is what a run with precision "storage" may round.  Raises ``ExecutionError`` as
     :func:`run_function` does.
     """
-    callee = find_function(module, function)
+    callee = expand_function(find_function(module, function))
     call = static_call(module, callee, inputs)
     if call.is_empty:
         return _empty(call, Arithmetic(Precision.FLOAT64))
@@ -192,6 +211,12 @@ def execute_by_address(
             f"function @{callee.sym_name.data} has named extents, which the level of addresses "
             "does not know yet; run it at level 'logical'"
         )
+    if is_per_device(callee):
+        raise ExecutionError(
+            f"function @{callee.sym_name.data} is the program of each of several devices, which "
+            "run at level 'logical' side by side; at the level of addresses run one device's "
+            "kernels"
+        )
     arguments = _convert_inputs(callee, inputs)
     results = evaluate_function(module, callee, arguments, arithmetic, launcher)
     outputs = _stored(callee, results, arithmetic)
@@ -230,10 +255,16 @@ def evaluate_function(
     element type that the interpreter does not know, or overwrites what it still needs of its
     workspace.
     """
-    functions = (FuncFunctions(), KernelFunctions(arithmetic, launcher))
     with np.errstate(all="ignore"):
-        interpreter = make_interpreter(module, *functions, listeners=(Workspace(),))
+        interpreter = _interpreter(module, arithmetic, launcher)
         return list(interpreter.call_op(function, tuple(inputs)))
+
+
+def _interpreter(
+    module: ModuleOp, arithmetic: Arithmetic, launcher: AddressLauncher | None
+) -> Interpreter:
+    functions = (FuncFunctions(), KernelFunctions(arithmetic, launcher))
+    return make_interpreter(module, *functions, listeners=(Workspace(),))
 
 
 def _precision(name: str) -> Precision:
@@ -269,7 +300,10 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
 
 def _convert_inputs(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
     label = f"function @{function.sym_name.data}"
-    types = function.function_type.inputs.data
+    return _convert_all(label, function.function_type.inputs.data, inputs)
+
+
+def _convert_all(label: str, types: Sequence[Attribute], inputs: Sequence[Array]) -> list[Array]:
     if len(inputs) != len(types):
         raise ExecutionError(f"{label} takes {len(types)} arguments, got {len(inputs)}")
     return [

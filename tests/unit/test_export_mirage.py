@@ -241,6 +241,12 @@ func.func @f(%x: tensor<1x1x1x2x4xf16>) -> tensor<1x1x1x2x4xf16> {
   func.return %r : tensor<1x1x1x2x4xf16>
 }""": "%x has 5 dimensions; Mirage's format has 1 to 4.",
     """
+func.func @f(%x: tensor<2x4xf16>) -> tensor<2x4xf16> attributes {mugraph.mesh = [2]} {
+  %r = kn.exp %x : tensor<2x4xf16> -> tensor<2x4xf16>
+  func.return %r : tensor<2x4xf16>
+}""": "'func.func' @f: it is for several devices (mugraph.mesh); Mirage's format does not hold how "
+    "many GPUs a graph has. Export the program of one device.",
+    """
 func.func @f(%x: tensor<2x4xf16>) -> tensor<2x4xf16> {
   %a = kn.exp %x : tensor<2x4xf16> -> tensor<2x4xf16, #cute.layout<(2,4):(1,2)>>
   %r = kn.exp %a : tensor<2x4xf16, #cute.layout<(2,4):(1,2)>> -> tensor<2x4xf16>

@@ -357,13 +357,15 @@ BODY = (2, "bgraph", "operators")
         ),
         (
             setting(0, "input_map", "y", to=0),
-            "operator 0 (kn_input_op), input_map: tensors sharded "
-            "over several GPUs are not supported.",
+            "operator 0 (kn_input_op), input_map: tensors sharded over several GPUs are not "
+            "supported, since the file does not say how many there are; import the graph without "
+            "maps, and write mugraph.sharding.",
         ),
         (
             setting(3, "output_map", "x", to=1),
-            "operator 3 (kn_output_op), output_map: tensors "
-            "sharded over several GPUs are not supported.",
+            "operator 3 (kn_output_op), output_map: tensors sharded over several GPUs are not "
+            "supported, since the file does not say how many there are; import the graph without "
+            "maps, and write mugraph.sharding.",
         ),
         (
             setting(0, "input_strides", to=[64]),

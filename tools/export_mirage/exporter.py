@@ -17,6 +17,7 @@ from mugraph.dialects.alignment import (
     argument_alignment,
     result_alignment,
 )
+from mugraph.dialects.sharding import MESH
 from mugraph.dialects.tensor_types import value_label
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.export_mirage.operators import operator_record
@@ -47,6 +48,12 @@ def export_mirage(module: ModuleOp, generation: int = LATEST) -> list[Record]:
     *body, last = function.body.block.ops
     if not isinstance(last, ReturnOp):
         raise refuse(function, "its body does not end with a func.return.")
+    if MESH in function.attributes:
+        raise refuse(
+            function,
+            f"it is for several devices ({MESH}); Mirage's format does not hold how many GPUs a "
+            "graph has. Export the program of one device.",
+        )
     _expect_free_layouts(function, last)
     _expect_alignment(function)
     records = [_input_record(argument, tensors) for argument in function.body.block.args]

@@ -205,7 +205,10 @@ def _read_output(graph: _KernelGraph, operator: Node, layouts: dict[int, tuple[i
 def _expect_one_gpu(operator: Node, name: str) -> None:
     recorded = operator.optional_field(name)
     if recorded is not None and recorded.xyz(-1) != NOT_SHARDED:
-        raise recorded.error("tensors sharded over several GPUs are not supported.")
+        raise recorded.error(
+            "tensors sharded over several GPUs are not supported, since the file does not say how "
+            "many there are; import the graph without maps, and write mugraph.sharding."
+        )
 
 
 def _dtensor_type(

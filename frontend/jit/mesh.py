@@ -1,0 +1,276 @@
+"""A program of several devices behind a call on each of them: ``mugraph.compile(..., mesh=...)``.
+
+Each process compiles what stands between collectives and runs it on its device; the collectives are
+those of ``torch.distributed``, in process groups of the caller's ``DeviceMesh``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, SSAValue
+
+from mugraph.dialects import kn
+from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh, Sharding
+from mugraph.dialects.tensor_types import dims, layout_of, row_major_strides, shape_of, strides_of
+from mugraph.errors import UserError
+from mugraph.jit.arguments import ArgumentError
+from mugraph.jit.kernel import Kernel, as_sequence
+from mugraph.passes.program.partition.segments import Segment, segments_of
+
+
+class Group(NamedTuple):
+    """The devices that this one meets in a collective."""
+
+    process_group: Any
+    members: tuple[int, ...]
+    """For each place in the group, the member's number in the process group."""
+    place: int
+    """This device's."""
+
+
+def mesh_shape(device_mesh: Any) -> Mesh:
+    """The mesh that a ``torch.distributed.device_mesh.DeviceMesh`` is."""
+    ranks = getattr(device_mesh, "mesh", None)
+    if ranks is None or not hasattr(device_mesh, "get_coordinate"):
+        raise UserError(
+            f"mesh is a {type(device_mesh).__name__}; expected a torch.distributed DeviceMesh, "
+            "such as init_device_mesh('cuda', (4,)) makes"
+        )
+    return Mesh(tuple(ranks.shape))
+
+
+class MeshKernel:
+    """A compiled program of several devices: every device of the mesh calls it with its parts.
+
+    Parts are torch tensors on this device, or ``DTensor`` of the mesh, whose placements must be the
+    program's.  Of DTensors results are DTensors.
+    """
+
+    def __init__(
+        self,
+        program: DeviceProgram,
+        module: ModuleOp,
+        device_mesh: Any,
+        compile_segment: Callable[[ModuleOp], Kernel],
+    ) -> None:
+        self.module = module
+        """The program of each device, as ``--partition`` left it."""
+        self._program = program
+        self._device_mesh = device_mesh
+        self._steps = segments_of(program)
+        self._kernels = {
+            number: compile_segment(step.module)
+            for number, step in enumerate(self._steps)
+            if isinstance(step, Segment)
+        }
+        collectives = [step for step in self._steps if isinstance(step, kn.CollectiveOp)]
+        # All processes make all groups, in one order, also those that they are not in.
+        axes = dict.fromkeys(op.grid_axes for op in collectives)
+        self._groups = {each: _group(device_mesh, program.mesh, each) for each in axes}
+        last = program.function.get_return_op()
+        assert last is not None
+        self._returned = tuple(last.operands)
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self._program.function.sym_name.data
+
+    @property
+    def arguments(self) -> tuple[Sharding, ...]:
+        """How each argument lies on the mesh."""
+        return self._program.arguments
+
+    @property
+    def results(self) -> tuple[Sharding, ...]:
+        """How each result lies on the mesh."""
+        return self._program.results
+
+    def parts(self, *wholes: Any) -> list[Any]:
+        """This device's parts of whole tensors, one an argument."""
+        self._expect_count(wholes)
+        types = self._program.argument_types
+        for index, whole in enumerate(wholes):
+            if tuple(whole.shape) != shape_of(types[index]):
+                raise ArgumentError(
+                    f"argument {index} of {self.name} is {dims(shape_of(types[index]))} in all, "
+                    f"got {dims(tuple(whole.shape))}"
+                )
+        return [self._part(*pair) for pair in zip(wholes, self.arguments, strict=True)]
+
+    def part_of_result(self, index: int, whole: Any) -> Any:
+        """This device's part of what a result is in all."""
+        return self._part(whole, self.results[index])
+
+    def _part(self, whole: Any, sharding: Sharding) -> Any:
+        mesh = self._program.mesh
+        for dim, axes in enumerate(sharding.split_axes):
+            size = whole.shape[dim] // mesh.size(axes)
+            whole = whole.narrow(dim, _place(self._device_mesh, mesh, axes) * size, size)
+        return whole.contiguous()
+
+    def __call__(self, *inputs: Any) -> Any:
+        """This device's parts of the results: the one, or a tuple of several.
+
+        Raises ``ArgumentError`` naming the argument that does not fit.
+        """
+        self._expect_count(inputs)
+        local = [self._local(index, each) for index, each in enumerate(inputs)]
+        values: dict[SSAValue, Any] = dict(zip(self._program.function.args, local, strict=True))
+        for number, step in enumerate(self._steps):
+            if isinstance(step, Segment):
+                given = self._kernels[number](*(values[value] for value in step.takes))
+                made: Sequence[Any] = as_sequence(given, len(step.gives))
+                values |= zip(step.gives, made, strict=True)
+            else:
+                group = self._groups[step.grid_axes]
+                exchanged = _exchange(step, values[step.input], group)
+                values[step.result] = _laid_out(exchanged, step.result.type)
+        outputs = [values[value] for value in self._returned]
+        if any(map(_is_dtensor, inputs)):
+            outputs = [self._global(*pair) for pair in zip(outputs, self.results, strict=True)]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _expect_count(self, inputs: Sequence[Any]) -> None:
+        if len(inputs) != len(self.arguments):
+            raise ArgumentError(
+                f"{self.name} takes {len(self.arguments)} arguments, got {len(inputs)}"
+            )
+
+    def _local(self, index: int, value: Any) -> Any:
+        """This device's part of an argument; of a DTensor, if it lies as the program says."""
+        shape = shape_of(self._program.function.args[index].type)
+        if _is_dtensor(value):
+            expected = placements(self.arguments[index], self._program.mesh)
+            if tuple(value.placements) != expected:
+                raise ArgumentError(
+                    f"argument {index} of {self.name} is placed as {tuple(value.placements)}, "
+                    f"expected {expected}; redistribute it"
+                )
+            value = value.to_local().contiguous()
+        if tuple(value.shape) != shape:
+            raise ArgumentError(
+                f"argument {index} of {self.name} is the part of one device, {dims(shape)}, got "
+                f"{dims(tuple(value.shape))}; {self.name}.parts(...) takes them out of whole "
+                "tensors"
+            )
+        return value
+
+    def _global(self, value: Any, sharding: Sharding) -> Any:
+        tensors: Any = import_module("torch.distributed.tensor")
+        return tensors.DTensor.from_local(
+            value, self._device_mesh, placements(sharding, self._program.mesh), run_check=False
+        )
+
+
+def _is_dtensor(value: Any) -> bool:
+    return hasattr(value, "to_local") and hasattr(value, "placements")
+
+
+def placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:
+    """A sharding as DTensor says it, one placement an axis.
+
+    Raises ``ArgumentError`` where axes cut a dimension in another order than DTensor knows.
+    """
+    tensors: Any = import_module("torch.distributed.tensor")
+    found: list[Any] = [tensors.Replicate() for _ in mesh.shape]
+    for dim, axes in enumerate(sharding.split_axes):
+        if axes != tuple(sorted(axes)):
+            raise ArgumentError(
+                f"dimension {dim} is cut by axes {list(axes)}, the first one outermost; DTensor "
+                "has the axes of a dimension in the order of the mesh: pass this device's part"
+            )
+        for axis in axes:
+            found[axis] = tensors.Shard(dim)
+    for axis in sharding.partial:
+        found[axis] = tensors.Partial(str(sharding.combiner))
+    return tuple(found)
+
+
+def _place(device_mesh: Any, mesh: Mesh, axes: Axes) -> int:
+    """The place of this device among those that differ along these axes only."""
+    place = 0
+    coordinate = device_mesh.get_coordinate()
+    for axis in axes:
+        place = place * mesh.shape[axis] + coordinate[axis]
+    return place
+
+
+def _group(device_mesh: Any, mesh: Mesh, axes: Axes) -> Group:
+    """The process group of this device along some axes."""
+    distributed = _distributed()
+    ranks = device_mesh.mesh.flatten().tolist()
+    groups = [[ranks[device] for device in group] for group in mesh.groups(axes)]
+    own = distributed.get_rank()
+    members = next(group for group in groups if own in group)
+    if len(axes) == 1:
+        process_group = device_mesh.get_group(axes[0])
+    else:
+        process_group, _ = distributed.new_subgroups_by_enumeration(groups)
+    numbers = tuple(distributed.get_group_rank(process_group, rank) for rank in members)
+    return Group(process_group, numbers, members.index(own))
+
+
+def _exchange(op: kn.CollectiveOp, value: Any, group: Group) -> Any:
+    """What a collective leaves on this device."""
+    process_group, members, place = group
+    count = len(members)
+    cut, joined = op.cut_dim, op.joined_dim
+    if op.combination is not None:
+        function = getattr(_distributed().ReduceOp, str(op.combination).upper())
+        if cut is None:
+            total = value.clone(memory_format=_torch().contiguous_format)
+            _distributed().all_reduce(total, function, process_group)
+            return total
+        pieces = _pieces(value, cut, members)
+        part = pieces.new_empty(pieces.shape[1:])
+        _named("reduce_scatter_single", "reduce_scatter_tensor")(
+            part.view(-1), pieces.view(-1), function, process_group
+        )
+        return part
+    if joined is None:
+        return value.chunk(count, cut)[place].contiguous()
+    if cut is None:
+        received = value.new_empty((count, *value.shape))
+        _named("all_gather_single", "all_gather_into_tensor")(
+            received.view(-1), value.contiguous().view(-1), process_group
+        )
+    else:
+        pieces = _pieces(value, cut, members)
+        received = pieces.new_empty(pieces.shape)
+        _distributed().all_to_all_single(received, pieces, group=process_group)
+    return _torch().cat([received[member] for member in members], joined)
+
+
+def _pieces(value: Any, dim: int, members: Sequence[int]) -> Any:
+    """Parts of a tensor along a dimension, in the order in which the process group has them."""
+    parts = value.chunk(len(members), dim)
+    order = sorted(range(len(members)), key=lambda place: members[place])
+    return _torch().stack([parts[place] for place in order])
+
+
+def _torch() -> Any:
+    return import_module("torch")
+
+
+def _distributed() -> Any:
+    return import_module("torch.distributed")
+
+
+def _named(name: str, before: str) -> Any:
+    """A function of ``torch.distributed`` that older versions have under another name."""
+    return getattr(_distributed(), name, None) or getattr(_distributed(), before)
+
+
+def _laid_out(value: Any, type_: Attribute) -> Any:
+    """A tensor with the strides that its type says."""
+    layout, shape = layout_of(type_), shape_of(type_)
+    strides = row_major_strides(shape) if layout is None else strides_of(layout)
+    if tuple(value.stride()) == tuple(strides):
+        return value
+    result = value.new_empty_strided(shape, strides)
+    return result.copy_(value)

@@ -1,0 +1,56 @@
+// RUN: mg-opt --partition %s | filecheck %s
+// RUN: mg-opt --partition %s | mg-opt --fuse-kernels | filecheck %s --check-prefix=FUSED
+
+// Columns, then rows of weights: a sum of parts at the end, before what is not linear in it.
+// CHECK-LABEL: func.func @mlp
+// CHECK-SAME: %w1: tensor<64x32xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>}
+// CHECK-SAME: mugraph.per_device
+// CHECK-NEXT: kn.matmul %x, %w1 : (tensor<8x64xf16>, tensor<64x32xf16>) -> tensor<8x32xf16>
+// CHECK-NEXT: kn.silu
+// CHECK-NEXT: [[P:%.*]] = kn.matmul {{.*}} -> tensor<8x64xf16>
+// CHECK-NEXT: kn.all_reduce [[P]] axes [0] : tensor<8x64xf16> -> tensor<8x64xf16>
+// CHECK-NEXT: kn.add
+// CHECK-NEXT: func.return
+func.func @mlp(%x: tensor<8x64xf16>,
+               %w1: tensor<64x128xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>},
+               %w2: tensor<128x64xf16> {mugraph.sharding = #kn.sharding<[[0]]>})
+    -> (tensor<8x64xf16> {mugraph.sharding = #kn.sharding<[[]]>})
+    attributes {mugraph.mesh = [4]} {
+  %h = kn.matmul %x, %w1 : (tensor<8x64xf16>, tensor<64x128xf16>) -> tensor<8x128xf16>
+  %s = kn.silu %h : tensor<8x128xf16> -> tensor<8x128xf16>
+  %p = kn.matmul %s, %w2 : (tensor<8x128xf16>, tensor<128x64xf16>) -> tensor<8x64xf16>
+  %y = kn.add %p, %x : (tensor<8x64xf16>, tensor<8x64xf16>) -> tensor<8x64xf16>
+  func.return %y : tensor<8x64xf16>
+}
+// Operators between collectives share a kernel.
+// FUSED-LABEL: func.func @mlp
+// FUSED: kn.customized %x, %w1, %w2
+// FUSED: kn.all_reduce
+// FUSED-NEXT: kn.add
+
+// -----
+
+// Softmax along a cut dimension: a maximum and a sum of one element a row go around.
+// CHECK-LABEL: func.func @softmax
+// CHECK: kn.all_reduce {{.*}} combine max axes [0] : tensor<4x1xf32> -> tensor<4x1xf32>
+// CHECK: kn.all_reduce {{.*}} axes [0] : tensor<4x1xf32> -> tensor<4x1xf32>
+// CHECK-NOT: kn.all_gather
+func.func @softmax(%x: tensor<4x128xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>})
+    -> tensor<4x128xf16> attributes {mugraph.mesh = [2]} {
+  %y = kn.softmax %x dim 1 : tensor<4x128xf16> -> tensor<4x128xf16>
+  func.return %y : tensor<4x128xf16>
+}
+
+// -----
+
+// Two axes: rows of x along the first one, columns of w along the second one; nothing is sent.
+// CHECK-LABEL: func.func @two_axes
+// CHECK-SAME: -> (tensor<4x16xf16> {mugraph.sharding = #kn.sharding<[[0], [1]]>})
+// CHECK-NEXT: kn.matmul %x, %w : (tensor<4x64xf16>, tensor<64x16xf16>) -> tensor<4x16xf16>
+// CHECK-NEXT: func.return
+func.func @two_axes(%x: tensor<8x64xf16> {mugraph.sharding = #kn.sharding<[[0]]>},
+                    %w: tensor<64x64xf16> {mugraph.sharding = #kn.sharding<[[], [1]]>})
+    -> tensor<8x64xf16> attributes {mugraph.mesh = [2, 4]} {
+  %y = kn.matmul %x, %w : (tensor<8x64xf16>, tensor<64x64xf16>) -> tensor<8x64xf16>
+  func.return %y : tensor<8x64xf16>
+}

@@ -1,0 +1,115 @@
+"""Run by ``torchrun`` on four processes: collectives against devices that are simulated."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import mugraph
+from mugraph.dialects.sharding import device_program
+from mugraph.errors import UserError
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.interpreter import run_function
+
+torch: Any = import_module("torch")
+distributed: Any = import_module("torch.distributed")
+device_mesh: Any = import_module("torch.distributed.device_mesh")
+tensors: Any = import_module("torch.distributed.tensor")
+
+COLLECTIVES = """
+func.func @all(%x: tensor<4x8xT> {mugraph.sharding = #kn.sharding<[[1], [0]]>},
+               %z: tensor<4x8xT> {mugraph.sharding = #kn.sharding<[[0, 1]]>})
+    -> (tensor<8x4xT> {mugraph.sharding = #kn.sharding<[[], [1]]>},
+        tensor<1x8xT> {mugraph.sharding = #kn.sharding<[[1, 0]]>},
+        tensor<8x8xT> {mugraph.sharding = #kn.sharding<[[1], []]>},
+        tensor<4x8xT> {mugraph.sharding = #kn.sharding<[[0, 1], []]>})
+    attributes {mugraph.mesh = [2, 2], mugraph.per_device} {
+  %e = kn.exp %x : tensor<4x8xT> -> tensor<4x8xT>
+  %g = kn.all_gather %e axes [0] dim 1 : tensor<4x8xT> -> tensor<4x16xT>
+  %a = kn.all_to_all %g axes [1] split 1 concat 0 : tensor<4x16xT> -> tensor<8x8xT>
+  %m = kn.all_reduce %z combine max axes [1, 0] : tensor<4x8xT> -> tensor<4x8xT>
+  %s = kn.reduce_scatter %m axes [1, 0] dim 0 : tensor<4x8xT> -> tensor<1x8xT>
+  %l = kn.all_slice %a axes [0] dim 1 : tensor<8x8xT> -> tensor<8x4xT>
+  %w = kn.all_gather %l axes [0] dim 1 : tensor<8x4xT> -> tensor<8x8xT>
+  %p = kn.all_reduce %w axes [1] : tensor<8x8xT> -> tensor<8x8xT>
+  %q = kn.add %p, %w : (tensor<8x8xT>, tensor<8x8xT>) -> tensor<8x8xT>
+  %o = kn.all_to_all %q axes [1] split 1 concat 0 : tensor<8x8xT> -> tensor<16x4xT>
+  %r = kn.all_to_all %o axes [1] split 0 concat 1 : tensor<16x4xT> -> tensor<8x8xT>
+  %c = kn.slice %r from [0, 0] : tensor<8x8xT> -> tensor<8x4xT>
+  func.return %c, %s, %r, %z : tensor<8x4xT>, tensor<1x8xT>, tensor<8x8xT>, tensor<4x8xT>
+}
+"""
+
+
+def check_collectives(element: str, dtype: Any) -> None:
+    """Each process's parts are those of a simulated device."""
+    text = COLLECTIVES.replace("xT>", f"x{element}>")
+    mesh = device_mesh.init_device_mesh("cpu", (2, 2))
+    kernel = mugraph.compile(text, "cpu", mesh=mesh)
+    module = parse_text(make_context(), text, "collectives")
+    program = device_program(only_function(module))
+    assert program is not None
+    random = np.random.default_rng(3)
+    arrays = [random.standard_normal(type_.get_shape()) for type_ in program.argument_types]
+    wholes = [torch.from_numpy(array).to(dtype) for array in arrays]
+    inputs = [whole.float().numpy() for whole in wholes]
+    expected = run_function(module, None, inputs)
+    found = kernel(*kernel.parts(*wholes))
+    for number, (part, whole) in enumerate(zip(found, expected, strict=True)):
+        mine = kernel.part_of_result(number, torch.from_numpy(whole.astype(np.float32)))
+        assert torch.allclose(part.float(), mine, rtol=2e-2, atol=2e-2), (element, number)
+
+
+def check_dtensors() -> None:
+    """DTensors go in as the program says, and come out so."""
+    mesh = device_mesh.init_device_mesh("cpu", (4,))
+    kernel = mugraph.compile(
+        """
+        func.func @f(%x: tensor<8x16xf32> {mugraph.sharding = #kn.sharding<[[], [0]]>},
+                     %w: tensor<16x4xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+            -> (tensor<8x4xf32> {mugraph.sharding = #kn.sharding<[[0]]>}) {
+          %y = kn.matmul %x, %w precision ieee
+              : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+          func.return %y : tensor<8x4xf32>
+        }
+        """,
+        "cpu",
+        mesh=mesh,
+    )
+    generator = torch.Generator().manual_seed(1)
+    x, w = torch.randn(8, 16, generator=generator), torch.randn(16, 4, generator=generator)
+    placed = [
+        tensors.distribute_tensor(each, mesh, [tensors.Shard(dim)])
+        for each, dim in ((x, 1), (w, 0))
+    ]
+    y = kernel(*placed)
+    assert y.placements == (tensors.Shard(0),)
+    assert torch.allclose(y.full_tensor(), x @ w, atol=1e-4)
+    for wrong, sentence in (
+        ((x, w), "argument 0 of f is the part of one device, 8x4, got 8x16; f.parts(...)"),
+        ((placed[0],), "f takes 2 arguments, got 1"),
+        ((placed[0], placed[0]), "argument 1 of f is placed as"),
+    ):
+        try:
+            kernel(*wrong)
+        except UserError as error:
+            assert sentence in str(error), error
+        else:
+            raise AssertionError(sentence)
+
+
+def main() -> None:
+    """All of it."""
+    distributed.init_process_group("gloo")
+    for element, name in (("f32", "float32"), ("f16", "float16"), ("bf16", "bfloat16")):
+        check_collectives(element, getattr(torch, name))
+    check_dtensors()
+    distributed.destroy_process_group()
+    print("right")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Programs of several devices in processes of ``torch.distributed``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from thorough import THOROUGH
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "several_gpus" / "programs.py"
+
+
+def run_on(processes: int, *command: str) -> str:
+    """What a program printed that ran on so many processes of this machine."""
+    pytest.importorskip("torch", reason="processes meet through torch.distributed")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    ran = subprocess.run(
+        [
+            sys.executable,
+            *("-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node", str(processes), *command),
+        ],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_an_example_runs_on_processes() -> None:
+    printed = run_on(2, str(EXAMPLE), "mlp", "--cpu")
+    assert printed.count("result 0, [16, 256] of [16, 256]: relative error") == 2
+
+
+@pytest.mark.skipif(not THOROUGH, reason="starts many processes; MUGRAPH_THOROUGH=1 does")
+@pytest.mark.parametrize("name", ["attention", "data", "experts"])
+def test_every_example_runs_on_processes(name: str) -> None:
+    assert "device 3: result 0" in run_on(4, str(EXAMPLE), name, "--cpu")
+
+
+@pytest.mark.skipif(not THOROUGH, reason="starts many processes; MUGRAPH_THOROUGH=1 does")
+def test_each_collective_is_what_simulated_devices_do() -> None:
+    assert run_on(4, str(ROOT / "tests" / "unit" / "mesh_kernels.py")).count("right") == 4

@@ -16,11 +16,10 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
     module = launch.trace()    # for --check-hazards, -t cuda ...
 """
 
-from mugraph.cute import arch
+from mugraph.cute import arch, math
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import FakeTensor, Kernel, KernelCall, Launch, kernel, make_fake_tensor
-from mugraph.cute.numbers import function
 from mugraph.dialects import cute as algebra
 from mugraph.dialects.cute import *  # noqa: F403 (one list of operations, in that module)
 from mugraph.dialects.cute.algorithms import (
@@ -66,7 +65,6 @@ __all__ = [
     "dynamic_range",
     "elem_less",
     "fill",
-    "function",
     "gemm",
     "kernel",
     "local_partition",
@@ -78,6 +76,7 @@ __all__ = [
     "make_tensor",
     "make_tiled_copy",
     "make_tiled_copy_for",
+    "math",
     "mma_atom",
     "reduce",
     "transform",

@@ -31,10 +31,10 @@ def place_of_frame(frame: FrameType) -> tuple[str, int, int]:
     """File, line and column, from 1 on, of what a frame does now; files below this folder alone."""
     positions = list(frame.f_code.co_positions())
     column = positions[frame.f_lasti // 2][2]
-    return _short(frame.f_code.co_filename), frame.f_lineno, (column or 0) + 1
+    return short_path(frame.f_code.co_filename), frame.f_lineno, (column or 0) + 1
 
 
-def _short(file: str) -> str:
+def short_path(file: str) -> str:
     """A file below the current folder by its path from there."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
@@ -45,9 +45,25 @@ def place_in_traceback(trace: TracebackType | None) -> str | None:
     found: str | None = None
     while trace is not None:
         if is_of_user(trace.tb_frame):
-            found = f"{_short(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+            found = f"{short_path(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
 
 
-__all__ = ["KernelError", "is_of_user", "place_in_traceback", "place_of_frame", "user_frame"]
+def ends_in_user_code(trace: TracebackType | None) -> bool:
+    """Whether an error was raised by the user's program itself."""
+    last = trace
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and is_of_user(last.tb_frame)
+
+
+__all__ = [
+    "KernelError",
+    "ends_in_user_code",
+    "is_of_user",
+    "place_in_traceback",
+    "place_of_frame",
+    "short_path",
+    "user_frame",
+]

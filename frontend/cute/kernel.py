@@ -18,18 +18,25 @@ from xdsl.ir import Block, Region
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.cute.errors import KernelError, place_in_traceback
+from mugraph.cute.carried import carried_variable
+from mugraph.cute.errors import KernelError, ends_in_user_code, place_in_traceback, short_path
 from mugraph.cute.numbers import RecordedEngine, dtype_named, element_of
 from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
 from mugraph.cute.simt import SimtMachine
+from mugraph.cute.tensors import whole_tensor
 from mugraph.dialects.cute import IntTuple, Layout, LayoutError, make_row_major_layout
 from mugraph.dialects.cute.engines import ArrayEngine
 from mugraph.dialects.cute.int_tuple import is_tuple
 from mugraph.dialects.cute.machines import running_on
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
+from mugraph.dialects.locations import place_of
+from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te import RESULT, BufferType
+from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
+from mugraph.passes.texpr.te_check import out_of_bounds_message
 
 Extents = Sequence[int]
 
@@ -115,7 +122,9 @@ def _reported() -> Generator[None]:
     """Errors of a kernel become :class:`KernelError` with the line of Python they come from."""
     try:
         yield
-    except (KernelError, LayoutError, VerifyException, IndexError) as error:
+    except (KernelError, LayoutError, VerifyException, IndexError, TypeError) as error:
+        if isinstance(error, TypeError) and ends_in_user_code(error.__traceback__):
+            raise
         place = place_in_traceback(error.__traceback__)
         text = str(error)
         if place is not None and not text.startswith(place):
@@ -136,6 +145,14 @@ class Kernel:
             raise KernelError(
                 f"kernel '{function.__name__}' has no parameter {', '.join(unknown)}, which "
                 "'results' names"
+            )
+        carried = carried_variable(function, "dynamic_range")
+        if carried is not None:
+            name, line = carried
+            raise KernelError(
+                f"{short_path(inspect.getfile(function))}:{line}: '{name}' is read and bound anew "
+                "in a loop over 'dynamic_range', which is recorded once; compute it from the "
+                "loop's variable, or keep it in a tensor"
             )
 
     def __call__(self, *arguments: Any, **named: Any) -> KernelCall:
@@ -159,7 +176,12 @@ class KernelCall:
 
     def launch(self, grid: Extents, block: Extents) -> Launch:
         """The kernel on so many blocks and threads: not yet run, nor recorded."""
-        return Launch(self, _three("grid", grid), _three("block", block))
+        threads = _three("block", block)
+        if prod(threads) > MAX_THREADS:
+            raise KernelError(
+                f"a block has at most {MAX_THREADS} threads, not {prod(threads)} ({tuple(block)})"
+            )
+        return Launch(self, _three("grid", grid), threads)
 
 
 @dataclass(frozen=True)
@@ -197,11 +219,11 @@ class Launch:
             with running_on(machine):
                 self._call(tensors)
 
-    def trace(self) -> ModuleOp:
+    def trace(self, arch: str = DEFAULT_TARGET) -> ModuleOp:
         """Records the kernel: a module of one function, whose parameters are the tensors.
 
-        Its operators have the lines of Python for locations.  Raises KernelError with the line that
-        cannot be recorded.
+        Its operators have the lines of Python for locations.  ``arch`` is the GPU whose shared
+        memory must suffice.  Raises KernelError with the line that cannot be recorded.
         """
         parameters = self.call.parameters
         body = Block(arg_types=[self._type(one) for one in parameters])
@@ -209,10 +231,18 @@ class Launch:
         tensors: dict[str, Tensor] = {}
         for one, argument in zip(parameters, body.args, strict=True):
             argument.name_hint = one.name
-            tensors[one.name] = Tensor(RecordedEngine(recording, argument, one.dtype), one.layout)
+            engine = RecordedEngine(recording, argument, one.dtype)
+            tensors[one.name] = whole_tensor(engine, one.layout)
         with running_on(Recorder(recording)):
             self._call(tensors)
-        body.add_ops([recording.finish(), ReturnOp()])
+        limit = target_named(arch).shared_memory_per_block
+        if recording.shared_bytes > limit:
+            raise KernelError(
+                f"kernel '{self.name}' needs {recording.shared_bytes} bytes of shared memory a "
+                f"block; {arch} has {limit}: use smaller tiles, or fewer of them"
+            )
+        with _reported():
+            body.add_ops([recording.finish(), ReturnOp()])
         written = self.call.kernel.results
         attributes = [
             DictionaryAttr({RESULT: UnitAttr()} if one.name in written else {})
@@ -228,12 +258,18 @@ class Launch:
         module = ModuleOp([function])
         with _reported():
             module.verify()
+        out = find_out_of_bounds(function) if recording.may_leave_buffers else None
+        if out is not None:
+            raise KernelError(
+                f"{place_of(out.op)}: {out_of_bounds_message(out)}; where tiles do not divide a "
+                "tensor, copy by copy_if with predicates of elem_less"
+            )
         return module
 
-    def text(self) -> str:
+    def text(self, arch: str = DEFAULT_TARGET) -> str:
         """The recorded kernel as text, with the lines of Python in it: what ``mg-opt`` reads."""
         stream = StringIO()
-        Printer(stream=stream, print_debuginfo=True).print_op(self.trace())
+        Printer(stream=stream, print_debuginfo=True).print_op(self.trace(arch))
         return f"{stream.getvalue()}\n"
 
     @staticmethod

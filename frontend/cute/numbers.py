@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -10,7 +9,7 @@ from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.cute.errors import KernelError
-from mugraph.cute.indices import Index, affine_map
+from mugraph.cute.indices import Index, Numeric, affine_map, as_index
 from mugraph.cute.recording import Recording
 from mugraph.dialects.te import BindOp, BufferType, IndexValueOp, Space, ViewOp
 from mugraph.runtime.interpreter.arithmetic import STORAGE_DTYPES
@@ -95,10 +94,27 @@ class Number:
     def __neg__(self) -> Number:
         return self._binary("-", 0, self)
 
+    def _compared(self, operator: str, other: Any) -> Number:
+        values = [_scalar(self.recording, one) for one in (self, other)]
+        found = scalars.compare(operator, values[0], values[1], self.emit, _fail)
+        return Number(self.recording, found)
+
+    def __lt__(self, other: Any) -> Number:
+        return self._compared("<", other)
+
+    def __le__(self, other: Any) -> Number:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Any) -> Number:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Any) -> Number:
+        return self._compared(">=", other)
+
     def __bool__(self) -> bool:
         raise KernelError(
             "a Python 'if' or 'while' asks for an element of a tensor, which is not known when the "
-            "kernel is recorded; use 'maximum', 'minimum' or 'where'"
+            "kernel is recorded; use 'math.where', 'math.maximum' or 'math.minimum'"
         )
 
     def __float__(self) -> float:
@@ -129,15 +145,22 @@ def stored(recording: Recording, value: Any, element: Attribute) -> SSAValue:
     return scalars.cast_to(found, element, recording.add, _fail)
 
 
-def function(name: str, *arguments: Any) -> Number:
-    """A function of numbers: one of ``exp``, ``tanh`` ..., ``max``, ``min``, ``pow``."""
-    first = next(one for one in arguments if isinstance(one, Number))
-    recording = first.recording
-    values: Sequence[scalars.Scalar] = [_scalar(recording, one) for one in arguments]
+def computed(name: str, *arguments: Any) -> Number | None:
+    """A function of numbers of a kernel: ``exp`` ..., ``max``, ``min``, ``pow``, or ``select``.
+
+    ``None`` where none of the arguments is one.
+    """
+    recording = next((one.recording for one in arguments if isinstance(one, Number)), None)
+    if recording is None:
+        return None
+    values = [_scalar(recording, one) for one in arguments]
+    emit = recording.add
+    if name == "select":
+        return Number(recording, scalars.select(values[0], values[1], values[2], emit, _fail))
     if len(values) == 2:
-        found = scalars.binary(name, values[0], values[1], recording.add, _fail)
+        found = scalars.binary(name, values[0], values[1], emit, _fail)
     else:
-        found = scalars.unary_function(name, values[0], recording.add, _fail)
+        found = scalars.unary_function(name, values[0], emit, _fail)
     return Number(recording, cast("SSAValue", found))
 
 
@@ -164,33 +187,44 @@ class RecordedEngine:
         return self.type.memory_space or Space.GLOBAL
 
     def load(self, index: Any) -> Number:
-        """The element at an index."""
-        variables, map_ = affine_map([self.checked(index)])
-        view = ViewOp(self.buffer, variables, AffineMapAttr(map_))
+        """The element at an index, or at an index a dimension."""
+        variables, map_ = self.place(index)
+        view = ViewOp(self.buffer, variables, map_)
         return Number(self.recording, self.recording.add(view))
 
     def store(self, index: Any, value: Any) -> None:
-        """Writes the element at an index."""
-        variables, map_ = affine_map([self.checked(index)])
+        """Writes the element at an index, or at an index a dimension."""
+        variables, map_ = self.place(index)
         number = stored(self.recording, value, self.type.element_type)
-        self.recording.add(BindOp(number, self.buffer, variables, AffineMapAttr(map_)))
+        self.recording.add(BindOp(number, self.buffer, variables, map_))
 
-    def checked(self, index: Any) -> Any:
-        """The index, if it may be one of the buffer's elements for some thread."""
-        low, high = index.bounds if isinstance(index, Index) else (index, index)
-        if high < 0 or low >= self.type.elements:
-            raise KernelError(
-                f"the index {index} is none of the {self.type.elements} elements of "
-                f"'{self.buffer.name_hint}'"
-            )
-        return index
+    def place(self, index: Any, width: int = 1) -> tuple[list[SSAValue], AffineMapAttr]:
+        """Operands and map of the first of some neighbours.
+
+        Raises KernelError where it is outside of the buffer for all threads; where it may be for
+        some, the recording is to be checked.
+        """
+        indices = cast("list[Numeric]", index if isinstance(index, list) else [index])
+        shape = self.type.get_shape()
+        extents = shape if len(indices) == len(shape) else (self.type.elements,)
+        for number, extent in zip(indices, (*extents[:-1], extents[-1] - width + 1), strict=True):
+            low, high = as_index(number).bounds
+            if high < 0 or low >= extent:
+                raise KernelError(
+                    f"the index {number} is outside of '{self.buffer.name_hint}', which has "
+                    f"{extent} there"
+                )
+            if low < 0 or high >= extent:
+                self.recording.may_leave_buffers = True
+        variables, map_ = affine_map(indices)
+        return variables, AffineMapAttr(map_)
 
 
 __all__ = [
     "Number",
     "RecordedEngine",
+    "computed",
     "dtype_named",
     "element_of",
-    "function",
     "stored",
 ]

@@ -8,15 +8,15 @@ from math import gcd
 from typing import Any, cast
 
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import SSAValue
 
 from mugraph.cute import instructions
 from mugraph.cute.errors import KernelError
-from mugraph.cute.indices import Numeric, Predicate, affine_map, as_index
+from mugraph.cute.indices import Numeric, Predicate, as_index
 from mugraph.cute.numbers import Number, RecordedEngine, dtype_named, element_of, stored
 from mugraph.cute.recording import Recording
-from mugraph.dialects.cute import Layout, LayoutError, coalesce, logical_divide
+from mugraph.cute.tensors import RecordedTensor
+from mugraph.dialects.cute import Layout, coalesce, logical_divide
 from mugraph.dialects.cute.algorithms import Product
 from mugraph.dialects.cute.atoms.copy import CopyAtom
 from mugraph.dialects.cute.attributes import LayoutAttr
@@ -39,7 +39,6 @@ from mugraph.dialects.te import (
     StoreOp,
     WaitOp,
 )
-from mugraph.dialects.te.mapped import VectorOp
 from mugraph.texpr import scalars
 
 
@@ -49,10 +48,16 @@ def plain(tensor: Tensor) -> Layout[Any]:
     return layout.layout if isinstance(layout, ComposedLayout) else layout
 
 
-def at(layout: Layout[Any], *coord: Any) -> Any:
-    """The index of a coordinate that may be an expression."""
-    evaluate: Any = layout
-    return evaluate(*coord)
+def apart(tensor: Tensor) -> Layout[Any]:
+    """As :func:`plain`, such that only elements of one row are neighbours."""
+    return tensor.apart() if isinstance(tensor, RecordedTensor) else plain(tensor)
+
+
+def element(tensor: Tensor, coord: Any) -> list[Any]:
+    """The indices of an element in its buffer."""
+    if isinstance(tensor, RecordedTensor):
+        return tensor.element(coord)
+    return [tensor.unswizzled(coord)]
 
 
 def start_of(tensor: Tensor) -> Numeric:
@@ -122,7 +127,7 @@ class Recorder:
         lies = None if swizzle is None else LayoutAttr(ComposedLayout(swizzle, 0, flat))
         type_ = BufferType.of((layout.cosize(),), element_of(found), lies, Space.SHARED)
         buffer = self.recording.shared(type_, name, max(alignment, VECTOR_BYTES))
-        return Tensor(RecordedEngine(self.recording, buffer, found, swizzle), layout)
+        return RecordedTensor(RecordedEngine(self.recording, buffer, found, swizzle), layout)
 
     def when(self, condition: Any) -> Any:
         """What runs where a condition holds."""
@@ -172,19 +177,13 @@ class Recorder:
                     f"copy: {atom.name if atom else ''} copies from device to shared memory, not "
                     f"from {spaces[0]} to {spaces[1]} memory"
                 )
-        count = target.size() // width
         ratio = 1 if where is None else target.size() // where.size()
-        whole = [_vectors(one, width) for one in (source, target)]
-        with self._each(count, "v") as vector:
+        with self._each(target.size() // width, "v") as vector:
             predicate = True if where is None else where[vector * width // ratio]
-            first: list[Any] = [
-                start_of(tensor) + at(by, vector)
-                for tensor, by in zip((source, target), whole, strict=True)
-            ]
             if predicate is not False:
                 with self._where(predicate):
                     move = self._copy_async if instructions.is_async(atom) else self._move
-                    move(sides, first, width)
+                    move(source, target, vector * width, width)
 
     @contextmanager
     def _each(self, count: int, name: str) -> Generator[Numeric]:
@@ -216,7 +215,7 @@ class Recorder:
         width = VECTOR_BYTES * 8 // bits if wanted is None else wanted
         if wanted is None:
             width = gcd(width, ratio)
-        common = max_common_vector(plain(source), plain(target))
+        common = max_common_vector(apart(source), apart(target))
         while width > 1 and not self._is_vector(width, common, source, target):
             if wanted is not None:
                 assert atom is not None
@@ -248,60 +247,38 @@ class Recorder:
                 return False
         return True
 
-    def _copy_async(
-        self, sides: tuple[RecordedEngine, RecordedEngine], first: list[Any], width: int
-    ) -> None:
-        indices = [affine_map([side.checked(one)]) for side, one in zip(sides, first, strict=True)]
-        self.recording.add(
-            CopyAsyncOp(
-                sides[0].buffer,
-                indices[0][0],
-                AffineMapAttr(indices[0][1]),
-                sides[1].buffer,
-                indices[1][0],
-                AffineMapAttr(indices[1][1]),
-                width,
-            )
+    def _copy_async(self, source: Tensor, target: Tensor, first: Numeric, width: int) -> None:
+        sides = engine_of(source, "copy"), engine_of(target, "copy")
+        begin, end = (
+            side.place(element(tensor, first), width)
+            for side, tensor in zip(sides, (source, target), strict=True)
         )
+        self.recording.add(CopyAsyncOp(sides[0].buffer, *begin, sides[1].buffer, *end, width))
 
-    def _move(
-        self, sides: tuple[RecordedEngine, RecordedEngine], first: list[Any], width: int
-    ) -> None:
-        """Moves a vector through registers of its own."""
-        source, target = sides
+    def _move(self, source: Tensor, target: Tensor, first: Numeric, width: int) -> None:
+        """Moves a vector, from ``first`` on, through registers of its own."""
+        begin, end = engine_of(source, "copy"), engine_of(target, "copy")
         if width == 1:
-            target.store(first[1], source.load(first[0]))
+            end.store(element(target, first), begin.load(element(source, first)))
             return
-        held = self._vector(LoadOp, source, first[0], width)
-        if target.space is Space.REGISTER:
+        held = self._row(width, begin)
+        if begin.space is Space.REGISTER:
             for place in range(width):
-                target.store(first[1] + place, held.load(place))
+                held.store(place, begin.load(element(source, first + place)))
+        else:
+            where = begin.place(element(source, first), width)
+            self.recording.add(LoadOp(held.buffer, begin.buffer, *where))
+        if end.space is Space.REGISTER:
+            for place in range(width):
+                end.store(element(target, first + place), held.load(place))
             return
-        if target.type.element_type != source.type.element_type:
-            other = self._row(width, target)
+        if begin.dtype != end.dtype:
+            other = self._row(width, end)
             for place in range(width):
                 other.store(place, held.load(place))
             held = other
-        self._vector(StoreOp, target, first[1], width, held)
-
-    def _vector(
-        self,
-        kind: type[VectorOp],
-        engine: RecordedEngine,
-        first: Any,
-        width: int,
-        held: RecordedEngine | None = None,
-    ) -> RecordedEngine:
-        """Loads neighbours to new registers, or stores registers; gives the registers."""
-        if held is None:
-            held = self._row(width, engine)
-            if engine.space is Space.REGISTER:
-                for place in range(width):
-                    held.store(place, engine.load(first + place))
-                return held
-        variables, map_ = affine_map([engine.checked(first)])
-        self.recording.add(kind(held.buffer, engine.buffer, variables, AffineMapAttr(map_)))
-        return held
+        where = end.place(element(target, first), width)
+        self.recording.add(StoreOp(held.buffer, end.buffer, *where))
 
     def _row(self, width: int, like: RecordedEngine) -> RecordedEngine:
         """Registers for a vector, of this place alone."""
@@ -328,8 +305,7 @@ class Recorder:
                 f"copy: {atom.name} reads lines of {lines} neighbours that begin at multiples of "
                 f"{lines}; the source has the layout {source.layout}"
             )
-        by_line, by_registers = _vectors(source, lines), coalesce(plain(target))
-        run = gcd(max_common_vector(by_registers, Layout(target.size())), held)
+        run = gcd(max_common_vector(plain(target), Layout(target.size())), held)
         if run % 2:
             raise KernelError(
                 f"copy: {atom.name} fills registers of two neighbours; the destination has the "
@@ -340,16 +316,16 @@ class Recorder:
         directions = [*[Direction.OUT] * (held // run), Direction.IN]
         text = instructions.ldmatrix(atom, held // run)
         with self._each(source.size() // lines, "v") as vector:
-            line = self._section(sides[0], start_of(source) + at(by_line, vector), lines)
-            places = [at(by_registers, vector * held + place) for place in range(0, held, run)]
-            into = [self._section(sides[1], start_of(target) + one, run) for one in places]
+            line = self._section(source, vector * lines, lines)
+            places = [vector * held + place for place in range(0, held, run)]
+            into = [self._section(target, place, run) for place in places]
             self.recording.add(AsmOp(text, directions, [*into, line]))
 
-    def _section(self, engine: RecordedEngine, first: Any, width: int) -> SSAValue:
-        variables, map_ = affine_map([engine.checked(first)])
-        return self.recording.add(
-            SectionOp(engine.buffer, variables, AffineMapAttr(map_), (width,))
-        )
+    def _section(self, tensor: Tensor, coord: Any, width: int) -> SSAValue:
+        """Neighbours of a buffer that is flat, from a coordinate of a tensor on."""
+        engine = engine_of(tensor, "an instruction")
+        where = engine.place(element(tensor, coord), width)
+        return self.recording.add(SectionOp(engine.buffer, *where, (width,)))
 
     # Products.
 
@@ -364,7 +340,7 @@ class Recorder:
             engine_of(tensor, f"gemm: {name}")
         values, rows, columns = (mode.size() for mode in c.layout)
         with (
-            self._each(plain(a)[2].size(), "k") as k,
+            self._each(a.layout[2].size(), "k") as k,
             self._each(rows, "m") as m,
             self._each(columns, "n") as n,
             self._each(values, "i") as v,
@@ -397,20 +373,15 @@ class Recorder:
                     f"gemm: the {values.size()} values of {name} of {atom.name} are no neighbours "
                     f"in the fragment {tensor.layout}; make it with make_fragment_like"
                 )
-        a, b, c = (plain(tensors[name]) for name in "ABC")
+        a, b, c = product.a, product.b, product.c
         with (
-            self._each(a[2].size(), "k") as k,
-            self._each(a[1].size(), "m") as m,
-            self._each(b[1].size(), "n") as n,
+            self._each(a.layout[2].size(), "k") as k,
+            self._each(a.layout[1].size(), "m") as m,
+            self._each(b.layout[1].size(), "n") as n,
         ):
-            places = {"A": at(a, 0, m, k), "B": at(b, 0, n, k), "C": at(c, 0, m, n)}
+            places = ((a, (0, m, k)), (b, (0, n, k)), (c, (0, m, n)))
             operands = [
-                self._section(
-                    engine_of(tensor, "gemm"),
-                    start_of(tensor) + places[name],
-                    plain(tensor)[0].size(),
-                )
-                for name, tensor in tensors.items()
+                self._section(tensor, coord, tensor.layout[0].size()) for tensor, coord in places
             ]
             directions = [Direction.IN, Direction.IN, Direction.INOUT]
             self.recording.add(AsmOp(text, directions, operands))
@@ -437,17 +408,6 @@ class Recorder:
 
 def _is(value: Any, number: int) -> bool:
     return isinstance(value, int | float) and value == number
-
-
-def _vectors(tensor: Tensor, width: int) -> Layout[Any]:
-    """From a vector of a tensor to where it begins."""
-    layout = coalesce(plain(tensor))
-    try:
-        return logical_divide(layout, width)[1] if width > 1 else layout
-    except LayoutError:
-        raise KernelError(
-            f"copy: {tensor.layout} is no whole number of vectors of {width} elements"
-        ) from None
 
 
 __all__ = ["Recorder", "engine_of", "plain", "start_of"]

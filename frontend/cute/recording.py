@@ -57,6 +57,8 @@ class Recording:
         """How many blocks are outside of the current step; ``None`` between steps."""
         self._last_registers: NewOp | None = None
         self.shared_bytes = 0
+        self.may_leave_buffers = False
+        """Whether bounds alone do not say that all accesses stay in their buffers."""
         self.left_early: int | None = None
         """The extent of a loop that did not come to its end."""
 

@@ -32,7 +32,7 @@ from mugraph.dialects.cute.algorithms import (
     gemm,
     reduce,
 )
-from mugraph.dialects.cute.atoms import copy_atom, mma_atom
+from mugraph.dialects.cute.atoms import copy_atom, mma_atom, tma_atom
 from mugraph.dialects.cute.tensor import (
     Tensor,
     local_partition,
@@ -79,6 +79,7 @@ __all__ = [
     "math",
     "mma_atom",
     "reduce",
+    "tma_atom",
     "transform",
     "when",
 ]

@@ -17,6 +17,16 @@ def is_async(atom: CopyAtom | None) -> bool:
     return atom is not None and "CP_ASYNC" in atom.name
 
 
+def require_copy(atom: CopyAtom | None) -> None:
+    """Raises KernelError for a copy of one thread that kernels do not have."""
+    if atom is None or atom.threads > 1 or atom.name.startswith("UniversalCopy"):
+        return
+    if not is_async(atom) or "ZFILL" in atom.name:
+        raise KernelError(
+            f"kernels copy by ordinary instructions, cp.async and ldmatrix, not by {atom.name}"
+        )
+
+
 def ldmatrix(atom: CopyAtom, operands: int) -> str:
     """The text of an ``ldmatrix``, of so many operands of registers and the address of a line.
 

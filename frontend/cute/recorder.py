@@ -169,6 +169,7 @@ class Recorder:
         if atom is not None and atom.threads > 1:
             self._load_matrices(atom, source, target)
             return
+        instructions.require_copy(atom)
         width = self._width(atom, source, target, where)
         if instructions.is_async(atom):
             spaces = tuple(side.space for side in sides)

@@ -222,7 +222,7 @@ class ThrMma:
     make_fragment_C = make_fragment_c  # noqa: N815
 
 
-class TiledCopy:
+class TiledCopy(Shown):
     """A copy atom repeated over threads and values.
 
     ``layout_tv`` maps (thread, value) to the 1-D coordinate of a tile of shape ``tiler``.
@@ -307,7 +307,7 @@ class TiledCopy:
 
     def _axes_of(self, values: Layout[int]) -> list[tuple[int, int]]:
         """The modes of a layout of values over the tile: extents, and the axes they run along."""
-        ends = [prod(self._tile_shape()[: axis + 1]) for axis in range(len(self.tiler))]
+        ends = [prod(self.tile_shape[: axis + 1]) for axis in range(len(self.tiler))]
         found: list[tuple[int, int]] = []
         for extent, step in zip(values.flat_shape, values.flat_stride, strict=True):
             while extent > 1:
@@ -317,7 +317,9 @@ class TiledCopy:
                 extent, step = extent // within, step * within
         return found
 
-    def _tile_shape(self) -> tuple[int, ...]:
+    @property
+    def tile_shape(self) -> tuple[int, ...]:
+        """The extents of the tile that is copied at once."""
         return tuple(
             part.size() if isinstance(part, Layout) else size(cast("IntTuple", part))
             for part in self.tiler
@@ -326,7 +328,7 @@ class TiledCopy:
     def layout_tv(self, side: str) -> Layout[int]:
         """From (thread, value) to the tile's 1-D coordinate, for side "S" or "D"."""
         target = self._src if side == "S" else self._dst
-        reference = make_layout(Layout(self._tile_shape()), Layout(1, 0))
+        reference = make_layout(Layout(self.tile_shape), Layout(1, 0))
         divided = self._tile_to_thrfrg(reference, target)
         return divided.slice(_, _, 0)
 

@@ -113,7 +113,7 @@ def copy_results(function: FuncOp) -> None:
 
 
 def _require_strides(op: kn.MatmulOp) -> None:
-    """Raises ``VerifyException``, with operator and operand, where a dimension has no one stride."""
+    """Raises ``VerifyException``, with the operand, where a dimension has several strides."""
     for value in (*op.operands, op.result):
         layout = layout_of(value.type)
         if layout is None:

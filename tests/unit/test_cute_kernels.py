@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph import cute
 from mugraph.cute import _
-from mugraph.dialects.te import BarrierOp, KernelOp
+from mugraph.dialects.te import BarrierOp, KernelOp, WaitOp
 from mugraph.passes.texpr.analysis.access_costs import texpr_access_costs
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.runtime.interpreter.texpr import run_texpr
@@ -122,6 +123,19 @@ def test_a_barrier_left_out_is_reported_with_the_lines_of_python(number: int) ->
                 assert "cute.copy" in text or "cute.gemm" in text or "mine(" in text
 
 
+def test_a_copy_that_nobody_waits_for_is_reported() -> None:
+    for in_flight in (None, 2):
+        kernel = kernel_of(PROGRAMS[7]()[0])
+        (wait,) = [op for op in kernel.walk() if isinstance(op, WaitOp)]
+        wait.detach()
+        if in_flight is not None:
+            (barrier,) = [op for op in kernel.walk() if isinstance(op, BarrierOp)]
+            Rewriter.insert_op(WaitOp(in_flight), InsertPoint.before(barrier))
+        findings = find_texpr_hazards(kernel)
+        assert findings
+        assert all("gemm_sm80.py:" in finding.message for finding in findings)
+
+
 def test_bank_conflicts_are_counted_and_named() -> None:
     module = example("transpose")
     tensors = [cute.make_fake_tensor("f32", (64, 64))] * 2
@@ -206,6 +220,17 @@ def test_what_layouts_cannot_do() -> None:
     def memory(a: Any, b: Any) -> None:
         cute.copy("SM80_CP_ASYNC_CACHEALWAYS_U32", a, cute.make_fragment_like(a))  # here
 
+    def engine(a: Any, b: Any) -> None:
+        atom = cute.tma_atom("SM90_TMA_LOAD", 64 * 32)
+        cute.copy(atom, b, cute.SmemAllocator().allocate_tensor("f32", b.layout))  # here
+
+    def matrices(a: Any, b: Any) -> None:
+        fragment = cute.make_fragment_of_shape((8, 1, 1), "f16")
+        tile = cute.SmemAllocator().allocate_tensor("f16", cute.Layout((8, 1, 1), (2, 0, 0)))
+        cute.copy("SM75_U32x4_LDSM_N", tile, fragment)  # here
+
+    refused(engine, "# here", "cp.async and ldmatrix, not by SM90_TMA_LOAD", a, b)
+    refused(matrices, "# here", "reads lines of 8 neighbours that begin at multiples of 8", a, b)
     refused(ranks, "# here", "copy: the source (8,8):(64,1) has 64 elements, the destination", a, a)
     refused(aligned, "# here", "moves 4 elements at once; the source", a, b)
     refused(no_rank, "# here", "gemm: B has the layout 64:1; its rank must be 2", a, b)

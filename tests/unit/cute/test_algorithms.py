@@ -17,6 +17,7 @@ from mugraph.dialects.cute.algorithms import (
     gemm,
     reduce,
 )
+from mugraph.dialects.cute.atoms import tma_atom
 from mugraph.dialects.cute.engines import ArrayEngine, Lanes
 from mugraph.dialects.cute.machines import running_on
 from mugraph.dialects.cute.numpy_machine import NumpyMachine
@@ -223,6 +224,18 @@ def test_ldmatrix_fills_fragments_as_element_wise_copies_do(name: str, operand: 
         copy(load, mine.partition_S(tensor), mine.retile_D(loaded))
     held: list[Any] = [loaded.engine, expected.engine]
     np.testing.assert_array_equal(held[0].storage, held[1].storage)
+
+
+def test_tma_copies_are_those_of_one_thread() -> None:
+    atom = tma_atom("SM90_TMA_LOAD", 8 * 32 * 16)
+    source, target = np.arange(256, dtype=np.int16), np.zeros(256, np.int16)
+    box = composition(Swizzle(2, 3, 3), Layout((8, 32), (32, 1)))
+    copy(atom, make_tensor(source, Layout((8, 32), (32, 1))), make_tensor(target, box))
+    assert target[box(3, 8)] == 3 * 32 + 8 != target[3 * 32 + 8]
+    with pytest.raises(LayoutError, match="whole 16 bytes, not of 24 bits"):
+        tma_atom("SM90_TMA_STORE", 24)
+    with pytest.raises(LayoutError, match="no TMA copy 'SM90_TMA'; there are SM90_TMA_LOAD"):
+        tma_atom("SM90_TMA", 128)
 
 
 def test_retile_refuses_what_a_copy_cannot_move() -> None:

@@ -40,7 +40,8 @@ def ldmatrix(atom: CopyAtom, operands: int) -> str:
     count = found["plain"] or str(int(found["halves"]) // 2)
     transposed = ".trans" if found["kind"] == "T" else ""
     held = ", ".join(f"%{place}" for place in range(operands))
-    held = f"{{{held}}}" if operands > 1 else held
+    # An operand of several registers has braces of its own.
+    held = f"{{{held}}}" if operands > 1 or count == "1" else held
     return f"ldmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 {held}, [%{operands}];"
 
 
@@ -56,7 +57,11 @@ def mma(atom: MmaAtom) -> str:
         )
     shape = "m{}n{}k{}".format(*atom.shape_mnk)
     types = ".".join((atom.d_type, atom.a_type, atom.b_type, atom.c_type))
-    return f"mma.sync.aligned.{shape}.row.col.{types} %2, %0, %1, %2;"
+    a, b, c = (
+        f"{{%{place}}}" if atom.layout(operand)[1].size() == atom.packed else f"%{place}"
+        for place, operand in enumerate("ABC")
+    )
+    return f"mma.sync.aligned.{shape}.row.col.{types} {c}, {a}, {b}, {c};"
 
 
 __all__ = ["is_async", "ldmatrix", "mma"]

@@ -95,6 +95,73 @@ def test_examples(number: int) -> None:
     assert find_texpr_hazards(kernel_of(launch)) == []
 
 
+@cute.kernel(results=["c"])
+def one_product(a: Any, b: Any, c: Any, mma: Any, loads: Any, layouts: Any) -> None:
+    """A block's product: fragments by ``ldmatrix`` where one is named, else by elements."""
+    thread, _y, _z = cute.arch.thread_idx()
+    memory = cute.SmemAllocator()
+    mine = mma.get_slice(thread)
+    by_element = cute.make_tiled_copy("UniversalCopy_U16", 16, cute.Layout((8, mma.threads // 8)))
+    fragments: list[Any] = []
+    tiles: list[Any] = []
+    for tensor, layout in ((a, layouts[0]), (b, layouts[1])):
+        tiles.append(memory.allocate_tensor(tensor.dtype, layout))
+        part = by_element.get_slice(thread)
+        cute.copy(part.partition_S(tensor), part.partition_D(tiles[-1]))
+    cute.arch.sync_threads()
+    for operand, tile, name in zip("AB", tiles, loads, strict=True):
+        part = getattr(mine, f"partition_{operand}")(tile)
+        fragments.append(cute.make_fragment_like(part))
+        if not name:
+            cute.copy(part, fragments[-1])
+            continue
+        load = cute.make_tiled_copy_for(name, 16, mma, operand)
+        lines = load.get_slice(thread)
+        cute.copy(load, lines.partition_S(tile), lines.retile_D(fragments[-1]))
+    sums = cute.make_fragment_of_shape(mine.partition_C(c).shape, mma.atom.c_type)
+    cute.clear(sums)
+    cute.gemm(mma, *fragments, sums)
+    cute.copy(sums, mine.partition_C(c))
+
+
+@pytest.mark.parametrize(
+    ("atom", "loads", "majors"),
+    [
+        ("SM80_16x8x16_F32F16F16F32_TN", ("SM75_U16x8_LDSM_T", "SM75_U16x8_LDSM_T"), "MN"),
+        ("SM80_16x8x16_F32F16F16F32_TN", ("SM75_U32x4_LDSM_N", "SM75_U16x4_LDSM_T"), "KN"),
+        ("SM80_16x8x16_F32BF16BF16F32_TN", ("SM75_U32x4_LDSM_N", "SM75_U32x2_LDSM_N"), "KK"),
+        ("SM80_16x8x16_F16F16F16F16_TN", ("SM75_U32x4_LDSM_N", "SM75_U32x4_LDSM_N"), "KK"),
+        ("SM80_16x8x8_F32F16F16F32_TN", ("SM75_U32x2_LDSM_N", "SM75_U32x1_LDSM_N"), "KK"),
+        ("SM80_16x8x8_F32BF16BF16F32_TN", ("", ""), "MN"),
+        ("SM75_16x8x8_F32F16F16F32_TN", ("", ""), "KN"),
+    ],
+)
+def test_instructions(atom: str, loads: tuple[str, str], majors: str) -> None:
+    mma = cute.TiledMma(atom, (2, 2, 1), (32, 32, _))
+    m, n, k = 64, 64, 32
+    rng = np.random.default_rng(0)
+    inputs, result = cute.make_fake_tensor(mma.atom.a_type, (1, 1)).dtype, mma.atom.c_type
+    a, b = (rng.integers(-3, 4, (rows, k)).astype(inputs) for rows in (m, n))
+    c = np.zeros((m, n), {"f16": np.float16, "f32": np.float32}[result])
+    layouts = [
+        cute.composition(cute.Swizzle(2, 3, 3), cute.Layout((rows, k), stride))
+        for rows, stride in ((m, (k, 1) if majors[0] == "K" else (1, m)),
+                             (n, (k, 1) if majors[1] == "K" else (1, n)))
+    ]  # fmt: skip
+    launch = one_product(a, b, c, mma, loads, layouts).launch((1,), (mma.threads,))
+    function = launch.trace().body.block.first_op
+    assert isinstance(function, FuncOp)
+    (found,) = run_texpr(function, [a, b], seed=None).outputs.values()
+    launch.run()
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_array_equal(c, exact)
+    np.testing.assert_array_equal(found.reshape(m, n), exact)
+    text = str(function)
+    # PTX wants braces around vectors of one register, too.
+    assert ("%2, %0, {%1}, %2" in text) is ("x8x8_" in atom)
+    assert ("m8n8.x1.shared.b16 {%0}" in text) is ("x1_" in loads[1])
+
+
 def line_of(function: Any, text: str) -> int:
     """The number of the line of a function that holds a text."""
     lines, first = inspect.getsourcelines(function)

@@ -133,7 +133,10 @@ def strides_of(layout: AnyLayout) -> tuple[int, ...]:
     if not isinstance(strides, tuple):
         strides = (strides,)
     if not all(isinstance(stride, int) for stride in strides):
-        raise VerifyException(f"layout {layout} has a nested dimension; one stride was expected")
+        raise VerifyException(
+            f"layout {layout} has a nested dimension; one stride was expected: give the tensor a "
+            "dimension for each stride"
+        )
     return cast(tuple[int, ...], strides)
 
 

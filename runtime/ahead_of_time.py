@@ -44,7 +44,7 @@ from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.passes.compile import planned_then_scheduled
 from mugraph.passes.targets import architecture_named
-from mugraph.passes.texpr.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_lower import steps_to_kernels
 from mugraph.runtime.compile import (
     CompileError,
     calls_cublas,
@@ -142,7 +142,7 @@ Steps = tuple[ModulePass, ...]
 def _steps_for(function: FuncOp, target: str, *, fuse: bool) -> tuple[Steps, Steps]:
     """The passes that settle a function's interface, and those that then make its kernels."""
     if is_texpr(function):
-        return (TeLowerPass(arch=target),), ()
+        return steps_to_kernels(function, target), ()
     return planned_then_scheduled(target, fuse=fuse)
 
 

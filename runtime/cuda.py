@@ -16,7 +16,7 @@ from mugraph.dialects.alignment import argument_alignment, result_alignment
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.functions import argument_types, mugraphs_of, result_types
 from mugraph.dialects.named_extents import argument_names, named_extents, result_names
-from mugraph.dialects.te import KernelOp, input_parameters, is_texpr, written_parameters
+from mugraph.dialects.te import input_parameters, is_texpr, written_parameters
 from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
 from mugraph.errors import UserError
 from mugraph.runtime.compile import FAST_MATH, compile_kernel
@@ -53,13 +53,13 @@ def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
     """
     from mugraph.codegen.cuda import CudaTarget
     from mugraph.passes.targets import architecture_named
-    from mugraph.passes.texpr.te_lower import TeLowerPass
+    from mugraph.passes.texpr.te_lower import steps_to_kernels
     from mugraph.passes.transpile import TranspilePass
 
-    if is_texpr(only_function(module)):
-        if not any(isinstance(op, KernelOp) for op in module.walk()):
-            PassPipeline((TeLowerPass(arch=arch),)).apply(context, module)
-            module.verify()
+    function = only_function(module)
+    if is_texpr(function):
+        PassPipeline(steps_to_kernels(function, arch)).apply(context, module)
+        module.verify()
     elif not any(op.dialect_name() == "sched" for op in module.walk()):
         PassPipeline((TranspilePass(arch=arch),)).apply(context, module)
         module.verify()

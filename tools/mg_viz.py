@@ -27,7 +27,7 @@ from mugraph.dialects.cute.int_tuple import Underscore, flatten, is_tuple, produ
 from mugraph.dialects.cute.layout import is_layout
 from mugraph.dialects.cute.pictures import Picture
 from mugraph.dialects.cute.swizzle import ComposedLayout
-from mugraph.dialects.cute.tiled import TiledMma
+from mugraph.dialects.cute.tiled import TiledMma, make_tiled_copy
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.tools.diagnostics import ArgumentParser, run_tool
 from mugraph.tools.mg_layout import evaluate
@@ -89,6 +89,10 @@ def _mma_command(options: argparse.Namespace) -> Picture:
 
 
 def _copy_command(options: argparse.Namespace) -> Picture:
+    if options.threads:
+        values = _plain(options.values or "1")
+        tiled = make_tiled_copy(options.atom, options.bits, _plain(options.threads), values)
+        return pictures.tiled_copy_picture(tiled)
     return pictures.copy_picture(copy_atom(options.atom), options.bits)
 
 
@@ -170,8 +174,10 @@ def _parser() -> argparse.ArgumentParser:
     result.add_argument("atom", help="such as SM80_16x8x16_F32F16F16F32_TN")
     result.add_argument("--atoms", default="(1,1,1)", help="atoms along M, N, K: '(2,2,1)'")
     result.add_argument("--permutation", help="of M, N, K: '<(8,2,2):(2,1,16),_,_>'")
-    result = command("copy", _copy_command, "what a copy atom's threads read and write")
+    result = command("copy", _copy_command, "what the threads of a copy read and write")
     result.add_argument("atom", help="such as SM75_U32x4_LDSM_N")
+    result.add_argument("--threads", help="a tiled copy: from (M,N) to threads, '(16,8):(8,1)'")
+    result.add_argument("--values", help="from (M,N) to the values of a thread, '(1,8)'")
     bits(result)
     result = command("swizzle", _swizzle_command, "a layout before and after its swizzle")
     result.add_argument("layout")

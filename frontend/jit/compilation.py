@@ -40,7 +40,7 @@ from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.schedule.remarks import RemarksPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets, target_named
-from mugraph.passes.texpr.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_lower import steps_to_kernels
 from mugraph.passes.transpile import LEVEL_ENDS
 from mugraph.reading import make_context, parse_text, read_text
 from mugraph.runtime.compile import LINE_INFO, compile_library
@@ -271,12 +271,14 @@ def _prepare_module(
             steps = (*compile_pipeline(plan=plan, fuse=fuse), RemarksPass())
             PassPipeline(steps).apply(context, module.clone())
         # The layouts of arguments and results are those of the kernel that a GPU would run.
-        steps = (TeLowerPass(),) if is_te else planned_then_scheduled(plan=plan, fuse=fuse)[0]
+        steps = (
+            steps_to_kernels(function) if is_te else planned_then_scheduled(plan=plan, fuse=fuse)[0]
+        )
         PassPipeline(steps).apply(context, module)
         interface = interface_of(only_function(module))
         return lambda: CpuKernel(original, interface)
     target = target_named(name)
-    steps = (TeLowerPass(arch=name),) if is_te else compile_pipeline(name, plan, fuse=fuse)
+    steps = steps_to_kernels(function, name) if is_te else compile_pipeline(name, plan, fuse=fuse)
     verifying(steps, LEVEL_ENDS).apply(context, module)
     if remarks and not is_te:
         RemarksPass(name).apply(context, module)

@@ -24,6 +24,8 @@ class ScaledBasis:
 
     value: int
     modes: tuple[int, ...]
+    __array_ufunc__ = None
+    """An array of numbers times a basis vector is one basis vector, not an array of them."""
 
     def __init__(self, value: int, modes: tuple[int, ...]):
         object.__setattr__(self, "value", value)

@@ -10,7 +10,9 @@ Coordinates
         idx2crd(i, (s0, s1, ...)) = (i % s0, (i // s0) % s1, ..., i // (s0 * s1 * ...))
 
     The last mode takes no remainder, so an index past the end runs on along it.  Negative indices
-    divide towards zero, as in C: ``idx2crd(-i, S) == -idx2crd(i, S)``.
+    divide towards zero, as in C: ``idx2crd(-i, S) == -idx2crd(i, S)``.  An index may be anything
+    that answers ``+ * // %``: a numpy array of indices (of all threads of a block), or an
+    expression in a thread's number; such indices are not negative.
 
 Order
     ``compatible(A, B)`` (written A ⪯ B on slide "Layout Compatibility"): every coordinate of A is
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
+from numbers import Integral
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 from mugraph.dialects.cute.errors import LayoutError
@@ -239,12 +242,17 @@ def compact_order(shape: IntTuple, order: IntTuple) -> IntTuple:
     return strides(shape, order)
 
 
-def _divmod_towards_zero(a: int, b: int) -> tuple[int, int]:
+def is_negative(value: Any) -> bool:
+    """Whether an index is a negative number; arrays and expressions count from 0 on."""
+    return (type(value) is int or isinstance(value, Integral)) and value < 0
+
+
+def _divmod_towards_zero(a: Any, b: int) -> tuple[Any, Any]:
     """Quotient and remainder of C: ``a == q * b + r`` and ``r`` has the sign of ``a``."""
-    if a >= 0:
-        return divmod(a, b)
-    quotient, remainder = divmod(-a, b)
-    return -quotient, -remainder
+    if is_negative(a):
+        quotient, remainder = divmod(-a, b)
+        return -quotient, -remainder
+    return a // b, a % b
 
 
 def idx2crd(index: IntTuple, shape: IntTuple) -> IntTuple:

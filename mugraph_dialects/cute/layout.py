@@ -34,6 +34,8 @@ from mugraph.dialects.cute.int_tuple import (
     dice_tuple,
     flatten,
     idx2crd,
+    is_negative,
+    is_tuple,
     slice_tuple,
     to_text,
     unflatten,
@@ -147,7 +149,7 @@ class Layout(Shown, Generic[D]):
         point: IntTuple = coord[0] if len(coord) == 1 else coord
         if isinstance(point, tuple):
             return _inner_product(flat_coordinate(point, self.shape), self._flat_stride)
-        if point < 0:
+        if is_negative(point):
             index = self._call_flat(-point)
             return -index if isinstance(index, int) else _negated(index)
         return self._call_flat(point)
@@ -218,7 +220,8 @@ class Layout(Shown, Generic[D]):
         kept = make_unchecked(slice_tuple(point, self.shape), slice_tuple(point, self.stride))
         fixed = make_unchecked(dice_tuple(point, self.shape), dice_tuple(point, self.stride))
         fixed_coord: Any = dice_tuple(point, cast("Nested[Any]", point))
-        return kept, fixed(fixed_coord) if fixed_coord != () else 0
+        is_empty = is_tuple(fixed_coord) and not fixed_coord
+        return kept, 0 if is_empty else fixed(fixed_coord)
 
     def indices(self) -> list[IntTuple]:
         """The indices of all coordinates, in colexicographic order."""

@@ -21,7 +21,7 @@ from mugraph.dialects.cute.picture_latex import write
 from mugraph.dialects.cute.picture_svg import draw
 from mugraph.dialects.cute.shown import Shown
 from mugraph.dialects.cute.swizzle import ComposedLayout
-from mugraph.dialects.cute.tiled import TiledMma
+from mugraph.dialects.cute.tiled import TiledCopy, TiledMma
 
 MOST_CELLS = 16384
 """The largest picture drawn; a larger one would be unreadable and slow to show."""
@@ -237,6 +237,16 @@ def copy_picture(atom: CopyAtom, element_bits: int = 16) -> Picture:
     return Picture(f"{atom.name}, {element_bits}-bit elements", panels)
 
 
+def tiled_copy_picture(tiled: TiledCopy) -> Picture:
+    """A tiled copy: which thread reads (left) and writes (right) each element of its tile."""
+    rows, columns = (*tiled.tile_shape, 1)[:2]
+    panels: list[Panel] = []
+    for column, (name, side) in enumerate((("reads", "S"), ("writes", "D"))):
+        cells = _tv_cells(tiled.layout_tv(side), (rows, columns), _identity)
+        panels.append(Panel(name, cells, (column, 0), _numbers(rows), _numbers(columns)))
+    return Picture(f"{tiled.atom.name}, {tiled.tiled_layout_tv} over {rows} x {columns}", panels)
+
+
 def _first(numbers: Sequence[int]) -> str:
     """The numbers, or the first of many."""
     shown = ", ".join(map(str, numbers[:_MOST_LISTED]))
@@ -328,13 +338,15 @@ def _accessed_panel(
 
 
 def picture_of(value: Any) -> Picture:
-    """The natural picture of a layout, a swizzled layout, a tiled MMA or a copy atom."""
+    """The natural picture of a layout, a swizzled one, a tiled MMA or copy, or a copy atom."""
     if isinstance(value, ComposedLayout):
         return swizzle_picture(value)
     if is_layout(value):
         return layout_picture(value)
     if isinstance(value, TiledMma):
         return mma_picture(value)
+    if isinstance(value, TiledCopy):
+        return tiled_copy_picture(value)
     if isinstance(value, CopyAtom):
         return copy_picture(value)
     raise LayoutError(f"There is no picture of a {type(value).__name__}.")

@@ -11,9 +11,9 @@ and the offset, never the storage::
 *Partitioning is composition, then slicing*: compose a tensor with a layout from (thread, value) to
 1-D coordinates, then fix the thread.
 
-``copy`` and ``gemm`` are CuTe's algorithms: copy is of rank 1 whatever the ranks of its tensors,
-gemm of rank 3, and gather, broadcast, transpose, tensor contractions and convolution are these two
-on other layouts.
+The offset of a tensor is a number, or what answers ``+ * // %`` as numbers do: an array with an
+offset for each thread of a block, or an expression in the thread's number.  So one slice by
+``thread`` is that of all threads.
 
 Source: seed 004, slides "Introduction", "Copy Basics", "Gemm Basics", "Compositional Power".
 """
@@ -21,10 +21,16 @@ Source: seed 004, slides "Introduction", "Copy Basics", "Gemm Basics", "Composit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mugraph.dialects.cute.algebra import composition, filter_zeros
 from mugraph.dialects.cute.basis import ScaledBasis, add_coordinates
+from mugraph.dialects.cute.engines import (
+    ArrayEngine,
+    CountingEngine,
+    Engine,
+    TransformEngine,
+)
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import (
     Coord,
@@ -35,7 +41,6 @@ from mugraph.dialects.cute.int_tuple import (
     has_underscore,
     is_tuple,
     product_each,
-    size,
     to_text,
     unflatten,
 )
@@ -46,79 +51,12 @@ from mugraph.dialects.cute.layout import (
     make_layout,
     make_unchecked,
 )
+from mugraph.dialects.cute.machines import NumpyRegisters, current_machine
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tiling import tiled_product, zipped_divide
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import DTypeLike, NDArray
-
-
-class Engine(Protocol):
-    """What a tensor's layout indexes."""
-
-    def load(self, index: Any) -> Any:
-        """The element at an index."""
-        ...
-
-    def store(self, index: Any, value: Any) -> None:
-        """Write the element at an index; LayoutError where the engine only computes values."""
-        ...
-
-
-class ArrayEngine:
-    """The elements of a one-dimensional numpy array, as they lie in memory."""
-
-    def __init__(self, storage: NDArray[Any]):
-        if storage.ndim != 1:
-            raise LayoutError(
-                f"ArrayEngine: storage has {storage.ndim} dimensions; give the one-dimensional "
-                "array of its elements (array.reshape(-1), a view if the array is contiguous)."
-            )
-        self.storage = storage
-
-    def _checked(self, index: int) -> int:
-        if not 0 <= index < self.storage.size:
-            raise IndexError(
-                f"The layout reaches element {index} of storage of {self.storage.size} elements."
-            )
-        return index
-
-    def load(self, index: int) -> Any:
-        """The element at an index."""
-        return self.storage[self._checked(index)]
-
-    def store(self, index: int, value: Any) -> None:
-        """Write the element at an index."""
-        self.storage[self._checked(index)] = value
-
-
-class CountingEngine:
-    """The integers: the element at an index is the index itself (CuTe's counting_iterator)."""
-
-    def load(self, index: Any) -> Any:
-        """The index: an integer, or a coordinate for a layout of basis strides."""
-        return index
-
-    def store(self, index: Any, value: Any) -> None:
-        """Not possible."""
-        raise LayoutError("A counting tensor holds no storage to write to.")
-
-
-class TransformEngine:
-    """Another engine's elements through a function (CuTe's transform_iterator)."""
-
-    def __init__(self, engine: Engine, function: Callable[[Any], Any]):
-        self.engine = engine
-        self.function = function
-
-    def load(self, index: Any) -> Any:
-        """The function of the element at an index."""
-        return self.function(self.engine.load(index))
-
-    def store(self, index: Any, value: Any) -> None:
-        """Not possible."""
-        raise LayoutError("A transformed tensor holds no storage to write to.")
 
 
 class Tensor:
@@ -131,9 +69,9 @@ class Tensor:
 
     engine: Engine
     layout: Layout[Any] | ComposedLayout
-    offset: IntTuple
+    offset: Any
 
-    def __init__(self, engine: Engine, layout: Layout[Any] | ComposedLayout, offset: IntTuple = 0):
+    def __init__(self, engine: Engine, layout: Layout[Any] | ComposedLayout, offset: Any = 0):
         self.engine = engine
         self.layout = layout
         self.offset = offset
@@ -152,19 +90,66 @@ class Tensor:
         """The number of elements."""
         return self.layout.size()
 
-    def _index(self, coord: Any) -> Any:
-        index = self.layout(coord)
-        return add_coordinates(self.offset, index) if self.offset else index
+    @property
+    def dtype(self) -> Any:
+        """The type of its elements.  Raises LayoutError where the engine computes values."""
+        dtype = getattr(self.engine, "dtype", None)
+        if dtype is None:
+            raise LayoutError(f"{self} has no storage; give the element type.")
+        return dtype
 
-    def __getitem__(self, coord: Coord) -> Any:
+    def index(self, coord: Any) -> Any:
+        """The engine's index of a coordinate."""
+        layout = self.layout
+        if isinstance(layout, ComposedLayout):
+            # A buffer that has this swizzle itself counts its elements before it.
+            own = getattr(self.engine, "swizzle", None)
+            index = self.unswizzled(coord)
+            return index if own == layout.swizzle else layout.swizzle(index)
+        index = layout(coord)
+        return index if _is_zero(self.offset) else add_coordinates(self.offset, index)
+
+    def unswizzled(self, coord: Any) -> Any:
+        """The index before the swizzle, if there is one."""
+        layout = self.layout
+        if not isinstance(layout, ComposedLayout):
+            return self.index(coord)
+        return self.offset + layout.offset + layout.layout(coord)
+
+    def __getitem__(self, coord: Any) -> Any:
         """The element at a coordinate, or the subtensor of its ``_`` modes."""
-        if has_underscore(coord):
-            layout, offset = self.layout.slice_and_offset(coord)
-            return Tensor(self.engine, layout, add_coordinates(self.offset, offset))
-        return self.engine.load(self._index(coord))
+        if not has_underscore(coord):
+            return self.engine.load(self.index(coord))
+        layout = self.layout
+        if not isinstance(layout, ComposedLayout):
+            kept, offset = layout.slice_and_offset(coord)
+            return Tensor(self.engine, kept, add_coordinates(self.offset, offset))
+        # A swizzle acts on the whole offset, which stays inside of it.
+        inner, step = layout.layout.slice_and_offset(coord)
+        total: Any = self.offset + layout.offset + step
+        inside = total if isinstance(total, int) else 0
+        kept = ComposedLayout(layout.swizzle, inside, inner)
+        return Tensor(self.engine, kept, 0 if isinstance(total, int) else total)
 
-    def __setitem__(self, coord: IntTuple, value: Any) -> None:
-        self.engine.store(self._index(coord), value)
+    def __setitem__(self, coord: Any, value: Any) -> None:
+        self.engine.store(self.index(coord), value)
+
+    def places(self) -> Any:
+        """The indices of all elements, ``[threads, elements]``; one row without threads.
+
+        A numpy array.  Raises LayoutError where indices are coordinates.
+        """
+        import numpy
+
+        layout = self.layout
+        plain: Layout[Any] = layout.layout if isinstance(layout, ComposedLayout) else layout
+        if any(isinstance(step, ScaledBasis) for step in plain.flat_stride):
+            raise LayoutError(f"The indices of {self.layout} are coordinates, not numbers.")
+        indices = numpy.array(plain.indices(), dtype=numpy.int64)
+        total: Any = numpy.reshape(self.offset, (-1, 1)) + indices
+        if isinstance(layout, ComposedLayout):
+            return layout.swizzle(layout.offset + total)
+        return total
 
     def __iter__(self) -> Iterator[Any]:
         """The elements in the order of their 1-D coordinates."""
@@ -174,7 +159,7 @@ class Tensor:
         return self.size()
 
     def __str__(self) -> str:
-        offset = f"{to_text(self.offset)} o " if self.offset else ""
+        offset = "" if _is_zero(self.offset) else f"{to_text(self.offset)} o "
         return f"{type(self.engine).__name__} o {offset}{self.layout}"
 
     __repr__ = __str__
@@ -183,13 +168,17 @@ class Tensor:
         """The tensor of ``composition(layout, tiler)``: by mode where several tilers are given."""
         return self.apply(composition, tilers[0] if len(tilers) == 1 else tilers)
 
-    def apply(self, operation: Callable[..., Any], *arguments: Any) -> Tensor:
+    def apply(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Tensor:
         """The tensor whose layout is ``operation(layout, *arguments)``, any of the algebra's."""
-        return Tensor(self.engine, operation(self.layout, *arguments), self.offset)
+        return Tensor(self.engine, operation(self.layout, *arguments, **options), self.offset)
 
     def values(self) -> list[Any]:
         """The elements in the order of their 1-D coordinates."""
         return list(self)
+
+
+def _is_zero(offset: Any) -> bool:
+    return isinstance(offset, int) and offset == 0
 
 
 def make_tensor(
@@ -225,6 +214,11 @@ def make_identity_tensor(shape: IntTuple) -> Tensor:
     for step in layout.flat_stride:
         origin = add_coordinates(origin, ScaledBasis(0, step.modes).as_coordinate())
     return Tensor(CountingEngine(), layout, origin)
+
+
+def transform(tensor: Tensor, function: Callable[[Any], Any]) -> Tensor:
+    """The tensor of a function of the elements of another: predicates of coordinates, say."""
+    return Tensor(TransformEngine(tensor.engine, function), tensor.layout, tensor.offset)
 
 
 def make_fragment_layout(layout: Layout[Any] | ComposedLayout) -> Layout[int]:
@@ -264,31 +258,23 @@ def _magnitude(step: Any) -> Any:
 
 
 def make_fragment_like(tensor: Tensor, dtype: DTypeLike | None = None) -> Tensor:
-    """A new tensor of the shape of ``tensor``, filled with zeros, laid out as a fragment.
+    """New registers of the shape of ``tensor``, filled with zeros, laid out as a fragment.
 
-    Its element type is ``dtype``, or that of the tensor's array.
+    Their element type is ``dtype``, or that of the tensor.
     """
-    return _new_tensor(make_fragment_layout(tensor.layout), _dtype_of(tensor, dtype))
+    element = tensor.dtype if dtype is None else dtype
+    return _new_registers(make_fragment_layout(tensor.layout), element)
 
 
-def _dtype_of(tensor: Tensor, dtype: DTypeLike | None) -> Any:
-    if dtype is not None:
-        return dtype
-    if isinstance(tensor.engine, ArrayEngine):
-        return tensor.engine.storage.dtype
-    raise LayoutError("make_fragment_like: this tensor has no storage; give the element type.")
+def _new_registers(layout: Layout[int], dtype: Any) -> Tensor:
+    machine = current_machine() or NumpyRegisters()
+    return Tensor(machine.registers(layout.cosize(), dtype), layout)
 
 
-def _new_tensor(layout: Layout[int], dtype: Any) -> Tensor:
-    import numpy
-
-    storage: np.ndarray[Any, Any] = numpy.zeros(layout.cosize(), dtype)
-    return Tensor(ArrayEngine(storage), layout)
-
-
-def make_fragment_of_shape(shape: IntTuple, dtype: DTypeLike) -> Tensor:
-    """A new dense column-major tensor of zeros."""
-    return _new_tensor(Layout(shape), dtype)
+def make_fragment_of_shape(shape: IntTuple | Layout[int], dtype: DTypeLike) -> Tensor:
+    """New registers of zeros: dense and column-major, or of a layout."""
+    layout = shape if isinstance(shape, Layout) else Layout(shape)
+    return _new_registers(layout, dtype)
 
 
 def _selected(tiler: Any, projection: Any) -> Any:
@@ -297,7 +283,7 @@ def _selected(tiler: Any, projection: Any) -> Any:
         return tiler
     if len(tiler) != len(projection):
         raise LayoutError(
-            f"local_tile: the projection has {len(projection)} entries, the tiler {len(tiler)}."
+            f"The projection has {len(projection)} entries, the tiler or coordinate {len(tiler)}."
         )
     return tuple(
         part
@@ -323,66 +309,41 @@ def local_tile(
     return tiled[(tile_modes, coord)]
 
 
-def local_partition(tensor: Tensor, tile: Layout[int], index: int) -> Tensor:
+def local_partition(
+    tensor: Tensor, tile: Layout[int], index: Any, projection: tuple[Any, ...] | None = None
+) -> Tensor:
     """The elements of the tensor that ``index`` gets when ``tile`` (of threads) is laid over it.
 
-    ``tile`` maps coordinates of the tile to thread indices; the result runs over the tiles.
+    ``tile`` maps coordinates of the tile to thread indices; the result runs over the tiles.  With a
+    projection such as ``(1, _)``, the threads that differ only along modes at ``_`` get the same
+    elements: the tensor has the modes of the tile where the projection is not ``_``.
     """
-    tiled = tensor.apply(zipped_divide, product_each(tile.shape))
-    place = tile.get_flat_coord(index)
+    if tensor.rank < tile.rank and projection is None:
+        raise LayoutError(
+            f"local_partition: the threads {tile} have {tile.rank} modes, the tensor "
+            f"{tensor.layout} {tensor.rank}; a projection such as (1, _) says which of them it has."
+        )
+    tiler = _selected(product_each(tile.shape), projection)
+    place = _selected(tile.get_flat_coord(index), projection)
+    tiled = tensor.apply(zipped_divide, tiler)
     rest = tiled.layout[1]
     rest_modes = (_,) * rest.rank if is_tuple(rest.shape) else _
     return tiled[(place if is_tuple(tiled.layout[0].shape) else place[0], rest_modes)]
 
 
-def copy(source: Tensor, destination: Tensor) -> None:
-    """``destination(i) = source(i)`` for every 1-D coordinate: rank 1 whatever the ranks.
-
-    Gather, scatter, broadcast and transpose are copies between suitable layouts.
-    Raises LayoutError if the sizes differ.
-    """
-    if source.size() != destination.size():
-        raise LayoutError(
-            f"copy: the source {source.layout} has {source.size()} elements, the destination "
-            f"{destination.layout} {destination.size()}."
-        )
-    for point in range(destination.size()):
-        destination[point] = source[point]
-
-
-def fill(tensor: Tensor, value: Any) -> None:
-    """Write ``value`` to every element."""
-    for point in range(tensor.size()):
-        tensor[point] = value
-
-
-def clear(tensor: Tensor) -> None:
-    """Write 0 to every element."""
-    fill(tensor, 0)
-
-
-def gemm(a: Tensor, b: Tensor, c: Tensor) -> None:
-    """``C(m,n) += A(m,k) * B(n,k)`` for A of shape (M,K), B of (N,K), C of (M,N).
-
-    The modes may be nested: contractions (GETT) and convolutions are layouts of A, B and C.
-    Raises LayoutError if the ranks are not 2 or the sizes do not fit, naming the mode.
-    """
-    extents: list[tuple[int, int]] = []
-    for name, tensor in (("A", a), ("B", b), ("C", c)):
-        if tensor.rank != 2 or not is_tuple(tensor.shape):
-            raise LayoutError(f"gemm: {name} has the layout {tensor.layout}; its rank must be 2.")
-        extents.append((size(tensor.shape[0]), size(tensor.shape[1])))
-    (a_m, a_k), (b_n, b_k), (c_m, c_n) = extents
-    for mode, first, left, second, right in (
-        ("M", "A", a_m, "C", c_m),
-        ("N", "B", b_n, "C", c_n),
-        ("K", "A", a_k, "B", b_k),
-    ):
-        if left != right:
-            raise LayoutError(
-                f"gemm: the mode {mode} has {left} elements in {first} and {right} in {second}."
-            )
-    for k in range(a_k):
-        for m in range(a_m):
-            for n in range(b_n):
-                c[m, n] += a[m, k] * b[n, k]
+__all__ = [
+    "ArrayEngine",
+    "CountingEngine",
+    "Engine",
+    "Tensor",
+    "TransformEngine",
+    "local_partition",
+    "local_tile",
+    "make_counting_tensor",
+    "make_fragment_layout",
+    "make_fragment_like",
+    "make_fragment_of_shape",
+    "make_identity_tensor",
+    "make_tensor",
+    "transform",
+]

@@ -15,6 +15,7 @@ Source: seed 004, slides "MMA_Atom", "TiledMMA", "ThrMMA".
 from __future__ import annotations
 
 from functools import cached_property, partial
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from mugraph.dialects.cute.algebra import coalesce, composition
@@ -157,9 +158,12 @@ class TiledMma(Shown):
         keep = Layout((self.threads, 1), (1, 0))
         return composition(keep, right_inverse(whole))
 
-    def get_slice(self, thread: int) -> ThrMma:
-        """One thread's view.  Raises LayoutError if there is no such thread."""
-        if not 0 <= thread < self.thread_span:
+    def get_slice(self, thread: Any) -> ThrMma:
+        """One thread's view, or that of each of an array of threads.
+
+        Raises LayoutError if there is no such thread.
+        """
+        if isinstance(thread, int) and not 0 <= thread < self.thread_span:
             raise LayoutError(f"{self}: there is no thread {thread} of {self.thread_span}.")
         return ThrMma(self, self.thr_layout_vmnk.get_flat_coord(thread))
 
@@ -167,7 +171,7 @@ class TiledMma(Shown):
 class ThrMma:
     """One thread's share of a :class:`TiledMma`'s tensors."""
 
-    def __init__(self, tiled_mma: TiledMma, thr_vmnk: tuple[int, ...]):
+    def __init__(self, tiled_mma: TiledMma, thr_vmnk: tuple[Any, ...]):
         self.tiled_mma = tiled_mma
         self.thr_vmnk = thr_vmnk
 
@@ -191,6 +195,8 @@ class ThrMma:
         """The thread's values of C (M,N): shape (values, rest of M, rest of N)."""
         return self._partition("C", tensor)
 
+    partition_A, partition_B, partition_C = partition_a, partition_b, partition_c  # noqa: N815
+
     def _require_registers(self, operand: str, space: str) -> None:
         if space != "registers":
             raise LayoutError(
@@ -212,8 +218,11 @@ class ThrMma:
         """Registers for a partitioned C: dense, column-major."""
         return make_fragment_of_shape(partitioned.shape, dtype)
 
+    make_fragment_A, make_fragment_B = make_fragment_a, make_fragment_b  # noqa: N815
+    make_fragment_C = make_fragment_c  # noqa: N815
 
-class TiledCopy:
+
+class TiledCopy(Shown):
     """A copy atom repeated over threads and values.
 
     ``layout_tv`` maps (thread, value) to the 1-D coordinate of a tile of shape ``tiler``.
@@ -264,7 +273,53 @@ class TiledCopy:
         """A destination tensor's layout as (thread, (values, rests), rest tiles ...)."""
         return self._tile_to_thrfrg(zipped_divide(layout, self.tiler), self._dst)
 
-    def _tile_shape(self) -> tuple[int, ...]:
+    def retile(self, layout: Layout[Any]) -> Layout[Any]:
+        """A fragment ``(V, rests ...)`` as ``((values of an atom, atoms), rests ...)``.
+
+        V of the fragment counts the thread's values of a tile of its own, whose values here are
+        counted by the atom: those of the atom's reference within V, then those of V, then rests.
+        Raises LayoutError where the fragment's values are not whole ones of this copy.
+        """
+        own = layout[0].size()
+        held = self.tiled_layout_tv[1].size()
+        if held % own:
+            raise LayoutError(
+                f"retile: a thread of this copy holds {held} values of a tile, which is no "
+                f"multiple of the {own} in the first mode of {layout}."
+            )
+        # The copy's further values are the fragment's next ones along some axis of the tile.
+        taken = [1] * (layout.rank - 1)
+        values: list[Layout[Any]] = [layout[0]]
+        for extent, axis in self._axes_of(logical_divide(self.tiled_layout_tv[1], own)[1]):
+            if axis >= len(taken) or layout[1 + axis].size() % (taken[axis] * extent):
+                raise LayoutError(
+                    f"retile: {layout} has no {taken[axis] * extent} tiles along mode {axis + 1}, "
+                    "which this copy moves together."
+                )
+            values.append(composition(layout[1 + axis], Layout(extent, taken[axis])))
+            taken[axis] *= extent
+        rests = [
+            composition(mode, Layout(mode.size() // count, count))
+            for mode, count in zip(list(layout)[1:], taken, strict=True)
+        ]
+        atoms = logical_divide(coalesce(make_layout(*values)), self._ref[1].size())
+        return make_layout(atoms, *rests)
+
+    def _axes_of(self, values: Layout[int]) -> list[tuple[int, int]]:
+        """The modes of a layout of values over the tile: extents, and the axes they run along."""
+        ends = [prod(self.tile_shape[: axis + 1]) for axis in range(len(self.tiler))]
+        found: list[tuple[int, int]] = []
+        for extent, step in zip(values.flat_shape, values.flat_stride, strict=True):
+            while extent > 1:
+                axis = next(axis for axis, end in enumerate(ends) if step < end)
+                within = min(extent, ends[axis] // step)
+                found.append((within, axis))
+                extent, step = extent // within, step * within
+        return found
+
+    @property
+    def tile_shape(self) -> tuple[int, ...]:
+        """The extents of the tile that is copied at once."""
         return tuple(
             part.size() if isinstance(part, Layout) else size(cast("IntTuple", part))
             for part in self.tiler
@@ -273,13 +328,16 @@ class TiledCopy:
     def layout_tv(self, side: str) -> Layout[int]:
         """From (thread, value) to the tile's 1-D coordinate, for side "S" or "D"."""
         target = self._src if side == "S" else self._dst
-        reference = make_layout(Layout(self._tile_shape()), Layout(1, 0))
+        reference = make_layout(Layout(self.tile_shape), Layout(1, 0))
         divided = self._tile_to_thrfrg(reference, target)
         return divided.slice(_, _, 0)
 
-    def get_slice(self, thread: int) -> ThrCopy:
-        """One thread's view.  Raises LayoutError if there is no such thread."""
-        if not 0 <= thread < self.threads:
+    def get_slice(self, thread: Any) -> ThrCopy:
+        """One thread's view, or that of each of an array of threads.
+
+        Raises LayoutError if there is no such thread.
+        """
+        if isinstance(thread, int) and not 0 <= thread < self.threads:
             raise LayoutError(f"TiledCopy: there is no thread {thread} of {self.threads}.")
         return ThrCopy(self, thread)
 
@@ -287,7 +345,7 @@ class TiledCopy:
 class ThrCopy:
     """One thread's share of a :class:`TiledCopy`'s tensors."""
 
-    def __init__(self, tiled_copy: TiledCopy, thread: int):
+    def __init__(self, tiled_copy: TiledCopy, thread: Any):
         self.tiled_copy = tiled_copy
         self.thread = thread
 
@@ -303,6 +361,21 @@ class ThrCopy:
     def partition_destination(self, tensor: Tensor) -> Tensor:
         """What the thread writes: shape ((values of an atom, atoms), rest of M, rest of N)."""
         return self._partition(tensor, self.tiled_copy.thrfrg_destination)
+
+    def retile_source(self, fragment: Tensor) -> Tensor:
+        """A thread's fragment ``(V, rest of M, rest of N)`` with the modes of what it reads.
+
+        The fragment is that of another tiling of the same tile, such as an MMA's accumulator: its
+        values in the order of the tile are this copy's values.
+        """
+        return fragment.apply(self.tiled_copy.retile)
+
+    def retile_destination(self, fragment: Tensor) -> Tensor:
+        """A thread's fragment ``(V, rest of M, rest of N)`` with the modes of what it writes."""
+        return fragment.apply(self.tiled_copy.retile)
+
+    partition_S, partition_D = partition_source, partition_destination  # noqa: N815 - CuTe's names
+    retile_S, retile_D = retile_source, retile_destination  # noqa: N815
 
 
 def _transposed(layout: Layout[Any]) -> Layout[Any]:

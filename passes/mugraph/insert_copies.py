@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn
 from mugraph.dialects.alignment import alignment_of
@@ -23,9 +24,11 @@ from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
     layout_of,
+    op_label,
     row_major_strides,
     shape_of,
     strides_of,
+    value_label,
 )
 
 LIBRARY_LIMIT = 2**31 - 1
@@ -133,8 +136,21 @@ def in_library_type(op: kn.MatmulOp) -> kn.MatmulOp:
     return product
 
 
+def _require_strides(op: kn.MatmulOp) -> None:
+    """Raises ``VerifyException``, with the operand, where a dimension has several strides."""
+    for value in (*op.operands, op.result):
+        layout = layout_of(value.type)
+        if layout is None:
+            continue
+        try:
+            strides_of(layout)
+        except VerifyException as error:
+            raise VerifyException(f"{op_label(op)}: {value_label(value)}: {error}") from error
+
+
 def copy_for_library(op: kn.MatmulOp) -> None:
     """Copies operands, and computes the result elsewhere, where cuBLAS cannot take a layout."""
+    _require_strides(op)
     for index, operand in enumerate(op.operands):
         if needs_copy_for_library(operand):
             copy = kn.CopyOp(operand, without_layout(operand.type))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 
@@ -13,8 +13,11 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
+from mugraph.dialects import te
+from mugraph.dialects.locations import place_of
 from mugraph.dialects.sched import KernelOp
 from mugraph.passes.memory.memory_access import AccessCost, memory_access_costs
+from mugraph.passes.texpr.analysis.access_costs import TexprAccessCost, texpr_access_costs
 
 WAVEFRONTS = "sched.wavefronts"
 """The wavefronts of an operator's accesses to shared memory, in order, for one execution."""
@@ -45,12 +48,38 @@ def memory_access_table(kernel: KernelOp, costs: Sequence[AccessCost]) -> str:
                 str(cost.executions // blocks),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    return _table(f"memory accesses of @{kernel.sym_name.data}, {blocks} blocks:", rows)
+
+
+def texpr_access_table(kernel: te.KernelOp, costs: Iterable[TexprAccessCost]) -> str:
+    """The costs of a mapped kernel as a table, each with its place in the source."""
+    rows: list[tuple[str, ...]] = [(*_HEADER, "place")]
+    for cost in costs:
+        buffer = cost.access.buffer
+        rows.append(
+            (
+                cost.access.op.name,
+                f"%{buffer.name_hint or 'buffer'}",
+                cost.instruction,
+                str(cost.instructions),
+                f"{cost.transactions} {'wavefronts' if cost.in_shared_memory else 'sectors'}",
+                str(cost.ideal),
+                str(cost.excess),
+                str(cost.executions),
+                place_of(cost.access.op) or "",
+            )
+        )
+    name, blocks = kernel.symbol.data, kernel.iterations
+    return _table(f"memory accesses of '{name}', {blocks} blocks:", rows)
+
+
+def _table(title: str, rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    return "\n".join([f"memory accesses of @{kernel.sym_name.data}, {blocks} blocks:", *lines, ""])
+    return "\n".join([title, *lines, ""])
 
 
 def attach_costs(costs: Sequence[AccessCost]) -> None:
@@ -79,8 +108,11 @@ class ReportMemoryAccessPass(ModulePass):
     their bytes need, the excess, and how often a block runs the operator.  The IR stays as it is;
     ``attach=true`` writes ``sched.wavefronts`` and ``sched.sectors`` to the operators.
 
-    Pre-condition: ``--lower-threadblock``.  Before ``--plan-stensor-memory`` buffers are taken
-    to start at a multiple of 128 bytes.
+    Of a mapped tensor expression, or a kernel on CuTe tensors, a line has the place in the source
+    too; an operator runs once a step, for all iterations of the loops in it.
+
+    Pre-condition: ``--lower-threadblock``, or ``--te-promote``.  Before ``--plan-stensor-memory``
+    buffers are taken to start at a multiple of 128 bytes.
 
     Example line::
 
@@ -99,6 +131,8 @@ class ReportMemoryAccessPass(ModulePass):
                 sys.stderr.write(memory_access_table(kernel, costs))
                 if self.attach:
                     attach_costs(costs)
+            elif isinstance(kernel, te.KernelOp):
+                sys.stderr.write(texpr_access_table(kernel, texpr_access_costs(kernel)))
 
 
 __all__ = [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from mugraph.dialects.te import KernelOp
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.texpr.te_map import TeMapPass
@@ -13,6 +15,13 @@ from mugraph.passes.texpr.te_prefetch import TePrefetchPass
 from mugraph.passes.texpr.te_promote import TePromotePass
 from mugraph.passes.texpr.te_sync import TeSyncPass
 from mugraph.passes.texpr.te_vectorize import TeVectorizePass
+
+
+def steps_to_kernels(function: FuncOp, arch: str = DEFAULT_TARGET) -> tuple[ModulePass, ...]:
+    """What makes kernels of a tensor expression; nothing where it has been mapped already."""
+    if any(isinstance(op, KernelOp) for op in function.walk()):
+        return ()
+    return (TeLowerPass(arch),)
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ def _emulated(line: str) -> str:
         *registers, address = operands
         place = address.removeprefix("mugraph::te::shared_address(").removesuffix(")")
         transposed = "true" if ".trans." in name else "false"
-        stores = " ".join(f"{one} = r[{n}];" for n, one in enumerate(registers))
-        call = f"emulator::ldmatrix<{len(registers)}, {transposed}>({place}, r);"
-        return f"{indent}{{ uint32_t r[{len(registers)}]; {call} {stores} }}"
+        # The kernel has no such name.
+        stores = " ".join(f"{one} = emulated_[{n}];" for n, one in enumerate(registers))
+        call = f"emulator::ldmatrix<{len(registers)}, {transposed}>({place}, emulated_);"
+        return f"{indent}{{ uint32_t emulated_[{len(registers)}]; {call} {stores} }}"
     if name == "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32":
         # In the order of the constraints: what is written first.
         sums, others = operands[:4], operands[4:]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from thorough import THOROUGH
+from unit.test_cute_kernels import PROGRAMS
 from xdsl.dialects.func import FuncOp
 
 from fuzz.emulated_texpr import TexprProgram, build_texpr, emulate_texpr, lowered
@@ -128,6 +130,18 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
     return drawn
 
 
+KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7)
+"""Kernels on CuTe tensors: an example of each instruction, unless asked for all."""
+
+
+def kernel_program(number: int) -> tuple[TexprProgram, Array]:
+    """A kernel on CuTe tensors, and what it shall compute."""
+    launch, _arrays, exact = PROGRAMS[number]()
+    given = [one.storage.copy() for one in launch.call.parameters]
+    inputs = given[: len(given) - len(launch.call.kernel.results)]
+    return TexprProgram(launch.trace(), inputs), exact
+
+
 @pytest.fixture(scope="module")
 def emulated(
     needs_emulator: None, tmp_path_factory: pytest.TempPathFactory
@@ -145,6 +159,9 @@ def emulated(
         sources.append(function)
         inputs = draw(function, np.random.default_rng(len(programs)))
         programs.append(TexprProgram(lowered(module), inputs))
+    for number in KERNELS:
+        programs.append(kernel_program(number)[0])
+        sources.append(programs[-1].function)
     executable = build_texpr(programs, folder)
     return [
         (source, emulate_texpr(executable, number, program, folder / str(number)))
@@ -167,3 +184,14 @@ def test_example(number: int, emulated: list[tuple[FuncOp, list[list[Array]]]]) 
             allowed = np.linalg.norm(rounded.astype(np.float64) - reference)
             # Sums have another order; everything else rounds at the same places.
             assert error <= 1.5 * allowed + 1e-6 * norm
+
+
+@pytest.mark.parametrize("place", range(len(KERNELS)))
+def test_kernel_on_cute_tensors(
+    place: int, emulated: list[tuple[FuncOp, list[list[Array]]]]
+) -> None:
+    _, exact = kernel_program(KERNELS[place])
+    for (found,) in emulated[len(CASES) + place][1]:
+        rounding = 2e-3 if found.dtype == np.float16 else 1e-5
+        error = np.abs(found.astype(np.float64).reshape(exact.shape) - exact).max()
+        assert error <= rounding * np.abs(exact).max()

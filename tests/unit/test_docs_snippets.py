@@ -45,6 +45,14 @@ def test_the_page_on_python() -> None:
     assert np.isfinite(result).all()
 
 
+def test_the_kernel_on_the_page_on_cute_kernels() -> None:
+    names = names_of("cute-kernels.md")
+    a, b, c = (names[name] for name in "abc")
+    assert isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+    np.testing.assert_allclose(c, a @ b.T, rtol=1e-5)  # type: ignore[arg-type]
+    assert 'te.kernel "product" %block = 6' in str(names["module"])
+
+
 def test_the_program_on_the_page_on_python() -> None:
     """With queries of zeros all keys that one sees weigh the same: all but those after its own."""
     names: dict[str, object] = {"mi": mi}

@@ -27,6 +27,7 @@ FLOORS = (
     ("mugraph.build",),
     ("mugraph.jit",),
     ("mugraph.reading",),
+    ("mugraph.cute",),
     ("mugraph.texpr",),
     ("mugraph.runtime",),
     ("mugraph.codegen",),

@@ -14,7 +14,7 @@ from xdsl.dialects.test import Test
 from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.parser import Parser
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from mugraph.dialects.cute.dialect import CuteDialect
 from mugraph.dialects.interfaces import HasLayoutConstraints
@@ -24,6 +24,7 @@ from mugraph.dialects.sched import Sched
 from mugraph.dialects.tb import Tb
 from mugraph.dialects.tensor_types import layout_of, strides_of
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.mugraph.insert_copies import InsertCopiesPass
 from mugraph.passes.mugraph.resolve_layout import CostModelName, ResolveLayoutPass
 from mugraph.passes.mugraph.resolve_layout.apply_layouts import CERTIFICATE, apply_layouts
 from mugraph.passes.mugraph.resolve_layout.problem import build_layout_problem
@@ -486,6 +487,21 @@ func.func @f(%x: {x}, %y: {y}) -> {y} {{
     )
 
 
+def test_a_product_names_the_operand_with_a_nested_dimension() -> None:
+    x = "tensor<8x16xf16, #cute.layout<((2,4),16):((16,64),1)>>"
+    module = parse(f"""
+func.func @f(%x: {x}, %y: tensor<16x8xf16>) -> tensor<8x8xf16> {{
+  %o = kn.matmul %x, %y : ({x}, tensor<16x8xf16>) -> tensor<8x8xf16>
+  func.return %o : tensor<8x8xf16>
+}}""")
+    with pytest.raises(VerifyException) as caught:
+        InsertCopiesPass().apply(context(), module)
+    assert str(caught.value) == (
+        "'kn.matmul' %o: %x: layout ((2,4),16):((16,64),1) has a nested dimension; one stride was "
+        "expected: give the tensor a dimension for each stride"
+    )
+
+
 @pytest.mark.parametrize(
     ("type_", "message"),
     [
@@ -495,7 +511,8 @@ func.func @f(%x: {x}, %y: {y}) -> {y} {{
         ),
         (
             "tensor<4x8xf16, #cute.layout<(4,(2,4)):(8,(1,2))>>",
-            "%x of @f: layout (4,(2,4)):(8,(1,2)) has a nested dimension; one stride was expected",
+            "%x of @f: layout (4,(2,4)):(8,(1,2)) has a nested dimension; one stride was expected: "
+            "give the tensor a dimension for each stride",
         ),
         (
             "tensor<4x8xf16, #cute.layout<S<1,2,3> o (4,8):(8,1)>>",

@@ -1,6 +1,6 @@
 """MMA and copy instructions as data: their threads, values, shapes and element types."""
 
-from mugraph.dialects.cute.atoms.copy import COPY_ATOMS, CopyAtom, copy_atom
+from mugraph.dialects.cute.atoms.copy import COPY_ATOMS, TMA_COPIES, CopyAtom, copy_atom, tma_atom
 from mugraph.dialects.cute.atoms.mma import MMA_ATOMS, MmaAtom, mma_atom
 from mugraph.dialects.cute.atoms.products import (
     PRODUCT_ATOMS,
@@ -13,6 +13,7 @@ __all__ = [
     "COPY_ATOMS",
     "MMA_ATOMS",
     "PRODUCT_ATOMS",
+    "TMA_COPIES",
     "CopyAtom",
     "MmaAtom",
     "copy_atom",
@@ -20,4 +21,5 @@ __all__ = [
     "mma_atom",
     "scalar_atom",
     "tensor_core_atom",
+    "tma_atom",
 ]

@@ -127,6 +127,30 @@ def _table() -> Mapping[str, CopyAtom]:
     return {atom.name: atom for atom in [*_universal(), *_cp_async(), *_matrix()]}
 
 
+TMA_COPIES = (
+    "SM90_TMA_LOAD",
+    "SM90_TMA_LOAD_MULTICAST",
+    "SM90_TMA_STORE",
+)
+"""The copies of boxes that one thread starts."""
+
+_TMA_GRANULE = 128
+"""Bits: boxes have rows of whole 16 bytes."""
+
+
+def tma_atom(name: str, bits: int) -> CopyAtom:
+    """A copy of a box of so many bits, which one thread starts and the copy engine does.
+
+    All elements are values of that thread.  Which box it is, its strides and its swizzle are the
+    descriptor's.  Raises LayoutError for another name, or a box that is not of whole 16 bytes.
+    """
+    if name not in TMA_COPIES:
+        raise LayoutError(f"There is no TMA copy {name!r}; there are {', '.join(TMA_COPIES)}.")
+    if bits < 1 or bits % _TMA_GRANULE:
+        raise LayoutError(f"{name} copies boxes of whole 16 bytes, not of {bits} bits.")
+    return _of_one_thread(name, bits, "sm_90")
+
+
 class _Atoms(Mapping[str, CopyAtom]):
     """The table by name, built when it is first read."""
 

@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from mugraph.dialects.te import AccessOp, BufferType, SectionOp
+from mugraph.dialects.te import AccessOp, BufferType, CopyAsyncOp, SectionOp, Touch
 from mugraph.passes.texpr.analysis.domains import domain_of, first_point, isl_set, isl_text
 
 
@@ -36,12 +36,8 @@ def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
     extents, so that functions are checked by themselves.
     """
     for op in root.walk():
-        if isinstance(op, AccessOp):
-            type_ = op.buffer_type
-            shape = type_.get_shape()
-            results = op.index_map.results
-            extents = shape if len(results) == len(shape) else (type_.elements,)
-            found = _check(op, op.buffer, op.indices, results, extents)
+        if isinstance(op, (AccessOp, CopyAsyncOp)):
+            found = next(filter(None, (_check_touch(op, touch) for touch in op.touches())), None)
         elif isinstance(op, SectionOp):
             source, result = cast(BufferType, op.buffer.type), op.result.type
             extents = tuple(
@@ -54,6 +50,14 @@ def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
         if found is not None:
             return found
     return None
+
+
+def _check_touch(op: Operation, touch: Touch) -> OutOfBounds | None:
+    """An element, or neighbours along the last index."""
+    shape = touch.type.get_shape()
+    extents = shape if len(touch.expressions) == len(shape) else (touch.type.elements,)
+    fits = [extent - part + 1 for extent, part in zip(extents, touch.box, strict=True)]
+    return _check(op, touch.buffer, touch.indices, touch.expressions, fits)
 
 
 def _check(

@@ -38,7 +38,9 @@ def execute_asm(op: AsmOp, operands: Sequence[Registers], lanes: int | None) -> 
     if name.startswith("mma.sync."):
         result = _mma(name, _warps(name, given, lanes))
     elif name.startswith("ldmatrix.sync."):
-        result = _ldmatrix(name, _warps(name, given, lanes))
+        *registers, lines = _warps(name, given, lanes)
+        result = _ldmatrix(name, np.concatenate(registers, axis=2), lines)
+        return _split(order[:-1], operands, result)
     elif name.startswith("cp.async."):
         result = given[1]
     elif name.startswith("shfl.sync."):
@@ -53,6 +55,18 @@ def execute_asm(op: AsmOp, operands: Sequence[Registers], lanes: int | None) -> 
         result = function(*given[1:])
     written = operands[order[0]]
     return {order[0]: np.asarray(result).reshape(written.shape).astype(written.dtype)}
+
+
+def _split(order: Sequence[int], operands: Sequence[Registers], result: Array) -> dict[int, Array]:
+    """What goes to each of the operands that an instruction writes, in order."""
+    rows = np.asarray(result).reshape(len(operands[order[0]]), -1)
+    found: dict[int, Array] = {}
+    first = 0
+    for position in order:
+        held = operands[position]
+        found[position] = rows[:, first : first + held.shape[1]].astype(held.dtype)
+        first += held.shape[1]
+    return found
 
 
 def _operands_of(op: AsmOp) -> tuple[list[int], list[int]]:
@@ -137,14 +151,17 @@ def _matrix(name: str, atom: MmaAtom, letter: str, registers: Registers) -> Arra
     return tile.reshape(-1, columns, rows).swapaxes(1, 2)
 
 
-def _ldmatrix(name: str, operands: Sequence[Registers]) -> Registers:
-    """``ldmatrix...xN[.trans].shared.b16 d, [rows]``: N matrices of 8 x 8, a row of each a lane."""
+def _ldmatrix(name: str, held: Registers, rows: Registers) -> Registers:
+    """``ldmatrix...xN[.trans].shared.b16 d, [rows]``: N matrices of 8 x 8, a row of each a lane.
+
+    The registers may be several operands, ``{%0, %1}``.
+    """
     count = next((int(part[1]) for part in name.split(".") if part in ("x1", "x2", "x4")), 0)
-    if len(operands) != 2 or operands[1].shape[2] != 8 or operands[0].shape[2] != 2 * count:
+    if rows.shape[2] != 8 or held.shape[2] != 2 * count:
         raise ExecutionError(
             f"{name} fills {2 * count} elements a thread from rows of 8 elements, one a thread"
         )
-    matrices = operands[1][:, : 8 * count].reshape(-1, count, 8, 8)
+    matrices = rows[:, : 8 * count].reshape(-1, count, 8, 8)
     if ".trans" in name:
         matrices = matrices.swapaxes(2, 3)
     return matrices.reshape(-1, count, WARP, 2).swapaxes(1, 2).reshape(-1, WARP, 2 * count)

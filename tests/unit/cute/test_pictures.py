@@ -19,7 +19,7 @@ from mugraph.dialects.cute.pictures import (
     swizzle_picture,
     tv_picture,
 )
-from mugraph.dialects.cute.tiled import TiledMma
+from mugraph.dialects.cute.tiled import TiledMma, make_tiled_copy, make_tiled_copy_for
 from mugraph.tools.mg_viz import main
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,6 +62,16 @@ def test_an_mma_is_three_tables() -> None:
 def test_a_copy_is_two_tables() -> None:
     reads, writes = copy_picture(copy_atom("SM75_U32x4_LDSM_N")).panels
     assert texts(reads)[1] == [f"T1V{value}" for value in range(8)]
+    assert texts(writes)[1][:3] == ["T4V0", "T4V1", "T5V0"]
+
+
+def test_a_tiled_copy_is_two_tables_of_its_tile() -> None:
+    tiled = make_tiled_copy("UniversalCopy_U32", 16, Layout((4, 2), (2, 1)), Layout((1, 2)))
+    for panel in picture_of(tiled).panels:
+        assert texts(panel)[1] == ["T2V0", "T2V1", "T3V0", "T3V1"]
+    mma = TiledMma("SM80_16x8x16_F32F16F16F32_TN")
+    reads, writes = picture_of(make_tiled_copy_for("SM75_U32x4_LDSM_N", 16, mma, "A")).panels
+    assert texts(reads)[1][:3] == ["T1V0", "T1V1", "T1V2"]
     assert texts(writes)[1][:3] == ["T4V0", "T4V1", "T5V0"]
 
 
@@ -130,6 +140,7 @@ def test_too_large_pictures_say_so() -> None:
         ["mma", "SM90_16x8x4_F64F64F64F64_TN", "--atoms", "(2,2)", "--permutation",
          "<(8,2,2):(2,1,16)>"],
         ["copy", "SM75_U32x4_LDSM_N"],
+        ["copy", "UniversalCopy_U64", "--threads", "(4,2):(2,1)", "--values", "(1,4)"],
         ["swizzle", "S<3,3,3> o (8,64):(64,1)"],
         ["banks", "S<3,3,3> o (8,64):(64,1)", "(8,8):(1,8)"],
     ],
@@ -158,6 +169,7 @@ def test_the_command_draws(arguments: list[str], tmp_path: Path) -> None:
         (["tv", "(4,2)", "(2,2)"], "outside the tile"),
         (["mma", "SM61_DP4A", "--atoms", "(0,1)"], "Expected extents"),
         (["mma", "SM61_DP4A", "--permutation", "(8,S<1,0,1>)"], "Expected a permutation"),
+        (["copy", "UniversalCopy_U32", "--threads", "(4,2):(1,1)"], "must give every number"),
         (["copy", "SM75_U32x1_LDSM_N", "--bits", "64"], "does not move elements of 64 bits"),
         (["layout", "(4,8)", "--bits", "x"], "mg-viz layout --help explains the arguments"),
         (["drawing"], "invalid choice: 'drawing'"),

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from mugraph.dialects.cute import Layout, LayoutError, _, logical_divide, parse_layout
+from mugraph.dialects.cute.algorithms import clear, copy, gemm
 from mugraph.dialects.cute.tensor import (
     CountingEngine,
     Tensor,
     TransformEngine,
-    clear,
-    copy,
-    gemm,
     local_partition,
     local_tile,
     make_counting_tensor,

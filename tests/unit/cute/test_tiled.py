@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 
 from mugraph.dialects.cute import Layout, LayoutError, _, parse_layout
+from mugraph.dialects.cute.algorithms import clear, copy
 from mugraph.dialects.cute.atoms import COPY_ATOMS, MMA_ATOMS, copy_atom, mma_atom
 from mugraph.dialects.cute.int_tuple import product_each, size
-from mugraph.dialects.cute.tensor import (
-    clear,
-    copy,
-    make_counting_tensor,
-    make_tensor,
-)
+from mugraph.dialects.cute.tensor import make_counting_tensor, make_tensor
 from mugraph.dialects.cute.tiled import TiledMma, make_tiled_copy, make_tiled_copy_for
 
 TILED = [

@@ -1,0 +1,90 @@
+"""A product on tensor cores with cp.async, ldmatrix and mma.sync: C = A B^T, f16, sums in f32.
+
+Tiles of later steps are on their way to shared memory while a block multiplies.  Shared memory is
+swizzled, so that neither copies nor ldmatrix have bank conflicts.
+"""
+
+import sys
+
+from mugraph import cute
+from mugraph.cute import _
+
+
+def swizzled(rows: int, columns: int, stages: int) -> cute.AnyLayout:
+    """Rows of 64 elements of 16 bits, 128 bytes, without bank conflicts."""
+    line = min(columns, 64)
+    atom = cute.composition(
+        cute.Swizzle(3 if line == 64 else 2, 3, 3), cute.Layout((8, line), (line, 1))
+    )
+    return cute.tile_to_shape(atom, (rows, columns, stages))
+
+
+@cute.kernel(results=["c"])
+def gemm_sm80(a, b, c, tiler, stages, mma):
+    """A tile of C a block; tiles of A and B are ``stages`` - 1 steps ahead."""
+    thread, _y, _z = cute.arch.thread_idx()
+    m, n, _z = cute.arch.block_idx()
+    coord = (m, n, _)
+    ga = cute.local_tile(a, tiler, coord, (1, _, 1))  # (BM, BK, k)
+    gb = cute.local_tile(b, tiler, coord, (_, 1, 1))  # (BN, BK, k)
+    gc = cute.local_tile(c, tiler, coord, (1, 1, _))  # (BM, BN)
+    memory = cute.SmemAllocator()
+    sa = memory.allocate_tensor("f16", swizzled(tiler[0], tiler[2], stages), name="sa")
+    sb = memory.allocate_tensor("f16", swizzled(tiler[1], tiler[2], stages), name="sb")
+
+    # From device to shared memory: 16 bytes a thread, several threads a row.
+    across = tiler[2] // 8
+    rows = cute.Layout((mma.threads // across, across), (across, 1))
+    load = cute.make_tiled_copy("SM80_CP_ASYNC_CACHEGLOBAL_U128", 16, rows, cute.Layout((1, 8)))
+    mine = load.get_slice(thread)
+    from_a, to_a = mine.partition_S(ga), mine.partition_D(sa)
+    from_b, to_b = mine.partition_S(gb), mine.partition_D(sb)
+
+    # From shared memory to the fragments of the product.
+    product = mma.get_slice(thread)
+    ra = cute.make_fragment_like(product.partition_A(sa[_, _, 0]))
+    rb = cute.make_fragment_like(product.partition_B(sb[_, _, 0]))
+    sums = cute.make_fragment_of_shape(product.partition_C(gc).shape, "f32")
+    load_a = cute.make_tiled_copy_for("SM75_U32x4_LDSM_N", 16, mma, "A")
+    load_b = cute.make_tiled_copy_for("SM75_U32x4_LDSM_N", 16, mma, "B")
+    lines_a, lines_b = load_a.get_slice(thread), load_b.get_slice(thread)
+    shared_a, shared_b = lines_a.partition_S(sa), lines_b.partition_S(sb)
+    held_a, held_b = lines_a.retile_D(ra), lines_b.retile_D(rb)
+
+    steps = from_a.layout[3].size()
+    for stage in range(stages - 1):
+        if stage < steps:
+            cute.copy(load, from_a[_, _, _, stage], to_a[_, _, _, stage])
+            cute.copy(load, from_b[_, _, _, stage], to_b[_, _, _, stage])
+        cute.arch.cp_async_commit_group()
+    cute.clear(sums)
+    for k in cute.dynamic_range(steps):
+        cute.arch.cp_async_wait_group(stages - 2)
+        cute.arch.sync_threads()
+        ahead = k + stages - 1
+        with cute.when(ahead < steps):
+            cute.copy(load, from_a[_, _, _, ahead], to_a[_, _, _, ahead % stages])
+            cute.copy(load, from_b[_, _, _, ahead], to_b[_, _, _, ahead % stages])
+        cute.arch.cp_async_commit_group()
+        for block in range(ra.layout[2].size()):
+            cute.copy(load_a, shared_a[_, _, block, k % stages], held_a[_, _, block])
+            cute.copy(load_b, shared_b[_, _, block, k % stages], held_b[_, _, block])
+            cute.gemm(mma, ra[_, _, block], rb[_, _, block], sums)
+    cute.copy(sums, product.partition_C(gc))
+
+
+def launch(a, b, c, tiler=(128, 128, 64), stages=3):
+    """The kernel on tensors of f16, (M,K), (N,K) and (M,N): 2 x 2 warps a block."""
+    mma = cute.TiledMma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
+    (m, n), (_m, k) = c.shape, a.shape
+    if m % tiler[0] or n % tiler[1] or k % tiler[2]:
+        sys.exit(f"tiles of {tiler} do not divide a product of {m} x {n} x {k}")
+    return gemm_sm80(a, b, c, tiler, stages, mma).launch(
+        grid=(m // tiler[0], n // tiler[1]), block=(mma.threads,)
+    )
+
+
+if __name__ == "__main__":
+    m, n, k = (int(size) for size in sys.argv[1:] or (4096, 4096, 4096))
+    tensors = [cute.make_fake_tensor("f16", shape) for shape in ((m, k), (n, k), (m, n))]
+    print(launch(*tensors).text())

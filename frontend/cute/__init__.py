@@ -1,0 +1,86 @@
+"""Kernels on CuTe tensors: ``from mugraph import cute``.
+
+The layout algebra of :mod:`mugraph.dialects.cute` under one roof, and ``@cute.kernel``, which makes
+a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
+
+    @cute.kernel
+    def add(a, b, c):
+        thread, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        tiles = [cute.local_tile(one, 1024, block) for one in (a, b, c)]
+        mine = [cute.local_partition(one, cute.Layout(128), thread) for one in tiles]
+        ...
+
+    launch = add(a, b, c).launch(grid=(64,), block=(128,))
+    launch.run()               # on numpy
+    module = launch.trace()    # for --check-hazards, -t cuda ...
+"""
+
+from mugraph.cute import arch, math
+from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, when
+from mugraph.cute.errors import KernelError
+from mugraph.cute.kernel import FakeTensor, Kernel, KernelCall, Launch, kernel, make_fake_tensor
+from mugraph.dialects import cute as algebra
+from mugraph.dialects.cute import *  # noqa: F403 (one list of operations, in that module)
+from mugraph.dialects.cute.algorithms import (
+    axpby,
+    call_mma,
+    clear,
+    copy,
+    copy_if,
+    fill,
+    gemm,
+    reduce,
+)
+from mugraph.dialects.cute.atoms import copy_atom, mma_atom, tma_atom
+from mugraph.dialects.cute.tensor import (
+    Tensor,
+    local_partition,
+    local_tile,
+    make_fragment_like,
+    make_fragment_of_shape,
+    make_identity_tensor,
+    make_tensor,
+    transform,
+)
+from mugraph.dialects.cute.tiled import TiledCopy, TiledMma, make_tiled_copy, make_tiled_copy_for
+
+__all__ = [
+    "FakeTensor",
+    "Kernel",
+    "KernelCall",
+    "KernelError",
+    "Launch",
+    "SmemAllocator",
+    "Tensor",
+    "TiledCopy",
+    "TiledMma",
+    "arch",
+    "axpby",
+    "call_mma",
+    "clear",
+    "copy",
+    "copy_atom",
+    "copy_if",
+    "dynamic_range",
+    "elem_less",
+    "fill",
+    "gemm",
+    "kernel",
+    "local_partition",
+    "local_tile",
+    "make_fake_tensor",
+    "make_fragment_like",
+    "make_fragment_of_shape",
+    "make_identity_tensor",
+    "make_tensor",
+    "make_tiled_copy",
+    "make_tiled_copy_for",
+    "math",
+    "mma_atom",
+    "reduce",
+    "tma_atom",
+    "transform",
+    "when",
+]
+__all__ += algebra.__all__

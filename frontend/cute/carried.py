@@ -1,0 +1,86 @@
+"""Variables of Python that a recorded loop would carry from iteration to iteration.
+
+A loop of the kernel is recorded once: a variable that its body reads and then binds anew would keep
+its first value in all iterations.  Such loops are found in the text of the function.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+
+def carried_variable(function: Callable[..., Any], loops: str) -> tuple[str, int] | None:
+    """The first variable that is read before it is bound in a loop over ``loops``, and its line.
+
+    ``None`` where there is none, or where the function has no text.
+    """
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, SyntaxError, TypeError):
+        return None
+    for loop in ast.walk(tree):
+        if isinstance(loop, ast.For) and _calls(loop.iter, loops):
+            events = _Events()
+            for statement in loop.body:
+                events.visit(statement)
+            for name, line in events.carried.items():
+                return name, first + line - 1
+    return None
+
+
+def _calls(expression: ast.expr, name: str) -> bool:
+    if not isinstance(expression, ast.Call):
+        return False
+    called = expression.func
+    return name == (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", ""))
+
+
+class _Events(ast.NodeVisitor):
+    """Follows names in the order of evaluation; ``carried`` are read first and bound later."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+        self.bound: set[str] = set()
+        self.carried: dict[str, int] = {}
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        for target in node.targets:
+            self.visit(target)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+            self.visit(node.target)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            self._read(node.target.id)
+        self.visit(node.value)
+        self.visit(node.target)
+
+    def visit_For(self, node: ast.For) -> None:
+        self.visit(node.iter)
+        self.visit(node.target)
+        for statement in (*node.body, *node.orelse):
+            self.visit(statement)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._read(node.id)
+            return
+        if node.id in self.read:
+            self.carried.setdefault(node.id, node.lineno)
+        self.bound.add(node.id)
+
+    def _read(self, name: str) -> None:
+        if name not in self.bound:
+            self.read.add(name)
+
+
+__all__ = ["carried_variable"]

@@ -1,0 +1,73 @@
+"""Loops, conditions and shared memory of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from mugraph.cute.errors import KernelError
+from mugraph.cute.indices import Index
+from mugraph.cute.machine import kernel_machine
+from mugraph.dialects.cute import ComposedLayout, IntTuple, Layout
+from mugraph.dialects.cute.int_tuple import flatten
+from mugraph.dialects.cute.tensor import Tensor
+
+
+def dynamic_range(extent: int, name: str = "k") -> Iterator[Any]:
+    """A loop of the kernel: ``for k in dynamic_range(8): ...``, recorded once.
+
+    Python's ``range`` is written out instead.  What the body rebinds it rebinds once: keep what
+    changes from iteration to iteration in tensors, or compute it from ``k``.
+    Raises KernelError where the extent is no positive number.
+    """
+    if isinstance(extent, Index) or not isinstance(extent, int) or extent < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelError(
+            f"dynamic_range: the extent {extent} is no number from 0 on that is known when the "
+            "kernel is recorded"
+        )
+    return kernel_machine("dynamic_range").iterate(extent, name)
+
+
+def when(condition: Any) -> AbstractContextManager[None]:
+    """What runs only where a condition on threads, blocks and iterations holds.
+
+    ``with when(thread < 32): ...``; ``&`` joins conditions.  Barriers may stand in it where the
+    condition is the same for all threads of a block.
+    """
+    return kernel_machine("when").when(condition)
+
+
+def elem_less(coord: Any, bound: IntTuple) -> Any:
+    """Whether every number of a coordinate is less than that of a bound: what predicates ask."""
+    left, right = flatten(coord), flatten(bound)
+    if len(left) != len(right):
+        raise KernelError(
+            f"elem_less: the coordinate {coord} has {len(left)} numbers, the bound {bound} has "
+            f"{len(right)}"
+        )
+    holds: Any = True
+    for one, other in zip(left, right, strict=True):
+        found = one < other
+        holds = found if holds is True else holds & found
+    return holds
+
+
+class SmemAllocator:
+    """Gives out the shared memory of a block."""
+
+    def allocate_tensor(
+        self,
+        element_type: Any,
+        layout: Layout[int] | ComposedLayout,
+        byte_alignment: int = 128,
+        name: str = "tile",
+    ) -> Tensor:
+        """A new tensor: ``allocate_tensor("f16", Layout((64, 64), (64, 1)))``.
+
+        A swizzled layout is the layout of the buffer: ``S<3,3,3> o (64,64):(64,1)``.
+        """
+        return kernel_machine("allocate_tensor").shared(element_type, layout, name, byte_alignment)
+
+
+__all__ = ["SmemAllocator", "dynamic_range", "elem_less", "when"]

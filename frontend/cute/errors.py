@@ -1,0 +1,69 @@
+"""What recording a kernel raises."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from mugraph.errors import UserError
+
+
+class KernelError(UserError, ValueError):
+    """A kernel that cannot be recorded; its text begins with the line of Python that says so."""
+
+
+def is_of_user(frame: FrameType) -> bool:
+    """Whether a frame is not one of mugraph's own."""
+    name = str(frame.f_globals.get("__name__", ""))
+    return not name.startswith("mugraph.") and not name.startswith("contextlib")
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame of the user's program."""
+    frame: FrameType | None = inspect.currentframe()
+    while frame is not None and not is_of_user(frame):
+        frame = frame.f_back
+    return frame
+
+
+def place_of_frame(frame: FrameType) -> tuple[str, int, int]:
+    """File, line and column, from 1 on, of what a frame does now; files below this folder alone."""
+    positions = list(frame.f_code.co_positions())
+    column = positions[frame.f_lasti // 2][2]
+    return short_path(frame.f_code.co_filename), frame.f_lineno, (column or 0) + 1
+
+
+def short_path(file: str) -> str:
+    """A file below the current folder by its path from there."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+
+
+def place_in_traceback(trace: TracebackType | None) -> str | None:
+    """``file:line`` of the user's innermost frame that an error went through."""
+    found: str | None = None
+    while trace is not None:
+        if is_of_user(trace.tb_frame):
+            found = f"{short_path(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def ends_in_user_code(trace: TracebackType | None) -> bool:
+    """Whether an error was raised by the user's program itself."""
+    last = trace
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and is_of_user(last.tb_frame)
+
+
+__all__ = [
+    "KernelError",
+    "ends_in_user_code",
+    "is_of_user",
+    "place_in_traceback",
+    "place_of_frame",
+    "short_path",
+    "user_frame",
+]

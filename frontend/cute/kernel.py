@@ -1,0 +1,297 @@
+"""``@cute.kernel``: Python functions on tensors as kernels."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.cute.carried import carried_variable
+from mugraph.cute.errors import KernelError, ends_in_user_code, place_in_traceback, short_path
+from mugraph.cute.numbers import RecordedEngine, dtype_named, element_of
+from mugraph.cute.recorder import Recorder
+from mugraph.cute.recording import Recording
+from mugraph.cute.simt import SimtMachine
+from mugraph.cute.tensors import whole_tensor
+from mugraph.dialects.cute import IntTuple, Layout, LayoutError, make_row_major_layout
+from mugraph.dialects.cute.engines import ArrayEngine
+from mugraph.dialects.cute.int_tuple import is_tuple
+from mugraph.dialects.cute.machines import running_on
+from mugraph.dialects.cute.tensor import Tensor
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
+from mugraph.dialects.locations import place_of
+from mugraph.dialects.programming_model import MAX_THREADS
+from mugraph.dialects.te import RESULT, BufferType
+from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
+from mugraph.passes.texpr.te_check import out_of_bounds_message
+
+Extents = Sequence[int]
+
+
+@dataclass(frozen=True)
+class FakeTensor:
+    """A tensor without contents: what a kernel is recorded for."""
+
+    dtype: np.dtype[Any]
+    layout: Layout[int]
+
+    @property
+    def shape(self) -> IntTuple:
+        """The layout's shape."""
+        return self.layout.shape
+
+
+def make_fake_tensor(dtype: Any, shape: Any, stride: Any = None) -> FakeTensor:
+    """A tensor of a type and a layout without contents; row-major where no strides are given."""
+    extents: Any = shape[0] if is_tuple(shape) and len(shape) == 1 else shape
+    layout = make_row_major_layout(extents) if stride is None else Layout(shape, stride)
+    return FakeTensor(dtype_named(dtype), layout)
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """A tensor that a kernel is given: its elements as they lie, and its layout."""
+
+    name: str
+    dtype: np.dtype[Any]
+    layout: Layout[int]
+    storage: Any
+    shape: tuple[int, ...]
+    """The extents of the elements as they lie, row-major."""
+
+
+def _parameter(name: str, value: Any) -> _Parameter | None:
+    if isinstance(value, FakeTensor):
+        return _Parameter(name, value.dtype, value.layout, None, _lying(name, value.layout))
+    if isinstance(value, Tensor):
+        if not isinstance(value.engine, ArrayEngine) or not isinstance(value.layout, Layout):
+            raise KernelError(f"{name}: a kernel is given tensors over arrays, without a swizzle")
+        storage = value.engine.storage
+        return _Parameter(name, storage.dtype, value.layout, storage, storage.shape)
+    if not isinstance(value, np.ndarray):
+        return None
+    array = cast("np.ndarray[Any, np.dtype[Any]]", value)
+    if array.ndim == 0 or 0 in array.shape:
+        raise KernelError(f"{name}: an array of shape {array.shape} has no layout")
+    size = array.itemsize
+    if any(step < 0 or step % size for step in array.strides):
+        raise KernelError(f"{name}: the strides {array.strides} of the array are negative or odd")
+    strides = tuple(
+        0 if n == 1 else s // size for n, s in zip(array.shape, array.strides, strict=True)
+    )
+    single = array.ndim == 1
+    layout = Layout(array.shape[0], strides[0]) if single else Layout(array.shape, strides)
+    shape = _lying(name, layout)
+    storage = np.lib.stride_tricks.as_strided(array, (prod(shape),), (size,))
+    return _Parameter(name, array.dtype, layout, storage, shape)
+
+
+def _lying(name: str, layout: Layout[int]) -> tuple[int, ...]:
+    """The extents in the order in which elements lie in memory, the last one dense.
+
+    Raises KernelError where elements have gaps or share places.
+    """
+    modes = zip(layout.flat_stride, layout.flat_shape, strict=True)
+    ordered = sorted((step, extent) for step, extent in modes if extent > 1)
+    expected = 1
+    for step, extent in ordered:
+        if step != expected:
+            raise KernelError(
+                f"{name}: the layout {layout} has gaps, or elements at one place; give the whole "
+                "tensor, and take a part of it in the kernel"
+            )
+        expected *= extent
+    return tuple(extent for _, extent in reversed(ordered)) or (1,)
+
+
+@contextmanager
+def _reported() -> Generator[None]:
+    """Errors of a kernel become :class:`KernelError` with the line of Python they come from."""
+    try:
+        yield
+    except (KernelError, LayoutError, VerifyException, IndexError, TypeError) as error:
+        if isinstance(error, TypeError) and ends_in_user_code(error.__traceback__):
+            raise
+        place = place_in_traceback(error.__traceback__)
+        text = str(error)
+        if place is not None and not text.startswith(place):
+            text = f"{place}: {text}"
+        raise KernelError(text) from None
+
+
+class Kernel:
+    """A Python function on tensors; a call binds its arguments."""
+
+    def __init__(self, function: Callable[..., None], results: Sequence[str] = ()) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.results = tuple(results)
+        names = inspect.signature(function).parameters
+        unknown = [name for name in results if name not in names]
+        if unknown:
+            raise KernelError(
+                f"kernel '{function.__name__}' has no parameter {', '.join(unknown)}, which "
+                "'results' names"
+            )
+        carried = carried_variable(function, "dynamic_range")
+        if carried is not None:
+            name, line = carried
+            raise KernelError(
+                f"{short_path(inspect.getfile(function))}:{line}: '{name}' is read and bound anew "
+                "in a loop over 'dynamic_range', which is recorded once; compute it from the "
+                "loop's variable, or keep it in a tensor"
+            )
+
+    def __call__(self, *arguments: Any, **named: Any) -> KernelCall:
+        """Binds arguments: arrays, tensors over arrays or :func:`make_fake_tensor`, and others.
+
+        What is no tensor is known when the kernel is recorded: sizes, layouts, tilings.
+        """
+        bound = inspect.signature(self.function).bind(*arguments, **named)
+        bound.apply_defaults()
+        return KernelCall(self, dict(bound.arguments))
+
+
+class KernelCall:
+    """A kernel and its arguments."""
+
+    def __init__(self, kernel: Kernel, arguments: dict[str, Any]) -> None:
+        self.kernel = kernel
+        self.arguments = arguments
+        found = [_parameter(name, value) for name, value in arguments.items()]
+        self.parameters = [one for one in found if one is not None]
+
+    def launch(self, grid: Extents, block: Extents) -> Launch:
+        """The kernel on so many blocks and threads: not yet run, nor recorded."""
+        threads = _three("block", block)
+        if prod(threads) > MAX_THREADS:
+            raise KernelError(
+                f"a block has at most {MAX_THREADS} threads, not {prod(threads)} ({tuple(block)})"
+            )
+        return Launch(self, _three("grid", grid), threads)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with arguments, blocks and threads."""
+
+    call: KernelCall
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.call.kernel.function.__name__
+
+    def _call(self, tensors: dict[str, Tensor]) -> None:
+        with _reported():
+            self.call.kernel.function(**{**self.call.arguments, **tensors})
+
+    def run(self) -> None:
+        """Runs the kernel on numpy, which writes the arrays that it was called with.
+
+        The threads of a block run together, line by line.  Raises KernelError where a tensor has no
+        contents.
+        """
+        for one in self.call.parameters:
+            if one.storage is None:
+                raise KernelError(f"{one.name} has no contents; run the kernel on arrays")
+        for number in range(prod(self.grid)):
+            machine = SimtMachine(self.grid, self.block, number)
+            tensors = {
+                one.name: Tensor(ArrayEngine(one.storage, machine.lanes), one.layout)
+                for one in self.call.parameters
+            }
+            with running_on(machine):
+                self._call(tensors)
+
+    def trace(self, arch: str = DEFAULT_TARGET) -> ModuleOp:
+        """Records the kernel: a module of one function, whose parameters are the tensors.
+
+        Its operators have the lines of Python for locations.  ``arch`` is the GPU whose shared
+        memory must suffice.  Raises KernelError with the line that cannot be recorded.
+        """
+        parameters = self.call.parameters
+        body = Block(arg_types=[self._type(one) for one in parameters])
+        recording = Recording(self.name, self.grid, self.block)
+        tensors: dict[str, Tensor] = {}
+        for one, argument in zip(parameters, body.args, strict=True):
+            argument.name_hint = one.name
+            engine = RecordedEngine(recording, argument, one.dtype)
+            tensors[one.name] = whole_tensor(engine, one.layout)
+        with running_on(Recorder(recording)):
+            self._call(tensors)
+        limit = target_named(arch).shared_memory_per_block
+        if recording.shared_bytes > limit:
+            raise KernelError(
+                f"kernel '{self.name}' needs {recording.shared_bytes} bytes of shared memory a "
+                f"block; {arch} has {limit}: use smaller tiles, or fewer of them"
+            )
+        with _reported():
+            body.add_ops([recording.finish(), ReturnOp()])
+        written = self.call.kernel.results
+        attributes = [
+            DictionaryAttr({RESULT: UnitAttr()} if one.name in written else {})
+            for one in parameters
+        ]
+        function = FuncOp(
+            self.name,
+            ([argument.type for argument in body.args], []),
+            Region(body),
+            arg_attrs=ArrayAttr(attributes),
+        )
+        function.attributes[WORKSPACE_BYTES] = IntegerAttr(0, i64)
+        module = ModuleOp([function])
+        with _reported():
+            module.verify()
+        out = find_out_of_bounds(function) if recording.may_leave_buffers else None
+        if out is not None:
+            raise KernelError(
+                f"{place_of(out.op)}: {out_of_bounds_message(out)}; where tiles do not divide a "
+                "tensor, copy by copy_if with predicates of elem_less"
+            )
+        return module
+
+    def text(self, arch: str = DEFAULT_TARGET) -> str:
+        """The recorded kernel as text, with the lines of Python in it: what ``mg-opt`` reads."""
+        stream = StringIO()
+        Printer(stream=stream, print_debuginfo=True).print_op(self.trace(arch))
+        return f"{stream.getvalue()}\n"
+
+    @staticmethod
+    def _type(one: _Parameter) -> BufferType:
+        return BufferType.of(one.shape, element_of(one.dtype))
+
+
+def _three(what: str, extents: Extents) -> tuple[int, int, int]:
+    if not 1 <= len(extents) <= 3 or any(one < 1 for one in extents):
+        raise KernelError(f"the {what} has 1 to 3 extents of at least 1, not {tuple(extents)}")
+    x, y, z = (*extents, 1, 1)[:3]
+    return x, y, z
+
+
+def kernel(function: Callable[..., None] | None = None, *, results: Sequence[str] = ()) -> Any:
+    """Makes a kernel of a Python function on tensors.
+
+    ``results`` names the parameters that the kernel writes in whole: they hold nothing before.
+    """
+    if function is None:
+        return functools.partial(Kernel, results=results)
+    return Kernel(function, results)
+
+
+__all__ = ["FakeTensor", "Kernel", "KernelCall", "Launch", "kernel", "make_fake_tensor"]

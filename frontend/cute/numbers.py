@@ -1,0 +1,230 @@
+"""Elements of tensors while a kernel is recorded: numbers that each thread computes."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, cast
+
+import numpy as np
+from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mugraph.cute.errors import KernelError
+from mugraph.cute.indices import Index, Numeric, affine_map, as_index
+from mugraph.cute.recording import Recording
+from mugraph.dialects.te import BindOp, BufferType, IndexValueOp, Space, ViewOp
+from mugraph.runtime.interpreter.arithmetic import STORAGE_DTYPES
+from mugraph.texpr import scalars
+
+_ELEMENTS = {dtype: element for element, dtype in STORAGE_DTYPES.items()}
+_NAMES = {str(element): dtype for element, dtype in STORAGE_DTYPES.items()}
+
+
+def dtype_named(dtype: Any) -> np.dtype[Any]:
+    """The numpy type of ``"f16"``, ``"bf16"``, ``"f32"``, ``"i32"``, or of what numpy takes.
+
+    Raises KernelError where kernels have no such elements.
+    """
+    found = _NAMES.get(dtype) if isinstance(dtype, str) else None
+    try:
+        found = np.dtype(dtype) if found is None else found
+        element_of(found)
+    except TypeError:
+        raise KernelError(f"there is no element type {dtype!r}; kernels have {_known()}") from None
+    return found
+
+
+def _known() -> str:
+    return ", ".join(scalars.ELEMENT_TYPES)
+
+
+def element_of(dtype: np.dtype[Any]) -> Attribute:
+    """The element type of a numpy type.  Raises KernelError where kernels have no such elements."""
+    found = _ELEMENTS.get(dtype)
+    if found not in scalars.ELEMENT_TYPES.values():
+        raise KernelError(f"kernels have no elements of type {dtype}; they have {_known()}")
+    return cast("Attribute", found)
+
+
+def _fail(message: str) -> NoReturn:
+    raise KernelError(message)
+
+
+class Number:
+    """A number that each thread computes; arithmetic is in f32, and in i32 for integers."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, recording: Recording, value: SSAValue) -> None:
+        self.recording = recording
+        self.value = value
+
+    def emit(self, op: Operation) -> SSAValue:
+        """Adds an operator."""
+        return self.recording.add(op)
+
+    def _binary(self, operator: str, left: Any, right: Any) -> Number:
+        values = [_scalar(self.recording, one) for one in (left, right)]
+        result = scalars.binary(operator, values[0], values[1], self.emit, _fail)
+        return Number(self.recording, cast("SSAValue", result))
+
+    def __add__(self, other: Any) -> Number:
+        return self._binary("+", self, other)
+
+    def __radd__(self, other: Any) -> Number:
+        return self._binary("+", other, self)
+
+    def __sub__(self, other: Any) -> Number:
+        return self._binary("-", self, other)
+
+    def __rsub__(self, other: Any) -> Number:
+        return self._binary("-", other, self)
+
+    def __mul__(self, other: Any) -> Number:
+        return self._binary("*", self, other)
+
+    def __rmul__(self, other: Any) -> Number:
+        return self._binary("*", other, self)
+
+    def __truediv__(self, other: Any) -> Number:
+        return self._binary("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Number:
+        return self._binary("/", other, self)
+
+    def __neg__(self) -> Number:
+        return self._binary("-", 0, self)
+
+    def _compared(self, operator: str, other: Any) -> Number:
+        values = [_scalar(self.recording, one) for one in (self, other)]
+        found = scalars.compare(operator, values[0], values[1], self.emit, _fail)
+        return Number(self.recording, found)
+
+    def __lt__(self, other: Any) -> Number:
+        return self._compared("<", other)
+
+    def __le__(self, other: Any) -> Number:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Any) -> Number:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Any) -> Number:
+        return self._compared(">=", other)
+
+    def __bool__(self) -> bool:
+        raise KernelError(
+            "a Python 'if' or 'while' asks for an element of a tensor, which is not known when the "
+            "kernel is recorded; use 'math.where', 'math.maximum' or 'math.minimum'"
+        )
+
+    def __float__(self) -> float:
+        raise KernelError(
+            "an element of a tensor is no Python number when the kernel is recorded; compute with "
+            "it as it is"
+        )
+
+
+def _scalar(recording: Recording, value: Any) -> scalars.Scalar:
+    if isinstance(value, Number):
+        return value.value
+    if isinstance(value, Index):
+        variables, map_ = affine_map([value])
+        return recording.add(IndexValueOp(variables, AffineMapAttr(map_)))
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, np.generic):
+        return cast("int | float", value.item())
+    raise KernelError(f"{value!r} is no number of a kernel")
+
+
+def stored(recording: Recording, value: Any, element: Attribute) -> SSAValue:
+    """A number as an element of a type, rounded to it."""
+    found = _scalar(recording, value)
+    if isinstance(found, float | int):
+        return scalars.constant(found, element, recording.add)
+    return scalars.cast_to(found, element, recording.add, _fail)
+
+
+def computed(name: str, *arguments: Any) -> Number | None:
+    """A function of numbers of a kernel: ``exp`` ..., ``max``, ``min``, ``pow``, or ``select``.
+
+    ``None`` where none of the arguments is one.
+    """
+    recording = next((one.recording for one in arguments if isinstance(one, Number)), None)
+    if recording is None:
+        return None
+    values = [_scalar(recording, one) for one in arguments]
+    emit = recording.add
+    if name == "select":
+        return Number(recording, scalars.select(values[0], values[1], values[2], emit, _fail))
+    if len(values) == 2:
+        found = scalars.binary(name, values[0], values[1], emit, _fail)
+    else:
+        found = scalars.unary_function(name, values[0], emit, _fail)
+    return Number(recording, cast("SSAValue", found))
+
+
+class RecordedEngine:
+    """A buffer of the kernel: in device memory, in shared memory, or in registers."""
+
+    def __init__(
+        self, recording: Recording, buffer: SSAValue, dtype: np.dtype[Any], swizzle: Any = None
+    ) -> None:
+        self.recording = recording
+        self.buffer = buffer
+        self.dtype = dtype
+        self.swizzle = swizzle
+        """The swizzle that the buffer's own layout has: indices are those before it."""
+
+    @property
+    def type(self) -> BufferType:
+        """The buffer's type."""
+        return cast("BufferType", self.buffer.type)
+
+    @property
+    def space(self) -> Space:
+        """The memory that it is in."""
+        return self.type.memory_space or Space.GLOBAL
+
+    def load(self, index: Any) -> Number:
+        """The element at an index, or at an index a dimension."""
+        variables, map_ = self.place(index)
+        view = ViewOp(self.buffer, variables, map_)
+        return Number(self.recording, self.recording.add(view))
+
+    def store(self, index: Any, value: Any) -> None:
+        """Writes the element at an index, or at an index a dimension."""
+        variables, map_ = self.place(index)
+        number = stored(self.recording, value, self.type.element_type)
+        self.recording.add(BindOp(number, self.buffer, variables, map_))
+
+    def place(self, index: Any, width: int = 1) -> tuple[list[SSAValue], AffineMapAttr]:
+        """Operands and map of the first of some neighbours.
+
+        Raises KernelError where it is outside of the buffer for all threads; where it may be for
+        some, the recording is to be checked.
+        """
+        indices = cast("list[Numeric]", index if isinstance(index, list) else [index])
+        shape = self.type.get_shape()
+        extents = shape if len(indices) == len(shape) else (self.type.elements,)
+        for number, extent in zip(indices, (*extents[:-1], extents[-1] - width + 1), strict=True):
+            low, high = as_index(number).bounds
+            if high < 0 or low >= extent:
+                raise KernelError(
+                    f"the index {number} is outside of '{self.buffer.name_hint}', which has "
+                    f"{extent} there"
+                )
+            if low < 0 or high >= extent:
+                self.recording.may_leave_buffers = True
+        variables, map_ = affine_map(indices)
+        return variables, AffineMapAttr(map_)
+
+
+__all__ = [
+    "Number",
+    "RecordedEngine",
+    "computed",
+    "dtype_named",
+    "element_of",
+    "stored",
+]

@@ -1,0 +1,414 @@
+"""Records what algorithms do with a thread's tensors as operators of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
+from math import gcd
+from typing import Any, cast
+
+from xdsl.dialects import math as math_dialect
+from xdsl.ir import SSAValue
+
+from mugraph.cute import instructions
+from mugraph.cute.errors import KernelError
+from mugraph.cute.indices import Numeric, Predicate, as_index
+from mugraph.cute.numbers import Number, RecordedEngine, dtype_named, element_of, stored
+from mugraph.cute.recording import Recording
+from mugraph.cute.tensors import RecordedTensor
+from mugraph.dialects.cute import Layout, coalesce, logical_divide
+from mugraph.dialects.cute.algorithms import Product
+from mugraph.dialects.cute.atoms.copy import CopyAtom
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.cute.recast import max_common_vector
+from mugraph.dialects.cute.swizzle import ComposedLayout
+from mugraph.dialects.cute.tensor import Tensor
+from mugraph.dialects.programming_model import VECTOR_BYTES
+from mugraph.dialects.te import (
+    AsmOp,
+    BarrierOp,
+    BufferType,
+    CommitOp,
+    CopyAsyncOp,
+    Direction,
+    LoadOp,
+    NewOp,
+    Scope,
+    SectionOp,
+    Space,
+    StoreOp,
+    WaitOp,
+)
+from mugraph.texpr import scalars
+
+
+def plain(tensor: Tensor) -> Layout[Any]:
+    """The layout of a tensor without its swizzle."""
+    layout = tensor.layout
+    return layout.layout if isinstance(layout, ComposedLayout) else layout
+
+
+def apart(tensor: Tensor) -> Layout[Any]:
+    """As :func:`plain`, such that only elements of one row are neighbours."""
+    return tensor.apart() if isinstance(tensor, RecordedTensor) else plain(tensor)
+
+
+def element(tensor: Tensor, coord: Any) -> list[Any]:
+    """The indices of an element in its buffer."""
+    if isinstance(tensor, RecordedTensor):
+        return tensor.element(coord)
+    return [tensor.unswizzled(coord)]
+
+
+def start_of(tensor: Tensor) -> Numeric:
+    """Where a tensor begins in its buffer, before a swizzle."""
+    layout = tensor.layout
+    inside = layout.offset if isinstance(layout, ComposedLayout) else 0
+    return cast("Numeric", tensor.offset) + inside
+
+
+def engine_of(tensor: Tensor, what: str) -> RecordedEngine:
+    """The buffer of a tensor.  Raises KernelError where it has none of the kernel."""
+    engine = tensor.engine
+    if not isinstance(engine, RecordedEngine):
+        raise KernelError(f"{what}: {tensor.layout} is no tensor of this kernel's memory")
+    swizzle = tensor.layout.swizzle if isinstance(tensor.layout, ComposedLayout) else None
+    if swizzle != engine.swizzle:
+        raise KernelError(
+            f"{what}: the tensor {tensor.layout} lies over '{engine.buffer.name_hint}', which was "
+            f"allocated with {engine.swizzle or 'no swizzle'}"
+        )
+    return engine
+
+
+class Recorder:
+    """Executes algorithms by recording them; one thread's view stands for that of all threads."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    @property
+    def thread(self) -> Numeric:
+        """The number of the thread in its block."""
+        return self.recording.thread
+
+    @property
+    def block(self) -> Numeric:
+        """The number of the block in the grid."""
+        return self.recording.block
+
+    @property
+    def block_dim(self) -> tuple[int, int, int]:
+        """The threads of a block along x, y and z."""
+        return self.recording.block_dim
+
+    @property
+    def grid_dim(self) -> tuple[int, int, int]:
+        """The blocks of the grid along x, y and z."""
+        return self.recording.grid
+
+    def barrier(self) -> None:
+        """All threads of the block meet."""
+        self.recording.between(BarrierOp(Scope.BLOCK))
+
+    def commit(self) -> None:
+        """Closes a group of asynchronous copies."""
+        self.recording.between(CommitOp())
+
+    def wait(self, groups: int) -> None:
+        """Waits for all but so many newest groups of asynchronous copies."""
+        self.recording.between(WaitOp(groups))
+
+    def shared(self, dtype: Any, layout: Any, name: str, alignment: int) -> Tensor:
+        """A new tensor in shared memory; the buffer has the layout's swizzle."""
+        found = dtype_named(dtype)
+        swizzle = layout.swizzle if isinstance(layout, ComposedLayout) else None
+        flat = Layout((layout.cosize(),), (1,))
+        lies = None if swizzle is None else LayoutAttr(ComposedLayout(swizzle, 0, flat))
+        type_ = BufferType.of((layout.cosize(),), element_of(found), lies, Space.SHARED)
+        buffer = self.recording.shared(type_, name, max(alignment, VECTOR_BYTES))
+        return RecordedTensor(RecordedEngine(self.recording, buffer, found, swizzle), layout)
+
+    def when(self, condition: Any) -> Any:
+        """What runs where a condition holds."""
+        if isinstance(condition, Predicate):
+            return self.recording.condition(condition)
+        if condition is True:
+            return nullcontext()
+        if condition is False:
+            return self.recording.left_out()
+        raise KernelError(
+            f"when: {condition!r} is no condition on threads, blocks or iterations, such as "
+            "'thread < 32'"
+        )
+
+    def iterate(self, extent: int, name: str) -> Iterator[Numeric]:
+        """One iteration, which stands for all of a loop."""
+        if extent < 2:
+            yield from range(extent)
+            return
+        with self.recording.shared_loop(extent, name) as variable:
+            try:
+                yield variable
+            except GeneratorExit:
+                self.recording.left_early = extent
+                raise
+
+    def registers(self, elements: int, dtype: Any) -> RecordedEngine:
+        """New registers of each thread."""
+        found = dtype_named(dtype)
+        return RecordedEngine(
+            self.recording, self.recording.registers(elements, element_of(found)), found
+        )
+
+    # Copies.
+
+    def copy(self, atom: CopyAtom | None, source: Tensor, target: Tensor, where: Any) -> None:
+        """Copies elements, in the widest vectors that both sides allow or by an instruction."""
+        sides = engine_of(source, "copy"), engine_of(target, "copy")
+        if atom is not None and atom.threads > 1:
+            self._load_matrices(atom, source, target)
+            return
+        instructions.require_copy(atom)
+        width = self._width(atom, source, target, where)
+        if instructions.is_async(atom):
+            spaces = tuple(side.space for side in sides)
+            if spaces != (Space.GLOBAL, Space.SHARED):
+                raise KernelError(
+                    f"copy: {atom.name if atom else ''} copies from device to shared memory, not "
+                    f"from {spaces[0]} to {spaces[1]} memory"
+                )
+        ratio = 1 if where is None else target.size() // where.size()
+        with self._each(target.size() // width, "v") as vector:
+            predicate = True if where is None else where[vector * width // ratio]
+            if predicate is not False:
+                with self._where(predicate):
+                    move = self._copy_async if instructions.is_async(atom) else self._move
+                    move(source, target, vector * width, width)
+
+    @contextmanager
+    def _each(self, count: int, name: str) -> Generator[Numeric]:
+        """A loop that is written out; none for a single iteration."""
+        if count == 1:
+            yield 0
+            return
+        with self.recording.loop(count, name, unroll=True) as variable:
+            yield variable
+
+    def _where(self, predicate: Any) -> Any:
+        if predicate is True:
+            return nullcontext()
+        if isinstance(predicate, Predicate):
+            return self.recording.each_condition(predicate)
+        raise KernelError(
+            f"copy_if: {predicate!r} is no condition; predicates are comparisons of indices, as of "
+            "elem_less"
+        )
+
+    def _width(self, atom: CopyAtom | None, source: Tensor, target: Tensor, where: Any) -> int:
+        """How many elements move at once."""
+        sides = engine_of(source, "copy"), engine_of(target, "copy")
+        ratio = target.size() if where is None else target.size() // where.size()
+        bits = 8 * max(side.dtype.itemsize for side in sides)
+        wanted = None if atom is None else atom.value_layouts(bits)[2][1].size()
+        if all(side.space is Space.REGISTER for side in sides):
+            return 1
+        width = VECTOR_BYTES * 8 // bits if wanted is None else wanted
+        if wanted is None:
+            width = gcd(width, ratio)
+        common = max_common_vector(apart(source), apart(target))
+        while width > 1 and not self._is_vector(width, common, source, target):
+            if wanted is not None:
+                assert atom is not None
+                raise KernelError(
+                    f"copy: {atom.name} moves {wanted} elements at once; the source "
+                    f"{source.layout} and the destination {target.layout} have no {wanted} "
+                    f"neighbours in common that begin at multiples of {wanted}"
+                )
+            width //= 2
+        if ratio % width:
+            raise KernelError(
+                f"copy_if: a predicate is of {ratio} elements, and {width} are copied at once"
+            )
+        return width
+
+    def _is_vector(self, width: int, common: int, *tensors: Tensor) -> bool:
+        if common % width:
+            return False
+        for tensor in tensors:
+            engine = engine_of(tensor, "copy")
+            if engine.space is Space.REGISTER:
+                continue
+            steps = coalesce(logical_divide(coalesce(plain(tensor)), width)[1])
+            modes = zip(steps.flat_shape, steps.flat_stride, strict=True)
+            starts = [stride for extent, stride in modes if extent > 1]
+            if any(start % width for start in (as_index(start_of(tensor)).multiple, *starts)):
+                return False
+            if engine.swizzle is not None and (1 << engine.swizzle.base) % width:
+                return False
+        return True
+
+    def _copy_async(self, source: Tensor, target: Tensor, first: Numeric, width: int) -> None:
+        sides = engine_of(source, "copy"), engine_of(target, "copy")
+        begin, end = (
+            side.place(element(tensor, first), width)
+            for side, tensor in zip(sides, (source, target), strict=True)
+        )
+        self.recording.add(CopyAsyncOp(sides[0].buffer, *begin, sides[1].buffer, *end, width))
+
+    def _move(self, source: Tensor, target: Tensor, first: Numeric, width: int) -> None:
+        """Moves a vector, from ``first`` on, through registers of its own."""
+        begin, end = engine_of(source, "copy"), engine_of(target, "copy")
+        if width == 1:
+            end.store(element(target, first), begin.load(element(source, first)))
+            return
+        held = self._row(width, begin)
+        if begin.space is Space.REGISTER:
+            for place in range(width):
+                held.store(place, begin.load(element(source, first + place)))
+        else:
+            where = begin.place(element(source, first), width)
+            self.recording.add(LoadOp(held.buffer, begin.buffer, *where))
+        if end.space is Space.REGISTER:
+            for place in range(width):
+                end.store(element(target, first + place), held.load(place))
+            return
+        if begin.dtype != end.dtype:
+            other = self._row(width, end)
+            for place in range(width):
+                other.store(place, held.load(place))
+            held = other
+        where = end.place(element(target, first), width)
+        self.recording.add(StoreOp(held.buffer, end.buffer, *where))
+
+    def _row(self, width: int, like: RecordedEngine) -> RecordedEngine:
+        """Registers for a vector, of this place alone."""
+        element = element_of(like.dtype)
+        new = self.recording.add(NewOp(BufferType.of((width,), element, None, Space.REGISTER)))
+        new.name_hint = "vector"
+        return RecordedEngine(self.recording, new, like.dtype)
+
+    def _load_matrices(self, atom: CopyAtom, source: Tensor, target: Tensor) -> None:
+        """``ldmatrix``: each thread gives the address of a line and gets its part of matrices."""
+        sides = engine_of(source, "copy"), engine_of(target, "copy")
+        if [side.space for side in sides] != [Space.SHARED, Space.REGISTER]:
+            raise KernelError(
+                f"copy: {atom.name} loads from shared memory to registers, not from "
+                f"{sides[0].space} to {sides[1].space} memory"
+            )
+        if any(side.dtype.itemsize != 2 for side in sides):
+            raise KernelError(f"copy: {atom.name} loads elements of 16 bits, not {sides[0].dtype}")
+        lines, held, _ref = (one[1].size() for one in atom.value_layouts(16))
+        if max_common_vector(plain(source), Layout(source.size())) % lines or (
+            not self._is_vector(lines, lines, source)
+        ):
+            raise KernelError(
+                f"copy: {atom.name} reads lines of {lines} neighbours that begin at multiples of "
+                f"{lines}; the source has the layout {source.layout}"
+            )
+        run = gcd(max_common_vector(plain(target), Layout(target.size())), held)
+        if run % 2:
+            raise KernelError(
+                f"copy: {atom.name} fills registers of two neighbours; the destination has the "
+                f"layout {target.layout}"
+            )
+        # All registers in one operand, or each in one of its own.
+        run = run if run == held else 2
+        directions = [*[Direction.OUT] * (held // run), Direction.IN]
+        text = instructions.ldmatrix(atom, held // run)
+        with self._each(source.size() // lines, "v") as vector:
+            line = self._section(source, vector * lines, lines)
+            places = [vector * held + place for place in range(0, held, run)]
+            into = [self._section(target, place, run) for place in places]
+            self.recording.add(AsmOp(text, directions, [*into, line]))
+
+    def _section(self, tensor: Tensor, coord: Any, width: int) -> SSAValue:
+        """Neighbours of a buffer that is flat, from a coordinate of a tensor on."""
+        engine = engine_of(tensor, "an instruction")
+        where = engine.place(element(tensor, coord), width)
+        return self.recording.add(SectionOp(engine.buffer, *where, (width,)))
+
+    # Products.
+
+    def multiply(self, product: Product) -> None:
+        """Fused multiply-adds of single threads, or instructions of a warp."""
+        mma = product.mma
+        if mma is not None and not mma.atom.is_scalar:
+            self._multiply_together(product)
+            return
+        a, b, c = product.a, product.b, product.c
+        for name, tensor in (("A", a), ("B", b), ("C", c)):
+            engine_of(tensor, f"gemm: {name}")
+        values, rows, columns = (mode.size() for mode in c.layout)
+        with (
+            self._each(a.layout[2].size(), "k") as k,
+            self._each(rows, "m") as m,
+            self._each(columns, "n") as n,
+            self._each(values, "i") as v,
+        ):
+            left, right, total = a[v, m, k], b[v, n, k], c[v, m, n]
+            if c.dtype.kind == "i":
+                c[v, m, n] = total + left * right
+                return
+            terms = [scalars.widened(one.value, self.recording.add) for one in (left, right, total)]
+            op = math_dialect.FmaOp(terms[0], terms[1], terms[2])
+            c[v, m, n] = Number(self.recording, self.recording.add(op))
+
+    def _multiply_together(self, product: Product) -> None:
+        assert product.mma is not None
+        atom = product.mma.atom
+        text = instructions.mma(atom)
+        tensors = {"A": product.a, "B": product.b, "C": product.c}
+        for name, tensor in tensors.items():
+            engine = engine_of(tensor, f"gemm: {name}")
+            wanted = str(element_of(engine.dtype))
+            known = {"A": atom.a_type, "B": atom.b_type, "C": atom.c_type}[name]
+            if engine.space is not Space.REGISTER or wanted != known:
+                raise KernelError(
+                    f"gemm: {atom.name} takes {name} as {known} in registers, not as {wanted} in "
+                    f"{engine.space} memory"
+                )
+            values = plain(tensor)[0]
+            if max_common_vector(values, Layout(values.size())) < values.size():
+                raise KernelError(
+                    f"gemm: the {values.size()} values of {name} of {atom.name} are no neighbours "
+                    f"in the fragment {tensor.layout}; make it with make_fragment_like"
+                )
+        a, b, c = product.a, product.b, product.c
+        with (
+            self._each(a.layout[2].size(), "k") as k,
+            self._each(a.layout[1].size(), "m") as m,
+            self._each(b.layout[1].size(), "n") as n,
+        ):
+            places = ((a, (0, m, k)), (b, (0, n, k)), (c, (0, m, n)))
+            operands = [
+                self._section(tensor, coord, tensor.layout[0].size()) for tensor, coord in places
+            ]
+            directions = [Direction.IN, Direction.IN, Direction.INOUT]
+            self.recording.add(AsmOp(text, directions, operands))
+
+    # Element by element.
+
+    def fill(self, tensor: Tensor, value: Any) -> None:
+        """Writes a number to every element."""
+        engine = engine_of(tensor, "fill")
+        with self._each(tensor.size(), "i") as index:
+            number = stored(self.recording, value, engine.type.element_type)
+            tensor[index] = Number(self.recording, number)
+
+    def combine(self, alpha: Any, x: Tensor, beta: Any, y: Tensor) -> None:
+        """``y = alpha * x + beta * y``."""
+        engine_of(x, "axpby")
+        engine_of(y, "axpby")
+        with self._each(y.size(), "i") as index:
+            value = x[index] if _is(alpha, 1) else alpha * x[index]
+            if not _is(beta, 0):
+                value = value + (y[index] if _is(beta, 1) else beta * y[index])
+            y[index] = value
+
+
+def _is(value: Any, number: int) -> bool:
+    return isinstance(value, int | float) and value == number
+
+
+__all__ = ["Recorder", "engine_of", "plain", "start_of"]

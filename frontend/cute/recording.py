@@ -1,0 +1,249 @@
+"""The kernel while it is recorded: where operators go, and the variables that there are.
+
+What threads do stands in steps, and barriers, loops and uniform conditions between steps, as
+``te.threads`` has it.  A step begins with the first operator that needs one and ends where control
+comes that all threads share.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Generator
+from contextlib import contextmanager
+from math import prod
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, UnitAttr, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.cute.errors import KernelError, place_of_frame, user_frame
+from mugraph.cute.indices import Index, Numeric, Predicate, Variable, affine_map
+from mugraph.dialects.locations import file_location
+from mugraph.dialects.te import (
+    BindOp,
+    BufferType,
+    IfOp,
+    KernelOp,
+    NewOp,
+    SeqOp,
+    Space,
+    StepOp,
+    ThreadsOp,
+    ViewOp,
+)
+from mugraph.dialects.te.mapped import OF_EACH_THREAD, UNROLL
+from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.texpr.te_promote import OFFSET
+
+SHARED_ALIGNMENT = 128
+_TITLE = 60
+
+
+class Recording:
+    """The operators of one kernel, and where the next one goes."""
+
+    def __init__(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+        self.grid = grid
+        self.block_dim = block
+        body = Block(arg_types=[IndexType()])
+        self.threads = ThreadsOp(prod(self.block_dim), body)
+        outer = Block([self.threads], arg_types=[IndexType()])
+        self.kernel = KernelOp(name, prod(self.grid), outer)
+        self.thread = self._variable(self.threads.variable, prod(self.block_dim), "thread")
+        self.block = self._variable(self.kernel.variable, prod(self.grid), "block")
+        self._blocks: list[Block] = [body]
+        """From the threads' own block to the innermost one that operators go to."""
+        self._step: int | None = None
+        """How many blocks are outside of the current step; ``None`` between steps."""
+        self._last_registers: NewOp | None = None
+        self.shared_bytes = 0
+        self.may_leave_buffers = False
+        """Whether bounds alone do not say that all accesses stay in their buffers."""
+        self.left_early: int | None = None
+        """The extent of a loop that did not come to its end."""
+
+    def _variable(self, value: SSAValue, extent: int, name: str) -> Numeric:
+        value.name_hint = name
+        return Index(0, ((Variable(value, extent, name), 1),)) if extent > 1 else 0
+
+    @staticmethod
+    def _located(op: Operation) -> Operation:
+        """The operator, with the place in the user's program that records it."""
+        frame = user_frame()
+        if frame is not None:
+            op.location = file_location(*place_of_frame(frame))
+        return op
+
+    # Where operators go.
+
+    def add(self, op: Operation) -> SSAValue:
+        """Adds an operator of each thread, in the current step; gives its result, if it has one."""
+        if self._step is None:
+            self._open_step()
+        op.operands = [self._reachable(one) for one in op.operands]
+        self._blocks[-1].add_op(self._located(op))
+        return op.results[0] if op.results else self.threads.variable
+
+    def _open_step(self) -> None:
+        frame = user_frame()
+        text = "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        text = text.strip()
+        title = text if len(text) <= _TITLE else f"{text[: _TITLE - 3]}..."
+        inner = Block()
+        self._blocks[-1].add_op(self._located(StepOp(title or self.kernel.symbol.data, inner)))
+        self._step = len(self._blocks)
+        self._blocks.append(inner)
+
+    def _close_step(self) -> None:
+        if self._step is not None:
+            assert len(self._blocks) == self._step + 1
+            self._blocks.pop()
+            self._step = None
+
+    def between(self, op: Operation) -> None:
+        """Adds an operator of all threads together, between steps."""
+        if self._step is not None and len(self._blocks) > self._step + 1:
+            raise KernelError(
+                f"'{op.name}' is for all threads of the block, and stands under a condition on the "
+                "thread, or in a loop under one; move it out"
+            )
+        self._close_step()
+        self._blocks[-1].add_op(self._located(op))
+
+    @contextmanager
+    def _inside(self, op: Operation, body: Block, *, in_step: bool) -> Generator[None]:
+        """Lets operators go to the body of a loop or condition, in a step or between steps."""
+        if in_step:
+            self.add(op)
+        else:
+            self._close_step()
+            self._blocks[-1].add_op(self._located(op))
+        depth, step = len(self._blocks), self._step
+        self._blocks.append(body)
+        try:
+            yield
+        finally:
+            if not in_step:
+                self._close_step()
+            del self._blocks[depth:]
+            self._step = step
+
+    @contextmanager
+    def loop(self, extent: int, name: str, *, unroll: bool = False) -> Generator[Numeric]:
+        """A loop of each thread, in the current step; its variable."""
+        with self._loop(extent, name, in_step=True, unroll=unroll) as variable:
+            yield variable
+
+    @contextmanager
+    def shared_loop(self, extent: int, name: str) -> Generator[Numeric]:
+        """A loop of all threads together, or of each where a condition on the thread is around."""
+        in_step = self._step is not None and len(self._blocks) > self._step + 1
+        with self._loop(extent, name, in_step=in_step, unroll=False) as variable:
+            yield variable
+
+    @contextmanager
+    def _loop(self, extent: int, name: str, *, in_step: bool, unroll: bool) -> Generator[Numeric]:
+        body = Block(arg_types=[IndexType()])
+        op = SeqOp(extent, body)
+        if unroll:
+            op.attributes[UNROLL] = UnitAttr()
+        with self._inside(op, body, in_step=in_step):
+            yield self._variable(op.variable, extent, name)
+
+    @contextmanager
+    def condition(self, predicate: Predicate) -> Generator[None]:
+        """What runs where conditions hold; of all threads together where they are alike for all."""
+        indices = [index for index, _ in predicate.conditions]
+        variables, map_ = affine_map(indices)
+        equal = [same for _, same in predicate.conditions]
+        body = Block()
+        op = IfOp(variables, AffineMapAttr(map_), equal, body)
+        in_step = predicate.uses(self.threads.variable) or (
+            self._step is not None and len(self._blocks) > self._step + 1
+        )
+        with self._inside(op, body, in_step=in_step):
+            yield
+
+    @contextmanager
+    def each_condition(self, predicate: Predicate) -> Generator[None]:
+        """What each thread does where conditions hold, in the current step."""
+        variables, map_ = affine_map([index for index, _ in predicate.conditions])
+        body = Block()
+        op = IfOp(variables, AffineMapAttr(map_), [same for _, same in predicate.conditions], body)
+        with self._inside(op, body, in_step=True):
+            yield
+
+    @contextmanager
+    def left_out(self) -> Generator[None]:
+        """What runs nowhere: it is recorded, and dropped."""
+        blocks, step = self._blocks, self._step
+        self._blocks = [*blocks, Block()]
+        try:
+            yield
+        finally:
+            self._blocks, self._step = blocks, step
+
+    # Numbers that live longer than the step that made them.
+
+    def _reachable(self, value: SSAValue) -> SSAValue:
+        """The value; a number of a step that has ended is read again from registers."""
+        owner = value.owner
+        home = owner if isinstance(owner, Block) else owner.parent_block()
+        if isinstance(value.type, BufferType) or home in self._blocks:
+            return value
+        if isinstance(owner, Block):
+            if owner is self.kernel.body.block:
+                return value
+            raise KernelError(
+                f"the variable '{value.name_hint}' of a loop is used behind the loop, where it has "
+                "no value"
+            )
+        kept = self.registers(1, value.type, "kept")
+        zero = AffineMapAttr(affine_map([0])[1])
+        store = BindOp(value, kept, [], zero)
+        store.location = owner.location
+        Rewriter.insert_op(store, InsertPoint.after(owner))
+        return self.add(ViewOp(kept, [], zero))
+
+    # Buffers.
+
+    def registers(self, count: int, element: Attribute, name: str = "fragment") -> SSAValue:
+        """New registers of each thread."""
+        op = self._new(BufferType.of((count,), element, None, Space.REGISTER), name)
+        op.attributes[OF_EACH_THREAD] = UnitAttr()
+        place = InsertPoint.at_start(self.threads.body.block)
+        if self._last_registers is not None:
+            place = InsertPoint.after(self._last_registers)
+        Rewriter.insert_op(op, place)
+        self._last_registers = op
+        return op.result
+
+    def _new(self, type_: BufferType, name: str) -> NewOp:
+        op = NewOp(type_)
+        self._located(op)
+        op.result.name_hint = name
+        return op
+
+    def shared(self, type_: BufferType, name: str, alignment: int) -> SSAValue:
+        """A new buffer in shared memory, behind those that there are."""
+        op = self._new(type_, name)
+        Rewriter.insert_op(op, InsertPoint.before(self.threads))
+        offset = -(-self.shared_bytes // alignment) * alignment
+        op.attributes[OFFSET] = IntegerAttr(offset, i64)
+        self.shared_bytes = offset + type_.elements * element_bytes_of(type_)
+        return op.result
+
+    def finish(self) -> KernelOp:
+        """Ends the kernel.  Raises KernelError where a loop was left."""
+        if self.left_early is not None:
+            raise KernelError(
+                f"kernel '{self.kernel.symbol.data}': a loop over {self.left_early} iterations is "
+                "left by 'break' or 'return'; let it run to its end, and leave out what iterations "
+                "shall not do by 'with when(...)'"
+            )
+        self._close_step()
+        self.kernel.smem = IntegerAttr(self.shared_bytes, i64)
+        return self.kernel
+
+
+__all__ = ["SHARED_ALIGNMENT", "Recording"]

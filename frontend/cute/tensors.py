@@ -1,0 +1,108 @@
+"""Tensors of a kernel while it is recorded: views that know the coordinates of their elements.
+
+A view of a tensor in device memory goes on from two layouts: where an element lies, and which
+coordinate it has.  Accesses are recorded by coordinates, so that a tile that reaches past a row is
+seen to leave the tensor, though the next row lies there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from mugraph.cute.numbers import RecordedEngine
+from mugraph.dialects.cute import E, Layout, LayoutError, ScaledBasis
+from mugraph.dialects.cute.basis import add_coordinates
+from mugraph.dialects.cute.int_tuple import has_underscore, is_tuple, unflatten
+from mugraph.dialects.cute.swizzle import ComposedLayout
+from mugraph.dialects.cute.tensor import Tensor
+
+
+class RecordedTensor(Tensor):
+    """A view with the layout of its elements' coordinates, innermost dimension first.
+
+    ``coordinates`` is ``None`` where there is one dimension, or where only the place is known.
+    """
+
+    __slots__ = ("coordinates", "first")
+
+    def __init__(
+        self,
+        engine: RecordedEngine,
+        layout: Layout[Any] | ComposedLayout,
+        offset: Any = 0,
+        coordinates: Layout[Any] | None = None,
+        first: Any = 0,
+    ) -> None:
+        super().__init__(engine, layout, offset)
+        self.coordinates = coordinates
+        self.first = first
+
+    def __getitem__(self, coord: Any) -> Any:
+        """The element at a coordinate, or the subtensor of its ``_`` modes."""
+        engine: Any = self.engine
+        if not has_underscore(coord):
+            return engine.load(self.element(coord))
+        part = super().__getitem__(coord)
+        if self.coordinates is None:
+            return RecordedTensor(engine, part.layout, part.offset)
+        kept, step = self.coordinates.slice_and_offset(coord)
+        first = add_coordinates(self.first, step)
+        return RecordedTensor(engine, part.layout, part.offset, kept, first)
+
+    def __setitem__(self, coord: Any, value: Any) -> None:
+        self.engine.store(self.element(coord), value)
+
+    def apply(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Tensor:
+        """The tensor whose layout is ``operation(layout, *arguments)``."""
+        engine: Any = self.engine
+        layout = operation(self.layout, *arguments, **options)
+        coordinates: Layout[Any] | None = None
+        if self.coordinates is not None:
+            # An operation on places alone, such as a recast, leaves no coordinates.
+            with suppress(LayoutError, TypeError):
+                coordinates = operation(self.coordinates, *arguments, **options)
+        return RecordedTensor(engine, layout, self.offset, coordinates, self.first)
+
+    def element(self, coord: Any) -> list[Any]:
+        """The indices of an element in its buffer: one a dimension, or its place."""
+        if self.coordinates is None:
+            return [self.unswizzled(coord)]
+        evaluate: Any = self.coordinates
+        found = add_coordinates(self.first, evaluate(coord))
+        indices = list(found) if is_tuple(found) else [found]
+        engine: Any = self.engine
+        missing = len(engine.type.get_shape()) - len(indices)
+        return [*[0] * missing, *reversed(indices)]
+
+    def apart(self) -> Layout[Any]:
+        """Where elements lie, such that only those of one row are neighbours."""
+        layout = self.layout
+        if self.coordinates is None:
+            return layout.layout if isinstance(layout, ComposedLayout) else layout
+        strides = [_apart(step) for step in self.coordinates.flat_stride]
+        return Layout(self.coordinates.shape, unflatten(tuple(strides), self.coordinates.shape))
+
+
+_FAR = 1 << 40
+
+
+def _apart(step: Any) -> int:
+    if not isinstance(step, ScaledBasis):
+        return int(step)
+    return step.value * (1 if step.modes == (0,) else _FAR * step.modes[0])
+
+
+def whole_tensor(engine: RecordedEngine, layout: Layout[int]) -> RecordedTensor:
+    """A parameter of a kernel; its buffer has a dimension for each extent over 1."""
+    modes = list(zip(layout.flat_shape, layout.flat_stride, strict=True))
+    ordered = sorted(stride for extent, stride in modes if extent > 1)
+    if len(ordered) < 2:
+        return RecordedTensor(engine, layout)
+    steps = [E(ordered.index(s)) if e > 1 else ScaledBasis(0, (0,)) for e, s in modes]
+    coordinates: Layout[Any] = Layout(layout.shape, unflatten(tuple(steps), layout.shape))
+    return RecordedTensor(engine, layout, 0, coordinates, 0)
+
+
+__all__ = ["RecordedTensor", "whole_tensor"]

@@ -1,0 +1,443 @@
+"""Kernels on CuTe tensors: on numpy, recorded, checked for hazards, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.func import FuncOp
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph import cute
+from mugraph.cute import _
+from mugraph.dialects.te import BarrierOp, KernelOp, WaitOp
+from mugraph.passes.texpr.analysis.access_costs import texpr_access_costs
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
+from mugraph.runtime.interpreter.texpr import run_texpr
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "cute"
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def example(name: str) -> Any:
+    """The module of an example."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def kernel_of(launch: cute.Launch) -> KernelOp:
+    """The recorded kernel."""
+    return next(op for op in launch.trace().walk() if isinstance(op, KernelOp))
+
+
+def draw(shape: tuple[int, ...], dtype: Any, order: Any = "C") -> Array:
+    rng = np.random.default_rng(sum(shape))
+    return np.asarray(rng.standard_normal(shape), dtype, order)
+
+
+def addition(m: int, n: int) -> tuple[cute.Launch, list[Array], Array]:
+    a, b, c = draw((m, n), np.float32), draw((m, n), np.float32), np.zeros((m, n), np.float32)
+    return example("elementwise_add").launch(a, b, c), [a, b, c], a + b
+
+
+def transposition(m: int, n: int) -> tuple[cute.Launch, list[Array], Array]:
+    a, b = draw((m, n), np.float32), np.zeros((n, m), np.float32)
+    return example("transpose").launch(a, b), [a, b], a.T
+
+
+def product(
+    name: str, m: int, n: int, k: int, dtype: Any, order: Any = "C", **options: Any
+) -> tuple[cute.Launch, list[Array], Array]:
+    a, b, c = draw((m, k), dtype, order), draw((n, k), dtype, order), draw((m, n), dtype)
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    alpha, beta = options.get("alpha", 1.0), options.get("beta", 0.0)
+    exact = alpha * exact + beta * c
+    return example(name).launch(a, b, c, **options), [a, b, c], exact
+
+
+PROGRAMS: list[Callable[[], tuple[cute.Launch, list[Array], Array]]] = [
+    lambda: addition(33, 140),
+    lambda: addition(17, 31),
+    lambda: transposition(64, 96),
+    lambda: transposition(33, 70),
+    lambda: product("sgemm_1", 64, 32, 24, np.float32, tiler=(32, 32, 8), alpha=1.5, beta=-0.5),
+    lambda: product("sgemm_1", 32, 32, 16, np.float32, order="F", tiler=(32, 32, 16)),
+    lambda: product("sgemm_2", 256, 128, 24, np.float32, order="F", alpha=2.0, beta=0.5),
+    lambda: product("gemm_sm80", 64, 128, 160, np.float16, tiler=(32, 64, 32), stages=3),
+    lambda: product("gemm_sm80", 64, 32, 64, np.float16, tiler=(64, 32, 64), stages=4),
+]
+"""Examples at some sizes, several steps, and extents that no tile divides."""
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_examples(number: int) -> None:
+    """On numpy and by the interpreter, against float64; and no two threads race."""
+    launch, arrays, exact = PROGRAMS[number]()
+    module = launch.trace()
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    given = [one.storage.copy() for one in launch.call.parameters]
+    inputs = given[: len(given) - len(launch.call.kernel.results)]
+    (found,) = run_texpr(function, inputs, seed=None).outputs.values()
+    launch.run()
+    norm = np.abs(exact).max()
+    rounding = 2e-3 if arrays[-1].dtype == np.float16 else 1e-5
+    np.testing.assert_allclose(arrays[-1], exact, atol=rounding * norm)
+    np.testing.assert_allclose(found.reshape(exact.shape), exact, atol=rounding * norm)
+    assert find_texpr_hazards(kernel_of(launch)) == []
+
+
+@cute.kernel(results=["c"])
+def one_product(a: Any, b: Any, c: Any, mma: Any, loads: Any, layouts: Any) -> None:
+    """A block's product: fragments by ``ldmatrix`` where one is named, else by elements."""
+    thread, _y, _z = cute.arch.thread_idx()
+    memory = cute.SmemAllocator()
+    mine = mma.get_slice(thread)
+    by_element = cute.make_tiled_copy("UniversalCopy_U16", 16, cute.Layout((8, mma.threads // 8)))
+    fragments: list[Any] = []
+    tiles: list[Any] = []
+    for tensor, layout in ((a, layouts[0]), (b, layouts[1])):
+        tiles.append(memory.allocate_tensor(tensor.dtype, layout))
+        part = by_element.get_slice(thread)
+        cute.copy(part.partition_S(tensor), part.partition_D(tiles[-1]))
+    cute.arch.sync_threads()
+    for operand, tile, name in zip("AB", tiles, loads, strict=True):
+        part = getattr(mine, f"partition_{operand}")(tile)
+        fragments.append(cute.make_fragment_like(part))
+        if not name:
+            cute.copy(part, fragments[-1])
+            continue
+        load = cute.make_tiled_copy_for(name, 16, mma, operand)
+        lines = load.get_slice(thread)
+        cute.copy(load, lines.partition_S(tile), lines.retile_D(fragments[-1]))
+    sums = cute.make_fragment_of_shape(mine.partition_C(c).shape, mma.atom.c_type)
+    cute.clear(sums)
+    cute.gemm(mma, *fragments, sums)
+    cute.copy(sums, mine.partition_C(c))
+
+
+@pytest.mark.parametrize(
+    ("atom", "loads", "majors"),
+    [
+        ("SM80_16x8x16_F32F16F16F32_TN", ("SM75_U16x8_LDSM_T", "SM75_U16x8_LDSM_T"), "MN"),
+        ("SM80_16x8x16_F32F16F16F32_TN", ("SM75_U32x4_LDSM_N", "SM75_U16x4_LDSM_T"), "KN"),
+        ("SM80_16x8x16_F32BF16BF16F32_TN", ("SM75_U32x4_LDSM_N", "SM75_U32x2_LDSM_N"), "KK"),
+        ("SM80_16x8x16_F16F16F16F16_TN", ("SM75_U32x4_LDSM_N", "SM75_U32x4_LDSM_N"), "KK"),
+        ("SM80_16x8x8_F32F16F16F32_TN", ("SM75_U32x2_LDSM_N", "SM75_U32x1_LDSM_N"), "KK"),
+        ("SM80_16x8x8_F32BF16BF16F32_TN", ("", ""), "MN"),
+        ("SM75_16x8x8_F32F16F16F32_TN", ("", ""), "KN"),
+    ],
+)
+def test_instructions(atom: str, loads: tuple[str, str], majors: str) -> None:
+    mma = cute.TiledMma(atom, (2, 2, 1), (32, 32, _))
+    m, n, k = 64, 64, 32
+    rng = np.random.default_rng(0)
+    inputs, result = cute.make_fake_tensor(mma.atom.a_type, (1, 1)).dtype, mma.atom.c_type
+    a, b = (rng.integers(-3, 4, (rows, k)).astype(inputs) for rows in (m, n))
+    c = np.zeros((m, n), {"f16": np.float16, "f32": np.float32}[result])
+    layouts = [
+        cute.composition(cute.Swizzle(2, 3, 3), cute.Layout((rows, k), stride))
+        for rows, stride in ((m, (k, 1) if majors[0] == "K" else (1, m)),
+                             (n, (k, 1) if majors[1] == "K" else (1, n)))
+    ]  # fmt: skip
+    launch = one_product(a, b, c, mma, loads, layouts).launch((1,), (mma.threads,))
+    function = launch.trace().body.block.first_op
+    assert isinstance(function, FuncOp)
+    (found,) = run_texpr(function, [a, b], seed=None).outputs.values()
+    launch.run()
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_array_equal(c, exact)
+    np.testing.assert_array_equal(found.reshape(m, n), exact)
+    text = str(function)
+    # PTX wants braces around vectors of one register, too.
+    assert ("%2, %0, {%1}, %2" in text) is ("x8x8_" in atom)
+    assert ("m8n8.x1.shared.b16 {%0}" in text) is ("x1_" in loads[1])
+
+
+def line_of(function: Any, text: str) -> int:
+    """The number of the line of a function that holds a text."""
+    lines, first = inspect.getsourcelines(function)
+    return first + next(at for at, line in enumerate(lines) if text in line)
+
+
+@pytest.mark.parametrize("number", [2, 4, 6, 7])
+def test_a_barrier_left_out_is_reported_with_the_lines_of_python(number: int) -> None:
+    launch, _arrays, _exact = PROGRAMS[number]()
+    barriers = [op for op in kernel_of(launch).walk() if isinstance(op, BarrierOp)]
+    assert barriers
+    source = Path(inspect.getfile(launch.call.kernel.function)).read_text().splitlines()
+    for place in range(len(barriers)):
+        kernel = kernel_of(launch)
+        barrier = [op for op in kernel.walk() if isinstance(op, BarrierOp)][place]
+        barrier.detach()
+        findings = find_texpr_hazards(kernel)
+        assert findings, f"barrier {place} is not needed"
+        for finding in findings:
+            places = [
+                part.split(":")[1] for part in str(finding.message).split("(")[1:] if ".py" in part
+            ]
+            assert len(places) == 2
+            for line in places:
+                text = source[int(line) - 1]
+                assert "cute.copy" in text or "cute.gemm" in text or "mine(" in text
+
+
+def test_a_copy_that_nobody_waits_for_is_reported() -> None:
+    for in_flight in (None, 2):
+        kernel = kernel_of(PROGRAMS[7]()[0])
+        (wait,) = [op for op in kernel.walk() if isinstance(op, WaitOp)]
+        wait.detach()
+        if in_flight is not None:
+            (barrier,) = [op for op in kernel.walk() if isinstance(op, BarrierOp)]
+            Rewriter.insert_op(WaitOp(in_flight), InsertPoint.before(barrier))
+        findings = find_texpr_hazards(kernel)
+        assert findings
+        assert all("gemm_sm80.py:" in finding.message for finding in findings)
+
+
+def test_bank_conflicts_are_counted_and_named() -> None:
+    module = example("transpose")
+    tensors = [cute.make_fake_tensor("f32", (64, 64))] * 2
+    line = line_of(module.transpose.function, "tile.compose")
+    for bits, wavefronts in ((5, 32), (0, 1024)):
+        costs = list(texpr_access_costs(kernel_of(module.launch(*tensors, bits=bits))))
+        shared = [cost for cost in costs if cost.in_shared_memory]
+        assert [cost.transactions for cost in shared] == [32, wavefronts]
+        assert shared[1].access.op.location.line.data == line  # type: ignore[attr-defined]
+    a, b = (cute.make_fake_tensor("f16", (128, 128)) for _one in range(2))
+    costs = texpr_access_costs(kernel_of(example("gemm_sm80").launch(a, b, a, (128, 128, 64), 2)))
+    assert all(cost.excess == 0 for cost in costs if cost.in_shared_memory)
+
+
+# --- what is refused ---
+
+
+def recorded(body: Callable[..., None], *tensors: Any) -> None:
+    cute.kernel(body)(*tensors).launch(grid=(2,), block=(64,)).trace()
+
+
+def refused(body: Callable[..., None], text: str, sentence: str, *tensors: Any) -> None:
+    """A kernel is refused with a sentence that begins with the line that holds a text."""
+    with pytest.raises(cute.KernelError) as error:
+        recorded(body, *tensors)
+    message = str(error.value)
+    assert f"test_cute_kernels.py:{line_of(body, text)}:" in message, message
+    assert sentence in message and "\n" not in message
+
+
+def test_what_python_cannot_decide() -> None:
+    a = cute.make_fake_tensor("f32", (256,))
+
+    def branches(a: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        if thread < 32:  # the branch
+            a[thread] = 0.0
+
+    def counts(a: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        for i in range(thread):  # the count
+            a[i] = 0.0
+
+    def asks(a: Any) -> None:
+        if a[0] > 0:  # the element
+            a[1] = 0.0
+
+    def squares(a: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        a[thread * thread] = 0.0  # the product
+
+    def carries(a: Any) -> None:
+        stage = 0
+        for k in cute.dynamic_range(4):
+            a[k * 4 + stage] = 0.0
+            stage = (stage + 1) % 4  # the variable
+
+    refused(branches, "# the branch", "a Python 'if', 'while', 'and' or 'or' asks for", a)
+    refused(counts, "# the count", "is no number when the kernel is recorded", a)
+    refused(asks, "# the element", "asks for an element of a tensor", a)
+    refused(squares, "# the product", "is multiplied with the index", a)
+    refused(carries, "# the variable", "'stage' is read and bound anew in a loop over", a)
+
+
+def test_what_layouts_cannot_do() -> None:
+    a, b = cute.make_fake_tensor("f32", (64, 64)), cute.make_fake_tensor("f32", (64,))
+
+    def ranks(a: Any, b: Any) -> None:
+        cute.copy(cute.local_tile(a, (8, 8), (0, 0)), b)  # here
+
+    def aligned(a: Any, b: Any) -> None:
+        part = cute.local_tile(a, (1, 4), (0, 0))
+        shifted = cute.Tensor(part.engine, part.layout, 1)
+        cute.copy("UniversalCopy_U128", shifted, cute.make_fragment_like(part))  # here
+
+    def no_rank(a: Any, b: Any) -> None:
+        cute.gemm(a, b, a)  # here
+
+    def threads(a: Any, b: Any) -> None:
+        cute.local_partition(b, cute.Layout((8, 8)), 0)  # here
+
+    def memory(a: Any, b: Any) -> None:
+        cute.copy("SM80_CP_ASYNC_CACHEALWAYS_U32", a, cute.make_fragment_like(a))  # here
+
+    def engine(a: Any, b: Any) -> None:
+        atom = cute.tma_atom("SM90_TMA_LOAD", 64 * 32)
+        cute.copy(atom, b, cute.SmemAllocator().allocate_tensor("f32", b.layout))  # here
+
+    def matrices(a: Any, b: Any) -> None:
+        fragment = cute.make_fragment_of_shape((8, 1, 1), "f16")
+        tile = cute.SmemAllocator().allocate_tensor("f16", cute.Layout((8, 1, 1), (2, 0, 0)))
+        cute.copy("SM75_U32x4_LDSM_N", tile, fragment)  # here
+
+    refused(engine, "# here", "cp.async and ldmatrix, not by SM90_TMA_LOAD", a, b)
+    refused(matrices, "# here", "reads lines of 8 neighbours that begin at multiples of 8", a, b)
+    refused(ranks, "# here", "copy: the source (8,8):(64,1) has 64 elements, the destination", a, a)
+    refused(aligned, "# here", "moves 4 elements at once; the source", a, b)
+    refused(no_rank, "# here", "gemm: B has the layout 64:1; its rank must be 2", a, b)
+    refused(threads, "# here", "the threads (8,8):(1,8) have 2 modes", a, b)
+    refused(memory, "# here", "copies from device to shared memory, not from global to", a, b)
+
+
+def test_tiles_that_do_not_divide_a_tensor_need_predicates() -> None:
+    """Also along rows, where the next element is that of the next row."""
+    a = cute.make_fake_tensor("f32", (20, 20))
+
+    def whole(a: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        block, _y, _z = cute.arch.block_idx()
+        tile = cute.local_tile(a, (8, 8), (0, block + 1))
+        mine = cute.local_partition(tile, cute.Layout((8, 8)), thread)
+        cute.copy(mine, cute.make_fragment_like(mine))  # the copy
+
+    def guarded(a: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        block, _y, _z = cute.arch.block_idx()
+        mine, coords = (
+            cute.local_partition(
+                cute.local_tile(one, (8, 8), (0, block + 1)), cute.Layout((8, 8)), thread
+            )
+            for one in (a, cute.make_identity_tensor(a.shape))
+        )
+        exists = cute.transform(coords, lambda at: cute.elem_less(at, (20, 20)))
+        cute.copy_if(exists, mine, cute.make_fragment_like(mine))
+
+    refused(
+        whole, "# the copy", "a is accessed at index 20 where block = 1, thread = 32; it has", a
+    )
+    recorded(guarded, a)
+
+
+def test_memory_and_threads_have_limits() -> None:
+    a = cute.make_fake_tensor("f32", (256,))
+
+    @cute.kernel
+    def large(a: Any) -> None:
+        tile = cute.SmemAllocator().allocate_tensor("f32", cute.Layout(50_000))
+        cute.copy(a, cute.local_tile(tile, 256, 0))
+
+    launch = large(a).launch(grid=(1,), block=(1,))
+    with pytest.raises(cute.KernelError, match=r"needs 200000 bytes .* sm_80 has 166912"):
+        launch.trace("sm_80")
+    launch.trace("sm_90a")
+    with pytest.raises(cute.KernelError, match="a block has at most 1024 threads, not 2048"):
+        large(a).launch(grid=(1,), block=(64, 32))
+
+
+def test_what_threads_must_do_together() -> None:
+    a = cute.make_fake_tensor("f32", (256,))
+
+    def diverges(a: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        with cute.when(thread < 3):
+            cute.arch.sync_threads()  # the barrier
+
+    def leaves(a: Any) -> None:
+        for k in cute.dynamic_range(4):
+            a[k] = 0.0
+            break
+
+    refused(diverges, "# the barrier", "is for all threads of the block", a)
+    with pytest.raises(cute.KernelError, match="a loop over 4 iterations is left by 'break'"):
+        recorded(leaves, a)
+
+
+def test_a_number_outlives_its_step() -> None:
+    x = np.arange(64, dtype=np.float32)
+
+    @cute.kernel
+    def rotate(x: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        value = x[(thread + 1) % 64]
+        cute.arch.sync_threads()
+        x[thread] = value * 2.0 + 1.0
+
+    launch = rotate(x).launch(grid=(1,), block=(64,))
+    assert find_texpr_hazards(kernel_of(launch)) == []
+    launch.run()
+    np.testing.assert_array_equal(x, np.roll(np.arange(64), -1) * 2 + 1)
+
+
+def test_functions_of_elements_are_those_of_numpy() -> None:
+    x, y = draw((64,), np.float32), np.zeros(64, np.float32)
+
+    @cute.kernel(results=["y"])
+    def silu(x: Any, y: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        value = x[thread]
+        smooth = value / (1.0 + cute.math.exp(-value))
+        y[thread] = cute.math.where(value > 0.5, cute.math.minimum(smooth, 2.0), smooth)
+
+    launch = silu(x, y).launch(grid=(1,), block=(64,))
+    function = launch.trace().body.block.first_op
+    assert isinstance(function, FuncOp)
+    (found,) = run_texpr(function, [x], seed=None).outputs.values()
+    launch.run()
+    smooth = x / (1 + np.exp(-x))
+    np.testing.assert_allclose(y, np.where(x > 0.5, np.minimum(smooth, 2), smooth), rtol=1e-5)
+    np.testing.assert_allclose(found, y, rtol=1e-5)
+
+
+def test_conditions_that_are_known_are_no_operators() -> None:
+    @cute.kernel
+    def bounded(x: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        with cute.when(thread < 64):
+            x[thread] = 1.0
+        with cute.when(thread >= 64):
+            x[thread] = 2.0
+
+    x = np.zeros(64, np.float32)
+    launch = bounded(x).launch(grid=(1,), block=(64,))
+    text = str(launch.trace())
+    assert "te.if" not in text and text.count("te.bind") == 1
+    launch.run()
+    assert (x == 1).all()
+
+
+def test_slices_of_a_swizzled_tensor_keep_its_swizzle() -> None:
+    """The row of a thread, at an offset that is an expression: the swizzle acts on the sum."""
+    layout = cute.composition(cute.Swizzle(3, 2, 3), cute.Layout((32, 32), (32, 1)))
+
+    @cute.kernel(results=["out"])
+    def rows(x: Any, out: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        tile = cute.SmemAllocator().allocate_tensor("f32", layout)
+        cute.copy(x[thread, _], tile[thread, _])
+        cute.arch.sync_threads()
+        cute.copy(tile[_, thread], out[_, thread])
+
+    x, out = draw((32, 32), np.float32), np.zeros((32, 32), np.float32)
+    launch = rows(x, out).launch(grid=(1,), block=(32,))
+    function = launch.trace().body.block.first_op
+    assert isinstance(function, FuncOp)
+    (found,) = run_texpr(function, [x.reshape(-1)], seed=None).outputs.values()
+    launch.run()
+    np.testing.assert_array_equal(out, x)
+    np.testing.assert_array_equal(found.reshape(32, 32), x)

@@ -18,6 +18,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.kn.customized import CustomizedOp
 from mugraph.dialects.kn.phases import Phase, phases_of
 from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.maps import AXES
 from mugraph.dialects.spans import span_of
 from mugraph.dialects.tensor_types import shape_of
 
@@ -130,7 +131,8 @@ def iterations_that_count(graph: CustomizedOp) -> list[LinearForm]:
     found: list[LinearForm] = []
     for op in masks_that_idle(graph):
         found += largest_in_tiles(op.local_forms(), shape_of(op.result.type))
-    counts = [*graph.grid_dim, graph.forloop_range]
+    lengths = [length.largest for length in graph.held_lengths]
+    counts = [*graph.grid_dim, graph.forloop_range, *(most + 1 for most in lengths)]
     return [form for form in dict.fromkeys(found) if _excludes(form, counts)]
 
 
@@ -144,7 +146,10 @@ def masks_that_idle(graph: CustomizedOp) -> list[tb.MaskOp]:
 
 
 def share_that_counts(forms: Sequence[LinearForm], grid: Sequence[int], iterations: int) -> float:
-    """The part of all iterations of all blocks that is from the first to the last that count."""
+    """The part of all iterations of all blocks that is from the first to the last that count.
+
+    ``forms`` are of block and iteration.
+    """
     forms = [form for form in forms if _excludes(form, [*grid, iterations])]
     axes = [
         range(extent) if any(form.coefficients[axis] for form in forms) else range(1)
@@ -155,7 +160,7 @@ def share_that_counts(forms: Sequence[LinearForm], grid: Sequence[int], iteratio
 
 
 def largest_in_tiles(forms: Sequence[LinearForm], shape: Sequence[int]) -> list[LinearForm]:
-    """What forms of places in a tile, block and iteration are at most, of the latter two."""
+    """What forms of places in a tile, and of others, are at most, of the latter alone."""
     rank, found = len(shape), list[LinearForm]()
     for form in forms:
         pairs = zip(form.coefficients[:rank], shape, strict=True)
@@ -165,10 +170,13 @@ def largest_in_tiles(forms: Sequence[LinearForm], shape: Sequence[int]) -> list[
 
 
 def _excludes(form: LinearForm, counts: Sequence[int]) -> bool:
-    """Whether a form that moves with the iteration is negative somewhere."""
+    """Whether a form that moves with the iteration is negative somewhere.
+
+    ``counts`` has how many values each coordinate has, from 0 on.
+    """
     pairs = zip(form.coefficients, counts, strict=True)
     least = sum(min(step, 0) * (count - 1) for step, count in pairs)
-    return form.coefficients[-1] != 0 and form.constant + least < 0
+    return form.coefficients[len(AXES)] != 0 and form.constant + least < 0
 
 
 __all__ = [

@@ -36,7 +36,13 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.indirect import LaunchesKernel
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, three_fault
+from mugraph.dialects.launch_extents import (
+    HasLaunchExtents,
+    HeldLength,
+    extents_of,
+    three_fault,
+)
+from mugraph.dialects.lengths import verify_held_lengths
 from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.programming_model import (
@@ -68,6 +74,10 @@ class GridCut(NamedTuple):
     argument: int
     step: int
 
+    def blocks(self, elements: int, together: int) -> int:
+        """How many blocks have some of the elements, in whole runs of ``together``."""
+        return -(-elements // (self.step * together)) * together
+
 
 @irdl_op_definition
 class KernelOp(HasLaunchExtents):
@@ -84,6 +94,11 @@ class KernelOp(HasLaunchExtents):
 
     ``cut [0, 2, 128]``: along axis 0 of the grid, x, as many blocks are launched as have one of the
     first n elements, n being argument 2, an ``index``: each has 128.
+
+    ``lengths [2, 4096]``: argument 2, a tensor of one i32 or i64, holds a number from 0 to 4096,
+    the nearest one being taken for others.  It is length 0, which conditions have as a symbol
+    behind their others.  A ``cut`` may name that argument too: the whole grid is launched then, and
+    blocks that have none of the elements leave at once.
 
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
     group, so that those that run together share more of what they load in the L2 cache.
@@ -111,6 +126,7 @@ class KernelOp(HasLaunchExtents):
     resident = opt_prop_def(IntegerAttr.constr(type=i64))
     forloop = opt_prop_def(IntegerAttr.constr(type=i64))
     domain = opt_prop_def(AffineSetAttr)
+    lengths = opt_prop_def(DenseArrayBase.constr(i64))
     constant = opt_prop_def(DenseArrayBase.constr(i64))
     cut = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
@@ -121,7 +137,8 @@ class KernelOp(HasLaunchExtents):
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
 
     assembly_format = (
-        "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid (`cut` $cut^)? "
+        "$sym_name `inputs` $inputs (`constant` $constant^)? (`lengths` $lengths^)? "
+        "`grid` $grid (`cut` $cut^)? "
         "(`raster` $raster^)? (`persistent` $persistent^)? `block` $block "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
         "(`forloop` $forloop^)? (`where` $domain^)? (`plan` $plan^)? $body attr-dict"
@@ -165,8 +182,16 @@ class KernelOp(HasLaunchExtents):
         return None if self.forloop is None else self.forloop.value.data
 
     def domain_forms(self) -> list[LinearForm]:
-        """The forms of block and iteration that are at least 0 in iterations that a block runs."""
+        """The forms that are at least 0 in iterations that a block runs.
+
+        They are of block and iteration, and then of the lengths.
+        """
         return [] if self.domain is None else forms_of(self.domain.data)
+
+    @property
+    def held_lengths(self) -> list[HeldLength]:
+        """The lengths that conditions depend on, which arguments hold."""
+        return HeldLength.of(self.lengths)
 
     @property
     def constant_inputs(self) -> frozenset[int]:
@@ -195,12 +220,24 @@ class KernelOp(HasLaunchExtents):
         numbers = () if self.cut is None else extents_of(self.cut)
         return [GridCut(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
 
+    @property
+    def cuts_by_call(self) -> list[GridCut]:
+        """The axes of the grid of which a part is launched; blocks of others leave."""
+        return [cut for cut in self.cuts if self.is_number(cut.argument)]
+
+    def is_number(self, argument: int) -> bool:
+        """Whether an argument is a number, and no tensor."""
+        return isinstance(self.body.block.args[argument].type, IndexType)
+
     def grid_at(self, values: Mapping[int, int]) -> tuple[int, ...]:
-        """The grid of a call, given the values of its arguments that cut it; whole clusters."""
+        """The blocks of a call that compute something, in whole clusters.
+
+        ``values`` are the numbers of the arguments that cut the grid.
+        """
         grid = list(self.grid_dim)
         for cut in self.cuts:
-            blocks = -(-values[cut.argument] // cut.step)
-            grid[cut.axis] = -(-blocks // self.cluster_blocks) * self.cluster_blocks
+            blocks = cut.blocks(values[cut.argument], self.cluster_blocks)
+            grid[cut.axis] = min(grid[cut.axis], blocks)
         return tuple(grid)
 
     @property
@@ -282,6 +319,11 @@ class KernelOp(HasLaunchExtents):
                 f"{self.input_count} inputs"
             )
         self.verify_extents()
+        verify_held_lengths(self, self.lengths, [each.type for each in self.body.block.args])
+        if any(each.argument >= self.input_count for each in self.held_lengths):
+            raise VerifyException(
+                f"{op_label(self)}: lengths are held by what it reads, its inputs"
+            )
         if self.domain is not None:
             self._verify_domain()
         self._verify_cuts()
@@ -293,7 +335,8 @@ class KernelOp(HasLaunchExtents):
     def _verify_domain(self) -> None:
         domain = self.domain
         assert domain is not None
-        verify_condition(self, domain.data, (*self.grid_dim, self.forloop_range or 1))
+        shape = (*self.grid_dim, self.forloop_range or 1)
+        verify_condition(self, domain.data, shape, len(self.held_lengths))
         if self.forloop_range is None or self.persistent_blocks is not None:
             needed = "a 'forloop'" if self.forloop_range is None else "no 'persistent'"
             raise VerifyException(
@@ -307,14 +350,14 @@ class KernelOp(HasLaunchExtents):
                 "and a number of elements, perhaps several times"
             )
         for cut in self.cuts:
-            inputs = self.body.block.args[: self.input_count]
-            is_index = 0 <= cut.argument < len(inputs) and isinstance(
-                inputs[cut.argument].type, IndexType
+            is_known = 0 <= cut.argument < self.input_count and (
+                self.is_number(cut.argument)
+                or cut.argument in [each.argument for each in self.held_lengths]
             )
-            if not 0 <= cut.axis < 3 or cut.step < 1 or not is_index:
+            if not 0 <= cut.axis < 3 or cut.step < 1 or not is_known:
                 raise VerifyException(
                     f"{op_label(self)}: cut {list(cut)} must be an axis from 0 to 2, an input of "
-                    "type index, and the elements of a block, at least 1"
+                    "type index or one that holds a length, and the elements of a block, at least 1"
                 )
 
     def _verify_persistence(self) -> None:

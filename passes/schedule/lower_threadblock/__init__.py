@@ -20,6 +20,7 @@ from mugraph.dialects.kn.idle_iterations import iterations_that_count
 from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.linear_forms import set_of
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.maps import AXES
 from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
@@ -108,7 +109,7 @@ def lower_graph(
     kernel = lower_kernel(graph, levels, choices, symbol)
     domain = iterations_that_count(graph)
     if domain:
-        kernel.domain = AffineSetAttr(set_of(domain, len(domain[0].coefficients)))
+        kernel.domain = AffineSetAttr(set_of(domain, len(AXES) + 1))
     numbers = end_kernel(kernel, graph, extents)
     if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
         for found in list(find_write_backs(kernel)):

@@ -191,10 +191,11 @@ class ProgrammaticLaunchPass(ModulePass):
     memory but for loads of constant tensors (``mugraph.constant`` of a function's argument), and
     those that the prologue does are moved in front of it: weights are on their way while the kernel
     before ends.  Kernels that read lengths wait before that.  The kernel's plan says when the next
-    kernel may begin, at ``sched.grid_launch``: ``pdl = late``, when all loads of the loop are on their way (what begins earlier takes bandwidth
-    and multiprocessors from them); ``early``, first of all, which suits kernels of little work;
-    ``end``, when blocks end; or ``none``, which leaves the kernel alone.  Where the plan leaves it
-    free, it is ``late``.  Pre-defined kernels wait first of all.  Nothing changes for targets
+    kernel may begin, at ``sched.grid_launch``: ``pdl = late``, when all loads of the loop are on
+    their way (what begins earlier takes bandwidth and multiprocessors from them); ``early``, first
+    of all, which suits kernels of little work; ``end``, when blocks end; or ``none``, which leaves
+    the kernel alone.  Where the plan leaves it free, it is ``late``.  Pre-defined kernels wait
+    first of all.  Nothing changes for targets
     without the instructions.  Pre-condition: ``--pipeline-loads``, which puts loads into the
     prologue; before ``--plan-stensor-memory``.
     """

@@ -39,6 +39,7 @@ from mugraph.passes.schedule.lower_threadblock.extents import (
     CallExtents,
     call_extents,
     end_kernel,
+    hold_lengths,
 )
 from mugraph.passes.schedule.lower_threadblock.levels import Levels, find_levels
 from mugraph.passes.schedule.lower_threadblock.products import (
@@ -174,6 +175,7 @@ def lower_threadblock(
     for index, graph in enumerate(graphs):
         require_layouts(graph)
         separate_phases(graph)
+        hold_lengths(graph, extents)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
         kernel, numbers = lower_graph(graph, target, symbol, extents, along_k=along_k)
         kernel.plan = graph.plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -32,6 +33,11 @@ class HeldLength(NamedTuple):
         """The lengths that an attribute lists: an argument and a largest number each."""
         numbers = () if attribute is None else extents_of(attribute)
         return [cls(*numbers[at : at + 2]) for at in range(0, len(numbers) - 1, 2)]
+
+
+def largest_held(lengths: Sequence[HeldLength], argument: int) -> int | None:
+    """What the lengths are at most that an argument holds; ``None`` where it holds none."""
+    return min((each.largest for each in lengths if each.argument == argument), default=None)
 
 
 class HasLaunchExtents(IRDLOperation):

@@ -18,7 +18,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.indirect import LaunchesKernel
+from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.kn.phases import (
     Phase,
     accumulates,
@@ -26,7 +26,7 @@ from mugraph.dialects.kn.phases import (
     used_after_the_loop,
 )
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.launch_extents import HasThreadblockGraph, HeldLength
+from mugraph.dialects.launch_extents import HasThreadblockGraph, HeldLength, largest_held
 from mugraph.dialects.lengths import numbers_attribute, verify_held_lengths
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
@@ -39,7 +39,7 @@ CERTIFICATE = "kn.certificate"
 
 
 @irdl_op_definition
-class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
+class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel, ReadsLengths):
     """Runs a threadblock graph in every block of ``grid``, with ``forloop`` iterations.
 
     The body's arguments are the operands; the i-th ``tb.output`` of the body is the i-th result.
@@ -108,6 +108,10 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
     def held_lengths(self) -> list[HeldLength]:
         """The lengths that operators of the body number, which arguments of it hold."""
         return HeldLength.of(self.lengths)
+
+    def largest_length(self, operand: int) -> int | None:
+        """Of operands that hold lengths of the body."""
+        return largest_held(self.held_lengths, operand)
 
     def argument_of(self, operand: int) -> SSAValue:
         """The body's argument."""

@@ -98,9 +98,13 @@ def _(op: tb.ForloopAccumRescaleOp, operands: Constants) -> Constants:
     return [None]
 
 
-def changes_nothing(graph: CustomizedOp, mask: tb.MaskOp) -> bool:
-    """Whether an iteration changes nothing of whose tiles a mask leaves no element."""
-    known: dict[SSAValue, float | None] = {mask.result: mask.constant}
+def changes_nothing(graph: CustomizedOp, of: tb.MaskOp | tb.InputOp) -> bool:
+    """Whether an iteration changes nothing in which a tile is one constant.
+
+    ``of`` is the mask that leaves no element of it, or the load that ends before it.
+    """
+    constant = of.constant if isinstance(of, tb.MaskOp) else 0.0
+    known: dict[SSAValue, float | None] = {of.result: constant}
     for op, phase in phases_of(graph.body.block, graph.forloop_range).items():
         if phase is not Phase.LOOP or isinstance(op, tb.InputOp):
             continue
@@ -108,7 +112,7 @@ def changes_nothing(graph: CustomizedOp, mask: tb.MaskOp) -> bool:
             return False
         operands = [known.get(value) for value in op.operands]
         try:
-            results = [mask.constant] if op is mask else constants_of(op, operands)
+            results = [constant] if op is of else constants_of(op, operands)
         except _ChangesError:
             return False
         epilogue = tb.epilogue_of(op)
@@ -131,6 +135,10 @@ def iterations_that_count(graph: CustomizedOp) -> list[LinearForm]:
     found: list[LinearForm] = []
     for op in masks_that_idle(graph):
         found += largest_in_tiles(op.local_forms(), shape_of(op.result.type))
+    for op in graph.body.block.ops:
+        if isinstance(op, tb.InputOp) and op.loop_dim in op.ends and changes_nothing(graph, op):
+            forms = tb.forms_in_tiles(op.end_forms(), op.slicing())
+            found += largest_in_tiles(forms, shape_of(op.result.type))
     lengths = [length.largest for length in graph.held_lengths]
     counts = [*graph.grid_dim, graph.forloop_range, *(most + 1 for most in lengths)]
     return [form for form in dict.fromkeys(found) if _excludes(form, counts)]

@@ -24,6 +24,7 @@ from mugraph.dialects.assembly import Fp32Number
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.elementwise import round_to_fp32
+from mugraph.dialects.indirect import ReadsLengths
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
@@ -42,7 +43,7 @@ from mugraph.dialects.tensor_types import op_label, shape_of
 
 
 @irdl_op_definition
-class MaskOp(KernelOp, CanOverlap, HasTileIndices):
+class MaskOp(KernelOp, CanOverlap, HasTileIndices, ReadsLengths):
     """The elements whose coordinates are in a set, and a constant in place of the others.
 
     Each condition of the set is linear in the coordinates.  Scores of queries that see no later
@@ -107,6 +108,10 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices):
     def largest(self) -> tuple[int, ...]:
         """What each length is at most."""
         return numbers_of(self.up_to)
+
+    def largest_length(self, operand: int) -> int | None:
+        """Of all operands but the first."""
+        return self.largest[operand - 1] if operand else None
 
     def inside(self, lengths: Sequence[int] = ()) -> npt.NDArray[np.bool_]:
         """Which elements are kept, given the lengths."""

@@ -33,13 +33,14 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.indirect import LaunchesKernel
+from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import (
     HasLaunchExtents,
     HeldLength,
     extents_of,
+    largest_held,
     three_fault,
 )
 from mugraph.dialects.lengths import verify_held_lengths
@@ -426,7 +427,7 @@ def _verify_runs_once(op: Operation) -> None:
 
 
 @irdl_op_definition
-class LaunchOp(WorkspaceOp, LaunchesKernel):
+class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths):
     """Launches a kernel of the module on DTensors, as a value at kernel level."""
 
     name = "sched.launch"
@@ -483,6 +484,10 @@ class LaunchOp(WorkspaceOp, LaunchesKernel):
                     f"loads its input {index} as one that is constant; mark the function's "
                     f"argument with {CONSTANT}"
                 )
+
+    def largest_length(self, operand: int) -> int | None:
+        """Of operands that hold lengths of the kernel."""
+        return largest_held(self.resolve().held_lengths, operand)
 
     def argument_of(self, operand: int) -> SSAValue:
         """The kernel's argument."""

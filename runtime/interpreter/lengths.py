@@ -9,12 +9,14 @@ from xdsl.ir import Operation
 from mugraph.dialects.launch_extents import HeldLength
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 
 def length_in(op: Operation, held: Array, largest: int) -> int:
     """The number that a tensor holds; raises ``ExecutionError`` where it is none from 0 on."""
-    (value,) = held.reshape(-1)
+    numbers = held.whole_numbers() if isinstance(held, ComponentArray) else held
+    (value,) = numbers.reshape(-1)
     number = int(value)
     if not 0 <= number <= largest:
         raise ExecutionError(f"{op_label(op)} reads the length {number}; it may be 0 to {largest}")

@@ -194,6 +194,8 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
         if isinstance(op, kn.SoftmaxOp) and names_in(op.input.type, probes)[op.reduced_dim] in held:
             # What lies behind the end is masked in front of it, and 0 behind it.
             Rewriter.replace_op(op, kn.CastOp(op.input, op.result.type))
+    # Only these are masked: what a mean is made of would count elements behind the end.
+    written = set(copy.body.block.ops)
     decompose_program(copy, kernels=True, views=False)
     for op in copy.body.block.ops:
         for value in (*op.operands, *op.results):
@@ -209,7 +211,7 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
         for index in op.tile_indices() if isinstance(op, HasTileIndices) else ():
             for value, dim in zip(op.operands, index.operands, strict=True):
                 name = "" if dim is None else names_in(value.type, probes)[dim]
-                is_masked = name in held and identity_of(op) is not None
+                is_masked = op in written and name in held and identity_of(op) is not None
                 if name and index.kind is not IndexKind.PARALLEL and not is_masked:
                     raise NamedExtentError(
                         f"{op_label(op)} combines elements along dimension {dim} of "

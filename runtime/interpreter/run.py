@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -71,7 +72,16 @@ def naming_rows(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
     for extent in held_extents(named_extents(function).values()).values():
         counts[extent.held or 0] = extent.largest + 1
     pairs = zip(inputs, counts, strict=True)
-    return [array if count is None else array % array.dtype.type(count) for array, count in pairs]
+    # One number is drawn again: small ones would be near 0 all.
+    drawn = np.random.default_rng([zlib.crc32(array.tobytes()) for array in inputs])
+    return [
+        array
+        if count is None
+        else np.full_like(array, drawn.integers(count))
+        if array.size == 1
+        else array % array.dtype.type(count)
+        for array, count in pairs
+    ]
 
 
 def run_function(

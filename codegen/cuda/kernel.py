@@ -49,6 +49,9 @@ def print_kernel(
     if kernel.raster_rows > 1 and kernel.persistent_blocks is None:
         function = "rastered_block" if block_at(kernel).startswith("block_in") else "grouped_block"
         writer.line(f"uint3 const blockIdx = tb::{function}<{kernel.raster_rows}>();  // raster")
+    if kernel.descending_columns is not None:
+        columns = kernel.descending_columns
+        writer.line(f"uint3 const blockIdx = tb::descending_block<{columns}>();  // descending")
     operators = list(kernel.body.block.ops)
     while operators and isinstance(operators[0], sched.GridWaitOp):
         printer.print(operators.pop(0))

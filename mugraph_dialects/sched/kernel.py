@@ -104,6 +104,10 @@ class KernelOp(HasLaunchExtents):
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
     group, so that those that run together share more of what they load in the L2 cache.
 
+    ``descending 16``: blocks start in groups of 16 columns of the grid (along x), in each from its
+    last row on, all columns of a row one after the other.  Where later rows run more iterations,
+    short blocks are left for the end.
+
     ``persistent 132``: so many blocks are launched, and each runs the phases of its roles for its
     work tiles: every 132nd block of the grid.  Roles go on to the next without waiting for each
     other, and channels go on counting: iteration ``k`` of the ``n``-th one is iteration ``k + n *
@@ -131,6 +135,7 @@ class KernelOp(HasLaunchExtents):
     constant = opt_prop_def(DenseArrayBase.constr(i64))
     cut = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
+    descending = opt_prop_def(IntegerAttr.constr(type=i64))
     persistent = opt_prop_def(IntegerAttr.constr(type=i64))
     plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
@@ -140,7 +145,8 @@ class KernelOp(HasLaunchExtents):
     assembly_format = (
         "$sym_name `inputs` $inputs (`constant` $constant^)? (`lengths` $lengths^)? "
         "`grid` $grid (`cut` $cut^)? "
-        "(`raster` $raster^)? (`persistent` $persistent^)? `block` $block "
+        "(`raster` $raster^)? (`descending` $descending^)? (`persistent` $persistent^)? "
+        "`block` $block "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
         "(`forloop` $forloop^)? (`where` $domain^)? (`plan` $plan^)? $body attr-dict"
     )
@@ -203,6 +209,11 @@ class KernelOp(HasLaunchExtents):
     def raster_rows(self) -> int:
         """The rows of the grid in a group of blocks that start together; 1 for the grid's order."""
         return 1 if self.raster is None else self.raster.value.data
+
+    @property
+    def descending_columns(self) -> int | None:
+        """The columns of a group of which rows start from the last one; ``None`` for the first."""
+        return None if self.descending is None else self.descending.value.data
 
     @property
     def persistent_blocks(self) -> int | None:
@@ -302,6 +313,7 @@ class KernelOp(HasLaunchExtents):
                 f"{op_label(self)}: raster {self.raster_rows} must divide the {self.grid_dim[1]} "
                 "rows of the grid, its extent along y"
             )
+        self._verify_descending()
         for argument in self.body.block.args:
             is_number = isinstance(argument.type, IndexType) and argument.index < self.input_count
             if not is_number and not isinstance(argument.type, GlobalType):
@@ -332,6 +344,23 @@ class KernelOp(HasLaunchExtents):
         if self.smem_bytes is not None and self.smem_bytes < 0:
             raise VerifyException(f"{op_label(self)}: smem {self.smem_bytes} is negative")
         verify_tiles(self)
+
+    def _verify_descending(self) -> None:
+        columns = self.descending_columns
+        if columns is None:
+            return
+        if columns < 1 or self.grid_dim[0] % columns:
+            raise VerifyException(
+                f"{op_label(self)}: descending {columns} must divide the {self.grid_dim[0]} "
+                "columns of the grid, its extent along x"
+            )
+        others = (self.raster, self.persistent, self.cluster)
+        is_cut = any(cut.axis == 0 for cut in self.cuts_by_call)
+        if is_cut or any(other is not None for other in others):
+            raise VerifyException(
+                f"{op_label(self)}: descending {columns} says in which order all columns start, "
+                "expected no 'raster', 'persistent' or 'cluster', and no 'cut' along x by a call"
+            )
 
     def _verify_domain(self) -> None:
         domain = self.domain

@@ -20,6 +20,7 @@ from xdsl.passes import PassPipeline
 import mugraph.build as mi
 from mugraph.build.errors import BuildError
 from mugraph.dialects import sched
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched.domain import with_lengths
 from mugraph.dialects.spans import span_of
@@ -183,12 +184,16 @@ def test_loops_and_blocks_end_where_the_length_does() -> None:
     assert first.grid_at({cut.argument: 61})[cut.axis] == -(-61 // cut.step)
 
 
+def window(i: LinearForm, j: LinearForm, at: LinearForm) -> list[LinearForm]:
+    return [at + i - j, j - at + 3]
+
+
 def test_a_mask_of_a_position_is_what_its_condition_says() -> None:
     """Keys up to a position that memory holds, of queries that follow it."""
     graph = mi.new_kernel_graph("window")
     x = graph.new_input((8, 24), dtype=mi.float32, name="x")
     position = graph.new_input((1,), dtype=mi.int64, name="position")
-    kept = graph.mask(x, lambda i, j, at: [at + i - j, j - at + 3], 0.0, lengths=[(position, 16)])
+    kept = graph.mask(x, window, 0.0, lengths=[(position, 16)])
     graph.mark_output(kept)
     values = RANDOM.standard_normal((8, 24)).astype(np.float32)
     i, j = np.indices(values.shape)

@@ -53,6 +53,8 @@ from mugraph.passes.schedule.lower_threadblock.raster import (
     DOWN,
     bytes_along,
     choose_raster,
+    columns_together,
+    grows_down,
 )
 from mugraph.passes.schedule.lower_threadblock.write_back import (
     find_write_backs,
@@ -115,7 +117,12 @@ def lower_graph(
     if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
         for found in list(find_write_backs(kernel)):
             write_back_directly(found)
-    if channels:
+    iterated = [op for op in levels.inputs if op.loop_dim >= 0 and op.map_[DOWN] < 0]
+    if grows_down(domain) and math.prod(kernel.grid_dim[:2]) > target.multiprocessors:
+        column = graph.forloop_range * bytes_along(iterated, ACROSS)
+        columns = columns_together(kernel.grid_dim, column, target.l2_bytes)
+        kernel.descending = IntegerAttr(columns, i64)
+    elif channels:
         down, across = (bytes_along(levels.inputs, axis) for axis in (DOWN, ACROSS))
         rows = choose_raster(kernel.grid_dim, down, across, target.multiprocessors)
         if rows > 1:

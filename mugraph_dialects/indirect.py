@@ -68,6 +68,14 @@ class CutsRows(ReadsRows):
         return next((dim for dim, bound in enumerate(along_numbers) if bound is not None), None)
 
 
+class ReadsLengths(Operation, ABC):
+    """An operator of which operands may hold lengths."""
+
+    @abstractmethod
+    def largest_length(self, operand: int) -> int | None:
+        """What the length that an operand holds is at most; ``None`` where it holds none."""
+
+
 class LaunchesKernel(Operation, ABC):
     """An operator whose operands are arguments of a body that stands elsewhere or in it."""
 
@@ -113,6 +121,7 @@ def verify_numbers(op: Operation, source: SSAValue, through: SSAValue) -> None:
 __all__ = [
     "CutsRows",
     "LaunchesKernel",
+    "ReadsLengths",
     "ReadsRows",
     "gathered_shape",
     "gathered_strides",

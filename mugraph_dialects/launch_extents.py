@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
 from xdsl.irdl import IRDLOperation, prop_def
@@ -18,6 +20,24 @@ from mugraph.dialects.tensor_types import kept_with_attribute, op_label
 def extents_of(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
     """The integers of an array attribute."""
     return tuple(attribute.get_values())
+
+
+class HeldLength(NamedTuple):
+    """A number from 0 to ``largest`` that an argument, a tensor of one element, holds."""
+
+    argument: int
+    largest: int
+
+    @classmethod
+    def of(cls, attribute: DenseArrayBase[IntegerType] | None) -> list[HeldLength]:
+        """The lengths that an attribute lists: an argument and a largest number each."""
+        numbers = () if attribute is None else extents_of(attribute)
+        return [cls(*numbers[at : at + 2]) for at in range(0, len(numbers) - 1, 2)]
+
+
+def largest_held(lengths: Sequence[HeldLength], argument: int) -> int | None:
+    """What the lengths are at most that an argument holds; ``None`` where it holds none."""
+    return min((each.largest for each in lengths if each.argument == argument), default=None)
 
 
 class HasLaunchExtents(IRDLOperation):
@@ -59,6 +79,11 @@ class HasThreadblockGraph(HasLaunchExtents, ABC):
     @abstractmethod
     def forloop_range(self) -> int:
         """Iterations of the for-loop; 1 means that there is none."""
+
+    @property
+    @abstractmethod
+    def held_lengths(self) -> list[HeldLength]:
+        """The lengths that operators of the body number, which arguments of it hold."""
 
     def verify_extents(self) -> None:
         """Checks grid, block and for-loop; operators of the body call it before they use them."""

@@ -81,6 +81,36 @@ class LinearForm:
         return value
 
 
+def at_lengths(forms: Sequence[LinearForm], lengths: Sequence[int]) -> list[LinearForm]:
+    """Forms whose last coordinates, one for each length, have these values."""
+    count = len(lengths)
+    if not count:
+        return list(forms)
+    return [
+        LinearForm(
+            form.coefficients[:-count],
+            form.constant
+            + sum(
+                step * length
+                for step, length in zip(form.coefficients[-count:], lengths, strict=True)
+            ),
+        )
+        for form in forms
+    ]
+
+
+def of_lengths(forms: Sequence[LinearForm], numbers: Sequence[int], count: int) -> list[LinearForm]:
+    """Forms of ``count`` lengths, of forms whose last coordinates are those of some numbers."""
+    kept, found = len(numbers), list[LinearForm]()
+    for form in forms:
+        places = form.coefficients[: len(form.coefficients) - kept]
+        steps = [0] * count
+        for number, step in zip(numbers, form.coefficients[len(places) :], strict=True):
+            steps[number] += step
+        found.append(LinearForm((*places, *steps), form.constant))
+    return found
+
+
 _SIGNS = {
     AffineConstraintKind.ge: (1,),
     AffineConstraintKind.le: (-1,),

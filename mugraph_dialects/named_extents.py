@@ -5,23 +5,30 @@ A function says what its names mean, and each argument which name a dimension ha
     func.func @f(%x: tensor<?x64xf16> {mugraph.extent = ["m", ""]}) -> ...
         attributes {mugraph.extents = {m = {largest = 8192, multiple = 1, buckets = [16, 512]}}}
 
+The value of an extent may stand in device memory: ``{n = {largest = 4096, held = 3}}``, in argument
+3, a tensor of one i32 or i64 (:mod:`mugraph.dialects.lengths`).  Tensors have room for the largest
+value then, and their first n elements along the dimension count.
+
 ``--bucket-extents`` makes static functions of it, one a bucket.  Each is named after what it holds,
 keeps ``mugraph.extent`` on arguments and results, and says from which value on it is taken:
 ``{m = {largest = 512, least = 17}}``.  That of the largest values has the function's own name, the
-others say ``mugraph.bucket_of = "f"``.
+others say ``mugraph.bucket_of = "f"``.  Of extents that memory holds ``mugraph.lengths = {n = [3,
+4096]}`` is left, and ``mugraph.ends`` of tensors that end there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     IndexType,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
     StringAttr,
     TensorType,
@@ -32,6 +39,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.launch_extents import HeldLength
 from mugraph.dialects.tensor_types import op_label, value_label
 
 EXTENTS = "mugraph.extents"
@@ -40,9 +48,13 @@ EXTENT = "mugraph.extent"
 """The attribute of an argument or a result: the name of each dimension."""
 BUCKET_OF = "mugraph.bucket_of"
 """The attribute of a bucket but for the largest: the function that it is a bucket of."""
+LENGTHS = "mugraph.lengths"
+"""The attribute of a static function: which argument holds a length, and its largest value."""
+ENDS = "mugraph.ends"
+"""The attribute of its arguments and results: the length that each dimension ends at."""
 LARGEST_EXTENT = 2**31 - 1
 """Kernels count elements along a dimension in 32 bits."""
-FIELDS = ("largest", "multiple", "least", "buckets")
+FIELDS = ("largest", "multiple", "least", "buckets", "held")
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,7 @@ class NamedExtent:
     """What is known of an extent: its values are the multiples of ``multiple`` up to ``largest``.
 
     ``least`` is the smallest value that a bucket is taken for; 0 launches nothing in any case.
+    ``held``: the argument, a tensor of one number, that holds the value when a kernel runs.
     """
 
     name: str
@@ -57,6 +70,7 @@ class NamedExtent:
     multiple: int = 1
     buckets: tuple[int, ...] = ()
     least: int = 0
+    held: int | None = None
 
     @property
     def is_fixed(self) -> bool:
@@ -78,6 +92,8 @@ class NamedExtent:
             fields["multiple"] = IntegerAttr(self.multiple, i64)
         if self.least:
             fields["least"] = IntegerAttr(self.least, i64)
+        if self.held is not None:
+            fields["held"] = IntegerAttr(self.held, i64)
         if self.buckets:
             fields["buckets"] = ArrayAttr([IntegerAttr(each, i64) for each in self.buckets])
         return DictionaryAttr(fields)
@@ -101,7 +117,7 @@ def _named_extent(name: str, entry: Attribute, what: str) -> NamedExtent:
         wrong = f"there is no '{unknown[0]}'" if unknown else "'largest' is missing"
         raise VerifyException(f"{what} of '{name}': {wrong}; there are {', '.join(FIELDS)}")
     numbers = {
-        field: _number(value, f"{what} of '{name}': {field}", 0 if field == "least" else 1)
+        field: _number(value, f"{what} of '{name}': {field}", field not in ("least", "held"))
         for field, value in fields.items()
         if field != "buckets"
     }
@@ -120,7 +136,47 @@ def _named_extent(name: str, entry: Attribute, what: str) -> NamedExtent:
         raise VerifyException(
             f"{what} of '{name}': largest {found.largest} is no multiple of {found.multiple}"
         )
+    if found.held is not None and (buckets or found.multiple != 1):
+        raise VerifyException(
+            f"{what} of '{name}': argument {found.held} holds it, so that no call says it; leave "
+            "out 'buckets' and 'multiple'"
+        )
     return found
+
+
+def held_extents(extents: Iterable[NamedExtent]) -> dict[str, NamedExtent]:
+    """Those whose values device memory holds."""
+    return {extent.name: extent for extent in extents if extent.held is not None}
+
+
+def said_extents(extents: Iterable[NamedExtent]) -> tuple[NamedExtent, ...]:
+    """Those whose values a call says."""
+    return tuple(extent for extent in extents if extent.held is None)
+
+
+def function_lengths(function: FuncOp) -> dict[str, HeldLength]:
+    """The lengths at which results of a static function end."""
+    attribute = function.attributes.get(LENGTHS)
+    if not isinstance(attribute, DictionaryAttr):
+        return {}
+    return {
+        name: HeldLength.of(cast(DenseArrayBase[IntegerType], entry))[0]
+        for name, entry in attribute.data.items()
+    }
+
+
+def ends_of_argument(function: FuncOp, index: int) -> Names:
+    """The length that each dimension of an argument ends at, ``""`` for none."""
+    argument = function.body.block.args[index]
+    what = f"argument {index} ({value_label(argument)}) of {op_label(function)}"
+    return _names_of(_entry(function.arg_attrs, index, ENDS), argument.type, what)
+
+
+def ends_of_result(function: FuncOp, index: int) -> Names:
+    """The length that each dimension of a result ends at, ``""`` for none."""
+    type_ = function.function_type.outputs.data[index]
+    what = f"result {index} of {op_label(function)}"
+    return _names_of(_entry(function.res_attrs, index, ENDS), type_, what)
 
 
 def named_extents(function: FuncOp) -> dict[str, NamedExtent]:
@@ -171,8 +227,10 @@ def _names_of(attribute: Attribute | None, type_: Attribute, what: str) -> Names
     return tuple(names)
 
 
-def _entry(attributes: ArrayAttr[DictionaryAttr] | None, index: int) -> Attribute | None:
-    return None if attributes is None else attributes.data[index].data.get(EXTENT)
+def _entry(
+    attributes: ArrayAttr[DictionaryAttr] | None, index: int, key: str = EXTENT
+) -> Attribute | None:
+    return None if attributes is None else attributes.data[index].data.get(key)
 
 
 def argument_names(function: FuncOp, index: int) -> Names:
@@ -190,15 +248,15 @@ def result_names(function: FuncOp, index: int) -> Names:
 
 
 def with_names(
-    attributes: ArrayAttr[DictionaryAttr] | None, names: Sequence[Names]
+    attributes: ArrayAttr[DictionaryAttr] | None, names: Sequence[Names], key: str = EXTENT
 ) -> ArrayAttr[DictionaryAttr]:
     """The attributes of arguments or results with these names of their dimensions."""
-    known = attributes.data if attributes else [DictionaryAttr({})] * len(names)
+    before = attributes.data if attributes else [DictionaryAttr({})] * len(names)
     entries: list[DictionaryAttr] = []
-    for entry, of_one in zip(known, names, strict=True):
-        data = {key: value for key, value in entry.data.items() if key != EXTENT}
+    for entry, of_one in zip(before, names, strict=True):
+        data = {known: value for known, value in entry.data.items() if known != key}
         if any(of_one):
-            data[EXTENT] = ArrayAttr([StringAttr(name) for name in of_one])
+            data[key] = ArrayAttr([StringAttr(name) for name in of_one])
         entries.append(DictionaryAttr(data))
     return ArrayAttr(entries)
 
@@ -214,24 +272,32 @@ def sizes_of_call(
 
     Raises :class:`ExtentError` where two inputs disagree, or for a value that cannot be.
     """
-    found: dict[str, tuple[int, str]] = {}
+    held, found = held_extents(extents), dict[str, tuple[int, str]]()
     for index, (of_one, shape) in enumerate(zip(names, shapes, strict=True)):
         for dim, (name, size) in enumerate(zip(of_one, shape, strict=False)):
             if not name:
                 continue
             place = f"dimension {dim} of input {index}"
+            if name in held:
+                if size != held[name].largest:
+                    raise ExtentError(
+                        f"{place} has {size} elements; it needs room for all "
+                        f"{held[name].largest} that '{name}' may have"
+                    )
+                continue
             known, where = found.setdefault(name, (size, place))
             if known != size:
                 raise ExtentError(
                     f"{place} has {size} elements and {where} has {known}; both are '{name}' and "
                     "must be equal"
                 )
-    for extent in extents:
+    said = said_extents(extents)
+    for extent in said:
         if extent.name not in found:
             raise ExtentError(f"no input has '{extent.name}'; its value is not known")
         if (fault := extent.fault(found[extent.name][0])) is not None:
             raise ExtentError(f"{found[extent.name][1]}: {fault}")
-    return {extent.name: found[extent.name][0] for extent in extents}
+    return {extent.name: found[extent.name][0] for extent in said}
 
 
 def sized(names: Names, shape: Sequence[int], sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -11,7 +11,14 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.functions import whole_argument_types
-from mugraph.dialects.named_extents import argument_names, extents_in, named_extents, sized
+from mugraph.dialects.named_extents import (
+    argument_names,
+    extents_in,
+    held_extents,
+    named_extents,
+    said_extents,
+    sized,
+)
 from mugraph.dialects.tensor_types import dims, element_type_of
 from mugraph.runtime.interpreter.arithmetic import (
     STORAGE_DTYPES,
@@ -34,7 +41,7 @@ def sizes_for(function: FuncOp, sizes: Mapping[str, int]) -> Mapping[str, int]:
 
     ``ToolError`` where one is missing, unknown or cannot be.
     """
-    extents = named_extents(function)
+    extents = {each.name: each for each in said_extents(named_extents(function).values())}
     for name, size in sizes.items():
         if name not in extents:
             known = f"it has {', '.join(extents)}" if extents else "its sizes are in its types"
@@ -53,8 +60,10 @@ def sizes_for(function: FuncOp, sizes: Mapping[str, int]) -> Mapping[str, int]:
 def input_shape(function: FuncOp, index: int, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The extents of an input at values of named extents."""
     type_ = whole_argument_types(function)[index]
-    names = argument_names(function, index) if named_extents(function) else ()
-    return sized(names, extents_in(type_), sizes)
+    extents = named_extents(function)
+    names = argument_names(function, index) if extents else ()
+    held = {name: each.largest for name, each in held_extents(extents.values()).items()}
+    return sized(names, extents_in(type_), {**sizes, **held})
 
 
 def read_inputs(function: FuncOp, paths: Sequence[str], sizes: Mapping[str, int]) -> list[Array]:

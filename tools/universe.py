@@ -37,6 +37,7 @@ PASSES = {
     "decompose-threadblock": (
         "mugraph.passes.mugraph.decompose_threadblock:DecomposeThreadblockPass"
     ),
+    "end-loads": "mugraph.passes.mugraph.end_loads:EndLoadsPass",
     "mask-ragged": "mugraph.passes.mugraph.mask_ragged:MaskRaggedPass",
     "fuse-kernels": "mugraph.passes.program.fuse_kernels:FuseKernelsPass",
     "fuse-threadblock": "mugraph.passes.mugraph.fuse_threadblock:FuseThreadblockPass",

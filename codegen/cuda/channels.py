@@ -196,7 +196,7 @@ def _print_persistent(
 def block_at(kernel: sched.KernelOp) -> str:
     """The function that finds a block's place in the grid."""
     # Groups of rows are whole unless a call cuts the grid.
-    function = "block_in" if any(cut.axis == 1 for cut in kernel.cuts) else "block_at"
+    function = "block_in" if any(cut.axis == 1 for cut in kernel.cuts_by_call) else "block_at"
     return f"{function}<{kernel.raster_rows}>"
 
 

@@ -47,7 +47,8 @@ def conditions_of(op: sched.MaskOp, order: Sequence[int], printer: KernelPrinter
     Others have one element.
     """
     shape, kernel = shape_of(op.destination.type), sched.enclosing_kernel(op)
-    counts = [*kernel.grid_dim, most_iterations(kernel)]
+    lengths = [length.largest + 1 for length in kernel.held_lengths]
+    counts = [*kernel.grid_dim, most_iterations(kernel), *lengths]
     found: list[str] = []
     for form in op.forms():
         steps, moves = form.coefficients[: len(shape)], form.coefficients[len(shape) :]
@@ -61,15 +62,19 @@ def conditions_of(op: sched.MaskOp, order: Sequence[int], printer: KernelPrinter
             )
         layout = layout_type(tuple(shape[dim] for dim in order), tuple(steps[dim] for dim in order))
         tile = printer.tile_of(printer.iteration or "0")
-        found.append(f"tb::where<{layout}>({start_of(form.constant, moves, tile)})")
+        start = start_of(form.constant, moves, printer, tile)
+        found.append(f"tb::where<{layout}>({start})")
     return found
 
 
-def start_of(constant: int, moves: Sequence[int], iteration: str = "0") -> str:
-    """A number that moves with the block along x, y and z, and perhaps with the iteration."""
+def start_of(
+    constant: int, moves: Sequence[int], printer: KernelPrinter, iteration: str = "0"
+) -> str:
+    """A number that moves with the block along x, y and z, the iteration, and lengths."""
     indices = [f"static_cast<int>(blockIdx.{axis})" for axis in "xyz"]
     indices.append(f"({iteration})" if " " in iteration else iteration)
-    terms = [f"{step} * {index}" for step, index in zip(moves, indices, strict=False) if step]
+    indices += list(printer.lengths.values())
+    terms = [f"{step} * {index}" for step, index in zip(moves, indices, strict=True) if step]
     if constant or not terms:
         terms.append(str(constant))
     return " + ".join(terms)

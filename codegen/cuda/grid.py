@@ -11,7 +11,7 @@ from mugraph.dialects import sched
 def grid_extents(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]:
     """The extents of a kernel's grid, of which the values of its arguments may cut off a part."""
     extents = [str(blocks) for blocks in kernel.grid_dim]
-    for cut in kernel.cuts:
+    for cut in kernel.cuts_by_call:
         # Whole clusters.
         together = kernel.cluster_blocks
         step = cut.step * together
@@ -23,14 +23,14 @@ def grid_extents(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]:
 
 def total_blocks(kernel: sched.KernelOp, arguments: Sequence[str]) -> str:
     """How many blocks the grid of a call has."""
-    if not kernel.cuts:
+    if not kernel.cuts_by_call:
         return str(math.prod(kernel.grid_dim))
     return " * ".join(f"({extent})" for extent in grid_extents(kernel, arguments))
 
 
 def launched_grid(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]:
     """The blocks that are launched along x, y and z."""
-    if not kernel.cuts:
+    if not kernel.cuts_by_call:
         return [str(blocks) for blocks in kernel.launched_grid]
     if kernel.persistent_blocks is None:
         return grid_extents(kernel, arguments)

@@ -21,7 +21,13 @@ from mugraph.codegen.cuda.host import (
 from mugraph.codegen.cuda.pieces import MAX_SPAN, Piece, print_pieces, span
 from mugraph.dialects import kn
 from mugraph.dialects.reductions import Combiner
-from mugraph.dialects.tensor_types import op_label, row_major_strides, shape_of, value_label
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    op_label,
+    row_major_strides,
+    shape_of,
+    value_label,
+)
 
 MOST_SORTED = 4096
 """``kMostSorted`` of ``runtime/include/mugraph/kn/top_k.h``."""
@@ -76,25 +82,45 @@ def _(op: kn.MaskOp, printer: HostPrinter) -> None:
     domain, forms = shape_of(op.result.type), op.forms()
     strides = [strides_in_memory(value) for value in (op.result, op.input)]
     order = memory_order(domain, strides[0])
-    result, source = printer.declare_all((op.result, op.input))
+    result, source, *held = printer.declare_all((op.result, op.input, *op.lengths))
+    rank = len(domain)
     names = ["Target", "Source", *(f"Form{number}" for number in range(len(forms)))]
     writer = printer.writer
 
     def print_piece(piece: Piece) -> None:
-        for name, steps in zip(names, [*strides, *(f.coefficients for f in forms)], strict=True):
+        for name, steps in zip(
+            names, [*strides, *(form.coefficients[:rank] for form in forms)], strict=True
+        ):
             writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
         places = [
             piece.pointer(pointer, steps)
             for pointer, steps in zip((result, source), strides, strict=True)
         ]
-        starts = [piece.pointer(f"{form.constant}LL", form.coefficients) for form in forms]
+        starts = [piece.pointer(f"{form.constant}LL", form.coefficients[:rank]) for form in forms]
+        lengths = [
+            held_length(value, name, most, [form.coefficients[rank + number] for form in forms])
+            for number, (value, name, most) in enumerate(
+                zip(op.lengths, held, op.largest, strict=True)
+            )
+        ]
+        count = f"<{len(held)}>" if held else ""
+        given = f"{{{', '.join(starts)}}}"
+        if lengths:
+            given += f", {{{', '.join(lengths)}}}"
         writer.line(
-            f"kn::Mask<{fp32_bits(op.constant)}, {', '.join(names)}>::run("
-            f"{queue(overlaps=op.overlaps)}, {', '.join(places)}, {{{{{', '.join(starts)}}}}});"
+            f"kn::Mask<{fp32_bits(op.constant)}, {', '.join(names)}>::run{count}("
+            f"{queue(overlaps=op.overlaps)}, {', '.join(places)}, {{{given}}});"
         )
 
-    reaches = [[abs(step) for step in form.coefficients] for form in forms]
+    reaches = [[abs(step) for step in form.coefficients[:rank]] for form in forms]
     print_pieces(writer, domain, [*strides, *reaches], print_piece)
+
+
+def held_length(value: SSAValue, name: str, largest: int, steps: Sequence[int]) -> str:
+    """A length that a tensor holds, and by how much each form grows with it."""
+    is_wide = "true" if element_bytes_of(value.type) > 4 else "false"
+    moves = ", ".join(f"{step}LL" for step in steps)
+    return f"{{{name}, {is_wide}, {largest}, {{{moves}}}}}"
 
 
 @print_host_operation.register

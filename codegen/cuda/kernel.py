@@ -12,6 +12,8 @@ from mugraph.codegen.cuda.elementwise import start_of
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter
 from mugraph.dialects import sched
+from mugraph.dialects.maps import AXES
+from mugraph.dialects.sched.kernel import GridCut
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label
 
@@ -48,13 +50,29 @@ def print_kernel(
     if kernel.raster_rows > 1 and kernel.persistent_blocks is None:
         function = "rastered_block" if block_at(kernel).startswith("block_in") else "grouped_block"
         writer.line(f"uint3 const blockIdx = tb::{function}<{kernel.raster_rows}>();  // raster")
+    if kernel.descending_columns is not None:
+        columns = kernel.descending_columns
+        writer.line(f"uint3 const blockIdx = tb::descending_block<{columns}>();  // descending")
+    operators = list(kernel.body.block.ops)
+    while operators and isinstance(operators[0], sched.GridWaitOp):
+        printer.print(operators.pop(0))
+    for length in kernel.held_lengths:
+        holder = kernel.body.block.args[length.argument]
+        name = names.fresh(f"{names.of(holder)}_length")
+        printer.lengths[holder] = name
+        writer.line(
+            f"int const {name} = tb::length_in({names.of(holder)}, {length.largest});  // lengths"
+        )
+    for cut in kernel.cuts:
+        if not kernel.is_number(cut.argument):
+            print_leave(kernel, cut, printer)
     if kernel.domain is not None:
         printer.span = names.fresh("span")
-        writer.line(f"tb::Span const {printer.span} = {span_of_block(kernel)};  // where")
+        writer.line(f"tb::Span const {printer.span} = {span_of_block(kernel, printer)};  // where")
     if maps:
         prefetched = " ".join(f"mugraph::prefetch_tensor_map(&{name});" for name in maps.values())
         writer.line(f"if (thread == 0) {{ {prefetched} }}")
-    for op in kernel.body.block.ops:
+    for op in operators:
         # The tiles of a persistent block move.
         if kernel.persistent_blocks is None or not isinstance(op, sched.LocalTileOp):
             printer.print(op)
@@ -77,12 +95,23 @@ def open_kernel(
     )
 
 
-def span_of_block(kernel: sched.KernelOp) -> str:
+def print_leave(kernel: sched.KernelOp, cut: GridCut, printer: KernelPrinter) -> None:
+    """Prints that blocks leave which have none of the elements that a length counts."""
+    together = kernel.cluster_blocks
+    first = f"static_cast<int>(blockIdx.{'xyz'[cut.axis]})"
+    if together > 1:
+        first = f"{first} / {together} * {together}"
+    length = printer.lengths[kernel.body.block.args[cut.argument]]
+    printer.writer.line(f"if ({first} * {cut.step} >= {length}) return;  // cut")
+
+
+def span_of_block(kernel: sched.KernelOp, printer: KernelPrinter) -> str:
     """The iterations that a block runs, as an expression."""
     bounds: list[str] = []
     for form in kernel.domain_forms():
-        *moves, step = form.coefficients
-        bounds.append(f"tb::bound<{step}>({start_of(form.constant, moves)})")
+        moves = [*form.coefficients]
+        step, moves[len(AXES)] = moves[len(AXES)], 0
+        bounds.append(f"tb::bound<{step}>({start_of(form.constant, moves, printer)})")
     return f"tb::span<{most_iterations(kernel)}>({', '.join(bounds)})"
 
 

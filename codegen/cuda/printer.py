@@ -45,6 +45,8 @@ class KernelPrinter:
     """The iterations of the blocks of the grid that this block took before, as an expression."""
     span: str | None = None
     """The iterations that the block runs, where they depend on it, as an expression."""
+    lengths: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    """The variable of each length, by the argument that holds it."""
     round: str | None = None
     """How many work tiles a ping-pong role had before, as an expression."""
 
@@ -72,6 +74,10 @@ class KernelPrinter:
     def arguments(self) -> list[str]:
         """The kernel's parameters for its tensors and numbers."""
         return [self.names.of(argument) for argument in self.kernel.body.block.args]
+
+    def number(self, value: SSAValue) -> str:
+        """A number that a call says, or that device memory holds."""
+        return self.lengths.get(value) or self.names.of(value)
 
     def describe(self, op: Operation) -> str:
         """The operator and its operands, with sanitised names, for a comment."""

@@ -123,7 +123,7 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         kind += "Within"
         if not op.is_async:
             method = "load" if isinstance(op.source.type, sched.GlobalType) else "store"
-        ends = {dim: printer.names.of(value) for dim, value in op.end_of().items()}
+        ends = {dim: printer.number(value) for dim, value in op.end_of().items()}
         tile = printer.tile_of(iteration or "0")
         dims, counts = ragged_arguments(op.ragged(), shape, partition, tile, ends)
     writer = printer.writer

@@ -12,9 +12,10 @@ from typing import Self, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from mugraph.build.errors import STAND_INS, BuildError
+from mugraph.build.tensors import DTensor
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     NamedExtent,
@@ -42,12 +43,21 @@ class Extent(int):
 
     Its values are the multiples of ``multiple`` up to ``largest``.  A kernel is compiled for the
     largest value of each of the ranges that end at ``buckets`` and at ``largest``.
+
+    With ``held``, an input of one int32 or int64, the value stands there when the kernel runs, and
+    no call says it.  Tensors have room for the largest value.
     """
 
     named: NamedExtent
 
     def __new__(
-        cls, name: str, *, largest: int, multiple: int = 1, buckets: Sequence[int] = ()
+        cls,
+        name: str,
+        *,
+        largest: int,
+        multiple: int = 1,
+        buckets: Sequence[int] = (),
+        held: DTensor | None = None,
     ) -> Self:
         """``name`` is that of the C interface's argument, and the same for all tensors."""
         if not name.isidentifier():
@@ -56,8 +66,12 @@ class Extent(int):
         if prime is None:
             prime = next(_PRIMES)
             STAND_INS[prime] = name
+        holder = None if held is None else held.value
+        if holder is not None and not isinstance(holder, BlockArgument):
+            raise BuildError(f"Extent: '{name}' is held by {held!r}, which is no input of a graph")
+        index = None if holder is None else holder.index
         extent = super().__new__(cls, prime)
-        extent.named = NamedExtent(name, largest, multiple, tuple(buckets))
+        extent.named = NamedExtent(name, largest, multiple, tuple(buckets), held=index)
         return extent
 
     def __repr__(self) -> str:

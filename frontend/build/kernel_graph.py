@@ -67,7 +67,8 @@ class KernelGraph(ProgramOperators):
     ) -> DTensor:
         """A tensor that the caller passes; the order of calls is the order of arguments.
 
-        Its first dimension may be a :class:`~mugraph.build.Extent`, which calls say.
+        Its first dimension may be a :class:`~mugraph.build.Extent`, which calls say; any may be one
+        that an input holds.
         ``strides`` are in elements; without them the tensor is row-major and contiguous.  Elements
         may share addresses, as in a sliding window.
         ``constant`` says that nothing writes to it that may run beside the graph's kernels, as is

@@ -337,6 +337,7 @@ class ProgramOperators(GraphOperators[DTensor]):
         condition: Callable[..., Any] | DTensor,
         value: float = -math.inf,
         *,
+        lengths: Sequence[tuple[DTensor, int]] = (),
         dtype: Attribute | None = None,
         name: str | None = None,
     ) -> DTensor:
@@ -345,12 +346,16 @@ class ProgramOperators(GraphOperators[DTensor]):
         A tensor as condition is broadcast; elements stay where it is not 0, or true.
         ``condition`` makes the form, or several of which all must be, of a coordinate for each
         dimension: ``lambda i, j: i - j`` keeps what lies on the diagonal of a matrix or below.
+
+        ``lengths`` are further arguments of it: numbers that tensors of one int32 or int64 hold
+        when the kernel runs, and what each is at most.  ``mask(scores, lambda i, j, n: n - 1 - j,
+        lengths=[(length, 4096)])`` keeps the first ``length`` columns.
         """
         operand = self._value(x)
         if isinstance(condition, DTensor):
             return self.where(condition, x, value, dtype=dtype, name=name)
         try:
-            made = condition(*LinearForm.coordinates(len(x.shape)))
+            made = condition(*LinearForm.coordinates(len(x.shape) + len(lengths)))
         except TypeError as error:
             raise BuildError(f"mask: the condition is no linear form: {error}") from error
         forms = cast(list[Any], made) if isinstance(made, list) else [made]
@@ -362,7 +367,11 @@ class ProgramOperators(GraphOperators[DTensor]):
         with build_errors():
             if dtype is not None:
                 require_element_type("mask", dtype)
-            op = kn.MaskOp(operand, forms, value, self._type_of(x.shape, dtype or x.dtype))
+            op = kn.MaskOp(
+                *(operand, forms, value, self._type_of(x.shape, dtype or x.dtype)),
+                [self._value(length) for length, _ in lengths],
+                [largest for _, largest in lengths],
+            )
         return self._add(op, name)
 
     def causal_mask(

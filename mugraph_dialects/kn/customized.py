@@ -18,7 +18,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.indirect import LaunchesKernel
+from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.kn.phases import (
     Phase,
     accumulates,
@@ -26,7 +26,8 @@ from mugraph.dialects.kn.phases import (
     used_after_the_loop,
 )
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.launch_extents import HasThreadblockGraph
+from mugraph.dialects.launch_extents import HasThreadblockGraph, HeldLength, largest_held
+from mugraph.dialects.lengths import numbers_attribute, verify_held_lengths
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.tb import CarriedOp, OutputOp
@@ -38,10 +39,13 @@ CERTIFICATE = "kn.certificate"
 
 
 @irdl_op_definition
-class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
+class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel, ReadsLengths):
     """Runs a threadblock graph in every block of ``grid``, with ``forloop`` iterations.
 
     The body's arguments are the operands; the i-th ``tb.output`` of the body is the i-th result.
+    ``lengths [1, 4096]``: argument 1, of one i32 or i64, holds a number from 0 to 4096, on which
+    masks and loads of the body depend as length 0.  The interpreter refuses others; kernels take
+    the nearest number.
     ``plan`` has what is decided of how it is compiled: ``plan <loads = tma, stages = [4]>``.
     """
 
@@ -50,14 +54,16 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
     inputs = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     forloop = prop_def(IntegerAttr.constr(type=i64))
+    lengths = opt_prop_def(DenseArrayBase.constr(i64))
     plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), Pure())
 
     assembly_format = (
-        "$inputs `grid` $grid `block` $block `forloop` $forloop (`plan` $plan^)? "
-        "(`workspace` $workspace^)? $body attr-dict `:` functional-type(operands, results)"
+        "$inputs `grid` $grid `block` $block `forloop` $forloop (`lengths` $lengths^)? "
+        "(`plan` $plan^)? (`workspace` $workspace^)? $body attr-dict "
+        "`:` functional-type(operands, results)"
     )
 
     def __init__(
@@ -69,6 +75,7 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
         forloop: int,
         body: Region | Block,
         plan: Plan | None = None,
+        lengths: Sequence[HeldLength] = (),
     ) -> None:
         super().__init__(
             operands=[inputs],
@@ -77,6 +84,7 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
                 "grid": DenseArrayBase.from_list(i64, list(grid)),
                 "block": DenseArrayBase.from_list(i64, list(block)),
                 "forloop": IntegerAttr(forloop, i64),
+                "lengths": numbers_attribute([n for length in lengths for n in length]),
                 "plan": plan_attribute(plan),
             },
             regions=[Region(body) if isinstance(body, Block) else body],
@@ -96,6 +104,15 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
         """Iterations of the for-loop; 1 means that there is none."""
         return self.forloop.value.data
 
+    @property
+    def held_lengths(self) -> list[HeldLength]:
+        """The lengths that operators of the body number, which arguments of it hold."""
+        return HeldLength.of(self.lengths)
+
+    def largest_length(self, operand: int) -> int | None:
+        """Of operands that hold lengths of the body."""
+        return largest_held(self.held_lengths, operand)
+
     def argument_of(self, operand: int) -> SSAValue:
         """The body's argument."""
         return self.body.block.args[operand]
@@ -109,6 +126,7 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel):
             raise VerifyException(
                 f"{op_label(self)}: the body's arguments must have the operands' types, one each"
             )
+        verify_held_lengths(self, self.lengths, [argument.type for argument in block.args])
         stored = [op for op in block.ops if isinstance(op, OutputOp)]
         if len(stored) != len(self.outputs):
             raise VerifyException(

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
-from mugraph.dialects.indirect import LaunchesKernel, ReadsRows, gathered_shape
+from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths, ReadsRows, gathered_shape
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.reshape import RegroupOp
@@ -96,14 +96,19 @@ class GatherOp(KernelOp, CanOverlap, ReadsRows, HasDeviceCuts):
 
 
 def count_of_rows(numbers: SSAValue) -> int | None:
-    """How many rows the smallest table has in which a tensor names some; ``None`` for no table."""
+    """How many rows the smallest table has in which a tensor names some; ``None`` for no table.
+
+    A length may be any number of them, and one more.
+    """
     counts: list[int] = []
     for use in numbers.uses:
         op = use.operation
         if isinstance(op, ReadsRows):
             count = op.rows_named(use.index)
             counts += [] if count is None else [count]
-        elif isinstance(op, LaunchesKernel):
+        if isinstance(op, ReadsLengths) and (most := op.largest_length(use.index)) is not None:
+            counts.append(most + 1)
+        if isinstance(op, LaunchesKernel):
             count = count_of_rows(op.argument_of(use.index))
             counts += [] if count is None else [count]
         elif isinstance(op, MovesElements | RegroupOp | ViewOp):

@@ -18,6 +18,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.kn.customized import CustomizedOp
 from mugraph.dialects.kn.phases import Phase, phases_of
 from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.maps import AXES
 from mugraph.dialects.spans import span_of
 from mugraph.dialects.tensor_types import shape_of
 
@@ -97,9 +98,13 @@ def _(op: tb.ForloopAccumRescaleOp, operands: Constants) -> Constants:
     return [None]
 
 
-def changes_nothing(graph: CustomizedOp, mask: tb.MaskOp) -> bool:
-    """Whether an iteration changes nothing of whose tiles a mask leaves no element."""
-    known: dict[SSAValue, float | None] = {mask.result: mask.constant}
+def changes_nothing(graph: CustomizedOp, of: tb.MaskOp | tb.InputOp) -> bool:
+    """Whether an iteration changes nothing in which a tile is one constant.
+
+    ``of`` is the mask that leaves no element of it, or the load that ends before it.
+    """
+    constant = of.constant if isinstance(of, tb.MaskOp) else 0.0
+    known: dict[SSAValue, float | None] = {of.result: constant}
     for op, phase in phases_of(graph.body.block, graph.forloop_range).items():
         if phase is not Phase.LOOP or isinstance(op, tb.InputOp):
             continue
@@ -107,7 +112,7 @@ def changes_nothing(graph: CustomizedOp, mask: tb.MaskOp) -> bool:
             return False
         operands = [known.get(value) for value in op.operands]
         try:
-            results = [mask.constant] if op is mask else constants_of(op, operands)
+            results = [constant] if op is of else constants_of(op, operands)
         except _ChangesError:
             return False
         epilogue = tb.epilogue_of(op)
@@ -130,7 +135,12 @@ def iterations_that_count(graph: CustomizedOp) -> list[LinearForm]:
     found: list[LinearForm] = []
     for op in masks_that_idle(graph):
         found += largest_in_tiles(op.local_forms(), shape_of(op.result.type))
-    counts = [*graph.grid_dim, graph.forloop_range]
+    for op in graph.body.block.ops:
+        if isinstance(op, tb.InputOp) and op.loop_dim in op.ends and changes_nothing(graph, op):
+            forms = tb.forms_in_tiles(op.end_forms(), op.slicing())
+            found += largest_in_tiles(forms, shape_of(op.result.type))
+    lengths = [length.largest for length in graph.held_lengths]
+    counts = [*graph.grid_dim, graph.forloop_range, *(most + 1 for most in lengths)]
     return [form for form in dict.fromkeys(found) if _excludes(form, counts)]
 
 
@@ -144,7 +154,10 @@ def masks_that_idle(graph: CustomizedOp) -> list[tb.MaskOp]:
 
 
 def share_that_counts(forms: Sequence[LinearForm], grid: Sequence[int], iterations: int) -> float:
-    """The part of all iterations of all blocks that is from the first to the last that count."""
+    """The part of all iterations of all blocks that is from the first to the last that count.
+
+    ``forms`` are of block and iteration.
+    """
     forms = [form for form in forms if _excludes(form, [*grid, iterations])]
     axes = [
         range(extent) if any(form.coefficients[axis] for form in forms) else range(1)
@@ -155,7 +168,7 @@ def share_that_counts(forms: Sequence[LinearForm], grid: Sequence[int], iteratio
 
 
 def largest_in_tiles(forms: Sequence[LinearForm], shape: Sequence[int]) -> list[LinearForm]:
-    """What forms of places in a tile, block and iteration are at most, of the latter two."""
+    """What forms of places in a tile, and of others, are at most, of the latter alone."""
     rank, found = len(shape), list[LinearForm]()
     for form in forms:
         pairs = zip(form.coefficients[:rank], shape, strict=True)
@@ -165,10 +178,13 @@ def largest_in_tiles(forms: Sequence[LinearForm], shape: Sequence[int]) -> list[
 
 
 def _excludes(form: LinearForm, counts: Sequence[int]) -> bool:
-    """Whether a form that moves with the iteration is negative somewhere."""
+    """Whether a form that moves with the iteration is negative somewhere.
+
+    ``counts`` has how many values each coordinate has, from 0 on.
+    """
     pairs = zip(form.coefficients, counts, strict=True)
     least = sum(min(step, 0) * (count - 1) for step, count in pairs)
-    return form.coefficients[-1] != 0 and form.constant + least < 0
+    return form.coefficients[len(AXES)] != 0 and form.constant + least < 0
 
 
 __all__ = [

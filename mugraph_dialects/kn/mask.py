@@ -7,9 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import AffineSetAttr, Float32Type, FloatAttr, TensorType, f32
+from xdsl.dialects.builtin import (
+    AffineSetAttr,
+    DenseArrayBase,
+    Float32Type,
+    FloatAttr,
+    TensorType,
+    f32,
+    i64,
+)
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import operand_def, prop_def
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number
@@ -17,13 +25,16 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.elementwise import round_to_fp32
+from mugraph.dialects.indirect import ReadsLengths
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.lengths import numbers_attribute, numbers_of, verify_lengths
 from mugraph.dialects.linear_forms import (
     LinearForm,
     all_at_least_0,
+    at_lengths,
     coordinates_of,
     forms_of,
     set_of,
@@ -33,23 +44,32 @@ from mugraph.dialects.tensor_types import op_label, shape_of
 
 
 @irdl_op_definition
-class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts):
+class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts, ReadsLengths):
     """The elements whose coordinates are in a set, and a constant in place of the others.
 
     Each condition of the set is linear in the coordinates.  Scores of queries that see no later
     keys, of which there are four more: ``%y = kn.mask %x where affine_set<(i, j) :
     (i - j + 4 >= 0)> else -inf : tensor<8x12xf16> -> tensor<8x12xf16>``.
+
+    Symbols of a condition are lengths: numbers that tensors of one i32 or i64 hold.  Of a cache
+    with room for 12 keys, the first %n count::
+
+        %y = kn.mask %x where affine_set<(i, j)[n] : (n - j - 1 >= 0)> at %n up_to [12] else -inf
+            : tensor<8x12xf16>, tensor<1xi32> -> tensor<8x12xf16>
     """
 
     name = "kn.mask"
 
     input = operand_def(TensorType)
+    lengths = var_operand_def(TensorType)
     condition = prop_def(AffineSetAttr)
+    up_to = opt_prop_def(DenseArrayBase.constr(i64))
     value = prop_def(FloatAttr[Float32Type])
 
     assembly_format = (
-        "$input `where` $condition `else` custom<Fp32Number>($value) (`workspace` $workspace^)? "
-        "attr-dict `:` type($input) `->` type($result)"
+        "$input `where` $condition (`at` $lengths^ `up_to` $up_to)? `else` "
+        "custom<Fp32Number>($value) (`workspace` $workspace^)? attr-dict `:` type($input) "
+        "(`,` type($lengths)^)? `->` type($result)"
     )
     custom_directives = (Fp32Number,)
 
@@ -59,11 +79,15 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts):
         forms: Sequence[LinearForm],
         value: float,
         result_type: Attribute | None = None,
+        lengths: Sequence[SSAValue] = (),
+        up_to: Sequence[int] = (),
     ) -> None:
+        """The last coordinates of ``forms`` are ``lengths``, which go ``up_to`` numbers."""
         super().__init__(
-            operands=[operand],
+            operands=[operand, lengths],
             result_types=[result_type or operand.type],
             properties={
+                "up_to": numbers_attribute(up_to),
                 "condition": AffineSetAttr(set_of(forms, len(shape_of(operand.type)))),
                 "value": FloatAttr(round_to_fp32(value), f32),
             },
@@ -75,13 +99,29 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts):
         return self.value.value.data
 
     def forms(self) -> list[LinearForm]:
-        """The forms that are at least 0, all of them, where an element is kept."""
+        """The forms that are at least 0, all of them, where an element is kept.
+
+        They are of the coordinates, and then of the lengths.
+        """
         return forms_of(self.condition.data)
 
-    def inside(self) -> npt.NDArray[np.bool_]:
-        """Which elements are kept."""
+    @property
+    def largest(self) -> tuple[int, ...]:
+        """What each length is at most."""
+        return numbers_of(self.up_to)
+
+    def largest_length(self, operand: int) -> int | None:
+        """Of all operands but the first."""
+        return self.largest[operand - 1] if operand else None
+
+    def inside(self, lengths: Sequence[int] = ()) -> npt.NDArray[np.bool_]:
+        """Which elements are kept, given the lengths."""
         shape = shape_of(self.input.type)
-        return all_at_least_0(self.forms(), coordinates_of(shape))
+        return all_at_least_0(at_lengths(self.forms(), lengths), coordinates_of(shape))
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The operand's."""
+        return shape_of(self.input.type)
 
     def verify_(self) -> None:
         """As any kernel; of floating-point numbers, under linear conditions on the coordinates."""
@@ -89,12 +129,15 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts):
         verify_no_integers(self, [self.input, self.result], "kn.cast")
         if math.isnan(self.constant):
             raise VerifyException(f"{op_label(self)}: NaN is no constant to mask with")
-        verify_condition(self, self.condition.data, shape_of(self.input.type))
+        verify_lengths(self, [length.type for length in self.lengths], self.largest)
+        shape = shape_of(self.input.type)
+        verify_condition(self, self.condition.data, shape, len(self.lengths))
 
     def tile_indices(self) -> Sequence[TileIndex]:
         """One a dimension."""
         rank = len(shape_of(self.result.type))
-        return [TileIndex(IndexKind.PARALLEL, (dim,), dim) for dim in range(rank)]
+        others = (None,) * len(self.lengths)
+        return [TileIndex(IndexKind.PARALLEL, (dim, *others), dim) for dim in range(rank)]
 
     def linear_in(self) -> Sequence[frozenset[int]]:
         """In its operand, if what is not kept is 0."""
@@ -104,7 +147,8 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts):
         """Dimensions that the condition does not look at: places count from 0 on each device."""
         rank, forms = len(shape_of(self.result.type)), self.forms()
         free = [dim for dim in range(rank) if not any(form.coefficients[dim] for form in forms)]
-        return [DeviceCut((dim,), (dim,)) for dim in free]
+        others = (None,) * len(self.lengths)
+        return [DeviceCut((dim, *others), (dim,)) for dim in free]
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operand and result share their innermost dimension."""

@@ -5,15 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import AffineSetAttr, IntegerAttr, i64
+from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects.lengths import numbers_attribute
+from mugraph.dialects.linear_forms import at_lengths, set_of
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.maps import AXES
 from mugraph.dialects.sched.channel import RunsAtIteration
 from mugraph.dialects.sched.kernel import KernelOp
+from mugraph.dialects.sched.local_tile import LocalTileOp
+from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.structure import EpilogueOp, enclosing_loop, loops_of, most_iterations
 from mugraph.dialects.sched.transfer import CopyOp
 from mugraph.dialects.spans import Span, span_of
+from mugraph.dialects.tensor_types import shape_of
 
 
 def spans_of(kernel: KernelOp, box: Sequence[slice]) -> Iterator[tuple[Span, tuple[slice, ...]]]:
@@ -54,6 +60,33 @@ def with_count(kernel: KernelOp, count: int) -> KernelOp:
     return copy
 
 
+def with_lengths(kernel: KernelOp, values: Sequence[int]) -> KernelOp:
+    """A copy of a kernel for calls in which its lengths have these values; itself without any.
+
+    Its whole grid runs: blocks that would have left write nothing.
+    """
+    if not values:
+        return kernel
+    held = [length.argument for length in kernel.held_lengths]
+    copy = kernel.clone()
+    arguments = copy.body.block.args
+    of_argument: dict[SSAValue, int] = {
+        arguments[number]: value for number, value in zip(held, values, strict=True)
+    }
+    forms = at_lengths(copy.domain_forms(), values)
+    copy.domain = AffineSetAttr(set_of(forms, len(AXES) + 1)) if forms else None
+    cuts = [cut for cut in copy.cuts if cut.argument not in held]
+    copy.cut = numbers_attribute([number for cut in cuts for number in cut])
+    copy.lengths = None
+    for op in copy.body.walk():
+        if isinstance(op, LocalTileOp):
+            op.end_at(of_argument)
+        elif isinstance(op, MaskOp) and op.condition is not None:
+            rank = len(shape_of(op.source.type))
+            op.condition = AffineSetAttr(set_of(at_lengths(op.forms(), values), rank))
+    return copy
+
+
 def counts_from_end(op: Operation) -> bool:
     """Whether the iteration that an operator names is one of the loop's, behind that loop.
 
@@ -66,4 +99,4 @@ def counts_from_end(op: Operation) -> bool:
     )
 
 
-__all__ = ["counts_from_end", "spans_of", "with_count"]
+__all__ = ["counts_from_end", "spans_of", "with_count", "with_lengths"]

@@ -33,10 +33,17 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.indirect import LaunchesKernel
+from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, three_fault
+from mugraph.dialects.launch_extents import (
+    HasLaunchExtents,
+    HeldLength,
+    extents_of,
+    largest_held,
+    three_fault,
+)
+from mugraph.dialects.lengths import verify_held_lengths
 from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.programming_model import (
@@ -68,6 +75,10 @@ class GridCut(NamedTuple):
     argument: int
     step: int
 
+    def blocks(self, elements: int, together: int) -> int:
+        """How many blocks have some of the elements, in whole runs of ``together``."""
+        return -(-elements // (self.step * together)) * together
+
 
 @irdl_op_definition
 class KernelOp(HasLaunchExtents):
@@ -85,8 +96,17 @@ class KernelOp(HasLaunchExtents):
     ``cut [0, 2, 128]``: along axis 0 of the grid, x, as many blocks are launched as have one of the
     first n elements, n being argument 2, an ``index``: each has 128.
 
+    ``lengths [2, 4096]``: argument 2, a tensor of one i32 or i64, holds a number from 0 to 4096,
+    the nearest one being taken for others.  It is length 0, which conditions have as a symbol
+    behind their others.  A ``cut`` may name that argument too: the whole grid is launched then, and
+    blocks that have none of the elements leave at once.
+
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
     group, so that those that run together share more of what they load in the L2 cache.
+
+    ``descending 16``: blocks start in groups of 16 columns of the grid (along x), in each from its
+    last row on, all columns of a row one after the other.  Where later rows run more iterations,
+    short blocks are left for the end.
 
     ``persistent 132``: so many blocks are launched, and each runs the phases of its roles for its
     work tiles: every 132nd block of the grid.  Roles go on to the next without waiting for each
@@ -111,9 +131,11 @@ class KernelOp(HasLaunchExtents):
     resident = opt_prop_def(IntegerAttr.constr(type=i64))
     forloop = opt_prop_def(IntegerAttr.constr(type=i64))
     domain = opt_prop_def(AffineSetAttr)
+    lengths = opt_prop_def(DenseArrayBase.constr(i64))
     constant = opt_prop_def(DenseArrayBase.constr(i64))
     cut = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
+    descending = opt_prop_def(IntegerAttr.constr(type=i64))
     persistent = opt_prop_def(IntegerAttr.constr(type=i64))
     plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
@@ -121,8 +143,10 @@ class KernelOp(HasLaunchExtents):
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
 
     assembly_format = (
-        "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid (`cut` $cut^)? "
-        "(`raster` $raster^)? (`persistent` $persistent^)? `block` $block "
+        "$sym_name `inputs` $inputs (`constant` $constant^)? (`lengths` $lengths^)? "
+        "`grid` $grid (`cut` $cut^)? "
+        "(`raster` $raster^)? (`descending` $descending^)? (`persistent` $persistent^)? "
+        "`block` $block "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
         "(`forloop` $forloop^)? (`where` $domain^)? (`plan` $plan^)? $body attr-dict"
     )
@@ -165,8 +189,16 @@ class KernelOp(HasLaunchExtents):
         return None if self.forloop is None else self.forloop.value.data
 
     def domain_forms(self) -> list[LinearForm]:
-        """The forms of block and iteration that are at least 0 in iterations that a block runs."""
+        """The forms that are at least 0 in iterations that a block runs.
+
+        They are of block and iteration, and then of the lengths.
+        """
         return [] if self.domain is None else forms_of(self.domain.data)
+
+    @property
+    def held_lengths(self) -> list[HeldLength]:
+        """The lengths that conditions depend on, which arguments hold."""
+        return HeldLength.of(self.lengths)
 
     @property
     def constant_inputs(self) -> frozenset[int]:
@@ -177,6 +209,11 @@ class KernelOp(HasLaunchExtents):
     def raster_rows(self) -> int:
         """The rows of the grid in a group of blocks that start together; 1 for the grid's order."""
         return 1 if self.raster is None else self.raster.value.data
+
+    @property
+    def descending_columns(self) -> int | None:
+        """The columns of a group of which rows start from the last one; ``None`` for the first."""
+        return None if self.descending is None else self.descending.value.data
 
     @property
     def persistent_blocks(self) -> int | None:
@@ -195,12 +232,24 @@ class KernelOp(HasLaunchExtents):
         numbers = () if self.cut is None else extents_of(self.cut)
         return [GridCut(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
 
+    @property
+    def cuts_by_call(self) -> list[GridCut]:
+        """The axes of the grid of which a part is launched; blocks of others leave."""
+        return [cut for cut in self.cuts if self.is_number(cut.argument)]
+
+    def is_number(self, argument: int) -> bool:
+        """Whether an argument is a number, and no tensor."""
+        return isinstance(self.body.block.args[argument].type, IndexType)
+
     def grid_at(self, values: Mapping[int, int]) -> tuple[int, ...]:
-        """The grid of a call, given the values of its arguments that cut it; whole clusters."""
+        """The blocks of a call that compute something, in whole clusters.
+
+        ``values`` are the numbers of the arguments that cut the grid.
+        """
         grid = list(self.grid_dim)
         for cut in self.cuts:
-            blocks = -(-values[cut.argument] // cut.step)
-            grid[cut.axis] = -(-blocks // self.cluster_blocks) * self.cluster_blocks
+            blocks = cut.blocks(values[cut.argument], self.cluster_blocks)
+            grid[cut.axis] = min(grid[cut.axis], blocks)
         return tuple(grid)
 
     @property
@@ -264,6 +313,7 @@ class KernelOp(HasLaunchExtents):
                 f"{op_label(self)}: raster {self.raster_rows} must divide the {self.grid_dim[1]} "
                 "rows of the grid, its extent along y"
             )
+        self._verify_descending()
         for argument in self.body.block.args:
             is_number = isinstance(argument.type, IndexType) and argument.index < self.input_count
             if not is_number and not isinstance(argument.type, GlobalType):
@@ -282,6 +332,11 @@ class KernelOp(HasLaunchExtents):
                 f"{self.input_count} inputs"
             )
         self.verify_extents()
+        verify_held_lengths(self, self.lengths, [each.type for each in self.body.block.args])
+        if any(each.argument >= self.input_count for each in self.held_lengths):
+            raise VerifyException(
+                f"{op_label(self)}: lengths are held by what it reads, its inputs"
+            )
         if self.domain is not None:
             self._verify_domain()
         self._verify_cuts()
@@ -290,10 +345,28 @@ class KernelOp(HasLaunchExtents):
             raise VerifyException(f"{op_label(self)}: smem {self.smem_bytes} is negative")
         verify_tiles(self)
 
+    def _verify_descending(self) -> None:
+        columns = self.descending_columns
+        if columns is None:
+            return
+        if columns < 1 or self.grid_dim[0] % columns:
+            raise VerifyException(
+                f"{op_label(self)}: descending {columns} must divide the {self.grid_dim[0]} "
+                "columns of the grid, its extent along x"
+            )
+        others = (self.raster, self.persistent, self.cluster)
+        is_cut = any(cut.axis == 0 for cut in self.cuts_by_call)
+        if is_cut or any(other is not None for other in others):
+            raise VerifyException(
+                f"{op_label(self)}: descending {columns} says in which order all columns start, "
+                "expected no 'raster', 'persistent' or 'cluster', and no 'cut' along x by a call"
+            )
+
     def _verify_domain(self) -> None:
         domain = self.domain
         assert domain is not None
-        verify_condition(self, domain.data, (*self.grid_dim, self.forloop_range or 1))
+        shape = (*self.grid_dim, self.forloop_range or 1)
+        verify_condition(self, domain.data, shape, len(self.held_lengths))
         if self.forloop_range is None or self.persistent_blocks is not None:
             needed = "a 'forloop'" if self.forloop_range is None else "no 'persistent'"
             raise VerifyException(
@@ -307,14 +380,14 @@ class KernelOp(HasLaunchExtents):
                 "and a number of elements, perhaps several times"
             )
         for cut in self.cuts:
-            inputs = self.body.block.args[: self.input_count]
-            is_index = 0 <= cut.argument < len(inputs) and isinstance(
-                inputs[cut.argument].type, IndexType
+            is_known = 0 <= cut.argument < self.input_count and (
+                self.is_number(cut.argument)
+                or cut.argument in [each.argument for each in self.held_lengths]
             )
-            if not 0 <= cut.axis < 3 or cut.step < 1 or not is_index:
+            if not 0 <= cut.axis < 3 or cut.step < 1 or not is_known:
                 raise VerifyException(
                     f"{op_label(self)}: cut {list(cut)} must be an axis from 0 to 2, an input of "
-                    "type index, and the elements of a block, at least 1"
+                    "type index or one that holds a length, and the elements of a block, at least 1"
                 )
 
     def _verify_persistence(self) -> None:
@@ -383,7 +456,7 @@ def _verify_runs_once(op: Operation) -> None:
 
 
 @irdl_op_definition
-class LaunchOp(WorkspaceOp, LaunchesKernel):
+class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths):
     """Launches a kernel of the module on DTensors, as a value at kernel level."""
 
     name = "sched.launch"
@@ -440,6 +513,10 @@ class LaunchOp(WorkspaceOp, LaunchesKernel):
                     f"loads its input {index} as one that is constant; mark the function's "
                     f"argument with {CONSTANT}"
                 )
+
+    def largest_length(self, operand: int) -> int | None:
+        """Of operands that hold lengths of the kernel."""
+        return largest_held(self.resolve().held_lengths, operand)
 
     def argument_of(self, operand: int) -> SSAValue:
         """The kernel's argument."""

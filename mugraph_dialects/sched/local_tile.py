@@ -25,12 +25,19 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.indirect import CutsRows, row_strides, verify_numbers
 from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.lengths import numbers_attribute, numbers_of
 from mugraph.dialects.maps import PartitionError, Slicing
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.sched.types import GlobalType
-from mugraph.dialects.tensor_types import op_label, resolved_layout_of, shape_of, strides_of
+from mugraph.dialects.tensor_types import (
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+    value_label,
+)
 
 
 @irdl_op_definition
@@ -39,8 +46,9 @@ class LocalTileOp(IRDLOperation, CutsRows):
 
     With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
     ``tb.input`` and ``tb.output``.  Where they do not divide the tensor, some elements of some
-    tiles do not exist; copies say that they leave those out.  ``ending %m along [0]``: of the
-    tensor exist as many elements along dimension 0 as %m, an ``index``, says when the kernel runs.
+    tiles do not exist; copies say that they leave those out.  ``ending %m : index along [0]``: of
+    the tensor exist as many elements along dimension 0 as %m says when the kernel runs, an
+    ``index`` or an argument of the kernel that holds a length; ``known [0, 37]``: 37 do.
 
     ``through %rows``, numbers of i32: the tile is one of the gathered tensor, as of ``tb.input``.
     The layout says where an element lies in its row, and has stride 0 along the dimensions of the
@@ -52,8 +60,9 @@ class LocalTileOp(IRDLOperation, CutsRows):
 
     source = operand_def(GlobalType)
     through = opt_operand_def(GlobalType)
-    ends = var_operand_def(IndexType())
+    ends = var_operand_def(IndexType | GlobalType)
     ended = opt_prop_def(DenseArrayBase.constr(i64))
+    known = opt_prop_def(DenseArrayBase.constr(i64))
     map = prop_def(DenseArrayBase.constr(i64))
     fordim = opt_prop_def(IntegerAttr.constr(type=i64))
     result = result_def(GlobalType)
@@ -63,8 +72,9 @@ class LocalTileOp(IRDLOperation, CutsRows):
 
     assembly_format = (
         "$source (`through` $through^)? `map` $map (`fordim` $fordim^)? "
-        "(`ending` $ends^ `along` $ended)? attr-dict "
-        "`:` type($source) (`,` type($through)^)? `->` type($result)"
+        ""
+        "(`ending` $ends^ `:` type($ends) `along` $ended)? (`known` $known^)? "
+        "attr-dict `:` type($source) (`,` type($through)^)? `->` type($result)"
     )
 
     def __init__(
@@ -110,6 +120,17 @@ class LocalTileOp(IRDLOperation, CutsRows):
         )
         self.ended = DenseArrayBase.from_list(i64, list(ends)) if ends else None
 
+    def end_at(self, lengths: Mapping[SSAValue, int]) -> None:
+        """Lets the tensor end where lengths do that have these values."""
+        known = {dim: lengths[end] for dim, end in self.end_of.items() if end in lengths}
+        self.known = numbers_attribute([number for pair in known.items() for number in pair])
+        self.end_along({dim: end for dim, end in self.end_of.items() if dim not in known})
+
+    @property
+    def ends_at_lengths(self) -> bool:
+        """Whether a number in device memory says how many elements exist along a dimension."""
+        return any(isinstance(end.type, GlobalType) for end in self.ends)
+
     @property
     def numbers(self) -> SSAValue | None:
         """The rows' numbers, ``through``."""
@@ -146,6 +167,8 @@ class LocalTileOp(IRDLOperation, CutsRows):
         kernel, shape = enclosing_kernel(self), self.tensor_shape
         if ends is None:
             ends = {dim: shape[dim] for dim in self.end_of}
+        numbers = numbers_of(self.known)
+        ends = {**ends, **dict(zip(numbers[::2], numbers[1::2], strict=True))}
         return Slicing(
             shape,
             self.map_,
@@ -193,6 +216,12 @@ class LocalTileOp(IRDLOperation, CutsRows):
                     f"{op_label(self)} reads numbers of rows through a tile; read them through the "
                     "kernel's parameter"
                 )
+        numbers = numbers_of(self.known)
+        if len(numbers) % 2 or any(not 0 <= dim < len(self.tensor_shape) for dim in numbers[::2]):
+            raise VerifyException(
+                f"{op_label(self)}: known {list(numbers)} must be a dimension and how many "
+                "elements exist along it, perhaps several times"
+            )
         dims = () if self.ended is None else extents_of(self.ended)
         rank = len(self.tensor_shape)
         if len(dims) != len(self.ends) or any(not 0 <= dim < rank for dim in dims):
@@ -200,6 +229,7 @@ class LocalTileOp(IRDLOperation, CutsRows):
                 f"{op_label(self)}: 'ending' has {len(self.ends)} values along {list(dims)}; "
                 f"expected a dimension from 0 to {rank - 1} for each"
             )
+        self._verify_held_ends()
         try:
             self.slicing().tile_shape("map")
         except PartitionError as error:
@@ -215,6 +245,19 @@ class LocalTileOp(IRDLOperation, CutsRows):
                 f"{op_label(self)}: some tiles have fewer numbers of rows along dimension "
                 f"{uneven} than others; cut the numbers evenly"
             )
+
+    def _verify_held_ends(self) -> None:
+        held = {each.argument: each for each in enclosing_kernel(self).held_lengths}
+        for dim, end in self.end_of.items():
+            if not isinstance(end.type, GlobalType):
+                continue
+            length = held.get(end.index) if isinstance(end, BlockArgument) else None
+            if length is None or length.largest > self.tensor_shape[dim]:
+                raise VerifyException(
+                    f"{op_label(self)}: dimension {dim} ends at {value_label(end)}; expected an "
+                    "argument that the kernel lists in 'lengths', of at most the dimension's "
+                    f"{self.tensor_shape[dim]} elements"
+                )
 
 
 __all__ = ["LocalTileOp"]

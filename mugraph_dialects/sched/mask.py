@@ -54,7 +54,8 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     destination's extents say who computes what, and ``by`` where there are none.
 
     ``sched.mask %x to %x with -inf where affine_set<(i, j)[x, y, z, it] : (64 * x + i - j >= 0)>``
-    keeps elements by their places in the tile, the block along x, y and z, and the iteration.
+    keeps elements by their places in the tile, the block along x, y and z, the iteration, and the
+    lengths of the kernel.
     """
 
     name = "sched.mask"
@@ -123,7 +124,8 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     def forms(self) -> list[LinearForm]:
         """The forms that are at least 0 where an element is kept.
 
-        They are of places in the tile, of the block along x, y and z, and of the iteration.
+        They are of places in the tile, of the block along x, y and z, of the iteration, and of the
+        kernel's lengths.
         """
         return [] if self.condition is None else forms_of(self.condition.data)
 
@@ -152,7 +154,8 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         if error is not None:
             raise VerifyException(f"{op_label(self)} {error}")
         if self.condition is not None:
-            verify_condition(self, self.condition.data, shape, len(MOVES))
+            symbols = len(MOVES) + len(enclosing_kernel(self).held_lengths)
+            verify_condition(self, self.condition.data, shape, symbols)
         found = distribution_of([self.source], self.destination, self.partition)
         if found is None or self.partition not in (None, found):
             expected = "by <threads, vector, order>" if found is None else "no 'by'"

@@ -25,11 +25,18 @@ from mugraph.dialects.element_types import is_integer, verify_no_integers
 from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.interfaces import IndexKind, TileIndex
 from mugraph.dialects.launch_extents import extents_of
-from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
+from mugraph.dialects.lengths import numbers_attribute, numbers_of
+from mugraph.dialects.linear_forms import LinearForm, forms_of, of_lengths, verify_condition
 from mugraph.dialects.maps import AXES, PartitionError, Slicing
 from mugraph.dialects.ragged import Padding, RaggedAttr, RaggedDim, ragged_error
 from mugraph.dialects.tb.elementwise import ElementwiseOp
-from mugraph.dialects.tb.memory import NOT_SPLIT, enclosing_graph, fordim_attribute
+from mugraph.dialects.tb.memory import (
+    NOT_SPLIT,
+    enclosing_graph,
+    fordim_attribute,
+    forms_in_tiles,
+    verify_numbers_of_lengths,
+)
 from mugraph.dialects.tb.operators import parallel_indices, verify_epilogue
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
@@ -47,6 +54,8 @@ class MaskOp(ElementwiseOp):
     The condition is on places in the tensor that all tiles together are, of which ``of`` has the
     extents; maps say how the tiles lie in it, as those of ``tb.input`` do.
 
+    ``where affine_set<(i, j)[n] : (n - j - 1 >= 0)> at [0]``: the symbol is length 0 of the kernel.
+
     ``%y = tb.mask %x with 0.0 outside [#tb.ragged<...>] : ...``, made by ``--mask-ragged``, has the
     constant in memory where elements do not exist.  No elements are added: as a function of tensors
     it is the identity.
@@ -58,13 +67,14 @@ class MaskOp(ElementwiseOp):
     value = prop_def(FloatAttr[Float32Type])
     outside = opt_prop_def(ArrayAttr[RaggedAttr])
     condition = opt_prop_def(AffineSetAttr)
+    at = opt_prop_def(DenseArrayBase.constr(i64))
     extents = opt_prop_def(DenseArrayBase.constr(i64))
     imap = opt_prop_def(DenseArrayBase.constr(i64))
     fordim = opt_prop_def(IntegerAttr.constr(type=i64))
 
     assembly_format = (
         "$input `with` custom<Fp32Number>($value) (`outside` $outside^)? "
-        "(`where` $condition^ `of` $extents `imap` $imap)? (`fordim` $fordim^)? "
+        "(`where` $condition^)? (`at` $at^)? (`of` $extents^ `imap` $imap)? (`fordim` $fordim^)? "
         "custom<ThenEpilogue>($epilogue) attr-dict `:` type($input) `->` type($result)"
     )
     custom_directives = (Fp32Number, ThenEpilogue)
@@ -96,10 +106,15 @@ class MaskOp(ElementwiseOp):
         extents: Sequence[int],
         imap: Sequence[int],
         fordim: int,
+        lengths: Sequence[int] = (),
     ) -> MaskOp:
-        """A mask of places in a tensor of these extents, in which maps say how tiles lie."""
+        """A mask of places in a tensor of these extents, in which maps say how tiles lie.
+
+        ``lengths`` are the numbers of those of the kernel that the condition's symbols are.
+        """
         op = cls(operand, value, [], Epilogue(), operand.type)
         op.condition = condition
+        op.at = numbers_attribute(lengths)
         op.extents = DenseArrayBase.from_list(i64, list(extents))
         op.lie(imap, fordim)
         return op
@@ -143,11 +158,22 @@ class MaskOp(ElementwiseOp):
         )
 
     def forms(self) -> list[LinearForm]:
-        """The forms of places in the whole tensor that are at least 0 where an element is kept."""
-        return [] if self.condition is None else forms_of(self.condition.data)
+        """The forms that are at least 0 where an element is kept.
+
+        They are of places in the whole tensor, and then of the kernel's lengths.
+        """
+        if self.condition is None:
+            return []
+        count = len(enclosing_graph(self).held_lengths)
+        return of_lengths(forms_of(self.condition.data), self.length_numbers, count)
+
+    @property
+    def length_numbers(self) -> tuple[int, ...]:
+        """Which lengths of the kernel the condition's symbols are."""
+        return numbers_of(self.at)
 
     def local_forms(self) -> list[LinearForm]:
-        """The same of places in the tile, of the block along x, y and z, and of the iteration."""
+        """The same of places in the tile, of block and iteration, and then of the lengths."""
         forms = self.forms()
         return forms_in_tiles(forms, self.slicing()) if forms else []
 
@@ -194,7 +220,7 @@ class MaskOp(ElementwiseOp):
         if error is not None:
             raise VerifyException(f"{op_label(self)} {error}")
         if self.condition is None:
-            if self.fordim is not None or self.outside is None:
+            if self.fordim is not None or self.outside is None or self.extents is not None:
                 raise VerifyException(
                     f"{op_label(self)} has no condition; write 'where' and 'of', or leave it out"
                 )
@@ -202,25 +228,14 @@ class MaskOp(ElementwiseOp):
         verify_no_integers(self, [self.input, self.result], "tb.cast")
         if math.isnan(self.constant):
             raise VerifyException(f"{op_label(self)}: NaN is no constant to mask with")
-        verify_condition(self, self.condition.data, shape)
+        if self.extents is None or self.imap is None:
+            raise VerifyException(
+                f"{op_label(self)} has a condition on places; say in which tensor: 'of' its "
+                "extents, and 'imap'"
+            )
+        verify_condition(self, self.condition.data, shape, len(self.length_numbers))
+        verify_numbers_of_lengths(self, self.length_numbers)
         try:
             self.slicing().tile_shape()
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
-
-
-def forms_in_tiles(forms: Sequence[LinearForm], slicing: Slicing) -> list[LinearForm]:
-    """Forms of places in a tensor as those of places in a tile, of block and iteration."""
-    steps = [0] * len(slicing.shape)
-    if slicing.fordim >= 0 and slicing.iterations > 1:
-        steps[slicing.fordim] = slicing.split(slicing.fordim).tile
-    moves = [*slicing.block_factors(), steps]
-    return [
-        LinearForm((*form.coefficients, *(_scaled(form, move) for move in moves)), form.constant)
-        for form in forms
-    ]
-
-
-def _scaled(form: LinearForm, move: Sequence[int]) -> int:
-    """How far a form grows where places move so far."""
-    return sum(one * step for one, step in zip(form.coefficients, move, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
@@ -32,6 +32,8 @@ from mugraph.dialects.indirect import (
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.lengths import numbers_attribute, numbers_of
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.maps import PartitionError, Slicing, verify_map
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tb.layouts import charge_narrow_copies, copy_access
@@ -61,6 +63,17 @@ def enclosing_graph(op: Operation) -> HasThreadblockGraph:
     # xDSL verifies a body before the operator around it.
     parent.verify_extents()
     return parent
+
+
+def verify_numbers_of_lengths(op: Operation, numbers: Sequence[int]) -> None:
+    """Raises ``VerifyException`` unless the kernel around an operator has lengths of these."""
+    count = len(enclosing_graph(op).held_lengths)
+    for number in numbers:
+        if not 0 <= number < count:
+            raise VerifyException(
+                f"{op_label(op)} names length {number} of the kernel, which has {count}; write "
+                "them there: 'lengths [ARGUMENT, LARGEST]'"
+            )
 
 
 def fordim_attribute(dim: int) -> IntegerAttr | None:
@@ -163,6 +176,9 @@ class InputOp(CutsRows, MovesTile):
     the maps count: first those of the numbers, then those of a row.  Nothing of that is written to
     memory.  Kernels take the nearest row for a number that names none; the interpreter refuses it.
 
+    ``ending [1, 0]``: along dimension 1 of the tensor exist as many elements as length 0 of the
+    kernel says; the tile has 0 in place of those behind.
+
     ``%sk = tb.input %kv through %pages imap [0, -1, -1] fordim 1 : tensor<512x64x128xf16>,
     tensor<8x32xi32> -> !tb.stensor<1x1x64x128xf16>``
     """
@@ -172,12 +188,14 @@ class InputOp(CutsRows, MovesTile):
     dtensor = operand_def(TensorType)
     through = opt_operand_def(TensorType | STensorType)
     imap = prop_def(DenseArrayBase.constr(i64))
+    ending = opt_prop_def(DenseArrayBase.constr(i64))
     result = result_def(STensorType)
 
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$dtensor (`through` $through^)? `imap` $imap (`fordim` $fordim^)? attr-dict "
+        "$dtensor (`through` $through^)? `imap` $imap (`fordim` $fordim^)? (`ending` $ending^)? "
+        "attr-dict "
         "`:` type($dtensor) (`,` type($through)^)? `->` type($result)"
     )
 
@@ -188,15 +206,35 @@ class InputOp(CutsRows, MovesTile):
         fordim: int,
         result_type: Attribute,
         through: SSAValue | None = None,
+        ends: Mapping[int, int] | None = None,
     ) -> None:
+        """``ends``: the dimensions that end at a length of the kernel, and its number."""
         super().__init__(
             operands=[dtensor, through],
             result_types=[result_type],
             properties={
                 "imap": DenseArrayBase.from_list(i64, list(imap)),
                 "fordim": fordim_attribute(fordim),
+                "ending": numbers_attribute([n for pair in (ends or {}).items() for n in pair]),
             },
         )
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """The dimensions that end at a length of the kernel, and the number of that."""
+        numbers = numbers_of(self.ending)
+        return dict(zip(numbers[::2], numbers[1::2], strict=True))
+
+    def end_forms(self) -> list[LinearForm]:
+        """The forms that are at least 0 before the ends.
+
+        They are of places in the tensor, and then of the kernel's lengths.
+        """
+        rank, count = len(self.tensor_shape), len(enclosing_graph(self).held_lengths)
+        coordinates = LinearForm.coordinates(rank + count)
+        return [
+            coordinates[rank + number] - coordinates[dim] - 1 for dim, number in self.ends.items()
+        ]
 
     @property
     def map_(self) -> tuple[int, ...]:
@@ -245,6 +283,7 @@ class InputOp(CutsRows, MovesTile):
                 )
             verify_numbers(self, self.dtensor, self.through)
         self.verify_tile("imap")
+        self._verify_ends()
         if self.through is not None and (uneven := self.uneven_numbers(self.bounds())) is not None:
             raise VerifyException(
                 f"{op_label(self)}: dimension {uneven} of the tile counts rows that "
@@ -257,6 +296,28 @@ class InputOp(CutsRows, MovesTile):
                 f"{element_type_of(self.result.type)} differs from the tensor's "
                 f"{element_type_of(self.dtensor.type)}"
             )
+
+    def _verify_ends(self) -> None:
+        numbers, rank = numbers_of(self.ending), len(self.tensor_shape)
+        if len(numbers) % 2 or any(not 0 <= dim < rank for dim in numbers[::2]):
+            raise VerifyException(
+                f"{op_label(self)}: ending {list(numbers)} must be a dimension from 0 to "
+                f"{rank - 1} and the number of a length, perhaps several times"
+            )
+        verify_numbers_of_lengths(self, numbers[1::2])
+        if numbers and self.through is not None:
+            raise VerifyException(
+                f"{op_label(self)} reads rows 'through' {value_label(self.through)} and is "
+                "'ending' at a length; mask the tile instead"
+            )
+        for dim, number in self.ends.items():
+            largest = enclosing_graph(self).held_lengths[number].largest
+            if largest > self.tensor_shape[dim]:
+                raise VerifyException(
+                    f"{op_label(self)}: dimension {dim} of {value_label(self.dtensor)} has "
+                    f"{self.tensor_shape[dim]} elements, and length {number}, where it ends, may "
+                    f"be {largest}"
+                )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Charges layouts that rule out 16-byte copies and, in the loop, asynchronous ones."""
@@ -362,3 +423,31 @@ class OutputOp(MovesTile):
         """Charges layouts that rule out 16-byte stores."""
         weight = problem.costs.output_without_wide_copy
         charge_narrow_copies(problem, self.dtensor, self.stensor, self.tile_copy, weight)
+
+
+def forms_in_tiles(forms: Sequence[LinearForm], slicing: Slicing) -> list[LinearForm]:
+    """Forms of places in a tensor as those of places in a tile, of block and iteration.
+
+    What forms are of besides places stays behind these.
+    """
+    rank = len(slicing.shape)
+    steps = [0] * rank
+    if slicing.fordim >= 0 and slicing.iterations > 1:
+        steps[slicing.fordim] = slicing.split(slicing.fordim).tile
+    moves = [*slicing.block_factors(), steps]
+    return [
+        LinearForm(
+            (
+                *form.coefficients[:rank],
+                *(_scaled(form, move) for move in moves),
+                *form.coefficients[rank:],
+            ),
+            form.constant,
+        )
+        for form in forms
+    ]
+
+
+def _scaled(form: LinearForm, move: Sequence[int]) -> int:
+    """How far a form grows where places move so far."""
+    return sum(one * step for one, step in zip(form.coefficients, move, strict=False))

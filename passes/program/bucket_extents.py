@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.kn import lay_out_row_major
 from mugraph.dialects.named_extents import (
     BUCKET_OF,
+    ENDS,
     EXTENT,
+    EXTENTS,
+    LENGTHS,
     NamedExtent,
+    Names,
+    argument_names,
+    held_extents,
     is_open,
+    result_names,
+    said_extents,
     set_named_extents,
+    with_names,
 )
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.program.name_extents import name_extents
@@ -45,7 +61,7 @@ def buckets_of_extents(extents: Sequence[NamedExtent]) -> Iterator[tuple[NamedEx
 
 def bucket_extents(function: FuncOp) -> list[FuncOp]:
     """The buckets of a function with open extents, small ones first."""
-    extents = [*require_names(function).values()]
+    extents = said_extents(require_names(function).values())
     if (count := math.prod(len(ranges_of(extent)) for extent in extents)) > MOST_BUCKETS:
         raise NamedExtentError(
             f"{op_label(function)} would have {count} buckets, the largest values among them; "
@@ -68,14 +84,43 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     for value in end.operands:
         lay_out_row_major(value)
     copy.update_function_type()
-    set_named_extents(copy, {extent.name: extent for extent in ranges})
     whole = require_names(function)
+    write_lengths(copy, held_extents(whole.values()))
+    if ranges:
+        set_named_extents(copy, {extent.name: extent for extent in ranges})
+    else:
+        del copy.attributes[EXTENTS]
     if any(extent.largest != whole[extent.name].largest for extent in ranges):
         name = function.sym_name.data
         copy.attributes[BUCKET_OF] = StringAttr(name)
         parts = [f"{extent.name}{extent.largest}" for extent in ranges]
         copy.sym_name = StringAttr("_".join([name, *parts]))
     return copy
+
+
+def write_lengths(function: FuncOp, held: Mapping[str, NamedExtent]) -> None:
+    """Says of a static function which lengths its results end at, and leaves their names out."""
+    if not held:
+        return
+    of_arguments = [argument_names(function, index) for index in range(len(function.args))]
+    of_results = [
+        result_names(function, index) for index in range(len(function.function_type.outputs.data))
+    ]
+    function.arg_attrs = _split_names(function.arg_attrs, of_arguments, held)
+    function.res_attrs = _split_names(function.res_attrs, of_results, held)
+    lengths = {name: [extent.held or 0, extent.largest] for name, extent in held.items()}
+    function.attributes[LENGTHS] = DictionaryAttr(
+        {name: DenseArrayBase.from_list(i64, numbers) for name, numbers in lengths.items()}
+    )
+
+
+def _split_names(
+    attributes: ArrayAttr[DictionaryAttr] | None, names: Sequence[Names], held: Container[str]
+) -> ArrayAttr[DictionaryAttr]:
+    """The attributes of arguments or results with names of what a call says, and of ends."""
+    said = [tuple("" if name in held else name for name in own) for own in names]
+    ends = [tuple(name if name in held else "" for name in own) for own in names]
+    return with_names(with_names(attributes, said), ends, ENDS)
 
 
 @dataclass(frozen=True)
@@ -86,6 +131,10 @@ class BucketExtentsPass(ModulePass):
     ranges end, and the largest value ends the last one.  Each is fused, planned and scheduled for
     itself; its kernels take the extents that a call has (``--bound-extents``).  Arguments and
     results are row-major, as all buckets share them.  At most five.
+
+    Where device memory holds an extent, tensors have room for its largest value.  Masks keep what
+    lies behind the value out of sums and maxima, and kernels read it
+    (:mod:`mugraph.dialects.lengths`).
 
     Before::
 

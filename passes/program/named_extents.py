@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from mugraph.dialects import kn
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.lengths import length_fault
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     EXTENT,
@@ -27,6 +28,7 @@ from mugraph.dialects.named_extents import (
     Names,
     argument_names,
     extents_in,
+    held_extents,
     is_dynamic,
     is_open,
     named_extents,
@@ -34,6 +36,7 @@ from mugraph.dialects.named_extents import (
 )
 from mugraph.dialects.tensor_types import layout_of, op_label, value_label
 from mugraph.passes.program.decompose_program import decompose_program
+from mugraph.passes.program.mask_behind_ends import identity_of, mask_behind_ends
 
 
 class NamedExtentError(PassFailedException):
@@ -55,6 +58,8 @@ def require_names(function: FuncOp) -> dict[str, NamedExtent]:
         of_arguments = [argument_names(function, i) for i in range(len(function.args))]
     except VerifyException as error:
         raise NamedExtentError(str(error)) from error
+    for extent in held_extents(known.values()).values():
+        _require_holder(function, extent)
     for argument, names in zip(function.args, of_arguments, strict=True):
         what = f"argument {argument.index} ({value_label(argument)}) of {op_label(function)}"
         if is_dynamic(argument.type) and layout_of(argument.type) is not None:
@@ -74,13 +79,28 @@ def require_names(function: FuncOp) -> dict[str, NamedExtent]:
                     f"dimension {dim} of {what} is called '{name}' and has the extent {extent}; "
                     "write '?' in its type"
                 )
-            if name and math.prod(extents[:dim]) != 1:
+            if name and known[name].held is None and math.prod(extents[:dim]) != 1:
                 raise NamedExtentError(
                     f"dimension {dim} of {what} is called '{name}', but dimensions before it have "
                     "more than one element: its strides would change with the extent; put the "
                     "named dimension first"
                 )
     return known
+
+
+def _require_holder(function: FuncOp, extent: NamedExtent) -> None:
+    """Raises unless an argument holds the value of an extent."""
+    number, what = extent.held, f"{EXTENTS} of {op_label(function)}: '{extent.name}'"
+    assert number is not None  # as asked by callers
+    if number >= len(function.args):
+        raise NamedExtentError(
+            f"{what} is held by argument {number}, and there are {len(function.args)} arguments"
+        )
+    type_ = function.args[number].type
+    fault = "has a named extent itself" if is_dynamic(type_) else length_fault(type_)
+    if fault is not None:
+        argument = f"argument {number} ({value_label(function.args[number])})"
+        raise NamedExtentError(f"{what} is held by {argument}, which {fault}")
 
 
 def _primes_above(number: int) -> Iterator[int]:
@@ -169,6 +189,13 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
 
     The copy's composite operators are taken apart on the way.
     """
+    held = held_extents(named_extents(copy).values())
+    for op in tuple(copy.body.block.ops):
+        if isinstance(op, kn.SoftmaxOp) and names_in(op.input.type, probes)[op.reduced_dim] in held:
+            # What lies behind the end is masked in front of it, and 0 behind it.
+            Rewriter.replace_op(op, kn.CastOp(op.input, op.result.type))
+    # Only these are masked: what a mean is made of would count elements behind the end.
+    written = set(copy.body.block.ops)
     decompose_program(copy, kernels=True, views=False)
     for op in copy.body.block.ops:
         for value in (*op.operands, *op.results):
@@ -184,7 +211,8 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
         for index in op.tile_indices() if isinstance(op, HasTileIndices) else ():
             for value, dim in zip(op.operands, index.operands, strict=True):
                 name = "" if dim is None else names_in(value.type, probes)[dim]
-                if name and index.kind is not IndexKind.PARALLEL:
+                is_masked = op in written and name in held and identity_of(op) is not None
+                if name and index.kind is not IndexKind.PARALLEL and not is_masked:
                     raise NamedExtentError(
                         f"{op_label(op)} combines elements along dimension {dim} of "
                         f"{value_label(value)}, whose extent '{name}' is known only at a call: not "
@@ -211,9 +239,10 @@ def names_of_values(function: FuncOp) -> dict[SSAValue, Names]:
     copy, probes = at_probes(function)
     pairs = zip(_tensors_of(function), _tensors_of(copy), strict=True)
     found = {value: names_in(other.type, probes) for value, other in pairs}
+    held = held_extents(named_extents(function).values())
     end = function.body.block.last_op
     for index, value in enumerate(end.operands if isinstance(end, ReturnOp) else ()):
-        if any(found[value][1:]):
+        if any(name and name not in held for name in found[value][1:]):
             raise NamedExtentError(
                 f"result {index} of {op_label(function)} has the named extents "
                 f"{[name for name in found[value] if name]}; only its first dimension may have one"
@@ -237,11 +266,16 @@ def names_of_returned(function: FuncOp) -> list[Names]:
 def static_copy(function: FuncOp, sizes: Mapping[str, int]) -> FuncOp:
     """The function at given values of its names; itself where it has no open extents.
 
+    Of an extent whose value device memory holds, tensors have room for the largest value if none is
+    given, and masks keep what is behind the value out of sums.
+
     Raises :class:`NamedExtentError` as :func:`names_of_values`, and for a value that cannot be.
     """
     if not is_open(function):
         return function
     known = require_names(function)
+    held = held_extents(extent for name, extent in known.items() if name not in sizes)
+    sizes = {**sizes, **{name: extent.largest for name, extent in held.items()}}
     for name, extent in known.items():
         if name not in sizes:
             raise NamedExtentError(f"{op_label(function)} needs a value of '{name}'")
@@ -253,6 +287,8 @@ def static_copy(function: FuncOp, sizes: Mapping[str, int]) -> FuncOp:
     for value, of_dims in names.items():
         type_ = at_sizes(value.type, of_dims, sizes)
         Rewriter.replace_value_with_new_type(mapper[value], type_)
+    pairs = zip(_tensors_of(copy), names.values(), strict=True)
+    mask_behind_ends(copy, dict(pairs), held)
     copy.update_function_type()
     return copy
 

@@ -121,6 +121,8 @@ def layouts_of_result(
     tile = op.destination.owner
     assert isinstance(tile, sched.LocalTileOp)
     tensor = tile.source
+    if tile.ends_at_lengths:
+        raise BulkCopyError("a number in device memory says where it ends")
     aligned = alignments[enclosing_kernel(op).body.block.args.index(tensor)]
     require_boxes(tile.slicing(), aligned)
     if isinstance(op, sched.CopyOp) and not _is_plain(op):

@@ -157,8 +157,12 @@ def place_launch(kernel: KernelOp, start: LaunchNext) -> None:
 
 def overlap_kernel(kernel: KernelOp, constant: Sequence[int], start: LaunchNext) -> None:
     """Rewrite: makes one kernel wait for those before it, and let the one behind it start."""
-    added = [add_wait(body, constant) for body in strands(kernel)]
-    if not any(added):
+    if any(length.argument not in constant for length in kernel.held_lengths):
+        # All threads read lengths first of all.
+        first = kernel.body.block.first_op
+        assert first is not None
+        kernel.body.block.insert_op_before(sched.GridWaitOp(), first)
+    elif not any([add_wait(body, constant) for body in strands(kernel)]):
         return
     place_launch(kernel, start)
     if constant:
@@ -186,11 +190,12 @@ class ProgrammaticLaunchPass(ModulePass):
     Programmatic dependent launch: ``sched.grid_wait`` stands before the first access to device
     memory but for loads of constant tensors (``mugraph.constant`` of a function's argument), and
     those that the prologue does are moved in front of it: weights are on their way while the kernel
-    before ends.  The kernel's plan says when the next kernel may begin, at ``sched.grid_launch``:
-    ``pdl = late``, when all loads of the loop are on their way (what begins earlier takes bandwidth
-    and multiprocessors from them); ``early``, first of all, which suits kernels of little work;
-    ``end``, when blocks end; or ``none``, which leaves the kernel alone.  Where the plan leaves it
-    free, it is ``late``.  Pre-defined kernels wait first of all.  Nothing changes for targets
+    before ends.  Kernels that read lengths wait before that.  The kernel's plan says when the next
+    kernel may begin, at ``sched.grid_launch``: ``pdl = late``, when all loads of the loop are on
+    their way (what begins earlier takes bandwidth and multiprocessors from them); ``early``, first
+    of all, which suits kernels of little work; ``end``, when blocks end; or ``none``, which leaves
+    the kernel alone.  Where the plan leaves it free, it is ``late``.  Pre-defined kernels wait
+    first of all.  Nothing changes for targets
     without the instructions.  Pre-condition: ``--pipeline-loads``, which puts loads into the
     prologue; before ``--plan-stensor-memory``.
     """

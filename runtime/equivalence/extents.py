@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from mugraph.dialects.named_extents import BUCKET_OF, EXTENTS, buckets_of, is_open, named_extents
+from mugraph.dialects.named_extents import (
+    BUCKET_OF,
+    EXTENTS,
+    LENGTHS,
+    buckets_of,
+    is_open,
+    named_extents,
+    said_extents,
+)
 from mugraph.dialects.sharding import device_program
 from mugraph.passes.program.bucket_extents import buckets_of_extents
 from mugraph.passes.program.expand_mesh import expand_program, keep_results
@@ -78,7 +86,10 @@ def _at_extents(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
     if not any(EXTENTS in function.attributes for function in functions):
         yield "", one, other
         return
-    names = [[*named_extents(function)] for function in functions]
+    names = [
+        [extent.name for extent in said_extents(named_extents(function).values())]
+        for function in functions
+    ]
     if names[0] != names[1]:
         raise CheckError(
             f"@{functions[0].sym_name.data} has the named extents {names[0]}, but "
@@ -92,13 +103,13 @@ def _at_extents(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
             _module_at(module, function, sizes)
             for module, function in zip((one, other), functions, strict=True)
         )
-        yield f" at {said}", first, second
+        yield f" at {said}" if said else "", first, second
 
 
 def _sizes(module: ModuleOp, function: FuncOp) -> list[dict[str, int]]:
     """The largest values of each bucket."""
     if is_open(function):
-        found = buckets_of_extents([*require_names(function).values()])
+        found = buckets_of_extents(said_extents(require_names(function).values()))
     else:
         found = (tuple(named_extents(each).values()) for each in buckets_of(module, function))
     return [{extent.name: extent.largest for extent in ranges} for ranges in found]
@@ -119,7 +130,7 @@ def _module_at(module: ModuleOp, function: FuncOp, sizes: Mapping[str, int]) -> 
         )
     if static is None:
         raise CheckError(f"@{function.sym_name.data} has no bucket that ends at {dict(sizes)}.")
-    for attribute in (EXTENTS, BUCKET_OF):
+    for attribute in (EXTENTS, BUCKET_OF, LENGTHS):
         static.attributes.pop(attribute, None)
     others = (op.clone() for op in module.body.block.ops if not isinstance(op, FuncOp))
     return ModuleOp([*others, static])

@@ -23,6 +23,7 @@ class Variable:
 
     Free variables have height 0 and a number of their own.  Variables that a sum binds are named by
     their place in the sum (``number``) and by how many sums are nested inside it (``height``).
+    What an argument holds has the height ``OF_ARGUMENTS`` and the argument's number.
     """
 
     height: int
@@ -105,6 +106,8 @@ def affine(variable: Variable, coefficient: int = 1) -> Affine:
     """``coefficient * variable``."""
     return Affine.of([(variable, coefficient)])
 
+
+OF_ARGUMENTS = -2
 
 _fresh = itertools.count()
 

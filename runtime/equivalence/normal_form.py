@@ -139,6 +139,17 @@ def element(tensor: int, indices: Sequence[Affine]) -> NormalForm:
     return NormalForm((Term(Fraction(1), (), ((Element(tensor, tuple(indices)), Fraction(1)),)),))
 
 
+def input_of(form: NormalForm) -> int | None:
+    """The number of the input that a form is an element of; ``None`` for others."""
+    if len(form.terms) != 1:
+        return None
+    (term,) = form.terms
+    if term.coefficient != 1 or term.bound or len(term.factors) != 1:
+        return None
+    ((factor, exponent),) = term.factors
+    return factor.tensor if isinstance(factor, Element) and exponent == 1 else None
+
+
 def choice(index: Affine, value: int) -> NormalForm:
     """1 where an index has a value, else 0."""
     return _collect(_terms(Fraction(1), (), [(Choice(index, value), Fraction(1))]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from mugraph.runtime.equivalence.indices import Affine, Variable
+from mugraph.runtime.equivalence.indices import OF_ARGUMENTS, Affine, Variable
 from mugraph.runtime.equivalence.terms import (
     Application,
     Below,
@@ -33,6 +33,8 @@ def _variable(variable: Variable, names: Names) -> str:
         return names[variable]
     if variable.height == 0:
         return f"v{variable.number}"
+    if variable.height == OF_ARGUMENTS:
+        return f"length{variable.number}"
     # a, b … for innermost sums; a', b' … for sums around them.
     return chr(ord("a") + variable.number % 26) + "'" * (variable.height - 1)
 

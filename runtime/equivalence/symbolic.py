@@ -70,6 +70,10 @@ class ThreadblockExecution:
         self.values: dict[SSAValue, SymbolicTensor] = dict(
             zip(self.graph.body.block.args, self.arguments, strict=True)
         )
+        self.lengths = [
+            self.symbolic.length(self.arguments[held.argument], held.largest)
+            for held in self.graph.held_lengths
+        ]
         self.outputs: list[SymbolicTensor] = []
         self.bounds = bounds_of_graph(self.graph.body.block)
 
@@ -115,7 +119,8 @@ class ThreadblockExecution:
         match op:
             case tb.MaskOp() if op.condition is not None:
                 (kept,) = operands
-                return symbolic.masked(shape, op.forms(), op.constant, kept, self.starts(op))
+                given = self.starts(op), self.lengths
+                return symbolic.masked(shape, op.forms(), op.constant, kept, *given)
             case tb.ElementwiseOp():
                 return symbolic.elementwise(shape, op.function, *operands)
             case tb.MatmulOp():
@@ -158,7 +163,11 @@ class ThreadblockExecution:
             rank = len(shape) - len(op.numbers_shape)
             tensor = self.symbolic.rows(shape, rank, op.dtensor, tensor, numbers)
         form = self.symbolic.at(tensor, indices, may_end=any(op.bounds()))
-        return self.symbolic.tensor(places, form)
+        loaded = self.symbolic.tensor(places, form)
+        if not op.ends:
+            return loaded
+        given = self.starts(op), self.lengths
+        return self.symbolic.masked(tile, op.end_forms(), 0.0, loaded, *given)
 
     def starts(self, op: tb.InputOp | tb.MaskOp) -> list[Affine]:
         """Where the tile of the block and the iteration begins, along each dimension."""
@@ -421,7 +430,12 @@ def _results(
                 results = [symbolic.matmul(shape_of(op.result.type), depth, *operands)]
             case kn.MaskOp():
                 shape = shape_of(op.result.type)
-                results = [symbolic.masked(shape, op.forms(), op.constant, operands[0])]
+                held = zip(operands[1:], op.largest, strict=True)
+                lengths = [symbolic.length(each, largest) for each, largest in held]
+                masked = symbolic.masked(
+                    shape, op.forms(), op.constant, operands[0], lengths=lengths
+                )
+                results = [masked]
             case kn.GatherOp():
                 shape, (table, rows) = shape_of(op.result.type), operands
                 results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]

@@ -26,7 +26,7 @@ from mugraph.runtime.equivalence.functions import (
     truth,
     where,
 )
-from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
+from mugraph.runtime.equivalence.indices import OF_ARGUMENTS, ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.pieces import joined
 from mugraph.runtime.equivalence.terms import PLACE, NormalForm, free_variables
 
@@ -220,15 +220,17 @@ class Symbolic:
         constant: float,
         operand: SymbolicTensor,
         starts: Sequence[Affine] = (),
+        lengths: Sequence[Affine] = (),
     ) -> SymbolicTensor:
         """The operand where all forms of its coordinates are at least 0, else the constant.
 
-        Coordinates count from ``starts`` on, or from 0.
+        Coordinates count from ``starts`` on, or from 0; the last ones of the forms are ``lengths``.
         """
         places = self.places(shape)
         (kept,) = self.read((operand, places))
         starts = starts or [ZERO] * len(places)
         coordinates = [place + start for place, start in zip(places, starts, strict=True)]
+        coordinates += lengths
         holds = nf.constant(1)
         for form in forms:
             index = Affine((), form.constant)
@@ -237,6 +239,16 @@ class Symbolic:
             if index.limits()[0] < 0:
                 holds = nf.multiply(holds, _at_least_0(index))
         return self.tensor(places, where(holds, kept, number(constant)))
+
+    def length(self, holder: SymbolicTensor, largest: int) -> Affine:
+        """The number that a tensor holds, from 0 to ``largest``.
+
+        Raises ``NoProofError`` where no argument of the function is that tensor.
+        """
+        number = nf.input_of(self.at(holder, [ZERO] * len(holder.digits)))
+        if number is None:
+            raise NoProofError("a length is computed, and no argument of the function")
+        return affine(Variable(OF_ARGUMENTS, number, largest + 1))
 
     def part(
         self, shape: Sequence[int], start: Sequence[int], operand: SymbolicTensor

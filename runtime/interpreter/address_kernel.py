@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 from mugraph.dialects import sched
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.custom import is_part_of_step
-from mugraph.dialects.sched.domain import with_count
+from mugraph.dialects.sched.domain import with_count, with_lengths
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.sched.structure import loop_iterations, most_iterations
 from mugraph.dialects.spans import Span, span_of
@@ -44,6 +44,7 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.block_lists import block_lists, require_clusters, within
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.lengths import lengths_in
 from mugraph.runtime.interpreter.memory import DeviceTensor, DeviceTile, SharedMemory
 from mugraph.runtime.interpreter.roles import Step, is_declaration, steps_of
 from mugraph.runtime.interpreter.warpgroup_level import WarpgroupFunctions
@@ -193,6 +194,7 @@ def run_kernel_by_address(
         loop_iterations(kernel)  # it is known
     except VerifyException as error:
         raise ExecutionError(str(error)) from error
+    kernel = with_lengths(kernel, lengths_in(kernel, kernel.held_lengths, inputs))
     if kernel.smem_bytes is None:
         raise ExecutionError(
             f"{op_label(kernel)} has no shared-memory plan; run --plan-stensor-memory first"

@@ -18,7 +18,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from mugraph.dialects.linear_forms import LinearForm, all_at_least_0, coordinates_of
+from mugraph.dialects.linear_forms import (
+    LinearForm,
+    all_at_least_0,
+    at_lengths,
+    coordinates_of,
+)
 from mugraph.dialects.maps import AXES, Bound, Slicing, mapped_axes
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, is_whole
 
@@ -45,6 +50,8 @@ class Frame:
     """Which of the tiles along the loop the first iteration has."""
     position: int = 0
     """Which of the blocks of the grid that a block takes, one after the other."""
+    lengths: Sequence[int] = ()
+    """The values of the kernel's lengths."""
 
     @property
     def before(self) -> int:
@@ -226,7 +233,7 @@ def padded(arithmetic: Arithmetic, value: Array, shape: Sequence[int], fill: flo
 
 def masked(value: Array, forms: Sequence[LinearForm], constant: float, frame: Frame) -> Array:
     """Tiles with a constant where a form of local places, blocks and iteration is negative."""
-    shape = value.shape[GRID_AXES:]
+    shape, forms = value.shape[GRID_AXES:], at_lengths(forms, frame.lengths)
     places = [each[(None,) * GRID_AXES] for each in coordinates_of(shape)]
     rank = (...,) + (None,) * len(shape)
     # Tiles that do not depend on an axis of the grid are there once.

@@ -139,6 +139,10 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
         lifted = self.lift(number)
         return lifted.of([np.broadcast_to(part, self.shape) for part in lifted.components])
 
+    def whole_numbers(self) -> Array:
+        """The elements as numbers, which whole ones are exactly."""
+        return self.components[0]
+
     def rows_of(self, table: Any) -> Any:
         """What a table has at these numbers along its first axis."""
         return table[existing_rows(table.shape[0], self.components[0])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,10 +12,14 @@ from xdsl.ir import Attribute
 
 from mugraph.dialects.named_extents import (
     ExtentError,
+    NamedExtent,
     Names,
     argument_names,
     buckets_of,
+    ends_of_result,
     extents_in,
+    function_lengths,
+    held_extents,
     is_open,
     named_extents,
     result_names,
@@ -26,6 +29,7 @@ from mugraph.dialects.named_extents import (
 from mugraph.passes.program.named_extents import names_of_returned, static_copy
 from mugraph.runtime.interpreter.arithmetic import Array, is_whole
 from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.lengths import length_in
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,8 @@ class Call:
     inputs: Sequence[Array]
     extents: Sequence[tuple[int, ...]] = ()
     """Of each result as many elements are meant along each dimension; all of them without it."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is computed: a named extent is 0."""
-        return any(math.prod(shape) == 0 for shape in self.extents)
+    is_empty: bool = False
+    """Whether nothing is computed: an extent that a call says is 0."""
 
     def meant(self, results: Sequence[Array]) -> list[Array]:
         """What is meant of the function's results."""
@@ -59,7 +60,7 @@ def static_call(module: ModuleOp, function: FuncOp, inputs: Sequence[Array]) -> 
     """
     extents = named_extents(function)
     if not extents:
-        return Call(function, inputs)
+        return Call(function, inputs, _ended(function, inputs))
     count = sum(not isinstance(argument.type, IndexType) for argument in function.args)
     if len(inputs) != count:
         return Call(function, inputs)
@@ -69,13 +70,17 @@ def static_call(module: ModuleOp, function: FuncOp, inputs: Sequence[Array]) -> 
         sizes = sizes_of_call(tuple(extents.values()), names, shapes)
     except ExtentError as error:
         raise ExecutionError(f"function @{function.sym_name.data}: {error}") from error
+    is_empty = 0 in sizes.values()
     if is_open(function):
-        returned = _shapes(function, names_of_returned(function), sizes)
+        held = held_extents(extents.values())
+        lengths = {name: _held_in(function, extent, inputs) for name, extent in held.items()}
+        returned = _shapes(function, names_of_returned(function), {**sizes, **lengths})
         # An extent is at least 1; of 0 elements nothing is computed.
-        static = static_copy(
-            function, {n: size or extents[n].multiple for n, size in sizes.items()}
-        )
-        return Call(static, inputs, returned)
+        static_sizes = {n: size or extents[n].multiple for n, size in sizes.items()}
+        if 0 not in lengths.values():
+            static_sizes |= lengths
+            inputs = [_first(*pair, lengths) for pair in zip(inputs, names, strict=True)]
+        return Call(static_copy(function, static_sizes), inputs, returned, is_empty)
     returned = _shapes(
         function,
         [result_names(function, i) for i in range(len(function.function_type.outputs.data))],
@@ -92,7 +97,38 @@ def static_call(module: ModuleOp, function: FuncOp, inputs: Sequence[Array]) -> 
             arguments.append(np.array(sizes[argument_names(bucket, index)[0]]))
         else:
             arguments.append(_with_room(np.asarray(inputs[index]), extents_in(argument.type)))
-    return Call(bucket, arguments, returned)
+    ended = _ended(bucket, inputs) or returned
+    pairs = (zip(*shapes, strict=True) for shapes in zip(returned, ended, strict=True))
+    returned = [tuple(min(pair) for pair in own) for own in pairs]
+    return Call(bucket, arguments, returned, is_empty)
+
+
+def _held_in(function: FuncOp, extent: NamedExtent, inputs: Sequence[Array]) -> int:
+    """The value of an extent that an input holds."""
+    assert extent.held is not None  # as asked by callers
+    return length_in(function, np.asarray(inputs[extent.held]), extent.largest)
+
+
+def _first(array: Array, names: Names, lengths: Mapping[str, int]) -> Array:
+    """The part of an input that is before the ends of its dimensions."""
+    ends = (slice(lengths[name]) if name in lengths else slice(None) for name in names)
+    return np.asarray(array)[tuple(ends)]
+
+
+def _ended(function: FuncOp, inputs: Sequence[Array]) -> list[tuple[int, ...]]:
+    """The extents of results that end at lengths, given the inputs; none where there are none."""
+    held = function_lengths(function)
+    if not held:
+        return []
+    lengths = {
+        name: length_in(function, np.asarray(inputs[length.argument]), length.largest)
+        for name, length in held.items()
+    }
+    types: Sequence[Attribute] = function.function_type.outputs.data
+    return [
+        sized(ends_of_result(function, index), extents_in(type_), lengths)
+        for index, type_ in enumerate(types)
+    ]
 
 
 def _shapes(

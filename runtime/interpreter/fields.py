@@ -299,6 +299,10 @@ class FieldArray(ComponentArray):
         total = self._reduced([part.cumsum(axis) for part in self.components])
         return total.known_as(self.known.types & _SUMS)
 
+    def whole_numbers(self) -> Array:
+        """Refused: residues are no lengths."""
+        raise ExecutionError("residues are no lengths")
+
     def rows_of(self, table: Self) -> Self:
         """Refused: residues name no rows."""
         raise ExecutionError("residues name no rows of a table")

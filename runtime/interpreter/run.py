@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,7 +16,7 @@ from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
 from mugraph.dialects.kn import count_of_rows
-from mugraph.dialects.named_extents import is_smaller_bucket, named_extents
+from mugraph.dialects.named_extents import held_extents, is_smaller_bucket, named_extents
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
 from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import element_type_of, shape_of
@@ -69,11 +70,22 @@ def random_elements(numbers: Array, dtype: np.dtype[Any], *, positive: bool = Fa
 
 
 def naming_rows(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
-    """Random inputs, of which those that name rows of tables name some that exist."""
+    """Random inputs, of which those that name rows, or hold lengths, have numbers that exist."""
     # A tensor expression's last arguments are its results.
     counts = [count_of_rows(argument) for argument in function.args[: len(inputs)]]
+    for extent in held_extents(named_extents(function).values()).values():
+        counts[extent.held or 0] = extent.largest + 1
     pairs = zip(inputs, counts, strict=True)
-    return [array if count is None else array % array.dtype.type(count) for array, count in pairs]
+    # One number is drawn again: small ones would be near 0 all.
+    drawn = np.random.default_rng([zlib.crc32(array.tobytes()) for array in inputs])
+    return [
+        array
+        if count is None
+        else np.full_like(array, drawn.integers(count))
+        if array.size == 1
+        else array % array.dtype.type(count)
+        for array, count in pairs
+    ]
 
 
 def run_function(

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
 from mugraph.dialects.maps import Bound
-from mugraph.dialects.sched.domain import spans_of, with_count
+from mugraph.dialects.sched.domain import spans_of, with_count, with_lengths
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.schedule.lower_rings import with_lowered_rings
@@ -37,6 +37,7 @@ from mugraph.runtime.interpreter.blocks import (
 )
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.lengths import lengths_in
 from mugraph.runtime.interpreter.schedule_buffers import DeviceTile, ScheduleFunctions
 from mugraph.runtime.interpreter.schedule_compute import ComputeFunctions
 from mugraph.runtime.interpreter.schedule_products import ProductFunctions
@@ -94,6 +95,7 @@ def run_kernel(
         kernel = with_lowered_rings(launch.resolve())
     except VerifyException as error:
         raise ExecutionError(str(error)) from error
+    kernel = with_lengths(kernel, lengths_in(kernel, kernel.held_lengths, inputs))
     require_clusters(kernel)
     results = tuple(arithmetic.empty(output.type) for output in launch.outputs)
     if kernel.persistent_blocks is not None:

@@ -177,8 +177,8 @@ class ScheduleFunctions(InterpreterFunctions):
             )
         tensor = source.tensor
         if op.through is not None:
-            numbers: DeviceTile = args[1]
-            tensor = take_rows(tensor, self.frame.arithmetic.load(numbers.tensor))
+            rows: DeviceTile = args[1]
+            tensor = take_rows(tensor, self.frame.arithmetic.load(rows.tensor))
         return (DeviceTile(tensor, op.slicing(ends)),)
 
     def run_phase(

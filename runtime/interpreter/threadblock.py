@@ -50,6 +50,7 @@ from mugraph.runtime.interpreter.functions import (
     sum_last,
     take_rows,
 )
+from mugraph.runtime.interpreter.lengths import lengths_in
 from mugraph.runtime.interpreter.texpr.tiles import run_operator
 
 
@@ -134,8 +135,11 @@ class ThreadblockFunctions(InterpreterFunctions):
             if op not in self.gathered:
                 self.gathered[op] = take_rows(tensor, self.frame.arithmetic.load(args[1]))
             tensor = self.gathered[op]
-        tiles = self.frame.tiles_of(tensor, op.slicing())
-        return (self.frame.arithmetic.load(tiles),)
+        slicing = op.slicing()
+        tiles = self.frame.arithmetic.load(self.frame.tiles_of(tensor, slicing))
+        if op.ends:
+            tiles = masked(tiles, tb.forms_in_tiles(op.end_forms(), slicing), 0.0, self.frame)
+        return (tiles,)
 
     @impl(tb.OutputOp)
     def run_output(
@@ -418,8 +422,9 @@ def run_threadblock_graph(
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     outputs: dict[Operation, Array] = dict(zip(stores, results, strict=True))
     phases = phases_of(graph.body.block, graph.forloop_range)
+    lengths = lengths_in(graph, graph.held_lengths, inputs)
     whole = boxes(graph.grid_dim, lambda extents: _tile_bytes(graph, arithmetic, extents))
     for box in uniform_boxes(whole, _bounds(graph)):
-        frame = Frame(arithmetic, graph.grid_dim, graph.forloop_range, box)
+        frame = Frame(arithmetic, graph.grid_dim, graph.forloop_range, box, lengths=lengths)
         _run_box(graph, phases, inputs, outputs, frame, module)
     return results

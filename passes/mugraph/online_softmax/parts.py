@@ -177,6 +177,7 @@ def _with(
         graph.forloop_range,
         body,
         graph.decided,
+        graph.held_lengths,
     )
     Rewriter.insert_op(new, InsertPoint.before(graph))
     for old, result in zip(graph.results, new.results, strict=False):

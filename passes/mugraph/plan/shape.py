@@ -18,7 +18,7 @@ from mugraph.dialects.kn.idle_iterations import (
     masks_that_idle,
     share_that_counts,
 )
-from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.linear_forms import LinearForm, at_lengths
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
@@ -395,6 +395,9 @@ class TiledKernel:
             loop_dim = loop_dim_of(self.model.space, mask.result, mask.loop_dim, partition)
             slicing = Slicing(extents, map_, loop_dim, partition.grid, partition.forloop, tile)
             forms += largest_in_tiles(tb.forms_in_tiles(mask.forms(), slicing), tile)
+        # At the largest values of lengths, for which there is room.
+        lengths = [length.largest for length in self.model.space.graph.held_lengths]
+        forms = at_lengths(forms, lengths)
         return share_that_counts(forms, partition.grid, partition.forloop) if forms else 1.0
 
     @cached_property

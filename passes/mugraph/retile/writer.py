@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.launch_extents import HeldLength
+from mugraph.dialects.lengths import numbers_attribute
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -54,6 +56,7 @@ class KernelWriter:
     block: Block = field(default_factory=Block)
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     stored: list[Attribute] = field(default_factory=list[Attribute])
+    lengths: list[HeldLength] = field(default_factory=list[HeldLength])
 
     def argument(self, dtensor: SSAValue, hint: str | None) -> SSAValue:
         """The body's argument for a tensor."""
@@ -63,6 +66,21 @@ class KernelWriter:
         argument = self.block.insert_arg(dtensor.type, len(self.block.args))
         argument.name_hint = hint
         return argument
+
+    def length(self, tensor: SSAValue, largest: int, hint: str | None = None) -> int:
+        """The number of a length that a tensor holds."""
+        argument = self.argument(tensor, hint)
+        assert isinstance(argument, BlockArgument)  # of the body
+        length = HeldLength(argument.index, largest)
+        if length not in self.lengths:
+            self.lengths.append(length)
+        return self.lengths.index(length)
+
+    def length_of(self, graph: CustomizedOp, number: int) -> int:
+        """The number that a length of another graph has."""
+        held = graph.held_lengths[number]
+        hint = graph.body.block.args[held.argument].name_hint
+        return self.length(graph.inputs[held.argument], held.largest, hint)
 
     def add(self, op: Operation) -> Operation:
         """Appends an operator."""
@@ -80,6 +98,9 @@ class KernelWriter:
     def copy_mask(self, op: tb.MaskOp, map_: Sequence[int], loop_dim: int) -> None:
         """Appends a copy of a mask, with other maps."""
         new = op.clone(self.values)
+        graph = op.parent_op()
+        assert isinstance(graph, CustomizedOp)  # as it stands in one
+        new.at = numbers_attribute([self.length_of(graph, each) for each in op.length_numbers])
         new.lie(map_, loop_dim)
         self.add(new)
 
@@ -91,15 +112,17 @@ class KernelWriter:
         type_: Attribute,
         hint: str | None,
         through: SSAValue | None = None,
+        ends: Mapping[int, int] | None = None,
     ) -> SSAValue:
         """A tile of one of the body's arguments, which is loaded once."""
-        wanted = (argument, tuple(map_), loop_dim, type_, through)
+        ends = ends or {}
+        wanted = (argument, tuple(map_), loop_dim, type_, through, ends)
         for op in self.block.ops:
             if isinstance(op, tb.InputOp):
-                known = (op.dtensor, op.map_, op.loop_dim, op.result.type, op.through)
+                known = (op.dtensor, op.map_, op.loop_dim, op.result.type, op.through, op.ends)
                 if known == wanted:
                     return op.result
-        new = tb.InputOp(argument, map_, loop_dim, type_, through)
+        new = tb.InputOp(argument, map_, loop_dim, type_, through, ends)
         new.result.name_hint = hint
         return self.add(new).results[0]
 
@@ -109,10 +132,13 @@ class KernelWriter:
         through = op.through
         if through is not None:
             through = self.argument(_outside(graph, through), through.name_hint)
+        ends = {dim: self.length_of(graph, number) for dim, number in op.ends.items()}
         self.values[op.result] = self.tile(
-            argument, map_, loop_dim, op.result.type, op.result.name_hint, through
+            argument, map_, loop_dim, op.result.type, op.result.name_hint, through, ends
         )
 
     def finished(self, grid: Sequence[int], block: Sequence[int], forloop: int) -> CustomizedOp:
         """The kernel."""
-        return CustomizedOp(self.inputs, self.stored, grid, block, forloop, self.block)
+        return CustomizedOp(
+            *(self.inputs, self.stored, grid, block, forloop, self.block), lengths=self.lengths
+        )

@@ -14,7 +14,7 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CustomizedOp, MatmulOp
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.named_extents import EXTENTS
+from mugraph.dialects.named_extents import EXTENTS, LENGTHS
 from mugraph.dialects.tb import ReductionMaxOp
 from mugraph.passes.mugraph.online_softmax.masked import least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
@@ -71,7 +71,7 @@ class Fusion:
         self.operators = [op for op in self.function.body.block.ops if op.results]
         self.program = in_segments(self.operators)
         self.products = SplitProducts(self.operators)
-        self.is_bucket = EXTENTS in self.function.attributes
+        self.is_bucket = any(each in self.function.attributes for each in (EXTENTS, LENGTHS))
         """Whether extents follow from a call: then operators alone become kernels, too."""
 
     def bound(self, group: Group) -> float:

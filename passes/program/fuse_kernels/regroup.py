@@ -238,12 +238,15 @@ def _(op: kn.MaskOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValu
     forms: list[LinearForm] = []
     for form in op.forms():
         steps = [0] * group.rank
-        for row, step in zip(rows, form.coefficients, strict=True):
+        for row, step in zip(rows, form.coefficients, strict=False):
             for atom in reversed(row):
                 steps[group.rank + places[atom]] = step
                 step *= atom.extent
+        steps += form.coefficients[len(rows) :]
         forms.append(LinearForm(tuple(steps), form.constant))
-    return group.add(kn.MaskOp(operands[0], forms, op.constant, group.type_of(op.result)))
+    masked, *lengths = operands
+    type_ = group.type_of(op.result)
+    return group.add(kn.MaskOp(masked, forms, op.constant, type_, lengths, op.largest))
 
 
 @rewritten.register

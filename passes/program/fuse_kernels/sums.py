@@ -84,15 +84,19 @@ def _(op: kn.ElementwiseOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 @form_of.register
 def _(op: kn.MaskOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     """Of a sum of terms each one, where the constant is 0."""
-    (form,), writer = forms, kernel.writer
-
+    form, *_ = forms
+    writer = kernel.writer
     shape, (map_, loop_dim) = shape_of(op.result.type), kernel.maps_of(op.result)
+    numbers = [
+        writer.length(length, largest, length.name_hint)
+        for length, largest in zip(op.lengths, op.largest, strict=True)
+    ]
 
     def masked(tile: SSAValue) -> SSAValue:
         first, functions = before_functions(
             writer.cast(tile, element_type_of(op.result.type)), op.constant
         )
-        mask = tb.MaskOp.at_places(first, op.constant, op.condition, shape, map_, loop_dim)
+        mask = tb.MaskOp.at_places(first, op.constant, op.condition, shape, map_, loop_dim, numbers)
         tile = writer.first(mask)
         for function in functions:
             tile = writer.first(function.clone({function.operands[0]: tile}))

@@ -20,6 +20,7 @@ from mugraph.dialects.kn.idle_iterations import iterations_that_count
 from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.linear_forms import set_of
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.maps import AXES
 from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
@@ -38,6 +39,7 @@ from mugraph.passes.schedule.lower_threadblock.extents import (
     CallExtents,
     call_extents,
     end_kernel,
+    hold_lengths,
 )
 from mugraph.passes.schedule.lower_threadblock.levels import Levels, find_levels
 from mugraph.passes.schedule.lower_threadblock.products import (
@@ -51,6 +53,8 @@ from mugraph.passes.schedule.lower_threadblock.raster import (
     DOWN,
     bytes_along,
     choose_raster,
+    columns_together,
+    grows_down,
 )
 from mugraph.passes.schedule.lower_threadblock.write_back import (
     find_write_backs,
@@ -108,12 +112,17 @@ def lower_graph(
     kernel = lower_kernel(graph, levels, choices, symbol)
     domain = iterations_that_count(graph)
     if domain:
-        kernel.domain = AffineSetAttr(set_of(domain, len(domain[0].coefficients)))
+        kernel.domain = AffineSetAttr(set_of(domain, len(AXES) + 1))
     numbers = end_kernel(kernel, graph, extents)
     if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
         for found in list(find_write_backs(kernel)):
             write_back_directly(found)
-    if channels:
+    iterated = [op for op in levels.inputs if op.loop_dim >= 0 and op.map_[DOWN] < 0]
+    if grows_down(domain) and math.prod(kernel.grid_dim[:2]) > target.multiprocessors:
+        column = graph.forloop_range * bytes_along(iterated, ACROSS)
+        columns = columns_together(kernel.grid_dim, column, target.l2_bytes)
+        kernel.descending = IntegerAttr(columns, i64)
+    elif channels:
         down, across = (bytes_along(levels.inputs, axis) for axis in (DOWN, ACROSS))
         rows = choose_raster(kernel.grid_dim, down, across, target.multiprocessors)
         if rows > 1:
@@ -173,6 +182,7 @@ def lower_threadblock(
     for index, graph in enumerate(graphs):
         require_layouts(graph)
         separate_phases(graph)
+        hold_lengths(graph, extents)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
         kernel, numbers = lower_graph(graph, target, symbol, extents, along_k=along_k)
         kernel.plan = graph.plan

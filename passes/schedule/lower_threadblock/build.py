@@ -58,7 +58,10 @@ def load_of(builder: KernelBuilder, op: tb.InputOp, tensors: Tensors) -> sched.C
 def view_of(builder: KernelBuilder, op: tb.InputOp, tensors: Tensors) -> SSAValue:
     """The view of the tensor that an input loads a tile of."""
     through = None if op.through is None else tensors[op.through]
-    return builder.tile(tensors[op.dtensor], op.resolved_copy(), through)
+    held = builder.graph.held_lengths
+    arguments = [*tensors.values()]
+    ends = {dim: arguments[held[number].argument] for dim, number in op.ends.items()}
+    return builder.tile(tensors[op.dtensor], op.resolved_copy(), through, ends)
 
 
 def lower_kernel(
@@ -103,6 +106,7 @@ def lower_kernel(
     for tile in builder.top:
         if isinstance(tile, sched.LocalTileOp):
             inherit_location([use.operation for use in tile.result.uses], tile)
+    kernel.lengths = graph.lengths
     kernel.location = graph.location
     place_channel_steps(kernel)
     return kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -223,12 +223,22 @@ class KernelBuilder:
         self.prologue.append(sched.FillOp(buffer, start))
         return buffer
 
-    def tile(self, argument: SSAValue, copy: TileCopy, through: SSAValue | None = None) -> SSAValue:
-        """The view of a device tensor that a copy touches, of rows that numbers name perhaps."""
+    def tile(
+        self,
+        argument: SSAValue,
+        copy: TileCopy,
+        through: SSAValue | None = None,
+        ends: Mapping[int, SSAValue] | None = None,
+    ) -> SSAValue:
+        """The view of a device tensor that a copy touches, of rows that numbers name perhaps.
+
+        ``ends``: dimensions that end where a length says, and what holds it.
+        """
         layout = LayoutAttr(Layout(copy.tile, copy.view_strides()))
         type_ = sched.GlobalType.of(copy.tile, element_type_of(argument.type), layout)
         map_, fordim = copy.slicing.map_, copy.slicing.fordim
         op = sched.LocalTileOp(argument, map_, fordim, type_, through)
+        op.end_along(ends or {})
         op.result.name_hint = f"{argument.name_hint}_tile" if argument.name_hint else None
         self.top.append(op)
         return op.result

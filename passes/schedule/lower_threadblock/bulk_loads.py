@@ -35,6 +35,11 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
     bring it.
     """
     copy = op.resolved_copy()
+    if op.ends:
+        raise BulkCopyError(
+            "a number in device memory says where it ends, and bulk copies write zeros only behind "
+            "the end that their tensor map has"
+        )
     require_rows_in_order(op.through)
     require_boxes(copy.slicing, copy.alignment)
     # What cuts a tile in parts finds them by one stride a dimension.

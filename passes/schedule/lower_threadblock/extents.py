@@ -24,11 +24,16 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import kn, sched, tb
+from mugraph.dialects.launch_extents import HeldLength
+from mugraph.dialects.lengths import numbers_attribute
 from mugraph.dialects.named_extents import (
     EXTENT,
     NamedExtent,
     Names,
     argument_names,
+    ends_of_argument,
+    ends_of_result,
+    function_lengths,
     named_extents,
     result_names,
 )
@@ -50,6 +55,8 @@ class CallExtents:
     """Arguments of the function: what a call says."""
     outer: dict[SSAValue, Names] = field(default_factory=dict[SSAValue, Names])
     """Tensors that the caller gives: they end where the call says."""
+    lengths: dict[str, HeldLength] = field(default_factory=dict[str, HeldLength])
+    """Names whose values arguments of the function hold."""
     inner: dict[SSAValue, Names] = field(default_factory=dict[SSAValue, Names])
     """Intermediates, as far as the grids of their kernels show it."""
 
@@ -65,14 +72,18 @@ def call_extents(function: FuncOp) -> CallExtents:
     Raises ``PassFailedException`` where an operator that is no custom kernel has such tensors.
     """
     extents, found = named_extents(function), CallExtents()
-    if not extents:
+    found.lengths = function_lengths(function)
+    if not extents and not found.lengths:
         return found
     for index, argument in enumerate(function.args):
         _note(found, argument, argument_names(function, index), extents)
+        if any(ends := ends_of_argument(function, index)):
+            found.inner[argument] = ends  # there is room for all
     for op in function.body.block.ops:
         if isinstance(op, ReturnOp):
             for index, value in enumerate(op.operands):
                 _note(found, value, result_names(function, index), extents)
+                _note_ends(found, value, ends_of_result(function, index))
     for op in function.body.block.ops:
         if isinstance(op, kn.ViewOp) and op.input in found.outer:
             found.outer[op.result] = _names_of_view(op, found.outer[op.input])
@@ -80,6 +91,8 @@ def call_extents(function: FuncOp) -> CallExtents:
             _refuse_outer(op, found)
     for name in extents:
         found.values[name] = _insert_argument(function, name)
+    for name, length in found.lengths.items():
+        found.values[name] = function.args[length.argument]
     function.update_function_type()
     return found
 
@@ -91,6 +104,12 @@ def _note(
     open_ = tuple(name if name and not extents[name].is_fixed else "" for name in names)
     if any(open_):
         found.outer[value] = open_
+
+
+def _note_ends(found: CallExtents, value: SSAValue, ends: Names) -> None:
+    if any(ends):
+        names = found.names_of(value)
+        found.outer[value] = tuple(end or name for end, name in zip(ends, names, strict=True))
 
 
 def _names_of_view(op: kn.ViewOp, names: Names) -> Names:
@@ -140,10 +159,11 @@ def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[st
     loads = [op for op in graph.body.block.ops if isinstance(op, tb.InputOp)]
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     for axis, blocks in enumerate(graph.grid_dim):
-        given = {_along(op, axis, _names_of_load(op, graph, extents)) for op in loads}
-        named = [part for part in given if part is not None]
-        for op in stores if len(named) == 1 and blocks > 1 else ():
-            _infer(op, axis, named[0], extents)
+        cut = [op for op in loads if op.map_[axis] >= 0]
+        given = {_along(op, axis, _names_of_load(op, graph, extents)) for op in cut}
+        if len(given) == 1 and blocks > 1 and (named := given.pop()) is not None:
+            for op in stores:
+                _infer(op, axis, named, extents)
         stored = {_along(op, axis, extents.names_of(op.dtensor)) for op in stores}
         if blocks > 1 and len(stored) == 1 and (part := stored.pop()) is not None:
             found[axis] = part
@@ -195,6 +215,25 @@ def _infer(op: tb.OutputOp, axis: int, part: tuple[str, int], extents: CallExten
     extents.inner[op.dtensor] = tuple(names)
 
 
+def hold_lengths(graph: kn.CustomizedOp, extents: CallExtents) -> None:
+    """Gives a graph the lengths that its results end at, or that cut its grid."""
+    cuts = cut_axes(graph, extents)
+    wanted = {name for name, _ in cuts.values()}
+    wanted |= {name for result in graph.results for name in extents.outer.get(result, ())}
+    block = graph.body.block
+    for name, length in extents.lengths.items():
+        holder = extents.values[name]
+        if name not in wanted:
+            continue
+        if holder not in graph.inputs:
+            graph.operands = [*graph.inputs, holder]
+            block.insert_arg(holder.type, len(block.args)).name_hint = holder.name_hint
+        held = HeldLength(list(graph.inputs).index(holder), length.largest)
+        if held not in graph.held_lengths:
+            numbers = [number for each in (*graph.held_lengths, held) for number in each]
+            graph.lengths = numbers_attribute(numbers)
+
+
 def end_kernel(
     kernel: sched.KernelOp, graph: kn.CustomizedOp, extents: CallExtents
 ) -> list[SSAValue]:
@@ -209,17 +248,23 @@ def end_kernel(
     }
     used = {name for names in outer.values() for name in names if name}
     used |= {name for name, _ in cuts.values()}
-    numbers = {name: _insert_number(kernel, name) for name in extents.values if name in used}
+    arguments = dict(zip(graph.inputs, kernel.body.block.args, strict=False))
+    numbers = {
+        name: arguments[value] if name in extents.lengths else _insert_number(kernel, name)
+        for name, value in extents.values.items()
+        if name in used
+    }
     for op in kernel.body.block.ops:
         if isinstance(op, sched.LocalTileOp) and any(names := _names_of_tile(op, outer)):
-            op.end_along({dim: numbers[name] for dim, name in enumerate(names) if name})
+            named = {dim: numbers[name] for dim, name in enumerate(names) if name}
+            op.end_along({**op.end_of, **named})
     for op in kernel.body.walk():
         if isinstance(op, sched.CopyOp):
             op.leave_out()
     if cuts:
         parts = [GridCut(axis, numbers[name].index, step) for axis, (name, step) in cuts.items()]
         kernel.cut = DenseArrayBase.from_list(i64, _flat(parts))
-    return [extents.values[name] for name in numbers]
+    return [extents.values[name] for name in numbers if name not in extents.lengths]
 
 
 def _names_of_tile(op: sched.LocalTileOp, outer: Mapping[SSAValue, Names]) -> Names:

@@ -3,6 +3,9 @@
 What the blocks of one wave load comes from device memory once and from the L2 cache after that.
 With ``rows`` rows of the grid in a group, a wave of W blocks is ``rows`` by ``W / rows`` of them,
 or all columns of one group and some of the next, and loads so many different tiles along y and x.
+
+Where later rows run more iterations, as under a causal mask, those start first: a long block that
+starts last would leave all other multiprocessors idle.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import math
 from collections.abc import Sequence
 
 from mugraph.dialects import tb
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 
 ACROSS, DOWN = 0, 1
@@ -44,4 +48,28 @@ def choose_raster(grid: Sequence[int], down: int, across: int, wave: int) -> int
     return min((group for group in range(1, rows + 1) if rows % group == 0), key=loaded)
 
 
-__all__ = ["bytes_along", "choose_raster"]
+def grows_down(forms: Sequence[LinearForm]) -> bool:
+    """Whether blocks of later rows run more iterations, and nothing else decides how many."""
+    ends = False
+    for form in forms:
+        across, down, planes, step, *_ = form.coefficients
+        if across or planes or (step > 0 and down):
+            return False
+        ends = ends or (step < 0 < down)
+    return ends
+
+
+def columns_together(grid: Sequence[int], column_bytes: int, cache_bytes: int) -> int:
+    """The columns of a group whose tiles half of the cache holds; they start together.
+
+    All rows of a column load the same ``column_bytes`` in their loops.
+    """
+    fitting = [
+        group
+        for group in range(1, grid[0] + 1)
+        if grid[0] % group == 0 and group * column_bytes <= cache_bytes // 2
+    ]
+    return max(fitting, default=1)
+
+
+__all__ = ["bytes_along", "choose_raster", "columns_together", "grows_down"]

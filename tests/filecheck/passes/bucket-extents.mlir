@@ -18,7 +18,7 @@
 // A tile of a row that a call does not have is not loaded and not stored, and no block is launched for it alone.
 // SCHEDULE: sched.kernel @norm_custom0 inputs 2 grid [150, 1, 1] cut [0, 1, 2] block
 // SCHEDULE-NEXT: (%x: !sched.global<300x64xf16, (300,64):(64,1)>, %m: index,
-// SCHEDULE: sched.local_tile %x map [0, -1, -1] ending %m along [0] :
+// SCHEDULE: sched.local_tile %x map [0, -1, -1] ending %m : index along [0] :
 // SCHEDULE: sched.copy %x_tile {{.*}} within [0] :
 // SCHEDULE: sched.launch @norm_custom0 %x, %m
 

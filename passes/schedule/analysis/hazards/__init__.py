@@ -63,7 +63,12 @@ def counts_of(kernel: KernelOp) -> list[int]:
         return []
     stages = [op.stage_count for op in lowered.walk() if isinstance(op, AllocOp | ChannelOp)]
     every = [slice(0, extent) for extent in kernel.grid_dim]
-    found = sorted({span.count for span, _ in spans_of(kernel, every)})
+    # Lengths may leave any number of iterations.
+    found = (
+        range(1, most_iterations(kernel))
+        if kernel.held_lengths
+        else sorted({span.count for span, _ in spans_of(kernel, every)})
+    )
     period, settled = math.lcm(*stages), 2 * max(stages, default=1)
     chosen: dict[int, int] = {}
     for count in found:

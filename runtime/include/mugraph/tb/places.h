@@ -33,6 +33,13 @@ __host__ __device__ constexpr Condition<Form> where(int start) {
   return {start};
 }
 
+// The number that device memory holds, from 0 to `largest`; the nearest one for others.
+template <class Number>
+__device__ __forceinline__ int length_in(Number const* held, int largest) {
+  const Number number = *held;
+  return number < 0 ? 0 : number > largest ? largest : static_cast<int>(number);
+}
+
 // What is at least 0 in iterations that a block runs: rest + kStep * iteration.
 template <int kStep>
 struct IterationBound {

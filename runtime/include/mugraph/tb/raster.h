@@ -41,5 +41,12 @@ __device__ __forceinline__ uint3 grouped_block() {
   return block;
 }
 
+// In groups of kColumns columns, from a group's last row on.
+template <int kColumns>
+__device__ __forceinline__ uint3 descending_block() {
+  const unsigned rows = gridDim.y, number = blockIdx.x + gridDim.x * blockIdx.y, in_group = number % (kColumns * rows);
+  return {number / (kColumns * rows) * kColumns + in_group % kColumns, rows - 1 - in_group / kColumns, blockIdx.z};
+}
+
 }  // namespace tb
 }  // namespace mugraph

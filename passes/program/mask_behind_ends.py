@@ -1,0 +1,128 @@
+"""What lies behind an extent that device memory holds is kept out of sums and maxima.
+
+Tensors have room for the extent's largest value.  Where an operator combines elements along such a
+dimension, a ``kn.mask`` puts the identity of the combination in place of those behind the value,
+unless data flow shows that it stands there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects import kn
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.named_extents import NamedExtent, Names
+from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.tensor_types import shape_of
+
+Constants = Mapping[str, float]
+"""What a tensor has behind the end of each extent, where that is known."""
+
+
+@singledispatch
+def identity_of(op: Operation) -> float | None:
+    """What changes no result of an operator that combines elements; ``None`` where nothing does."""
+    return None
+
+
+@identity_of.register
+def _(op: kn.SoftmaxOp) -> float | None:
+    return -math.inf
+
+
+@identity_of.register
+def _(op: kn.MatmulOp) -> float | None:
+    return 0.0
+
+
+@identity_of.register
+def _(op: kn.ReductionOp) -> float | None:
+    if shape_of(op.result.type)[op.reduced_dim] != 1:
+        return None  # which elements are in one run would depend on the extent
+    return 0.0 if op.combination is Combiner.SUM else -math.inf
+
+
+def combined_dims(op: Operation, operand: int) -> Sequence[int]:
+    """The dimensions of an operand along which an operator combines elements."""
+    if isinstance(op, kn.SoftmaxOp):
+        return [op.reduced_dim]
+    if not isinstance(op, HasTileIndices):
+        return []
+    dims = ((index.kind, index.operands[operand]) for index in op.tile_indices())
+    return [dim for kind, dim in dims if dim is not None and kind is not IndexKind.PARALLEL]
+
+
+@singledispatch
+def constants_behind(op: Operation, operands: Sequence[Constants]) -> Constants:
+    """What an operator's results have behind the ends, given what its operands have there."""
+    return {}
+
+
+@constants_behind.register
+def _(op: kn.SoftmaxOp, operands: Sequence[Constants]) -> Constants:
+    return {name: 0.0 for name, constant in operands[0].items() if constant == -math.inf}
+
+
+@constants_behind.register
+def _(op: kn.ElementwiseOp, operands: Sequence[Constants]) -> Constants:
+    if len(operands) != 1:
+        return {}
+    results = {name: op.function.at([constant]) for name, constant in operands[0].items()}
+    return {name: constant for name, constant in results.items() if constant is not None}
+
+
+@constants_behind.register(kn.ReshapeOp)
+@constants_behind.register(kn.TransposeOp)
+@constants_behind.register(kn.CopyOp)
+def _(op: kn.ReshapeOp | kn.TransposeOp | kn.CopyOp, operands: Sequence[Constants]) -> Constants:
+    return operands[0]
+
+
+def mask_behind_ends(
+    function: FuncOp, names: Mapping[SSAValue, Names], held: Mapping[str, NamedExtent]
+) -> None:
+    """Puts masks before the operands of which a static function's operators combine elements.
+
+    ``names`` are those of the dimensions of its tensors; ``held`` the extents that memory holds.
+    """
+    behind: dict[SSAValue, Constants] = {}
+    known: dict[tuple[SSAValue, int, float], SSAValue] = {}
+    for op in tuple(function.body.block.ops) if held else ():
+        for operand, value in enumerate(op.operands):
+            for dim in combined_dims(op, operand):
+                name, identity = names[value][dim], identity_of(op)
+                if name not in held or behind.get(value, {}).get(name) == identity:
+                    continue
+                assert identity is not None  # or the program was refused
+                if (value, dim, identity) not in known:
+                    mask = mask_behind(function, value, dim, held[name], identity)
+                    Rewriter.insert_op(mask, InsertPoint.before(op))
+                    known[value, dim, identity] = mask.result
+                    behind[mask.result] = {name: identity}
+                op.operands[operand] = known[value, dim, identity]
+        constants = constants_behind(op, [behind.get(value, {}) for value in op.operands])
+        behind.update(dict.fromkeys(op.results, constants))
+
+
+def mask_behind(
+    function: FuncOp, value: SSAValue, dim: int, extent: NamedExtent, constant: float
+) -> kn.MaskOp:
+    """A tensor with a constant in place of what lies behind an extent along a dimension."""
+    assert extent.held is not None  # as asked by callers
+    *coordinates, length = LinearForm.coordinates(len(shape_of(value.type)) + 1)
+    form = length - coordinates[dim] - 1
+    holder = function.args[extent.held]
+    mask = kn.MaskOp(value, [form], constant, None, [holder], [extent.largest])
+    mask.result.name_hint = value.name_hint
+    return mask
+
+
+__all__ = ["identity_of", "mask_behind_ends"]

@@ -1,0 +1,260 @@
+"""Extents and conditions whose values device memory holds: at every size from 0 to the largest.
+
+What lies behind a length is NaN in the operands, and must stay as it was in the results.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from cases.build import compile_emulated
+from thorough import THOROUGH
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.build.errors import BuildError
+from mugraph.dialects import sched
+from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.plan import Plan
+from mugraph.dialects.sched.domain import with_lengths
+from mugraph.dialects.spans import span_of
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.schedule.analysis.hazards import counts_of
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.execute import CudaModule
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.errors import ExecutionError
+
+Array = Any
+RANDOM = np.random.default_rng(20)
+LARGEST = 150
+SIZES = (0, 1, 16, 61, 150)
+
+
+def held(graph: mi.KernelGraph) -> mi.Extent:
+    """An extent in the first input."""
+    return mi.Extent(
+        "n", largest=LARGEST, held=graph.new_input((1,), dtype=mi.int32, name="length")
+    )
+
+
+def attention() -> mi.KernelGraph:
+    graph = mi.new_kernel_graph("attention")
+    n = held(graph)
+    q = graph.new_input((2, 16, 32), name="q")
+    k, v = (graph.new_input((2, n, 32), name=name) for name in "kv")
+    graph.mark_output(graph.softmax(q @ graph.transpose(k, [0, 2, 1]), 2) @ v)
+    return graph
+
+
+def mlp() -> mi.KernelGraph:
+    """Rows that the length counts, in several kernels."""
+    graph = mi.new_kernel_graph("mlp")
+    x = graph.new_input((held(graph), 64), name="x")
+    up, down = graph.new_input((64, 128), name="up"), graph.new_input((128, 64), name="down")
+    graph.mark_output(mi.silu(x @ up) @ down)
+    return graph
+
+
+def sums() -> mi.KernelGraph:
+    """Sums over what the length counts, and a result of as many rows."""
+    graph = mi.new_kernel_graph("sums")
+    x = graph.new_input((4, held(graph), 40), name="x")
+    graph.mark_output(graph.reduction(mi.exp(x), 1))
+    graph.mark_output(x * x)
+    return graph
+
+
+def products() -> mi.KernelGraph:
+    """A product over what the length counts, whose loop ends there."""
+    graph = mi.new_kernel_graph("products")
+    n = held(graph)
+    x, y = graph.new_input((n, 64), name="x"), graph.new_input((n, 32), name="y")
+    graph.mark_output(graph.transpose(x, [1, 0]) @ y)
+    return graph
+
+
+def numpy_attention(q: Array, k: Array, v: Array) -> list[Array]:
+    if not k.shape[1]:
+        return [np.full_like(q, np.nan)]
+    scores = q @ k.transpose(0, 2, 1)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return [powers / powers.sum(-1, keepdims=True) @ v]
+
+
+def numpy_mlp(x: Array, up: Array, down: Array) -> list[Array]:
+    return [(x @ up) / (1 + np.exp(-(x @ up))) @ down]
+
+
+N = -1
+"""An extent of an input that the length is."""
+PROGRAMS: dict[
+    str, tuple[Callable[[], mi.KernelGraph], Sequence[Any], Callable[..., Any], Plan]
+] = {
+    "attention": (attention, [(2, 16, 32), (2, N, 32), (2, N, 32)], numpy_attention, Plan()),
+    "mlp": (mlp, [(N, 64), (64, 128), (128, 64)], numpy_mlp, Plan()),
+    "sums": (sums, [(4, N, 40)], lambda x: [np.exp(x).sum(1, keepdims=True), x * x], Plan()),
+    "products": (
+        *(products, [(N, 64), (N, 32)], lambda x, y: [x.T @ y]),
+        Plan(forloop=5, split_k=1),
+    ),
+}
+EMULATED = PROGRAMS if THOROUGH else ("products",)
+
+
+@cache
+def scheduled(program: str, arch: str = "sm_90a") -> ModuleOp:
+    module, context = PROGRAMS[program][0]().module(), make_context()
+    PassPipeline(compile_pipeline(arch, PROGRAMS[program][3])).apply(context, module)
+    module.verify()
+    return module
+
+
+def inputs_at(program: str, size: int) -> tuple[list[Array], list[Array]]:
+    """The arguments of a call, and what counts of them."""
+    given, meant = [np.array([size], np.int32)], list[Array]()
+    for shape in PROGRAMS[program][1]:
+        counts = tuple(slice(size) if extent == N else slice(None) for extent in shape)
+        whole = RANDOM.standard_normal([LARGEST if e == N else e for e in shape]) / 4
+        array = np.full(whole.shape, np.nan, np.float16)
+        array[counts] = whole[counts]
+        given.append(array)
+        meant.append(array[counts].astype(np.float64))
+    return given, meant
+
+
+def require_close(program: str, results: Sequence[Array], meant: Sequence[Array]) -> None:
+    with np.errstate(all="ignore"):
+        wanted = PROGRAMS[program][2](*meant)
+    for result, expected in zip(results, wanted, strict=True):
+        part = result[tuple(map(slice, expected.shape))]
+        np.testing.assert_allclose(part, expected, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_level_computes_the_same_at_every_size(program: str) -> None:
+    source, module = PROGRAMS[program][0]().module(), scheduled(program)
+    for size in SIZES:
+        given, meant = inputs_at(program, size)
+        require_close(program, run_function(source, None, given), meant)
+        require_close(program, run_function(module, None, given), meant)
+
+
+def test_the_level_of_addresses_knows_lengths() -> None:
+    """A tile that ends in the middle, and no tile at all."""
+    module = scheduled("products")
+    for size in (0, 61):
+        given, meant = inputs_at("products", size)
+        require_close("products", run_function(module, None, given, level="address"), meant)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
+@pytest.mark.parametrize("program", EMULATED)
+def test_kernels_at_every_size(program: str) -> None:
+    """What lies behind the end in results stays as it was, poison."""
+    made = generate_cuda(scheduled(program).clone(), make_context(), "sm_90a")
+    kernels = CudaModule(compile_emulated(made.source), made.signature)
+    for size in SIZES:
+        given, meant = inputs_at(program, size)
+        results = kernels.run(given)
+        require_close(program, results, meant)
+        for result in results:
+            if LARGEST in result.shape:
+                behind = np.moveaxis(result, result.shape.index(LARGEST), 0)[size:]
+                assert np.isnan(behind).all()
+
+
+def test_loops_and_blocks_end_where_the_length_does() -> None:
+    (kernel,) = (op for op in scheduled("products").ops if isinstance(op, sched.KernelOp))
+    assert kernel.domain is not None and kernel.held_lengths[0].largest == LARGEST
+    known = with_lengths(kernel, [61])
+    known.verify()
+    assert known.lengths is None and span_of(known.domain_forms(), (0, 0, 0), 5).count == 3
+    assert counts_of(kernel) == [1, 2, 3, 4]
+    first, *_ = (op for op in scheduled("mlp").ops if isinstance(op, sched.KernelOp))
+    (cut,) = first.cuts
+    assert first.grid_at({cut.argument: 0})[cut.axis] == 0
+    assert first.grid_at({cut.argument: 61})[cut.axis] == -(-61 // cut.step)
+
+
+def window(i: LinearForm, j: LinearForm, at: LinearForm) -> list[LinearForm]:
+    return [at + i - j, j - at + 3]
+
+
+def test_a_mask_of_a_position_is_what_its_condition_says() -> None:
+    """Keys up to a position that memory holds, of queries that follow it."""
+    graph = mi.new_kernel_graph("window")
+    x = graph.new_input((8, 24), dtype=mi.float32, name="x")
+    position = graph.new_input((1,), dtype=mi.int64, name="position")
+    kept = graph.mask(x, window, 0.0, lengths=[(position, 16)])
+    graph.mark_output(kept)
+    values = RANDOM.standard_normal((8, 24)).astype(np.float32)
+    i, j = np.indices(values.shape)
+    for at in (0, 5, 16):
+        (result,) = run_function(graph.module(), None, [values, np.array([at])])
+        expected = np.where((at + i - j >= 0) & (j - at + 3 >= 0), values, 0)
+        np.testing.assert_array_equal(result, expected)
+    with pytest.raises(ExecutionError, match="reads the length 17; it may be 0 to 16"):
+        run_function(graph.module(), None, [values, np.array([17])])
+
+
+def of_mean(graph: mi.KernelGraph) -> None:
+    graph.mark_output(graph.mean(graph.new_input((4, held(graph)), name="x"), 1))
+
+
+def of_float(graph: mi.KernelGraph) -> None:
+    length = graph.new_input((1,), dtype=mi.float32, name="length")
+    graph.mark_output(graph.new_input((4, mi.Extent("n", largest=8, held=length))) * 2)
+
+
+def of_result(graph: mi.KernelGraph) -> None:
+    length = graph.new_input((1,), dtype=mi.int32, name="length")
+    mi.Extent("n", largest=8, held=length + length)
+
+
+def of_buckets(graph: mi.KernelGraph) -> None:
+    length = graph.new_input((1,), dtype=mi.int32, name="length")
+    n = mi.Extent("n", largest=8, buckets=(4,), held=length)
+    graph.mark_output(graph.new_input((4, n)) * 2)
+
+
+def of_two_names(graph: mi.KernelGraph) -> None:
+    n = held(graph)
+    other = mi.Extent("k", largest=LARGEST, held=graph.new_input((1,), dtype=mi.int32))
+    graph.mark_output(graph.new_input((4, n)) + graph.new_input((4, other)))
+
+
+@pytest.mark.parametrize(
+    ("program", "sentence"),
+    [
+        (of_mean, "combines elements along dimension 1"),
+        (of_float, "'n' is held by argument 0 .*, which is of f32; a length is i32 or i64"),
+        (of_result, "which is no input of a graph"),
+        (of_buckets, "argument 0 holds it, so that no call says it"),
+        (of_two_names, "extents must be equal or 1"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    program: Callable[[mi.KernelGraph], None], sentence: str
+) -> None:
+    graph = mi.new_kernel_graph("refused")
+    with pytest.raises(BuildError, match=sentence):
+        program(graph)
+        graph.module()
+
+
+def test_calls_are_checked() -> None:
+    source = products().module()
+    given, _ = inputs_at("products", 7)
+    with pytest.raises(ExecutionError, match="needs room for all 150 that 'n' may have"):
+        run_function(source, None, [given[0], given[1][:90], given[2]])
+    for number in (-1, 151):
+        with pytest.raises(ExecutionError, match=f"reads the length {number}; it may be 0 to 150"):
+            run_function(source, None, [np.array([number], np.int32), *given[1:]])

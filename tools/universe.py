@@ -27,6 +27,7 @@ PASSES = {
     "load-operators": "mugraph.texpr.load_operators:LoadOperatorsPass",
     "name-extents": "mugraph.passes.program.name_extents:NameExtentsPass",
     "bucket-extents": "mugraph.passes.program.bucket_extents:BucketExtentsPass",
+    "chunk-scans": "mugraph.passes.program.chunk_scans:ChunkScansPass",
     "decompose-program": "mugraph.passes.program.decompose_program:DecomposeProgramPass",
     "insert-copies": "mugraph.passes.mugraph.insert_copies:InsertCopiesPass",
     "plan": "mugraph.passes.mugraph.plan:PlanPass",

@@ -171,7 +171,8 @@ class ProgramOperators(GraphOperators[DTensor]):
     ) -> DTensor:
         """h_t = decay_t h_(t-1) + x_t along a dimension; without a decay, the sums so far.
 
-        An ``exclusive`` scan gives h_(t-1) in the place of h_t, and 0 first.  x and the decay are broadcast to each other first; ``dim`` is one of the result's.
+        An ``exclusive`` scan gives h_(t-1) in the place of h_t, and 0 first.  x and the decay are
+        broadcast to each other first; ``dim`` is one of the result's.
         """
         operands = [x] if decay is None else [x, decay]
         for tensor in operands:

@@ -191,7 +191,8 @@ class Symbolic:
     ) -> SymbolicTensor:
         """Sums over the places along a dimension that are at most an element's own.
 
-        Those that are less, where it is exclusive.  With a decay, times a function of both places and of the decays along the dimension.
+        Those that are less, where it is exclusive.  With a decay, times a function of both places
+        and of the decays along the dimension.
         """
         places = self.places(shape)
         earlier = list(places)

@@ -10,31 +10,19 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import is_foreign
-from mugraph.passes.program.decompose_program import decompose_program
-from mugraph.passes.program.fuse_kernels.fusion import Fusion, fuse_kernels
-from mugraph.passes.program.fuse_kernels.heads import join_heads
+from mugraph.passes.program.fuse_kernels.choice import find_kernels, prepare_program
+from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.rows import read_rows_in_place
-from mugraph.passes.program.fuse_kernels.simplify import simplify_program
-from mugraph.passes.program.fuse_kernels.views import hoist_views
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
-
-
-def prepare_program(function: FuncOp) -> None:
-    """Takes operators apart that are made of others, and moves views up to the arguments."""
-    decompose_program(function, kernels=True, views=False)
-    simplify_program(function)
-    join_heads(function)
-    hoist_views(function)
-    simplify_program(function)
 
 
 def fuse_program(function: FuncOp, target: Target, *, certificates: bool = False) -> Fusion:
     """Makes custom kernels of the operators of a function; returns what was tried."""
-    prepare_program(function)
-    fusion = fuse_kernels(function, target, certificates=certificates)
+    found = find_kernels(function, target, certificates=certificates)
+    found.fusion.apply(found.groups)
     if not certificates:
         read_rows_in_place(function, target)
-    return fusion
+    return found.fusion
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,11 @@ class Fusion:
         self.is_bucket = EXTENTS in self.function.attributes
         """Whether extents follow from a call: then operators alone become kernels, too."""
 
+    @property
+    def is_worth_a_search(self) -> bool:
+        """Whether there is anything to fuse."""
+        return len(self.operators) > 1 or self.is_bucket
+
     def bound(self, group: Group) -> float:
         """What a group adds to a program at least; infinite where it cannot be one kernel."""
         members = self.program.members(group)
@@ -258,15 +263,4 @@ class Fusion:
                 op.least = least_of(op.input)  # also of scores that another kernel has masked
 
 
-def fuse_kernels(function: FuncOp, target: Target, *, certificates: bool = False) -> Fusion:
-    """Puts operators of a function into common kernels, where that takes less time.
-
-    Returns what was tried.
-    """
-    fusion = Fusion(function, target, certificates)
-    if len(fusion.operators) > 1 or fusion.is_bucket:
-        fusion.apply(fusion.choose())
-    return fusion
-
-
-__all__ = ["Attempt", "Fusion", "fuse_kernels"]
+__all__ = ["Attempt", "Fusion"]

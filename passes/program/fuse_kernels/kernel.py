@@ -149,7 +149,10 @@ class _Partition:
     ) -> None:
         self.indices = indices
         self.looped = looped
-        self.iterations = 1 if looped is None else parts_of(indices.extents[looped], TILE)
+        self.iterations = 1
+        if looped is not None:
+            tile = 1 if looped in indices.scanned else TILE
+            self.iterations = parts_of(indices.extents[looped], tile)
         parallel = [number for number in indices.parallel(stored) if number != looped]
         batched = [number for number in parallel if number in indices.batched]
         others = sorted(

@@ -32,6 +32,7 @@ from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
     least_time,
     product_time,
+    scan_time,
     time_as_written,
     time_of_a_block,
     time_of_kernel,
@@ -90,7 +91,8 @@ class Fusion:
         if self.products.refuse(members, stored) and not self.is_side_by_side(group):
             return math.inf
         time = least_time(loaded, stored, self.target)
-        return in_a_program(max(time, product_time(members, self.target)), self.target)
+        bounds = [time, product_time(members, self.target), scan_time(members, self.target)]
+        return in_a_program(max(bounds), self.target)
 
     def sharper_bound(self, group: Group) -> float:
         """Another bound, which takes longer: each block loads what its results need."""

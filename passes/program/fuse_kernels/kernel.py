@@ -55,8 +55,12 @@ class KernelBuilder:
         self.indices = indices_of(operators)
 
     def loops(self) -> list[int | None]:
-        """No loop, and the indices that one may walk along: what operators combine."""
-        return [None, *self.indices.looped]
+        """No loop, and the indices that one may walk along: what operators combine.
+
+        What a scan goes along alone, where there is one.
+        """
+        scanned = sorted(self.indices.scanned)
+        return [*scanned] if scanned else [None, *self.indices.looped]
 
     def least_bytes(self, looped: int | None) -> int:
         """What the tiles that a block loads take at least, however ``--plan`` cuts them.

@@ -1,12 +1,13 @@
-"""Whether a program's scans are fused as they are written, or in chunks."""
+"""The kernels of functions: of scans as they are written or in chunks, of buckets all alike."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import RegroupOp
@@ -16,6 +17,7 @@ from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.heads import join_heads
+from mugraph.passes.program.fuse_kernels.merging import merged
 from mugraph.passes.program.fuse_kernels.simplify import simplify_program
 from mugraph.passes.program.fuse_kernels.views import hoist_views
 from mugraph.passes.targets import Target
@@ -46,6 +48,18 @@ class Found:
         fusion = Fusion(function, target, certificates)
         return cls(fusion, fusion.choose() if fusion.is_worth_a_search else [])
 
+    def again(self, function: FuncOp) -> Found | None:
+        """The same groups of operators of the program at other extents, or larger ones.
+
+        ``None`` where that is another graph, or where one of them is no kernel.
+        """
+        prepare_program(function)
+        fusion = Fusion(function, self.fusion.target, self.fusion.certificates)
+        if _graph(fusion) != _graph(self.fusion):
+            return None
+        found = Found(fusion, self.groups)
+        return Found(fusion, merged(fusion, self.groups)) if found.time < math.inf else None
+
     @property
     def time(self) -> float:
         """Nanoseconds, by estimate."""
@@ -56,6 +70,17 @@ class Found:
         """The groups that are no views."""
         members = self.fusion.program.members
         return [group for group in self.groups if not all(map(_is_free, members(group)))]
+
+
+def _graph(fusion: Fusion) -> list[tuple[object, ...]]:
+    """The operators of a function, and what each uses, whatever extents that has."""
+    made = [result for op in fusion.operators for result in op.results]
+    values: list[SSAValue] = [*fusion.function.args, *made]
+    numbers = {value: number for number, value in enumerate(values)}
+    return [
+        (op.name, len(op.results), *(numbers[value] for value in op.operands))
+        for op in fusion.operators
+    ]
 
 
 def _is_free(op: Operation) -> bool:
@@ -91,4 +116,21 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
     return chunked
 
 
-__all__ = ["Found", "find_kernels", "prepare_program"]
+def find_in_buckets(
+    buckets: Sequence[FuncOp], target: Target, *, certificates: bool = False
+) -> list[Found]:
+    """The kernels of a program's buckets, small ones first, which are searched for once.
+
+    Groups of operators that are found for the largest extents serve the others too, of which two
+    are joined where that takes less time; kernels of each bucket have tiles and plans of their own.
+    """
+    *smaller, largest = buckets
+    found = find_kernels(largest, target, certificates=certificates)
+    others = [
+        found.again(bucket) or find_kernels(bucket, target, certificates=certificates)
+        for bucket in smaller
+    ]
+    return [*others, found]
+
+
+__all__ = ["Found", "find_in_buckets", "find_kernels", "prepare_program"]

@@ -15,7 +15,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import is_foreign
-from mugraph.passes.program.fuse_kernels.choice import Found, find_kernels
+from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
+from mugraph.passes.program.fuse_kernels.choice import Found, find_in_buckets
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group, bits
 from mugraph.passes.program.fuse_kernels.times import least_time
@@ -113,10 +114,14 @@ class ExplainFusionPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Prints a paragraph a function."""
         target = target_named(self.arch)
-        for function in op.clone().walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                found = find_kernels(function, target)
-                print(explanation(function, found), end="", file=sys.stderr)
+        module = op.clone()
+        for function in module.walk():
+            if not isinstance(function, FuncOp) or is_foreign(function):
+                continue
+            if not is_smaller_bucket(function):
+                buckets = buckets_of(module, function)
+                for bucket, found in zip(buckets, find_in_buckets(buckets, target), strict=True):
+                    print(explanation(bucket, found), end="", file=sys.stderr)
 
 
 __all__ = ["ExplainFusionPass", "explanation"]

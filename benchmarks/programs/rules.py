@@ -19,6 +19,7 @@ from benchmarks.programs.families import FAMILIES, Program
 from benchmarks.programs.search import launches_of
 from mugraph.passes.program.fuse_kernels import algebra, choice, fuse_program, regroup, sums
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
+from mugraph.passes.program.fuse_kernels.forms import Term
 from mugraph.passes.program.fuse_kernels.indices import GroupIndices
 from mugraph.passes.targets import target_named
 from mugraph.runtime.cuda import only_function
@@ -28,13 +29,21 @@ def _refuse(*_: object, **__: object) -> None:
     raise NotFusedError("the rule is switched off")
 
 
+def _no_late_factors(_: object, left: Term, right: Term) -> tuple[None, None]:
+    if any(late is not None for late in (left.times, left.over, right.times, right.over)):
+        _refuse()
+    return None, None
+
+
 def _nothing(*_: object) -> frozenset[int]:
     return frozenset()
 
 
 OTHER_RULES = {
     "more than one term": lambda: patch.object(algebra, "MOST_TERMS", 1),
-    "numbers after the loop leave sums": lambda: patch.object(sums, "_late_factors", _refuse),
+    "numbers after the loop leave sums": lambda: patch.object(
+        sums, "_late_factors", _no_late_factors
+    ),
     "running maxima": lambda: patch.object(sums, "_largest", _refuse),
     "products in a row within an iteration": lambda: patch.object(sums, "_sliced_product", _refuse),
     "views in a kernel": lambda: patch.object(regroup, "Regrouping", _refuse),

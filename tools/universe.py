@@ -29,6 +29,7 @@ PASSES = {
     "bucket-extents": "mugraph.passes.program.bucket_extents:BucketExtentsPass",
     "partition": "mugraph.passes.program.partition:PartitionPass",
     "expand-mesh": "mugraph.passes.program.expand_mesh:ExpandMeshPass",
+    "chunk-scans": "mugraph.passes.program.chunk_scans:ChunkScansPass",
     "decompose-program": "mugraph.passes.program.decompose_program:DecomposeProgramPass",
     "insert-copies": "mugraph.passes.mugraph.insert_copies:InsertCopiesPass",
     "plan": "mugraph.passes.mugraph.plan:PlanPass",

@@ -225,7 +225,8 @@ def _run_kernel(op: kn.RunOperator, step: int) -> str:
 @print_host_operation.register
 def _(op: kn.ScanOp, printer: HostPrinter) -> None:
     named = [*zip(("Target", "Source", "Decay"), (op.result, *op.operands), strict=False)]
-    _print_runs(op, f"Scan<{shape_of(op.result.type)[op.reduced_dim]}", named, printer)
+    scan = "ExclusiveScan" if op.is_exclusive else "Scan"
+    _print_runs(op, f"{scan}<{shape_of(op.result.type)[op.reduced_dim]}", named, printer)
 
 
 @print_host_operation.register

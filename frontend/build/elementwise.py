@@ -174,6 +174,7 @@ class GraphOperators(ABC, Generic[T]):
         dtype: Attribute | None,
         name: str | None,
         *more: Any,
+        **options: Any,
     ) -> T:
         """An operator along a dimension, whose extent becomes ``size``."""
         value = self._value(x)
@@ -181,7 +182,8 @@ class GraphOperators(ABC, Generic[T]):
             if dtype is not None:
                 require_element_type(operator, dtype)
             type_ = self._type_of(self._with_extent(operator, x, dim, size), dtype or x.dtype)
-            op = self.OPERATORS[operator](value, self.dim(operator, x, dim), type_, *more)
+            dim = self.dim(operator, x, dim)
+            op = self.OPERATORS[operator](value, dim, type_, *more, **options)
         return self._add(op, name)
 
     def matmul(

@@ -165,12 +165,14 @@ class ProgramOperators(GraphOperators[DTensor]):
         decay: DTensor | None = None,
         dim: int = -1,
         *,
+        exclusive: bool = False,
         dtype: Attribute | None = None,
         name: str | None = None,
     ) -> DTensor:
         """h_t = decay_t h_(t-1) + x_t along a dimension; without a decay, the sums so far.
 
-        x and the decay are broadcast to each other first; ``dim`` is one of the result's.
+        An ``exclusive`` scan gives h_(t-1) in the place of h_t, and 0 first.  x and the decay are
+        broadcast to each other first; ``dim`` is one of the result's.
         """
         operands = [x] if decay is None else [x, decay]
         for tensor in operands:
@@ -180,7 +182,8 @@ class ProgramOperators(GraphOperators[DTensor]):
             shape = broadcast_shape([each.shape for each in (x, *decays)])
         size = shape[self.dim("scan", x, dim)]
         x = self.broadcast_to(x, shape)
-        return self.reduce("scan", x, dim, size, dtype, name, *(each.value for each in decays))
+        values = [each.value for each in decays]
+        return self.reduce("scan", x, dim, size, dtype, name, *values, exclusive=exclusive)
 
     def rms_norm(
         self,

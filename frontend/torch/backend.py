@@ -17,9 +17,8 @@ from mugraph.build.errors import BuildError
 from mugraph.codegen.c_abi import interface_as_written
 from mugraph.errors import UserError
 from mugraph.jit import CpuKernel, Kernel, compile
-from mugraph.passes.program.fuse_kernels import prepare_program
+from mugraph.passes.program.fuse_kernels.choice import find_kernels
 from mugraph.passes.program.fuse_kernels.explain import explanation
-from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.runtime.cuda import only_function
 from mugraph.torch.attention import keep_attention_whole
@@ -195,9 +194,7 @@ def _weights_of(graph_module: Any) -> set[str]:
 def explained(module: ModuleOp) -> str:
     """What ``--explain-fusion`` says of a program."""
     function = only_function(module.clone())
-    prepare_program(function)
-    fusion = Fusion(function, target_named(DEFAULT_TARGET))
-    return explanation(function, fusion, fusion.choose())
+    return explanation(function, find_kernels(function, target_named(DEFAULT_TARGET)))
 
 
 def explain(model: Any, *args: Any, **kwargs: Any) -> Report:

@@ -51,6 +51,7 @@ from mugraph.dialects.kn.reshape import (
     have_same_places,
     lay_out,
     lay_out_row_major,
+    may_be_row_major,
 )
 from mugraph.dialects.kn.rotary import RotaryOp
 from mugraph.dialects.kn.scan import ScanOp
@@ -169,6 +170,7 @@ __all__ = [
     "lay_out",
     "lay_out_row_major",
     "loop_invariant_tiles",
+    "may_be_row_major",
     "phases_of",
     "used_after_the_loop",
 ]

@@ -72,6 +72,12 @@ def have_same_places(shape: Sequence[int], strides: Sequence[int], others: Seque
     )
 
 
+def may_be_row_major(value: SSAValue) -> bool:
+    """Whether no other layout of a tensor is written."""
+    layout, shape = layout_of(value.type), shape_of(value.type)
+    return layout is None or have_same_places(shape, strides_of(layout), row_major_strides(shape))
+
+
 def strides_of_reshaped(
     own: Sequence[int], strides: Sequence[int], shape: Sequence[int]
 ) -> list[int] | None:

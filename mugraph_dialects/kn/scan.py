@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import operand_def, opt_operand_def
+from xdsl.irdl import operand_def, opt_operand_def, opt_prop_def
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts, cuts_of_indices
 from mugraph.dialects.element_types import verify_no_integers
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -21,37 +22,55 @@ from mugraph.dialects.tensor_types import dims, shape_of, value_label
 
 
 @irdl_op_definition
-class ScanOp(ReducesDimension, KernelOp, CanOverlap, HasDeviceCuts):
+class ScanOp(ReducesDimension, KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts):
     """The sums of all elements up to each one along a dimension, or a linear recurrence.
 
     Without a decay element t is x_0 + ... + x_t.  With one it is h_t = a_t h_(t-1) + x_t, and
     h_0 = x_0; the decay a has the operand's extents, or 1 along dimensions where it is the same.
+    An ``exclusive`` scan leaves an element's own summand out: element t is what that before it is
+    without the word, and the first one is 0.
     Computes in fp32.  Runs of elements are combined before what comes before them is known, so that
     products of neighbouring decays must be numbers of fp32.
 
     ``%y = kn.scan %x dim 1 : (tensor<4x1000xf16>) -> tensor<4x1000xf16>``,
     ``%h = kn.scan %x decay %a dim 0 : (tensor<1000x64xf16>, tensor<1000x1xf16>) ->
-    tensor<1000x64xf16>``.
+    tensor<1000x64xf16>``, ``%b = kn.scan %x exclusive dim 1 : (tensor<4x1000xf16>) ->
+    tensor<4x1000xf16>``.
     """
 
     name = "kn.scan"
 
     input = operand_def(TensorType)
     decay = opt_operand_def(TensorType)
+    exclusive = opt_prop_def(UnitAttr)
 
     assembly_format = (
-        "$input (`decay` $decay^)? `dim` $dim (`workspace` $workspace^)? attr-dict "
-        "`:` functional-type(operands, results)"
+        "$input (`decay` $decay^)? (`exclusive` $exclusive^)? `dim` $dim "
+        "(`workspace` $workspace^)? attr-dict `:` functional-type(operands, results)"
     )
 
     def __init__(
-        self, operand: SSAValue, dim: int, result_type: Attribute, decay: SSAValue | None = None
+        self,
+        operand: SSAValue,
+        dim: int,
+        result_type: Attribute,
+        decay: SSAValue | None = None,
+        *,
+        exclusive: bool = False,
     ) -> None:
         super().__init__(
             operands=[operand, decay],
             result_types=[result_type],
-            properties={"dim": IntegerAttr(dim, i64)},
+            properties={
+                "dim": IntegerAttr(dim, i64),
+                "exclusive": UnitAttr() if exclusive else None,
+            },
         )
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether an element has no part in its own result."""
+        return self.exclusive is not None
 
     def expected_shape(self) -> tuple[int, ...]:
         """The operand's extents."""
@@ -62,6 +81,19 @@ class ScanOp(ReducesDimension, KernelOp, CanOverlap, HasDeviceCuts):
             f"the decay {value_label(decay)} has {dims(shape_of(decay.type))}, which must be the "
             f"operand's {dims(shape)} or 1 in each dimension; broadcast the operand first"
         )
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The scanned dimension, whose elements depend on those before, and those that stay."""
+        rank, count = len(shape_of(self.result.type)), len([*self.operands])
+        return [
+            TileIndex(
+                IndexKind.WHOLE if dim == self.reduced_dim else IndexKind.PARALLEL,
+                (dim,) * count,
+                dim,
+                broadcasts=True,
+            )
+            for dim in range(rank)
+        ]
 
     def verify_(self) -> None:
         """As any kernel; of floating-point numbers."""

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
-from xdsl.traits import NoMemoryEffect
+from xdsl.traits import MemoryWriteEffect, NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import FromNumber
@@ -106,7 +106,8 @@ class CarryOp(AccumulatorOp, CarriesState):
     # Operands are in the order of the class that defines them, so the first one stands here too.
     input = operand_def(STensorType)
     state = operand_def(STensorType)
-    traits = traits_def(NoMemoryEffect())
+    # It counts in the next iteration, though nothing uses the last state.
+    traits = traits_def(MemoryWriteEffect())
 
     assembly_format = (
         "$input `to` $state attr-dict `:` `(` type($input) `,` type($state) `)` `->` type($result)"

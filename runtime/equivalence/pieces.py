@@ -7,6 +7,7 @@ the 4 apart, such as what each iteration of a loop stores.  In pieces of 64 both
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -26,6 +27,8 @@ from mugraph.runtime.equivalence.terms import (
 
 MOST_ALONE = 8
 """Elements of a sum that may be taken one by one."""
+MOST_SUMMANDS = 64
+"""The same where all sums of a form are as short: a loop takes one summand after the other."""
 
 
 def piece_extents(*forms: NormalForm) -> list[int]:
@@ -42,7 +45,9 @@ def in_pieces(form: NormalForm, extent: int) -> NormalForm:
 
     Raises ``NoProofError`` where there are too many terms.
     """
-    return Pieces(extent).of(form)
+    summands = (math.prod(v.extent for v in term.bound) for term in form.terms)
+    is_short = max(summands, default=1) <= MOST_SUMMANDS
+    return Pieces(extent, MOST_SUMMANDS if is_short else MOST_ALONE).of(form)
 
 
 @dataclass
@@ -50,6 +55,8 @@ class Pieces:
     """Takes sums apart, those of each normal form once."""
 
     extent: int
+    alone: int
+    """Of a sum that is taken apart one by one, the most elements."""
     done: dict[NormalForm, NormalForm] = field(default_factory=dict[NormalForm, NormalForm])
 
     def of(self, form: NormalForm) -> NormalForm:
@@ -67,7 +74,7 @@ class Pieces:
     def cuts(self, long: int) -> bool:
         """Whether a sum over so many numbers is taken apart."""
         if self.extent == 1:
-            return 1 < long <= MOST_ALONE
+            return 1 < long <= self.alone
         return long > self.extent and long % self.extent == 0
 
     def of_term(self, term: Term) -> Iterator[NormalForm]:

@@ -190,25 +190,29 @@ class Symbolic:
         dim: int,
         operand: SymbolicTensor,
         decay: SymbolicTensor | None = None,
+        *,
+        is_exclusive: bool = False,
     ) -> SymbolicTensor:
         """Sums over the places along a dimension that are at most an element's own.
 
-        With a decay, times a function of both places and of the decays along the dimension.
+        Those that are less, where it is exclusive.  With a decay, times a function of both places
+        and of the decays along the dimension.
         """
         places = self.places(shape)
         earlier = list(places)
         earlier[dim] = self.scope.index(shape[dim])
         summed = [earlier[dim]]
+        last = places[dim] + Affine((), -1 if is_exclusive else 0)
         if decay is None:
             (summand,) = self.read((operand, earlier))
         else:
             anywhere = list(places)
             anywhere[dim] = self._any_place(self._first_bound(decay), shape[dim])
             summand, factors = self.read((operand, earlier), (decay, _broadcast(decay, anywhere)))
-            span = [nf.element(PLACE, [place]) for place in (earlier[dim], places[dim])]
+            span = [nf.element(PLACE, [place]) for place in (earlier[dim], last)]
             product = nf.application("product of decays", [*span, factors])
             summand = nf.multiply(product, summand)
-        is_earlier = places[dim] + earlier[dim].scaled(-1)
+        is_earlier = last + earlier[dim].scaled(-1)
         if is_earlier.limits()[0] < 0:
             summand = nf.multiply(_at_least_0(is_earlier), summand)
         return self.tensor(places, self.sum(summand, summed))

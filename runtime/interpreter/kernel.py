@@ -141,7 +141,12 @@ class KernelFunctions(InterpreterFunctions):
     def run_scan(self, interpreter: Interpreter, op: kn.ScanOp, args: PythonValues) -> PythonValues:
         """Sums up to each element along a dimension, or a recurrence, one element after another."""
         value, *decay = self._loaded(args)
-        return self._stored(op, scan(value, op.reduced_dim, *decay))
+        sums = scan(value, op.reduced_dim, *decay)
+        if op.is_exclusive:
+            before, along = self.arithmetic.full(sums.shape, 0.0), (slice(None),) * op.reduced_dim
+            before[(*along, slice(1, None))] = sums[(*along, slice(-1))]
+            sums = before
+        return self._stored(op, sums)
 
     @impl(kn.RmsNormOp)
     def run_rms_norm(

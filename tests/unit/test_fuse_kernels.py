@@ -25,6 +25,7 @@ from mugraph.passes.program.fuse_kernels import (
     search,
 )
 from mugraph.passes.program.fuse_kernels import fusion as fusion_module
+from mugraph.passes.program.fuse_kernels.choice import Found
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.explain import explanation
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
@@ -465,7 +466,8 @@ def layers_function(layers: int, *, prepared: int = 0) -> FuncOp:
     x = graph.new_input((1, 256))
     for layer in range(layers):
         if layer < prepared:
-            x = x * (graph.new_input((256,)) + 1.0)
+            weight = graph.new_input((256,)) + 1.0
+            x = x * weight + weight
         x = gated_layer(x, lambda *shape: graph.new_input(shape))
     graph.mark_output(x)
     function = only_function(graph.module())
@@ -530,7 +532,7 @@ def test_what_prepares_weights_is_searched_beside_its_first_user(
     parts, in_parts = fused_layers(2, prepared=2)
     assert not parts.program.is_exact and len(parts.program.segments) > 3
     assert kernels_of(function) == kernels_of(in_parts)
-    assert "in some orders only; memory alone takes" in explanation(function, parts, [])
+    assert "in some orders only; memory alone takes" in explanation(function, Found(parts, []))
 
 
 def test_a_wide_segment_is_searched_in_orders_near_the_program_s(

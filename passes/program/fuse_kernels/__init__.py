@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -10,31 +11,28 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import is_foreign
-from mugraph.passes.program.decompose_program import decompose_program
-from mugraph.passes.program.fuse_kernels.fusion import Fusion, fuse_kernels
-from mugraph.passes.program.fuse_kernels.heads import join_heads
+from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
+from mugraph.passes.program.fuse_kernels.choice import find_in_buckets, prepare_program
+from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.rows import read_rows_in_place
-from mugraph.passes.program.fuse_kernels.simplify import simplify_program
-from mugraph.passes.program.fuse_kernels.views import hoist_views
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
-
-
-def prepare_program(function: FuncOp) -> None:
-    """Takes operators apart that are made of others, and moves views up to the arguments."""
-    decompose_program(function, kernels=True, views=False)
-    simplify_program(function)
-    join_heads(function)
-    hoist_views(function)
-    simplify_program(function)
 
 
 def fuse_program(function: FuncOp, target: Target, *, certificates: bool = False) -> Fusion:
     """Makes custom kernels of the operators of a function; returns what was tried."""
-    prepare_program(function)
-    fusion = fuse_kernels(function, target, certificates=certificates)
-    if not certificates:
-        read_rows_in_place(function, target)
-    return fusion
+    return fuse_buckets([function], target, certificates=certificates)[0]
+
+
+def fuse_buckets(
+    buckets: Sequence[FuncOp], target: Target, *, certificates: bool = False
+) -> list[Fusion]:
+    """The same in all buckets of a program, small ones first."""
+    found = find_in_buckets(buckets, target, certificates=certificates)
+    for bucket, own in zip(buckets, found, strict=True):
+        own.fusion.apply(own.groups)
+        if not certificates:
+            read_rows_in_place(bucket, target)
+    return [own.fusion for own in found]
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,11 @@ class FuseKernelsPass(ModulePass):
         """Fuses in every µGraph of the module."""
         target = target_named(self.arch)
         for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                fuse_program(function, target, certificates=self.certificates)
+            if not isinstance(function, FuncOp) or is_foreign(function):
+                continue
+            if not is_smaller_bucket(function):
+                buckets = buckets_of(op, function)
+                fuse_buckets(buckets, target, certificates=self.certificates)
 
 
-__all__ = ["FuseKernelsPass", "fuse_program", "prepare_program"]
+__all__ = ["FuseKernelsPass", "fuse_buckets", "fuse_program", "prepare_program"]

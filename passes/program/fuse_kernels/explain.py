@@ -15,18 +15,17 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import is_foreign
-from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import RegroupOp
-from mugraph.passes.program.fuse_kernels import prepare_program
+from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
+from mugraph.passes.program.fuse_kernels.choice import Found, find_in_buckets
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group, bits
 from mugraph.passes.program.fuse_kernels.times import least_time
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
-def explanation(function: FuncOp, fusion: Fusion, groups: Sequence[Group]) -> str:
+def explanation(function: FuncOp, found: Found) -> str:
     """The kernels of a function in order, and each pair that hand tensors over and stay two."""
-    kernels = [group for group in groups if not _is_view(fusion.program.members(group))]
+    fusion, kernels = found.fusion, found.kernels
     times = [fusion.cost(group) for group in kernels]
     lines = [
         f"@{function.sym_name.data}: {len(kernels)} kernels, {_microseconds(sum(times))}; "
@@ -41,6 +40,7 @@ def explanation(function: FuncOp, fusion: Fusion, groups: Sequence[Group]) -> st
     for first, second in _handed_over(fusion, kernels):
         lines.append(f"  kernels {first} and {second} stay two:")
         lines += [f"    {why}" for why in _why(fusion, kernels[first], kernels[second])]
+    lines += [f"  scans stay sequential: {reason}" for reason in found.sequential]
     return "\n".join([*lines, ""])
 
 
@@ -56,10 +56,6 @@ def _tried(fusion: Fusion) -> str:
 
 def _microseconds(time: float) -> str:
     return f"{time / 1000:.2f} µs"
-
-
-def _is_view(members: Sequence[Operation]) -> bool:
-    return all(isinstance(op, (SharesMemory, RegroupOp)) for op in members)
 
 
 def _names(members: Sequence[Operation]) -> str:
@@ -118,11 +114,14 @@ class ExplainFusionPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Prints a paragraph a function."""
         target = target_named(self.arch)
-        for function in op.clone().walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                prepare_program(function)
-                fusion = Fusion(function, target)
-                print(explanation(function, fusion, fusion.choose()), end="", file=sys.stderr)
+        module = op.clone()
+        for function in module.walk():
+            if not isinstance(function, FuncOp) or is_foreign(function):
+                continue
+            if not is_smaller_bucket(function):
+                buckets = buckets_of(module, function)
+                for bucket, found in zip(buckets, find_in_buckets(buckets, target), strict=True):
+                    print(explanation(bucket, found), end="", file=sys.stderr)
 
 
 __all__ = ["ExplainFusionPass", "explanation"]

@@ -32,6 +32,7 @@ from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
     least_time,
     product_time,
+    scan_time,
     time_as_written,
     time_of_a_block,
     time_of_kernel,
@@ -85,7 +86,8 @@ class Fusion:
         if self.products.refuse(members, stored) and not self.is_side_by_side(group):
             return math.inf
         time = least_time(loaded, stored, self.target)
-        return in_a_program(max(time, product_time(members, self.target)), self.target)
+        bounds = [time, product_time(members, self.target), scan_time(members, self.target)]
+        return in_a_program(max(bounds), self.target)
 
     def sharper_bound(self, group: Group) -> float:
         """Another bound, which takes longer: each block loads what its results need."""
@@ -259,14 +261,4 @@ class Fusion:
                 op.least = least_of(op.input)  # also of scores that another kernel has masked
 
 
-def fuse_kernels(function: FuncOp, target: Target, *, certificates: bool = False) -> Fusion:
-    """Puts operators of a function into common kernels, where that takes less time.
-
-    Returns what was tried.
-    """
-    fusion = Fusion(function, target, certificates)
-    fusion.apply(fusion.choose())
-    return fusion
-
-
-__all__ = ["Attempt", "Fusion", "fuse_kernels"]
+__all__ = ["Attempt", "Fusion"]

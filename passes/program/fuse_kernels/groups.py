@@ -15,19 +15,27 @@ through it stays, and the next window begins where that ends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects.kn import ElementwiseOp, MovesElements, ReductionOp, RegroupOp, ViewOp
+from mugraph.dialects.kn import (
+    ElementwiseOp,
+    MaskOp,
+    MovesElements,
+    ReductionOp,
+    RegroupOp,
+    ViewOp,
+)
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.program.fuse_kernels.regroup import is_view
 from mugraph.passes.program.fuse_kernels.sums import can_share
 
 MOST_PREFIXES = 600
 """Prefixes of one segment that are all looked at."""
-MOST_OPERATORS = 26
+MOST_OPERATORS = 40
 """Operators of one kernel; views do not count."""
 ROOM = 14
 """Prefixes of one length in a search that would have more."""
@@ -123,16 +131,15 @@ class Program:
         """Operators that a search takes together.
 
         An element-wise operator is in one unit with the operator that alone computes its operand,
-        where a cut between the two could gain nothing: that one's result is no smaller, and a
-        kernel that has both loads nothing that is not there already.
+        or alone uses its result, where a cut between the two could gain nothing.
         """
         unit_of = [1 << number for number in range(len(self.operators))]
         for number, op in enumerate(self.operators):
-            before = self._joined(op)
-            if before is not None:
-                joined = unit_of[number] | unit_of[self.places[before]]
-                for member in bits(joined):
-                    unit_of[member] = joined
+            for other in (self._joined(op), self._spread_for(op)):
+                if other is not None:
+                    joined = unit_of[number] | unit_of[self.places[other]]
+                    for member in bits(joined):
+                        unit_of[member] = joined
         units: list[Unit] = []
         for unit in dict.fromkeys(unit_of):
             if not unit & ~self.views:
@@ -145,8 +152,30 @@ class Program:
             units.append(Unit(whole, needed & ~unit))
         return units
 
+    def _spread_for(self, op: Operation) -> Operation | None:
+        """What alone uses an element-wise operator's result, if that is larger than its operands.
+
+        A kernel that has both then loads less than one that has the user alone.  A product may
+        compute its operands more than once, and a scan in a loop one element after another: they
+        are not joined.
+        """
+        if not isinstance(op, (ElementwiseOp, MaskOp)) or not op.result.has_one_use():
+            return None
+        (use,) = op.result.uses
+        user = use.operation
+        if op.result in self.kept or not (can_share(op) and can_share(user)):
+            return None
+        if not isinstance(user, (ElementwiseOp, MaskOp, ReductionOp)):
+            return None
+        operands = sum(math.prod(shape_of(value.type)) for value in {*op.operands})
+        return user if operands < 2 * math.prod(shape_of(op.result.type)) else None
+
     def _joined(self, op: Operation) -> Operation | None:
-        """The operator before an element-wise one from which nothing is gained by a cut."""
+        """The operator before an element-wise one from which nothing is gained by a cut.
+
+        That one's result is no smaller, and a kernel that has both loads nothing that is not there
+        already.
+        """
         if not isinstance(op, ElementwiseOp):
             return None
         others = [value for value in op.operands if not is_given(value)]

@@ -26,9 +26,7 @@ from mugraph.dialects import kn
 from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
-    row_major_strides,
     shape_of,
-    strides_of,
 )
 
 
@@ -71,14 +69,6 @@ def _typed(value: SSAValue, shape: tuple[int, ...]) -> TensorType[Attribute]:
     return TensorType(element_type_of(value.type), shape)
 
 
-def _row_major(value: SSAValue) -> bool:
-    """Whether a tensor may be a view of a row-major one: no other layout of it is written."""
-    layout, shape = layout_of(value.type), shape_of(value.type)
-    return layout is None or kn.have_same_places(
-        shape, strides_of(layout), row_major_strides(shape)
-    )
-
-
 @dataclass
 class JoinHeads(RewritePattern):
     """A row times a matrix that is the same for several heads is one of that many rows."""
@@ -90,7 +80,7 @@ class JoinHeads(RewritePattern):
     def match_and_rewrite(self, op: kn.MatmulOp, rewriter: PatternRewriter, /) -> None:
         """Rewrites products of one row a head."""
         found = repeated_operand(op.rhs)
-        if found is None or shape_of(op.lhs.type)[-2] != 1 or not _row_major(op.result):
+        if found is None or shape_of(op.lhs.type)[-2] != 1 or not kn.may_be_row_major(op.result):
             return
         *leading, _, depth, columns = shape_of(op.rhs.type)
         grouped = (*leading, found.groups)
@@ -124,7 +114,7 @@ class KeepJoined(RewritePattern):
         heads = next((self.joined[each] for each in op.operands if each in self.joined), None)
         shape = shape_of(op.result.type)
         count = 1 if heads is None else heads.groups * heads.repeats
-        if heads is None or not _row_major(op.result) or shape[-3:-1] != (count, 1):
+        if heads is None or not kn.may_be_row_major(op.result) or shape[-3:-1] != (count, 1):
             return
         if isinstance(op, kn.ReductionOp) and op.reduced_dim != len(shape) - 1:
             return

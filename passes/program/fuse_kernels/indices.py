@@ -26,6 +26,8 @@ class GroupIndices:
     )
     combined: dict[int, list[Operation]] = field(default_factory=dict[int, list[Operation]])
     """The operators that sum over an index, or take the largest element along it."""
+    scanned: set[int] = field(default_factory=set[int])
+    """Indices along which an element depends on those before it: a loop takes one after another."""
     batched: set[int] = field(default_factory=set[int])
     """Indices of leading dimensions of matrix products."""
     moved: set[int] = field(default_factory=set[int])
@@ -171,6 +173,8 @@ def _note(
             found.moved.add(number)
         elif number is not None and kind is not IndexKind.PARALLEL:
             found.combined.setdefault(number, []).append(op)
+            if result is not None:
+                found.scanned.add(number)
         elif number is not None and is_product(op) and None not in dims:
             found.batched.add(number)
 

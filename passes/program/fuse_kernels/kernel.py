@@ -55,8 +55,12 @@ class KernelBuilder:
         self.indices = indices_of(operators)
 
     def loops(self) -> list[int | None]:
-        """No loop, and the indices that one may walk along: what operators combine."""
-        return [None, *self.indices.looped]
+        """No loop, and the indices that one may walk along: what operators combine.
+
+        What a scan goes along alone, where there is one.
+        """
+        scanned = sorted(self.indices.scanned)
+        return [*scanned] if scanned else [None, *self.indices.looped]
 
     def least_bytes(self, looped: int | None) -> int:
         """What the tiles that a block loads take at least, however ``--plan`` cuts them.
@@ -149,7 +153,10 @@ class _Partition:
     ) -> None:
         self.indices = indices
         self.looped = looped
-        self.iterations = 1 if looped is None else parts_of(indices.extents[looped], TILE)
+        self.iterations = 1
+        if looped is not None:
+            tile = 1 if looped in indices.scanned else TILE
+            self.iterations = parts_of(indices.extents[looped], tile)
         parallel = [number for number in indices.parallel(stored) if number != looped]
         batched = [number for number in parallel if number in indices.batched]
         others = sorted(

@@ -269,6 +269,13 @@ def _(op: kn.ReductionOp, operands: Sequence[SSAValue], group: Regrouping) -> SS
 
 
 @rewritten.register
+def _(op: kn.ScanOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    dim = group.dim(op.input, op.reduced_dim, op)
+    type_ = group.type_of(op.result)
+    return group.add(kn.ScanOp(operands[0], dim, type_, *operands[1:], exclusive=op.is_exclusive))
+
+
+@rewritten.register
 def _(op: kn.MatmulOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
     type_ = group.type_of(op.result)
     _, others = depth_of(op, group.atoms)

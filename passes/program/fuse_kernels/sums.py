@@ -309,6 +309,24 @@ def _(op: kn.ReductionOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
             return Slices((Term(writer.reduce(tile, dim, type_)),))
 
 
+@form_of.register
+def _(op: kn.ScanOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    """The loop takes one element of a recurrence after the other, and carries the last one."""
+    if not kernel.walks(op.input, op.reduced_dim):
+        raise NotFusedError(f"{op_label(op)} is not along the index that the loop walks")
+    if _rounds(op):
+        raise NotFusedError(f"{op_label(op)} rounds its sums")
+    writer = kernel.writer
+    added, *decays = [in_the_loop(form, f"what {op_label(op)} adds up") for form in forms]
+    before = writer.first(tb.CarriedOp(tb.STensorType(shape_of(added.type), f32)))
+    kept = writer.apply("mul", before, *decays) if decays else before
+    after = writer.apply("add", kept, added)
+    last = writer.first(tb.CarryOp(after, before))
+    before.name_hint, after.name_hint, last.name_hint = "state", op.result.name_hint, "last"
+    tile = before if op.is_exclusive else after
+    return Slices((Term(writer.cast(tile, element_type_of(op.result.type))),))
+
+
 def _summed(writer: TileWriter, form: Slices, dim: int, extent: int, type_: Attribute) -> Total:
     """The sum along the loop's index, term by term."""
     if form.plus:

@@ -11,10 +11,10 @@ from mugraph.dialects import tb
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp
+from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ScanOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
-from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
+from mugraph.passes.costs.kernels import ITERATION_CYCLES, LAUNCH_NS, WARP_CYCLES, estimate
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE, device_ns
 from mugraph.passes.mugraph.plan.choose import space_of
 from mugraph.passes.mugraph.plan.shape import shape_under
@@ -43,6 +43,13 @@ def product_time(operators: Iterable[Operation], target: Target) -> float:
     """Nanoseconds that a kernel takes at least for the products of matrices among operators."""
     cycles = sum(fastest_cycles(op, target) for op in operators if isinstance(op, MatmulOp))
     return LAUNCH_NS + cycles / target.multiprocessors / target.clock_ghz if cycles else 0.0
+
+
+def scan_time(operators: Iterable[Operation], target: Target) -> float:
+    """Nanoseconds that a kernel takes at least for the scans among operators, step by step."""
+    steps = (shape_of(op.input.type)[op.reduced_dim] for op in operators if isinstance(op, ScanOp))
+    cycles = (ITERATION_CYCLES + WARP_CYCLES) * max(steps, default=0)
+    return LAUNCH_NS + cycles / target.clock_ghz if cycles else 0.0
 
 
 def fastest_cycles(op: MatmulOp | tb.MatmulOp, target: Target) -> float:
@@ -103,6 +110,7 @@ __all__ = [
     "least_time",
     "moved_bytes",
     "product_time",
+    "scan_time",
     "time_as_written",
     "time_of_a_block",
     "time_of_kernel",

@@ -170,8 +170,8 @@ struct ScanBlock {
   }
 };
 
-template <int kThreads, int kLanes, int kHeld, bool kWide, bool kDecays, bool kIsAlong, long long kCount, class Target,
-          class Source, class Decay, class D, class S, class A>
+template <int kThreads, int kLanes, int kHeld, bool kWide, bool kDecays, bool kIsAlong, bool kExclusive, long long kCount,
+          class Target, class Source, class Decay, class D, class S, class A>
 __global__ void __launch_bounds__(kThreads) scan_kernel(D* dst, S const* src, A const* decays) {
   tb::grid_launch();
   tb::grid_wait();
@@ -231,6 +231,11 @@ __global__ void __launch_bounds__(kThreads) scan_kernel(D* dst, S const* src, A 
     carried = whole.after({carried, 0.0f}).value;
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) values[i] += kDecays ? products[i] * number : number;
+    if constexpr (kExclusive) {
+#pragma unroll
+      for (int i = kHeld - 1; i > 0; --i) values[i] = values[i - 1];
+      values[0] = number;
+    }
     HeldElements<Target, D, kWide, kHeld, kCount> results;
     results.from_numbers(values);
     results.store(target, first, is_active);
@@ -240,8 +245,8 @@ __global__ void __launch_bounds__(kThreads) scan_kernel(D* dst, S const* src, A 
 // No decay: what is scanned is summed.
 struct NoDecay : Runs<cute::Layout<cute::Int<1>, cute::Int<0>>, 0> {};
 
-template <long long kCount, class Target, class Source, class Decay = NoDecay>
-struct Scan {
+template <bool kExclusive, long long kCount, class Target, class Source, class Decay = NoDecay>
+struct ScanOf {
   static constexpr long long kRuns = size_of<typename Source::Starts>;
   static constexpr bool kDecays = !std::is_same<Decay, NoDecay>::value;
   // Whether the elements of a run are neighbours in memory.
@@ -251,7 +256,8 @@ struct Scan {
   static_assert(kCount >= 1 && kCount < (1LL << 31), "the elements of a run are counted in 32 bits");
 
   // dst(i, t) = decays(i, t) * dst(i, t - 1) + src(i, t) for t < kCount, where dst(i, -1) is 0 and the decays of a sum
-  // are 1, on `queue`. Throws std::runtime_error where the launch fails.
+  // are 1, on `queue`; where it is exclusive, dst(i, t - 1) of that in the place of dst(i, t). Throws std::runtime_error
+  // where the launch fails.
   template <class D, class S, class A = S>
   static void run(Queue queue, D* dst, S const* src, A const* decays = nullptr) {
     constexpr bool kHasVectors = Target::kStep == 1 || Source::kStep == 1 || Decay::kStep == 1;
@@ -287,10 +293,16 @@ struct Scan {
     constexpr int kThreads = kMost > kSumThreads ? kMost : kSumThreads;
     constexpr long long kBlocks = ceil_div(kRuns, static_cast<long long>(kThreads / kLanes));
     launch("kn::Scan",
-           scan_kernel<kThreads, kLanes, kHeld, kWide, kDecays, kIsAlong, kCount, Target, Source, Decay, D, S, A>,
+           scan_kernel<kThreads, kLanes, kHeld, kWide, kDecays, kIsAlong, kExclusive, kCount, Target, Source, Decay, D,
+                       S, A>,
            dim3(static_cast<unsigned>(kBlocks)), dim3(kThreads), 0, queue, dst, src, decays);
   }
 };
+
+template <long long kCount, class Target, class Source, class Decay = NoDecay>
+using Scan = ScanOf<false, kCount, Target, Source, Decay>;
+template <long long kCount, class Target, class Source, class Decay = NoDecay>
+using ExclusiveScan = ScanOf<true, kCount, Target, Source, Decay>;
 
 }  // namespace kn
 }  // namespace mugraph

@@ -1,0 +1,103 @@
+"""``--chunk-scans``: scans become products of matrices within chunks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.transforms.dead_code_elimination import region_dce
+
+from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.kn.composite import Expansion
+from mugraph.dialects.kn.customized import match_arguments
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    layout_of,
+    op_label,
+    shape_of,
+)
+from mugraph.passes.program.chunk_scans.analysis import (
+    NotCutError,
+    Recurrence,
+    recurrence_of,
+    scans_of,
+)
+from mugraph.passes.program.chunk_scans.rewrite import ChunkWriter
+
+
+def _numbers(function: FuncOp, found: Recurrence) -> SSAValue:
+    """An argument that gives a matrix of constants its extents."""
+    for argument in function.args:
+        plain = layout_of(argument.type) is None and not is_integer(element_type_of(argument.type))
+        if plain and math.prod(shape_of(argument.type)) >= found.chunk:
+            return argument
+    raise NotCutError(
+        f"no argument is as large as a chunk of {op_label(found.scan)}, {found.chunk} elements"
+    )
+
+
+def chunk_scans(function: FuncOp) -> list[str]:
+    """Writes the scans of a function in chunks; returns why others stay sequential."""
+    reasons: list[str] = []
+    for scan in scans_of([*function.body.block.ops]):
+        try:
+            found = recurrence_of(scan)
+            numbers = _numbers(function, found)
+        except NotCutError as error:
+            reasons.append(str(error))
+            continue
+        parts = Expansion()
+        result = ChunkWriter(found, parts, numbers).write()
+        result.name_hint = found.last.results[0].name_hint
+        Rewriter.replace_op(found.last, parts.operations, [result])
+        match_arguments(result)
+    region_dce(function.body)
+    function.update_function_type()
+    return reasons
+
+
+@dataclass(frozen=True)
+class ChunkScansPass(ModulePass):
+    """Cuts ``kn.scan`` into chunks: products of matrices, and a scan of what chunks leave.
+
+    Of h_t = a_t h_(t-1) + x_t the elements of a chunk give one another a product with the
+    triangular matrix of the decays between them, exp(G_i - G_j), where G are the sums of the
+    logarithms of the decays.  What comes before the chunk is a scan of what chunks leave.  Where h
+    is used for a sum over a dimension alone, with x a product of factors with it and without it,
+    the sums are exchanged, so that h itself is never made: linear attention in its chunked form.
+
+    A scan stays as it is whose decays are not known to be positive, whose runs share no decays, or
+    whose extent has no chunks of equal size.  Logarithms of decays must be finite.
+
+    Before::
+
+        %h = kn.scan %x decay %a dim 1 : (tensor<2x128x64xf16>, tensor<2x128x1xf32>)
+            -> tensor<2x128x64xf32>
+
+    After::
+
+        %inside = kn.matmul %between, %x_chunks : (tensor<2x2x64x64xf16>, tensor<2x2x64x64xf16>)
+            -> tensor<2x2x64x64xf32>
+        %before = kn.scan %left decay %of_chunk exclusive dim 1
+            : (tensor<2x2x1x64xf32>, tensor<2x2x1x1xf32>) -> tensor<2x2x1x64xf32>
+        %later = kn.mul %before, %up_to_each : (tensor<2x2x1x64xf32>, tensor<2x2x64x1xf32>) -> ...
+        %y = kn.add %inside, %later : ...
+    """
+
+    name = "chunk-scans"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Cuts in every µGraph of the module."""
+        for function in op.walk():
+            if isinstance(function, FuncOp) and not is_foreign(function):
+                chunk_scans(function)
+
+
+__all__ = ["ChunkScansPass", "chunk_scans"]

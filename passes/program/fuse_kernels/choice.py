@@ -1,0 +1,136 @@
+"""The kernels of functions: of scans as they are written or in chunks, of buckets all alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn import RegroupOp
+from mugraph.passes.program.chunk_scans import chunk_scans
+from mugraph.passes.program.chunk_scans.analysis import scans_of
+from mugraph.passes.program.decompose_program import decompose_program
+from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.program.fuse_kernels.groups import Group
+from mugraph.passes.program.fuse_kernels.heads import join_heads
+from mugraph.passes.program.fuse_kernels.merging import merged
+from mugraph.passes.program.fuse_kernels.simplify import simplify_program
+from mugraph.passes.program.fuse_kernels.views import hoist_views
+from mugraph.passes.targets import Target
+
+
+def prepare_program(function: FuncOp) -> None:
+    """Takes operators apart that are made of others, and moves views up to the arguments."""
+    decompose_program(function, kernels=True, views=False)
+    simplify_program(function)
+    join_heads(function)
+    hoist_views(function)
+    simplify_program(function)
+
+
+@dataclass
+class Found:
+    """The kernels found for a program."""
+
+    fusion: Fusion
+    groups: Sequence[Group]
+    sequential: Sequence[str] = ()
+    """Why scans of the program are not cut into chunks."""
+
+    @classmethod
+    def of(cls, function: FuncOp, target: Target, *, certificates: bool = False) -> Found:
+        """The kernels of least estimated time of a function as it is written."""
+        prepare_program(function)
+        fusion = Fusion(function, target, certificates)
+        return cls(fusion, fusion.choose())
+
+    def again(self, function: FuncOp) -> Found | None:
+        """The same groups of operators of the program at other extents, or larger ones.
+
+        ``None`` where that is another graph, or where one of them is no kernel.
+        """
+        prepare_program(function)
+        fusion = Fusion(function, self.fusion.target, self.fusion.certificates)
+        if _graph(fusion) != _graph(self.fusion):
+            return None
+        found = Found(fusion, self.groups)
+        return Found(fusion, merged(fusion, self.groups)) if found.time < math.inf else None
+
+    @property
+    def time(self) -> float:
+        """Nanoseconds, by estimate."""
+        return sum(map(self.fusion.cost, self.groups))
+
+    @property
+    def kernels(self) -> list[Group]:
+        """The groups that are no views."""
+        members = self.fusion.program.members
+        return [group for group in self.groups if not all(map(_is_free, members(group)))]
+
+
+def _graph(fusion: Fusion) -> list[tuple[object, ...]]:
+    """The operators of a function, and what each uses, whatever extents that has."""
+    made = [result for op in fusion.operators for result in op.results]
+    values: list[SSAValue] = [*fusion.function.args, *made]
+    numbers = {value: number for number, value in enumerate(values)}
+    return [
+        (op.name, len(op.results), *(numbers[value] for value in op.operands))
+        for op in fusion.operators
+    ]
+
+
+def _is_free(op: Operation) -> bool:
+    return isinstance(op, (SharesMemory, RegroupOp))
+
+
+def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False) -> Found:
+    """The kernels of least estimated time; the function's operators are prepared for them.
+
+    Scans are cut into chunks where that takes less time, and no more kernels than there are
+    operators.
+    """
+    decompose_program(function, kernels=True, views=False)
+    if not scans_of([*function.body.block.ops]):
+        return Found.of(function, target, certificates=certificates)
+    in_chunks = function.clone()
+    written = Found.of(function, target, certificates=certificates)
+    count = sum(not _is_free(op) for op in written.fusion.operators)
+    reasons = chunk_scans(in_chunks)
+    if len(reasons) == len(scans_of(written.fusion.operators)):
+        written.sequential = reasons
+        return written
+    chunked = Found.of(in_chunks, target, certificates=certificates)
+    if chunked.time >= written.time or len(chunked.kernels) > count:
+        times = f"{chunked.time / 1000:.2f} µs and {len(chunked.kernels)} kernels"
+        written.sequential = [*reasons, f"in chunks of products they would take {times}"]
+        return written
+    function.body.detach_block(0).erase(safe_erase=False)
+    function.body.add_block(in_chunks.body.detach_block(0))
+    function.update_function_type()
+    chunked.fusion.function = function
+    chunked.sequential = reasons
+    return chunked
+
+
+def find_in_buckets(
+    buckets: Sequence[FuncOp], target: Target, *, certificates: bool = False
+) -> list[Found]:
+    """The kernels of a program's buckets, small ones first, which are searched for once.
+
+    Groups of operators that are found for the largest extents serve the others too, of which two
+    are joined where that takes less time; kernels of each bucket have tiles and plans of their own.
+    """
+    *smaller, largest = buckets
+    found = find_kernels(largest, target, certificates=certificates)
+    others = [
+        found.again(bucket) or find_kernels(bucket, target, certificates=certificates)
+        for bucket in smaller
+    ]
+    return [*others, found]
+
+
+__all__ = ["Found", "find_in_buckets", "find_kernels", "prepare_program"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f16
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -153,8 +153,9 @@ class KernelGraph(ProgramOperators):
         """The graph as it is now as a kernel to call; see :func:`mugraph.compile`."""
         from mugraph.jit import compile
 
-        self._kernel = compile(self.module(), arch, **options)
-        return self._kernel
+        kernel: Kernel = cast(Any, compile)(self.module(), arch, **options)
+        self._kernel = kernel
+        return kernel
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the graph on arrays, in the order of its inputs; returns its results, in theirs.

@@ -462,9 +462,7 @@ def _results(
             case kn.ScanOp():
                 shape = shape_of(op.result.type)
                 results = [
-                    symbolic.scanned(
-                        shape, op.reduced_dim, *operands, is_exclusive=op.is_exclusive
-                    )
+                    symbolic.scanned(shape, op.reduced_dim, *operands, is_exclusive=op.is_exclusive)
                 ]
             case kn.ReductionOp():
                 shape, is_sum = shape_of(op.result.type), op.combination is Combiner.SUM

@@ -25,7 +25,7 @@ from mugraph.dialects.te import (
     Space,
     StepOp,
 )
-from mugraph.dialects.te.points import all_hold, grid_of
+from mugraph.dialects.te.points import all_hold, first_numbers, grid_of
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.memory.wavefronts import (
     copy_sectors,
@@ -39,7 +39,7 @@ from mugraph.passes.memory.wavefronts import (
     store_wavefronts,
 )
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
-from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers, numbers_at
+from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 
 IntArray = npt.NDArray[np.int64]
 MOST_POINTS = 1 << 22
@@ -109,26 +109,22 @@ def _points(access: Access, kernel: KernelOp) -> tuple[dict[SSAValue, IntArray],
     listed = math.prod(loop.iterations for loop in inner) * thread.iterations
     if max(listed, rounds) > MOST_POINTS:
         return None
-    around = grid_of(outer)
+    around, _ = grid_of(outer)
     alike = [one for one in access.domain.conditions if enclosing(one, StepOp) is None]
     holds = np.broadcast_to(all_hold(alike, around), (rounds,))
     if not holds.any():
         return None
     first = int(np.flatnonzero(holds)[0])
-    points = grid_of([*inner, thread])
+    points, _ = grid_of([*inner, thread])
     points |= {variable: np.array(values[first]) for variable, values in around.items()}
     return points, int(holds.sum())
 
 
 def _addresses(access: Access, points: dict[SSAValue, IntArray]) -> IntArray:
     """Byte addresses by warp instruction and lane, -1 for those that the operator leaves out."""
-    shape, threads = (
-        access.type.get_shape(),
-        next(loop.iterations for loop in access.domain.loops if loop.name == "te.threads"),
-    )
-    numbers = numbers_at(access.expressions, list(access.indices), shape, points)
+    threads = next(loop.iterations for loop in access.domain.loops if loop.name == "te.threads")
     count = max((len(one) for one in points.values() if one.ndim), default=1)
-    numbers = np.broadcast_to(numbers, (count,))
+    numbers = np.broadcast_to(first_numbers(access, points), (count,))
     offsets = addresses_of_numbers(access.type, numbers)
     inside = [one for one in access.domain.conditions if enclosing(one, StepOp) is not None]
     holds = np.broadcast_to(all_hold(inside, points), (count,))

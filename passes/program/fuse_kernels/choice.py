@@ -46,7 +46,7 @@ class Found:
         """The kernels of least estimated time of a function as it is written."""
         prepare_program(function)
         fusion = Fusion(function, target, certificates)
-        return cls(fusion, fusion.choose())
+        return cls(fusion, fusion.choose() if fusion.is_worth_a_search else [])
 
     def again(self, function: FuncOp) -> Found | None:
         """The same groups of operators of the program at other extents, or larger ones.

@@ -75,6 +75,12 @@ class Fusion:
         self.is_bucket = any(each in self.function.attributes for each in (EXTENTS, LENGTHS))
         """Whether extents follow from a call: then operators alone become kernels, too."""
 
+    @property
+    def is_worth_a_search(self) -> bool:
+        """Whether there is anything to fuse, or an operator alone that becomes a kernel."""
+        alone = any(isinstance(op, MatmulOp) and not op.is_in_library_type for op in self.operators)
+        return len(self.operators) > 1 or self.is_bucket or alone
+
     def bound(self, group: Group) -> float:
         """What a group adds to a program at least; infinite where it cannot be one kernel."""
         members = self.program.members(group)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 AXES = ("x", "y", "z")
@@ -204,6 +205,8 @@ class Slicing(NamedTuple):
     tile: tuple[int, ...] | None = None
     ends: tuple[tuple[int, int], ...] = ()
 
+    # Passes ask the same of few ways to cut, again and again; what is kept are numbers.
+    @lru_cache(maxsize=4096)  # noqa: B019
     def split(self, dim: int) -> Split:
         """How one dimension is split, whether tiles of these extents cover it or not."""
         axes = mapped_axes(self.map_, self.grid, dim)
@@ -236,6 +239,7 @@ class Slicing(NamedTuple):
                 raise PartitionError(f"dimension {dim} of the tile: {error}") from error
         return tuple(tile)
 
+    @lru_cache(maxsize=4096)  # noqa: B019
     def bounds(self) -> tuple[Bound | None, ...]:
         """For each dimension which elements of a tile exist, ``None`` where all of them do."""
         return tuple(self.split(dim).bound() for dim in range(len(self.shape)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, i32, i64
 from xdsl.ir import Attribute, BlockArgument, SSAValue
@@ -97,7 +96,7 @@ class LocalTileOp(IRDLOperation, CutsRows):
     @property
     def map_(self) -> tuple[int, ...]:
         """The dimension that each of x, y, z splits, or -1."""
-        return tuple(cast(Sequence[int], self.map.get_values()))
+        return extents_of(self.map)
 
     @property
     def loop_dim(self) -> int:

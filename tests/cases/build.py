@@ -22,7 +22,12 @@ from io import StringIO
 from pathlib import Path
 
 import numpy as np
-from fuzz.emulated import EMULATOR, emulating_compiler, with_emulated_memory
+from fuzz.emulated import (
+    emulating_compiler,
+    headers_digest,
+    precompiled_headers,
+    with_emulated_memory,
+)
 
 from cases.case import Array, Case, Level, results_of
 from cases.catalogue import all_cases
@@ -208,16 +213,15 @@ def compile_emulated(source: str) -> Path:
     """The same for the CPU: a shared object whose kernels the emulator runs."""
     source = with_emulated_memory(source)
     launcher = runtime_include_paths()[0].parent / "launcher.cu"
-    digest = hashlib.sha256(source.encode())
-    for path in sorted((*runtime_include_paths()[0].rglob("*.h"), *EMULATOR.rglob("*.h*"))):
-        digest.update(path.read_bytes())
-    result = Path(tempfile.gettempdir()) / f"mugraph-emulated-{digest.hexdigest()[:24]}" / "case.so"
+    whole = headers_digest() + launcher.read_text(encoding="utf-8") + source
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:24]
+    result = Path(tempfile.gettempdir()) / f"mugraph-emulated-{digest}" / "case.so"
     if result.exists():
         return result
     with _whole_folder(result.parent) as folder:
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
-        command = [*emulating_compiler(), "-include", str(EMULATOR / "launcher_calls.h")]
-        command += ['-DMUGRAPH_GENERATED="kernel.cu"', f"-I{folder}", "-shared", "-fPIC"]
+        command = [*emulating_compiler(), "-include", str(precompiled_headers())]
+        command += ['-DMUGRAPH_GENERATED="kernel.cu"', f"-I{folder}", "-shared"]
         command += [str(launcher), "-o", str(folder / result.name)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:

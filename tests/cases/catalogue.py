@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 
-from cases.case import Case
+from thorough import inputs
+
+from cases.case import Case, coverage
 from cases.tables import (
     alignment,
     graphs,
@@ -24,6 +26,15 @@ from cases.tables import (
     threadblock_elementwise,
     types,
 )
+
+SIZES = (
+    *("tb_bcast", "tb_input_output", "tb_matmul", "tb_reduction"),
+    *("alignment", "kn_operators", "tb_operators", "types"),
+)
+"""Families whose cases are one operator each, in many sizes, cuts and layouts."""
+TYPES = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i32", "i64")
+EVERY = inputs(6, 1)
+"""One in so many cases that have nothing new is usual."""
 
 TABLES = (
     kernel,
@@ -48,6 +59,27 @@ TABLES = (
 def all_cases() -> tuple[Case, ...]:
     """Every case of every table, in the order of the tables."""
     return tuple(case for table in TABLES for case in table.cases())
+
+
+def variant(case: Case) -> tuple[str, str]:
+    """What a case is but for its type: its family, and its name without one."""
+    return case.family, "-".join(part for part in case.name.split("-") if part not in TYPES)
+
+
+@cache
+def usual_cases() -> tuple[Case, ...]:
+    """Cases with every operator and type of each family, and with every variant of those that
+    sanitizers run or that are no sizes; of the others one in :data:`EVERY`."""
+    chosen: list[Case] = []
+    had: set[tuple[str, object]] = set()
+    for number, case in enumerate(all_cases()):
+        has: set[tuple[str, object]] = {(case.family, pair) for pair in coverage(case.text)}
+        if case.sanitize or case.family not in SIZES:
+            has.add(variant(case))
+        if not has <= had or number % EVERY == 0:
+            chosen.append(case)
+        had |= has
+    return tuple(chosen)
 
 
 def select(patterns: Sequence[str]) -> list[Case]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from schedules import AS_WRITTEN
-from thorough import inputs
 
 from cases.case import Case, Level, coverage
-from cases.catalogue import all_cases, select
+from cases.catalogue import all_cases, select, usual_cases, variant
 from cases.check import budgets_of, expected_of, judge, parse, real_share, transpile
 from mugraph.runtime.interpreter import run_function
 
@@ -42,30 +42,7 @@ TOO_LARGE = (
 """What runs on a GPU only; on a CPU these cases are transpiled."""
 
 
-SIZES = (
-    *("tb_bcast", "tb_input_output", "tb_matmul", "tb_reduction"),
-    *("alignment", "kn_operators", "tb_operators", "types"),
-)
-"""Families whose cases are one operator each, in many sizes, cuts and layouts."""
-EVERY = inputs(6, 1)
-"""One in so many sizes runs, the first of each operator and type, and all that sanitizers run; on
-a GPU all run."""
-
-
-def cases_to_run() -> list[Case]:
-    """Every case but the sizes that are left for another run."""
-    left_out: set[str] = set()
-    covered: set[tuple[str, tuple[str, str]]] = set()
-    for number, case in enumerate(all_cases()):
-        pairs = {(case.family, pair) for pair in coverage(case.text)}
-        another = case.family in SIZES and not case.sanitize and pairs <= covered
-        if another and number % EVERY:
-            left_out.add(case.id)
-        covered |= pairs
-    return [case for case in all_cases() if case.id not in left_out]
-
-
-@pytest.mark.parametrize("case", cases_to_run(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", usual_cases(), ids=lambda case: case.id)
 def test_case(case: Case) -> None:
     module = parse(case)
     if case.level is Level.TRANSPILED:
@@ -88,10 +65,12 @@ def test_the_tables_are_complete() -> None:
 
 
 def test_what_is_left_out_is_another_size() -> None:
-    def covered(cases: list[Case]) -> set[tuple[str, tuple[str, str]]]:
+    def covered(cases: Sequence[Case]) -> set[tuple[str, tuple[str, str]]]:
         return {(case.family, pair) for case in cases for pair in coverage(case.text)}
 
-    assert covered(cases_to_run()) == covered(all_cases())
+    assert covered(usual_cases()) == covered(all_cases())
+    for_sanitizers = {variant(case) for case in all_cases() if case.sanitize}
+    assert for_sanitizers <= {variant(case) for case in usual_cases()}
 
 
 def test_names_are_unique() -> None:

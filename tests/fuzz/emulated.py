@@ -6,23 +6,24 @@ tensor faults.  Here outputs and the gaps of padded inputs are NaN as well, gaps
 stay as they are, tensors start at addresses that their alignment only just allows, and everything
 runs twice, threads in rising and in falling order.
 
-Parsing CuTe's headers takes longer than a kernel does, so a process does it once, and many µGraphs
-go into one program.
+Parsing CuTe's headers takes longer than a kernel does, so that is done once for each state of these
+files, and many µGraphs go into one program.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
 import shutil
 import subprocess
-from atexit import register
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ EMULATOR = Path(__file__).parents[1] / "gpu" / "runtime" / "emulator"
 STAGE = "the emulated kernel"
 SECONDS = 300
 HEADERS = """
-#include "emulator.h"
+#include "launcher_calls.h"
 #include "runtime.h"
 #include "channels.h"
 #include "te.h"
@@ -162,7 +163,8 @@ def emulating_compiler() -> list[str]:
     """
     compiler = shutil.which(os.environ.get("CXX", "g++")) or "g++"
     command = [compiler, "-x", "c++", "-std=c++17", "-Og", "-w", "-fsanitize=alignment"]
-    command += ["-fno-sanitize-recover=all"]
+    # Programs and shared objects take the same precompiled headers.
+    command += ["-fno-sanitize-recover=all", "-fPIC"]
     command += [f"-I{path}" for path in (EMULATOR, *runtime_include_paths())]
     for path in (find_cutlass(), *cuda_include_paths()):
         command += ["-isystem", str(path)]
@@ -170,15 +172,31 @@ def emulating_compiler() -> list[str]:
 
 
 @cache
+def headers_digest() -> str:
+    """Of the emulator's and the runtime's headers, and of how they are compiled."""
+    digest = hashlib.sha256("\n".join([*emulating_compiler(), HEADERS]).encode())
+    folders = (EMULATOR, *runtime_include_paths())
+    for path in sorted(path for folder in folders for path in folder.rglob("*.h*")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+@cache
 def precompiled_headers() -> Path:
-    """``HEADERS`` in a file, which g++ includes as it compiled it once for this process."""
-    folder = Path(mkdtemp(prefix="mugraph-emulator-"))
-    register(shutil.rmtree, folder)
-    header = folder / "headers.h"
-    header.write_text(HEADERS, encoding="utf-8")
-    command = [*emulating_compiler(), "-c", "-x", "c++-header", str(header)]
-    # Where that fails, programs that include it say why.
-    subprocess.run([*command, "-o", f"{header}.gch"], capture_output=True, timeout=SECONDS)
+    """``HEADERS`` in a file, which g++ includes as it was compiled once for all processes."""
+    folder = Path(gettempdir()) / f"mugraph-emulator-{headers_digest()}"
+    folder.mkdir(exist_ok=True)
+    header, compiled = folder / "headers.h", folder / "headers.h.gch"
+    with (folder / "lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not compiled.exists():
+            header.write_text(HEADERS, encoding="utf-8")
+            making = folder / "made"
+            command = [*emulating_compiler(), "-c", "-x", "c++-header", str(header)]
+            # Where that fails, programs that include it say why.
+            subprocess.run([*command, "-o", str(making)], capture_output=True, timeout=SECONDS)
+            if making.exists():
+                making.replace(compiled)
     return header
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from schedules import passes_as_written
+from thorough import inputs
 
 from fuzz.emulated import check_together
 from fuzz.properties import Compiled, compile_checked, parse, require_close
@@ -74,7 +75,12 @@ def test_nvcc_compiles_every_type(arch: str) -> None:
     except ToolchainError as error:
         pytest.skip(f"nothing was compiled: {error}")
     parts = ['#include "runtime.h"', '#include "channels.h"', "using namespace cute;"]
-    for number, case in enumerate(CASES.values()):
+    names = list(CASES)
+    first = {name.rpartition("_")[2]: name for name in reversed(names)}
+    for number, (name, case) in enumerate(CASES.items()):
+        # Both architectures mostly take the same headers.
+        if arch == "sm_80" and number % inputs(3, 1) and name not in first.values():
+            continue
         module = parse(case)
         verifying(passes_as_written(arch, check_hazards=False)).apply(make_context(), module)
         cuda = print_module(module)

@@ -85,13 +85,14 @@ class Judge:
 
     ``blocks`` of each kernel run; they do the same in the same order, so a few are enough.
     ``tolerance`` is how far results may be off: products of all rows at once and of a warp's are
-    not rounded alike.
+    not rounded alike. ``runs`` are those under which a mutant must be right.
     """
 
     module: ModuleOp
     inputs: Sequence[Array]
     blocks: int = 2
     tolerance: float = 0.0
+    runs: Sequence[tuple[str | int, Landing]] = tuple(RUNS)
     _given: dict[str, list[Array]] = field(init=False)
     _expected: dict[str, KernelRun] = field(init=False)
 
@@ -156,21 +157,21 @@ class Judge:
     def evidence(self, mutant: Mutant) -> Evidence | None:
         """The first run under which a mutant gives another result; ``None`` if none does."""
         plans = Plans()
-        for order, landing in RUNS:
+        for order, landing in self.runs:
             what = self._difference(mutant.module, mutant.kernel, order, landing, plans)
             if what is not None:
                 return Evidence(order, landing, what)
         return None
 
     def harmful(self, mutant: Mutant) -> bool:
-        """Whether a mutant gives another result under one of :data:`RUNS`."""
+        """Whether a mutant gives another result under one of the runs."""
         return self.evidence(mutant) is not None
 
     def unmutated(self) -> Iterator[Evidence]:
         """Runs under which the schedule itself gives another result; there must be none."""
         for kernel in self._given:
             plans = Plans()
-            for order, landing in RUNS:
+            for order, landing in self.runs:
                 what = self._difference(self.module, kernel, order, landing, plans)
                 if what is not None:
                     yield Evidence(order, landing, what)

@@ -25,7 +25,7 @@ from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
-from harm import Judge
+from harm import RUNS, Judge
 from mutants import Mutant, mutants_of
 from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
@@ -37,6 +37,7 @@ from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.cuda import only_function
+from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.tools.import_mirage import import_mirage
 from mugraph.tools.mg_run import random_inputs
 
@@ -100,8 +101,9 @@ def score_of(
     name: str = "",
     unreported_only: bool = False,
     every: int = 1,
+    runs: Sequence[tuple[str | int, Landing]] = tuple(RUNS),
 ) -> Score:
-    """The score of every so many-th mutant of a schedule.
+    """The score of every so many-th mutant of a schedule, harm judged by some runs.
 
     Raises ``ValueError`` where the schedule is not right itself.
     """
@@ -109,7 +111,7 @@ def score_of(
         findings = find_hazards(kernel)
         if findings:
             raise ValueError(f"{name}: the schedule itself is reported: {findings[0]}")
-    judge = Judge(module, inputs)
+    judge = Judge(module, inputs, runs=runs)
     score = Score()
     for mutant in islice(mutants_of(module), 0, None, every):
         outcome = _outcome(mutant, judge, unreported_only)

@@ -12,7 +12,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from harm import Judge
+from harm import RUNS, Judge
 from interpreter_programs import parse
 from mutants import mutants_of, random_mutant
 from persistent_programs import ROWS
@@ -47,7 +47,9 @@ from mugraph.tools.mg_run import random_inputs
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))
 SAVED = Path(os.environ.get("MUGRAPH_SAVED_MUGRAPHS", ROOT.parent / "shared" / "mugraphs"))
-SAMPLED = inputs(70, 35)
+SAMPLED_RUNS = RUNS[: inputs(8, len(RUNS))]
+"""Forward, reversed, and two random orders of warps in place of 16."""
+SAMPLED = inputs(140, 35)
 """One in so many saved µGraphs has its mutants run."""
 SAMPLED_MUTANTS = 7
 """One in so many mutants is run, and every one of a schedule that has few: of a kernel that keeps
@@ -63,7 +65,8 @@ def require_saved() -> None:
 def test_every_harmful_mutant_of_an_example_is_reported(path: Path) -> None:
     module, inputs = scheduled(read_module(str(path), make_context()))
     few = len(list(islice(mutants_of(module), 4 * SAMPLED_MUTANTS))) < 4 * SAMPLED_MUTANTS
-    score = score_of(module, inputs, name=path.name, every=1 if few else SAMPLED_MUTANTS)
+    every = 1 if few else SAMPLED_MUTANTS
+    score = score_of(module, inputs, name=path.name, every=every, runs=SAMPLED_RUNS)
     assert score.missed == []
     assert score.total(REPORTED_HARMFUL) > 5
 
@@ -75,7 +78,7 @@ INPUTS = ROOT / "tests" / "filecheck" / "passes" / "Inputs"
 def test_every_harmful_mutant_of_a_kernel_with_roles_is_reported(name: str) -> None:
     module = read_module(str(INPUTS / f"{name}.mlir"), make_context())
     inputs = random_inputs(only_function(module), [INPUT_SCALE], seed=INPUT_SEED)
-    score = score_of(module, inputs, name=name, every=2 * SAMPLED_MUTANTS)
+    score = score_of(module, inputs, name=name, every=2 * SAMPLED_MUTANTS, runs=SAMPLED_RUNS)
     assert score.missed == []
     assert score.total(REPORTED_HARMFUL) > 5
 
@@ -84,7 +87,7 @@ def test_every_harmful_mutant_of_a_kernel_with_roles_is_reported(name: str) -> N
 def test_several_changes_at_once(name: str) -> None:
     module = read_module(str(INPUTS / f"{name}.mlir"), make_context())
     inputs = random_inputs(only_function(module), [INPUT_SCALE], seed=INPUT_SEED)
-    judge, random = Judge(module, inputs), Random(5)
+    judge, random = Judge(module, inputs, runs=SAMPLED_RUNS), Random(5)
     silent = stuck = 0
     for _ in range(30):
         mutant = random_mutant(module, random, 2)
@@ -110,7 +113,12 @@ def test_loads_by_a_role_of_their_own() -> None:
     module, inputs = scheduled(module, "sm_90a", "tma")
     assert any(roles_of(kernel) for kernel in kernels_of(module))
     score = score_of(
-        module, inputs, name=path.name, unreported_only=True, every=4 * SAMPLED_MUTANTS
+        module,
+        inputs,
+        name=path.name,
+        unreported_only=True,
+        every=4 * SAMPLED_MUTANTS,
+        runs=SAMPLED_RUNS,
     )
     assert score.missed == [] and score.total(REPORTED) > 0
 
@@ -136,7 +144,7 @@ def test_products_of_warp_groups() -> None:
     waits = [op for op in module.walk() if isinstance(op, WarpgroupWaitOp)]
     assert waits
     # Some BLAS adds up 64 rows in another order than 128; a lost stage is a hundred times this.
-    judge = Judge(module, inputs, tolerance=1e-3)
+    judge = Judge(module, inputs, tolerance=1e-3, runs=SAMPLED_RUNS)
     assert not list(judge.unmutated())
     missed = [
         mutant.description
@@ -286,7 +294,14 @@ def test_no_harmful_mutant_of_saved_mugraphs_is_missed() -> None:
     for name, module in saved_modules(SAVED, SAMPLED):
         schedule, inputs = scheduled(module)
         total.add(
-            score_of(schedule, inputs, name=name, unreported_only=True, every=SAMPLED_MUTANTS)
+            score_of(
+                schedule,
+                inputs,
+                name=name,
+                unreported_only=True,
+                every=SAMPLED_MUTANTS,
+                runs=SAMPLED_RUNS,
+            )
         )
     assert total.missed == [] and total.total(REPORTED) > 0
 
@@ -294,7 +309,7 @@ def test_no_harmful_mutant_of_saved_mugraphs_is_missed() -> None:
 def test_no_saved_mugraph_is_reported() -> None:
     require_saved()
     checked = 0
-    for name, module in saved_modules(SAVED, inputs(3, 1)):
+    for name, module in saved_modules(SAVED, inputs(7, 1)):
         verifying(passes_as_written(check_hazards=False)).apply(make_context(), module)
         for kernel in kernels_of(module):
             assert find_hazards(kernel) == [], name

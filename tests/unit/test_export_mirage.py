@@ -21,7 +21,7 @@ from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.case import Case
-from cases.catalogue import all_cases
+from cases.catalogue import usual_cases
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(
@@ -190,7 +190,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", usual_cases(), ids=lambda case: case.id)
 def test_cases_come_back(case: Case) -> None:
     module = parse(case.text)
     searched = f"{case.id}\n{case.text}"

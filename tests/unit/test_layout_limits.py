@@ -176,8 +176,10 @@ def counted_addresses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("ranks", [(2,), (2, 3, 4)], ids=["matrices", "all-ranks"])
-@pytest.mark.parametrize("kind", KINDS)
+MANY = [(kind, (2, 3, 4)) for kind in KINDS] + [(kind, (2,)) for kind in KINDS]
+
+
+@pytest.mark.parametrize(("kind", "ranks"), MANY[: inputs(len(KINDS), len(MANY))])
 def test_two_hundred_operators_take_so_many_steps(
     kind: str, ranks: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

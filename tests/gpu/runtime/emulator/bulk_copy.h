@@ -240,7 +240,7 @@ inline void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
   while (state.phase == parity) {
     // A phase that is complete but for its bytes: they come now.
     if (state.pending == 0 && emulator::land_one(barrier)) continue;
-    swapcontext(&self->context, &emulator::block->scheduler);
+    emulator::change(*self->context, emulator::block->scheduler);
   }
 }
 inline void named_barrier(uint32_t number, uint32_t threads) {

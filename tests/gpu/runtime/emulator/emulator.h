@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -63,12 +64,30 @@ struct Transfer {
   std::size_t bytes;
 };
 
-struct Fiber {
-  ucontext_t context;
+// Where something stopped. Changing by _longjmp makes no system call, as swapcontext does: only the first step on a
+// stack of its own takes a ucontext.
+struct Context {
+  jmp_buf place;
+  bool has_started = true;
+  ucontext_t start;
   std::unique_ptr<char[]> stack;
+};
+
+// Goes on where `to` stopped, until something changes to `from`.
+__attribute__((noinline)) inline void change(Context& from, Context& to) {
+  if (_setjmp(from.place) != 0) return;
+  if (to.has_started) _longjmp(to.place, 1);
+  to.has_started = true;
+  setcontext(&to.start);
+}
+
+struct Fiber {
+  Context* context = nullptr;
   uint3 index{};
   int thread = 0;
   bool is_done = false;
+  Barrier const* awaited = nullptr;  // until its generation is not this one
+  unsigned generation = 0;
   std::vector<std::vector<Transfer>> groups = std::vector<std::vector<Transfer>>(1);
 };
 
@@ -96,7 +115,7 @@ struct Block {
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barrier;
-  ucontext_t scheduler{};
+  Context scheduler;
   Fiber* current = nullptr;
   unsigned events = 0;
   std::size_t shared_bytes = 0;
@@ -107,6 +126,8 @@ struct Block {
   int running = 0;
   std::vector<unsigned char> saved;
 };
+
+constexpr std::size_t kPage = 4096;
 
 // Device memory: what cudaMalloc gave, and whether nothing that runs beside a kernel writes to it.
 struct Allocation {
@@ -172,7 +193,10 @@ inline void wait(Barrier& barrier, int expected) {
     return;
   }
   Fiber* const self = block->current;
-  while (barrier.generation == generation) swapcontext(&self->context, &block->scheduler);
+  self->awaited = &barrier;
+  self->generation = generation;
+  change(*self->context, block->scheduler);
+  self->awaited = nullptr;
 }
 
 inline void sync_block() { wait(block->barrier, static_cast<int>(block->fibers.size())); }
@@ -249,15 +273,34 @@ inline void async_wait(int in_flight) {
   }
 }
 
+// Runs the thread of one block after the other.
 inline void enter() {
-  block->body();
-  block->current->is_done = true;
-  ++block->events;
-  swapcontext(&block->current->context, &block->scheduler);
+  while (true) {
+    block->body();
+    block->current->is_done = true;
+    ++block->events;
+    change(*block->current->context, block->scheduler);
+  }
+}
+
+// One for each thread of a cluster. The next block goes on with them, on stacks that are as the last one left them.
+inline Context& context_of(std::size_t number) {
+  constexpr std::size_t kStack = 256 * 1024;
+  static std::vector<std::unique_ptr<Context>> contexts;
+  while (contexts.size() <= number) {
+    Context& made = *contexts.emplace_back(new Context);
+    made.stack.reset(new char[kStack]);
+    getcontext(&made.start);
+    made.start.uc_stack.ss_sp = made.stack.get();
+    made.start.uc_stack.ss_size = kStack;
+    made.start.uc_link = nullptr;
+    makecontext(&made.start, enter, 0);
+    made.has_started = false;
+  }
+  return *contexts[number];
 }
 
 inline void begin_block(dim3 size) {
-  constexpr std::size_t kStack = 256 * 1024;
   const int threads = static_cast<int>(size.x * size.y * size.z);
   block->fibers.resize(threads);
   block->warps.resize((threads + 31) / 32);
@@ -266,12 +309,7 @@ inline void begin_block(dim3 size) {
     Fiber& fiber = block->fibers[thread];
     fiber.thread = thread;
     fiber.index = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
-    fiber.stack.reset(new char[kStack]);
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStack;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, enter, 0);
+    fiber.context = &context_of(block->rank * static_cast<std::size_t>(threads) + thread);
   }
   block->running = threads;
 }
@@ -281,10 +319,10 @@ inline void step_block() {
   const int threads = static_cast<int>(block->fibers.size());
   for (int i = 0; i < threads; ++i) {
     Fiber& fiber = block->fibers[launches % 2 == 0 ? i : threads - 1 - i];
-    if (fiber.is_done) continue;
+    if (fiber.is_done || (fiber.awaited != nullptr && fiber.awaited->generation == fiber.generation)) continue;
     block->current = &fiber;
     threadIdx = fiber.index;
-    swapcontext(&block->scheduler, &fiber.context);
+    change(block->scheduler, *fiber.context);
     if (fiber.is_done) --block->running;
   }
 }
@@ -382,8 +420,8 @@ cudaError_t cudaFuncSetAttribute(void (*)(Parameters...), cudaFuncAttribute, int
 extern "C" {
 // Allocations end at a page that must not be touched, so reading past the end faults.
 inline cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
-  constexpr std::size_t kPage = 4096;
-  const std::size_t rounded = (bytes + 15) / 16 * 16;
+  constexpr std::size_t kPage = emulator::kPage;
+  const std::size_t rounded = std::max<std::size_t>((bytes + 15) / 16 * 16, 16);
   const std::size_t pages = (rounded + kPage - 1) / kPage * kPage;
   void* const memory = mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
@@ -392,7 +430,16 @@ inline cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   emulator::allocations.push_back({static_cast<char*>(memory), pages});
   return cudaSuccess;
 }
-inline cudaError_t cudaFree(void*) { return cudaSuccess; }  // tests are short: memory goes with the process
+inline cudaError_t cudaFree(void* pointer) {
+  auto& all = emulator::allocations;
+  const auto found = std::find_if(all.begin(), all.end(), [&](emulator::Allocation const& allocation) {
+    return pointer >= allocation.start && pointer < allocation.start + allocation.bytes;
+  });
+  if (found == all.end()) return pointer == nullptr ? cudaSuccess : cudaErrorInvalidValue;
+  munmap(found->start, found->bytes + emulator::kPage);
+  all.erase(found);
+  return cudaSuccess;
+}
 inline cudaError_t cudaMemcpy(void* target, void const* source, std::size_t bytes, cudaMemcpyKind) {
   std::memcpy(target, source, bytes);
   return cudaSuccess;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace cute {
 
@@ -20,9 +21,17 @@ inline float as_float(uint32_t bits) {
 struct F16 {
   static constexpr int kPacked = 2;
   static double element(uint32_t word, int at) {
-    __half_raw bits;
-    bits.x = static_cast<uint16_t>(word >> (16 * at));
-    return static_cast<double>(__half2float(__half(bits)));
+    // Converting bits takes a CPU many instructions, and there are few numbers.
+    static std::vector<float> const numbers = [] {
+      std::vector<float> all(1u << 16);
+      for (uint32_t i = 0; i < all.size(); ++i) {
+        __half_raw bits;
+        bits.x = static_cast<uint16_t>(i);
+        all[i] = __half2float(__half(bits));
+      }
+      return all;
+    }();
+    return static_cast<double>(numbers[word >> (16 * at) & 0xffffu]);
   }
 };
 

@@ -120,9 +120,9 @@ def page(rows: Sequence[Found], facts: dict[str, str]) -> list[str]:
     done = [row for row in rows if not row.error]
     lines = pages.head("Kernels found for plain programs", facts)
     lines += [
-        "Seconds of processor time: search (`--fuse-kernels`), plan (`--plan`, `--retile`), and the",
-        "proof that the found kernels compute the program. Launches: as written, found, the fewest",
-        "that there can be, and after planning, which may split a sum over blocks.",
+        "Seconds of processor time: search (`--fuse-kernels`), plan (`--plan`, `--retile`), and",
+        "the proof that the found kernels compute the program. Launches: as written, found, the",
+        "fewest that there can be, and after planning, which may split a sum over blocks.",
         "",
     ]
     if done:

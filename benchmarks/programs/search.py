@@ -84,16 +84,16 @@ def _search(program: Program, arch: str) -> Found:
     written = function.clone()
     apart = function.clone()
     decompose_program(apart)
-    start = time.perf_counter()
+    start = time.process_time()
     fusion = fuse_program(function, target_named(arch))
-    searched = time.perf_counter()
+    searched = time.process_time()
     module.verify()
     launches = launches_of(function)
-    began = time.perf_counter()
+    began = time.process_time()
     proof = prove(written, function)
-    proved = time.perf_counter()
+    proved = time.process_time()
     PassPipeline(flat_passes(PLANNING, arch)).apply(make_context(), module)
-    planned = time.perf_counter()
+    planned = time.process_time()
     module.verify()
     return Found(
         program.name,
@@ -120,9 +120,9 @@ def page(rows: Sequence[Found], facts: dict[str, str]) -> list[str]:
     done = [row for row in rows if not row.error]
     lines = pages.head("Kernels found for plain programs", facts)
     lines += [
-        "Seconds of one process: search (`--fuse-kernels`), plan (`--plan`, `--retile`), and the",
-        "proof that the found kernels compute the program. Launches: as written, found, the fewest",
-        "that there can be, and after planning, which may split a sum over blocks.",
+        "Seconds of processor time: search (`--fuse-kernels`), plan (`--plan`, `--retile`), and",
+        "the proof that the found kernels compute the program. Launches: as written, found, the",
+        "fewest that there can be, and after planning, which may split a sum over blocks.",
         "",
     ]
     if done:

@@ -182,6 +182,18 @@ def _regrouped(program: Program) -> mi.DTensor:
     return mi.reshape(x, (*outer, rows * parts, columns // parts))
 
 
+def _scan(program: Program) -> mi.DTensor:
+    """Sums so far, or a recurrence whose decays some dimensions share."""
+    x = program.one()
+    dim = program.dim(x)
+    if program.random.random() < 0.4:
+        return mi.scan(x, dim=dim, exclusive=bool(program.random.random() < 0.3)) * (1.0 / 16)
+    shared = program.random.random() < 0.7
+    extents = [each if dim == own or not shared else 1 for own, each in enumerate(x.shape)]
+    function = mi.sigmoid if program.random.random() < 0.7 else mi.tanh
+    return mi.scan(x, function(program.input(*extents)), dim=dim) * 0.25
+
+
 STEPS: tuple[tuple[Callable[[Program], mi.DTensor], float], ...] = (
     (_unary, 2),
     (_root, 0.5),
@@ -194,6 +206,7 @@ STEPS: tuple[tuple[Callable[[Program], mi.DTensor], float], ...] = (
     (_view, 1),
     (_turned, 0.5),
     (_regrouped, 0.7),
+    (_scan, 0.7),
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 
 import mugraph.build as mi
 from mugraph.dialects import kn
@@ -75,9 +76,9 @@ PROGRAMS = (
 )
 
 
-def function_of(program: Program) -> FuncOp:
+def function_of(program: Program, dtype: Attribute = mi.float32) -> FuncOp:
     graph = mi.new_kernel_graph("scans")
-    graph.mark_output(program(lambda *shape: graph.new_input(shape, dtype=mi.float32)))
+    graph.mark_output(program(lambda *shape: graph.new_input(shape, dtype=dtype)))
     return only_function(graph.module())
 
 
@@ -189,9 +190,12 @@ def test_an_estimate_says_what_chunks_would_take() -> None:
     assert len(scans_in(function)) == 1
 
 
-def test_few_steps_are_one_kernel_and_proved() -> None:
-    """A loop goes along the scanned dimension; blocks divide the others."""
-    program = function_of(lambda new: mi.scan(mi.silu(new(128, 12, 256)), dim=1) * new(128, 1, 256))
+@pytest.mark.parametrize("dtype", [mi.float32, mi.bfloat16], ids=["f32", "bf16"])
+def test_few_steps_are_one_kernel_and_proved(dtype: Attribute) -> None:
+    """A loop goes along the scanned dimension; blocks divide the others, and states are f32."""
+    program = function_of(
+        lambda new: mi.scan(mi.silu(new(128, 12, 256)), dim=1) * new(128, 1, 256), dtype
+    )
     own = fused(program)
     (kernel,) = (op for op in own.walk() if isinstance(op, kn.CustomizedOp))
     assert kernel.forloop_range == 12 and kernel.grid_dim[0] > 1

@@ -264,7 +264,9 @@ def _round_at_once(cast: tb.CastOp) -> None:
     types = [element_type_of(value.type) for value in (cast.result, cast.input)]
     if rounds_for_good(types[0], types[1:]):
         return
-    if all(isinstance(user, tb.AccumulatorOp) for user in users):
+    if all(
+        isinstance(user, tb.AccumulatorOp) and not isinstance(user, tb.CarryOp) for user in users
+    ):
         rounded = Rewriter.replace_value_with_new_type(cast.input, cast.result.type)
         cast.result.replace_all_uses_with(rounded)
         Rewriter.erase_op(cast)

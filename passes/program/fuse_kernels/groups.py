@@ -167,6 +167,8 @@ class Program:
             return None
         if not isinstance(user, (ElementwiseOp, MaskOp, ReductionOp)):
             return None
+        if isinstance(user, ReductionOp) and shape_of(user.result.type)[user.reduced_dim] > 1:
+            return None  # one of groups of neighbours is a kernel of its own
         operands = sum(math.prod(shape_of(value.type)) for value in {*op.operands})
         return user if operands < 2 * math.prod(shape_of(op.result.type)) else None
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from mugraph.cute.numbers import RecordedEngine
-from mugraph.dialects.cute import E, Layout, LayoutError, ScaledBasis
+from mugraph.dialects.cute import E, Layout, LayoutError, ScaledBasis, static_text
 from mugraph.dialects.cute.basis import add_coordinates
 from mugraph.dialects.cute.int_tuple import has_underscore, is_tuple, unflatten
 from mugraph.dialects.cute.swizzle import ComposedLayout
@@ -64,6 +64,14 @@ class RecordedTensor(Tensor):
             with suppress(LayoutError, TypeError):
                 coordinates = operation(self.coordinates, *arguments, **options)
         return RecordedTensor(engine, layout, self.offset, coordinates, self.first)
+
+    def __str__(self) -> str:
+        """The buffer, where the view begins in it, and its layout: ``a[block * 8] o (_8):(_1)``."""
+        engine: Any = self.engine
+        name = engine.buffer.name_hint or "buffer"
+        return f"{name}[{static_text(self.offset)}] o {static_text(self.layout)}"
+
+    __repr__ = __str__
 
     def element(self, coord: Any) -> list[Any]:
         """The indices of an element in its buffer: one a dimension, or its place."""

@@ -46,6 +46,7 @@ from mugraph.dialects.cute.notation import (
     parse_int_tuple,
     parse_layout,
     parse_swizzle,
+    static_text,
 )
 from mugraph.dialects.cute.pictures import picture_of
 from mugraph.dialects.cute.swizzle import AnyLayout, ComposedLayout, Swizzle, make_swizzle
@@ -112,6 +113,7 @@ __all__ = [
     "raked_product",
     "right_inverse",
     "shape_div",
+    "static_text",
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",

@@ -19,11 +19,29 @@ from typing import Any, TypeVar
 
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.errors import LayoutError, NotationError
-from mugraph.dialects.cute.int_tuple import IntTuple, Nested, Underscore, _
-from mugraph.dialects.cute.layout import Layout
+from mugraph.dialects.cute.int_tuple import IntTuple, Nested, Underscore, _, is_tuple
+from mugraph.dialects.cute.layout import Layout, is_layout
 from mugraph.dialects.cute.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 T = TypeVar("T")
+
+
+def static_text(value: Any) -> str:
+    """CuTe's notation with its mark of what is known beforehand: ``(_4,_8):(_8,_1)``.
+
+    Integers are static and have an underscore, in tuples, layouts and basis vectors; what stands
+    for a number that differs from thread to thread has none: ``(_4,thread % 8)``.
+    """
+    if isinstance(value, ComposedLayout):
+        offset = f"{static_text(value.offset)} o " if value.offset else ""
+        return f"{value.swizzle} o {offset}{static_text(value.layout)}"
+    if is_layout(value):
+        return f"{static_text(value.shape)}:{static_text(value.stride)}"
+    if is_tuple(value):
+        return "(" + ",".join(static_text(part) for part in value) + ")"
+    marked = isinstance(value, ScaledBasis | int)
+    return f"_{value}" if marked else str(value)
+
 
 MAX_DIGITS = 1000
 """How many digits an integer may have: more than any computation here makes use of."""

@@ -70,8 +70,8 @@ PROGRAMS: list[Callable[[], tuple[cute.Launch, list[Array], Array]]] = [
     lambda: transposition(33, 70),
     lambda: product("sgemm_1", 64, 32, 24, np.float32, tiler=(32, 32, 8), alpha=1.5, beta=-0.5),
     lambda: product("sgemm_1", 32, 32, 16, np.float32, order="F", tiler=(32, 32, 16)),
-    lambda: product("sgemm_2", 256, 128, 24, np.float32, order="F", alpha=2.0, beta=0.5),
-    lambda: product("gemm_sm80", 64, 128, 160, np.float16, tiler=(32, 64, 32), stages=3),
+    lambda: product("sgemm_2", 128, 128, 24, np.float32, order="F", alpha=2.0, beta=0.5),
+    lambda: product("gemm_sm80", 64, 64, 160, np.float16, tiler=(32, 64, 32), stages=3),
     lambda: product("gemm_sm80", 64, 32, 64, np.float16, tiler=(64, 32, 64), stages=4),
 ]
 """Examples at some sizes, several steps, and extents that no tile divides."""
@@ -419,6 +419,21 @@ def test_conditions_that_are_known_are_no_operators() -> None:
     assert "te.if" not in text and text.count("te.bind") == 1
     launch.run()
     assert (x == 1).all()
+
+
+def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers known beforehand have an underscore, those of threads and blocks none."""
+
+    def shows(a: Any) -> None:
+        block, _y, _z = cute.arch.block_idx()
+        print(cute.local_tile(a, (4, 8), (block, 1)))
+        print(cute.static_text((22, block, cute.E(0))))
+
+    recorded(shows, cute.make_fake_tensor("f32", (8, 16)))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["a[block * 64 + 8] o (_4,_8):(_16,_1)", "(_22,block,_1@0)"]
+    text = "S<3,3,3> o _8 o (_8,_64):(_64,_1)"
+    assert cute.static_text(cute.parse_layout(text)) == text
 
 
 def test_slices_of_a_swizzled_tensor_keep_its_swizzle() -> None:

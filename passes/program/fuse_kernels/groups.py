@@ -167,8 +167,11 @@ class Program:
             return None
         if not isinstance(user, (ElementwiseOp, MaskOp, ReductionOp)):
             return None
-        if isinstance(user, ReductionOp) and shape_of(user.result.type)[user.reduced_dim] > 1:
-            return None  # one of groups of neighbours is a kernel of its own
+        if isinstance(user, ReductionOp):
+            if shape_of(user.result.type)[user.reduced_dim] > 1:
+                return None  # one of groups of neighbours is a kernel of its own
+        elif shape_of(user.result.type) != shape_of(op.result.type):
+            return None  # a number of a row may be known only when the row has been read
         operands = sum(math.prod(shape_of(value.type)) for value in {*op.operands})
         return user if operands < 2 * math.prod(shape_of(op.result.type)) else None
 

@@ -555,3 +555,24 @@ def test_the_first_part_of_rows_and_columns_stands_where_they_do() -> None:
     own, _ = fused(module)
     assert launches_of(only_function(own)) == 1
     assert prove(only_function(module), only_function(own)).holds
+
+
+def test_operators_that_are_no_kernel_together_are_searched_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A user that needs a sum of its operand's whole row does not fit a block with it."""
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        x = new(512, 262144)
+        return x - mi.reduction(x, 1) * 2.0**-18
+
+    def its_user(self: groups.Program, op: Any) -> Any:
+        uses = [*op.results[0].uses]
+        user = uses[0].operation if uses else None
+        return user if user in self.operators else None
+
+    module = module_of(program)
+    apart, _ = fused(module)
+    monkeypatch.setattr(groups.Program, "_spread_for", its_user)
+    own, _ = fused(module)
+    assert launches_of(only_function(own)) == launches_of(only_function(apart)) == 2

@@ -14,6 +14,7 @@ from mugraph.dialects.kn import RegroupOp
 from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import scans_of
 from mugraph.passes.program.decompose_program import decompose_program
+from mugraph.passes.program.fuse_kernels.errors import NoWayError
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.heads import join_heads
@@ -46,7 +47,14 @@ class Found:
         """The kernels of least estimated time of a function as it is written."""
         prepare_program(function)
         fusion = Fusion(function, target, certificates)
-        return cls(fusion, fusion.choose() if fusion.is_worth_a_search else [])
+        if not fusion.is_worth_a_search:
+            return cls(fusion, [])
+        try:
+            return cls(fusion, fusion.choose())
+        except NoWayError:
+            # Each operator may be a kernel of its own.
+            fusion = Fusion(function, target, certificates, apart=True)
+            return cls(fusion, fusion.choose())
 
     def again(self, function: FuncOp) -> Found | None:
         """The same groups of operators of the program at other extents, or larger ones.

@@ -57,6 +57,8 @@ class Fusion:
     target: Target
     certificates: bool = False
     """Whether each kernel keeps what it was found for."""
+    apart: bool = False
+    """Whether no two operators are searched as one."""
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
     known: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
     """What was found of groups, whatever their operators and operands are called."""
@@ -70,7 +72,7 @@ class Fusion:
 
     def __post_init__(self) -> None:
         self.operators = [op for op in self.function.body.block.ops if op.results]
-        self.program = in_segments(self.operators)
+        self.program = in_segments(self.operators, apart=self.apart)
         self.products = SplitProducts(self.operators)
         self.is_bucket = any(each in self.function.attributes for each in (EXTENTS, LENGTHS))
         """Whether extents follow from a call: then operators alone become kernels, too."""
@@ -230,7 +232,10 @@ class Fusion:
         return Attempt(time, part, tuple(reasons))
 
     def choose(self) -> list[Group]:
-        """The groups of least estimated time, in an order in which they can run."""
+        """The groups of least estimated time, in an order in which they can run.
+
+        Raises :class:`NoWayError` where two operators that are searched as one are no kernel.
+        """
         search = Search(
             self.program,
             self.bound,

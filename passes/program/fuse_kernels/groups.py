@@ -67,7 +67,7 @@ Structure = tuple[Hashable, ...]
 class Program:
     """The operators of a function that may share kernels, in order, and what depends on what."""
 
-    def __init__(self, operators: Sequence[Operation]) -> None:
+    def __init__(self, operators: Sequence[Operation], *, apart: bool = False) -> None:
         self.operators = operators
         self.is_exact = True
         """Whether all prefixes have been looked at."""
@@ -123,19 +123,19 @@ class Program:
             for view in bits(self.views & ~((1 << number + 1) - 1)):
                 if self.needed[view] == 1 << number:
                     self.views_of[number] |= 1 << view | self.views_of[view]
-        self.units = self._units()
+        self.units = self._units(apart=apart)
         self.segments: Sequence[Segment] = [Segment(self.first_prefix(), self.units)]
         """The parts in which it is searched, one after another."""
 
-    def _units(self) -> list[Unit]:
-        """Operators that a search takes together.
+    def _units(self, *, apart: bool) -> list[Unit]:
+        """Operators that a search takes together; each on its own if they are to be ``apart``.
 
         An element-wise operator is in one unit with the operator that alone computes its operand,
         or alone uses its result, where a cut between the two could gain nothing.
         """
         unit_of = [1 << number for number in range(len(self.operators))]
         for number, op in enumerate(self.operators):
-            for other in (self._joined(op), self._spread_for(op)):
+            for other in () if apart else (self._joined(op), self._spread_for(op)):
                 if other is not None:
                     joined = unit_of[number] | unit_of[self.places[other]]
                     for member in bits(joined):

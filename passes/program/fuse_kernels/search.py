@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mugraph.passes.program.fuse_kernels.errors import NoWayError
 from mugraph.passes.program.fuse_kernels.groups import MOST_OPERATORS, Group, Program, bits
 from mugraph.passes.program.fuse_kernels.segments import Look, Parts, look_of
 
@@ -202,7 +203,10 @@ class Search:
                     self.times[group] = math.inf
 
     def _best_way(self, places: Sequence[Place]) -> list[tuple[Place, Step]]:
-        """The way of least time to the end of some places, as far as it is known."""
+        """The way of least time to the end of some places, as far as it is known.
+
+        Raises :class:`NoWayError` where operators that are searched together are no kernel.
+        """
         times = self.times
         least: list[list[float]] = [[0.0]]
         last: list[list[Step | None]] = []
@@ -224,7 +228,8 @@ class Search:
         number, prefix = len(places) - 1, len(places[-1].stretch.prefixes) - 1
         while number >= 0:
             step = last[number][prefix]
-            assert step is not None, "each operator may be a kernel of its own"
+            if step is None:
+                raise NoWayError
             way.append((places[number], step))
             number, prefix = number - step.back, step.before
         return way[::-1]

@@ -97,13 +97,15 @@ def _group(places: set[int]) -> Group:
     return sum(1 << place for place in places)
 
 
-def in_segments(operators: Sequence[Operation]) -> Program:
+def in_segments(operators: Sequence[Operation], *, apart: bool = False) -> Program:
     """A program in segments, each of whose operators stand together.
+
+    No two are searched as one if they are to be ``apart``.
 
     In one segment where there are no waists, or where all can be searched together and segments
     would leave prefixes out.
     """
-    program = Program(operators)
+    program = Program(operators, apart=apart)
     if not program.units:
         return program
     numbers, is_all = _Order.of(program.units).segments()
@@ -112,7 +114,8 @@ def in_segments(operators: Sequence[Operation]) -> Program:
     place = dict.fromkeys(range(len(operators)), -1)
     for unit, number in zip(program.units, numbers, strict=True):
         place.update(dict.fromkeys(bits(unit.whole), number))
-    ordered = Program([operators[number] for number in sorted(place, key=place.__getitem__)])
+    in_order = [operators[number] for number in sorted(place, key=place.__getitem__)]
+    ordered = Program(in_order, apart=apart)
     ordered.is_exact = is_all
     counts = [list(place.values()).count(number) for number in range(-1, max(numbers) + 1)]
     segments: list[Segment] = []

@@ -16,6 +16,7 @@ from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Variable, affine, fresh_variable
 from mugraph.runtime.equivalence.terms import (
     Application,
+    Element,
     Exponential,
     Factor,
     Factors,
@@ -130,15 +131,29 @@ def joined(form: NormalForm) -> NormalForm:
 
     So the sum of what several devices add up is the sum of one.
     """
-    if sum(bool(term.bound) for term in form.terms) < 2:
+    alike: dict[Key, list[Term]] = {}
+    for term in form.terms:
+        if term.bound:
+            alike.setdefault(_likeness(term), []).append(term)
+    several = [term for terms in alike.values() if len(terms) > 1 for term in terms]
+    if not several:
         return form
     left = {term.shape_key: term for term in form.terms}
-    extents = sorted({v.extent for term in form.terms for v in term.bound})
-    for term in form.terms:
+    extents = sorted({v.extent for term in several for v in term.bound})
+    for term in several:
         current = left.get(term.shape_key)
         while current is not None:
             current = _join_next(current, left, extents)
     return NormalForm(tuple(term for _, term in sorted(left.items())))
+
+
+def _likeness(term: Term) -> Key:
+    """What terms that one sum has been cut into have in common."""
+    factors = tuple(
+        (type(factor).__name__, factor.tensor if isinstance(factor, Element) else 0, power)
+        for factor, power in term.factors
+    )
+    return (term.coefficient, len(term.bound), factors)
 
 
 def _join_next(term: Term, left: dict[Key, Term], extents: Sequence[int]) -> Term | None:

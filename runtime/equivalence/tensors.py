@@ -30,6 +30,8 @@ from mugraph.runtime.equivalence.indices import OF_ARGUMENTS, ZERO, Affine, Scop
 from mugraph.runtime.equivalence.pieces import joined
 from mugraph.runtime.equivalence.terms import PLACE, NormalForm, free_variables
 
+_POLYNOMIALS = {"identity", "add", "sub", "mul", "square", "mul_scalar", "add_scalar"}
+"""Functions of which sums of choices are sums of choices again."""
 _MOST_PIECES = 32
 """Of a concatenation: as many terms its elements may be a sum of."""
 
@@ -137,7 +139,13 @@ class Symbolic:
         self, shape: Sequence[int], function: ScalarFunction, *operands: SymbolicTensor
     ) -> SymbolicTensor:
         """A scalar function of each element, with extents of 1 broadcast."""
-        return self.combined(shape, lambda *forms: apply_function(function, *forms), *operands)
+        places = self.places(shape)
+        forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
+        by = frozenset[Variable]().union(*(form.choosing for form in forms))
+        cases = math.prod(variable.extent for variable in by)
+        if function.name in _POLYNOMIALS or not 1 < cases <= _MOST_PIECES:
+            return self.tensor(places, apply_function(function, *forms))
+        return self.tensor(places, _in_each_case(function, forms, sorted(by)))
 
     def combined(
         self,
@@ -148,10 +156,7 @@ class Symbolic:
         """Any function of each element, with extents of 1 broadcast."""
         places = self.places(shape)
         forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
-        by = sorted(frozenset[Variable]().union(*(form.choosing for form in forms)))
-        if not by or math.prod(variable.extent for variable in by) > _MOST_PIECES:
-            return self.tensor(places, function(*forms))
-        return self.tensor(places, _in_each_case(function, forms, by))
+        return self.tensor(places, function(*forms))
 
     def rounded(
         self, result: Attribute, operands: Sequence[SSAValue], value: SymbolicTensor
@@ -400,13 +405,13 @@ def _at_least_0(index: Affine) -> NormalForm:
 
 
 def _in_each_case(
-    function: Callable[..., NormalForm], forms: Sequence[NormalForm], by: Sequence[Variable]
+    function: ScalarFunction, forms: Sequence[NormalForm], by: Sequence[Variable]
 ) -> NormalForm:
     """A function of forms in which parts are chosen: what it is of each choice."""
     body = NormalForm()
     for values in itertools.product(*(range(variable.extent) for variable in by)):
         known = {v: Affine((), value) for v, value in zip(by, values, strict=True)}
-        case = function(*(nf.substitute(form, known) for form in forms))
+        case = apply_function(function, *(nf.substitute(form, known) for form in forms))
         for variable, value in zip(by, values, strict=True):
             case = nf.multiply(nf.choice(affine(variable), value), case)
         body = nf.add(body, case)

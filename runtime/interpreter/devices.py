@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 from xdsl.dialects.func import ReturnOp
 from xdsl.interpreter import Interpreter
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.elementwise import ScalarFunction
@@ -46,36 +46,26 @@ def run_devices(
                 _whole([*values[value]], arithmetic, program, number)
                 for number, value in enumerate(op.operands)
             ]
-        arguments = [
-            [values[operand][device] for operand in op.operands] for device in mesh.devices
+        if isinstance(op, kn.CollectiveOp):
+            values[op.result] = exchange(op, values[op.input], arithmetic)
+            continue
+        results = [
+            device.run_op(op, tuple(values[operand][number] for operand in op.operands))
+            for number, device in enumerate(devices)
         ]
-        results = _results(op, arguments, devices, mesh, arithmetic)
-        values |= {
-            result: [of_device[number] for of_device in results]
-            for number, result in enumerate(op.results)
-        }
+        for result, of_devices in zip(op.results, zip(*results, strict=True), strict=True):
+            values[result] = list(of_devices)
     raise ExecutionError(f"{op_label(function)} has no func.return")
 
 
-def _results(
-    op: Operation,
-    arguments: list[list[Array]],
-    devices: Sequence[Interpreter],
-    mesh: Mesh,
-    arithmetic: Arithmetic,
-) -> list[Sequence[Array]]:
-    """The results of an operator on each device."""
-    if not isinstance(op, kn.CollectiveOp):
-        return [
-            device.run_op(op, tuple(own)) for device, own in zip(devices, arguments, strict=True)
-        ]
-    held = [own for (own,) in arguments]
+def exchange(op: kn.CollectiveOp, held: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
+    """What each device has of a collective, from what each of them held."""
     found: dict[int, Array] = {}
-    for group in mesh.groups(op.grid_axes):
+    for group in op.mesh.groups(op.grid_axes):
         for place, device in enumerate(group):
             pieces = [_piece(op, held[other], place) for other in group]
             found[device] = _together(op, pieces, place, arithmetic)
-    return [(found[device],) for device in mesh.devices]
+    return [found[device] for device in op.mesh.devices]
 
 
 def _piece(op: kn.CollectiveOp, array: Array, place: int) -> Array:

@@ -30,7 +30,8 @@ def explanation(partition: Partition) -> str:
     searched = "no way sends fewer" if plan.is_exact else "of the ways that were looked at"
     lines = [
         f"@{function.sym_name.data} on {mesh} devices: each sends {_bytes(sent)} in {count} "
-        f"collectives ({searched}); {_bytes(_whole(partition))} with all arguments gathered first"
+        f"collective{'' if count == 1 else 's'} ({searched}); {_bytes(_whole(partition))} with "
+        "all arguments gathered first"
     ]
     for op, decision in zip((*operators, last), plan.decisions, strict=True):
         for conversion in decision.conversions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasWorkspace
 from mugraph.dialects.named_extents import EXTENTS, is_smaller_bucket
@@ -56,10 +56,26 @@ def argument_types(function: FuncOp) -> list[Attribute]:
     The values of named extents follow from the tensors.
     """
     types = function.function_type.inputs.data
-    if not is_texpr(function):
-        has_names = EXTENTS in function.attributes
-        return [type_ for type_ in types if not (has_names and isinstance(type_, IndexType))]
-    return [types[position] for position in input_parameters(function)]
+    if is_texpr(function):
+        return [types[position] for position in input_parameters(function)]
+    has_names = EXTENTS in function.attributes
+    return [type_ for type_ in types if not (has_names and isinstance(type_, IndexType))]
+
+
+def arguments_of(function: FuncOp) -> list[SSAValue]:
+    """What a call gives, as :func:`argument_types`."""
+    if is_texpr(function):
+        return [function.args[position] for position in input_parameters(function)]
+    # Arguments for the values of extents are there only once kernels are scheduled.
+    return list(function.args[: len(argument_types(function))])
+
+
+def results_of(function: FuncOp) -> list[SSAValue]:
+    """What a call gets: of a tensor expression all parameters that it writes."""
+    if is_texpr(function):
+        return [function.args[position] for position in written_parameters(function)]
+    last = function.body.block.last_op
+    return list(last.operands) if isinstance(last, ReturnOp) else []
 
 
 def whole_argument_types(function: FuncOp) -> list[Attribute]:
@@ -72,8 +88,7 @@ def whole_argument_types(function: FuncOp) -> list[Attribute]:
 
 
 def result_types(function: FuncOp) -> list[Attribute]:
-    """The types of what a call gets: of a tensor expression all parameters that it writes."""
-    if not is_texpr(function):
-        return list(function.function_type.outputs.data)
-    types = function.function_type.inputs.data
-    return [types[position] for position in written_parameters(function)]
+    """The types of what a call gets, as :func:`results_of`."""
+    if is_texpr(function):
+        return [value.type for value in results_of(function)]
+    return list(function.function_type.outputs.data)

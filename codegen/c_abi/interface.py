@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IndexType
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from mugraph.codegen.cuda import workspace_bytes
@@ -14,7 +14,7 @@ from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.functions import argument_types
+from mugraph.dialects.functions import arguments_of, results_of
 from mugraph.dialects.named_extents import (
     NamedExtent,
     argument_names,
@@ -23,7 +23,7 @@ from mugraph.dialects.named_extents import (
     sized,
     sizes_of_call,
 )
-from mugraph.dialects.te import BufferType, input_parameters, is_texpr, written_parameters
+from mugraph.dialects.te import BufferType
 from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
@@ -152,27 +152,15 @@ def _tensor(value: SSAValue, name: str, *, planned: bool = True) -> CTensor:
     )
 
 
-def _named(values: Sequence[SSAValue], names: Names, fallback: str) -> list[tuple[SSAValue, str]]:
+def _named(
+    values: Sequence[SSAValue], names: Names, fallback: str, known: Sequence[SSAValue] = ()
+) -> list[tuple[SSAValue, str]]:
+    """A name for each value; one of those that are ``known`` gets its own with ``_out`` behind."""
+    wishes = [value.name_hint or f"{fallback}{index}" for index, value in enumerate(values)]
     return [
-        (value, names.fresh(value.name_hint or f"{fallback}{index}"))
-        for index, value in enumerate(values)
+        (value, names.fresh(f"{wish}_out" if value in known else wish))
+        for value, wish in zip(values, wishes, strict=True)
     ]
-
-
-def _texpr_interface(function: FuncOp, name: str, names: Names) -> CInterface:
-    """The interface of a tensor expression: inputs but for the declared result; all it writes."""
-    arguments = function.body.block.args
-    given = [arguments[position] for position in input_parameters(function)]
-    written = [arguments[position] for position in written_parameters(function)]
-    if not written:
-        raise CodegenError(f"{op_label(function)} writes nothing, so there is nothing to compile")
-    inputs = tuple(_tensor(*pair) for pair in _named(given, names, "input"))
-    suffix = {value: "_out" for value in written if value in given}
-    outputs = tuple(
-        _tensor(value, names.fresh(f"{value.name_hint or 'output'}{suffix.get(value, '')}"))
-        for value in written
-    )
-    return CInterface(name, inputs, outputs, workspace_bytes(function))
 
 
 def _in_place(returned: Sequence[SSAValue]) -> dict[int, int]:
@@ -216,20 +204,16 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
     names = Names()
     for taken in _OF_THE_INTERFACE:
         names.reserve(taken)
-    if is_texpr(function):
-        return _texpr_interface(function, name, names)
-    returns = [op for op in function.body.block.ops if isinstance(op, ReturnOp)]
-    if not returns or not returns[0].operands:
+    arguments, results = arguments_of(function), results_of(function)
+    if not results:
         raise CodegenError(f"{op_label(function)} has no result, so there is nothing to compile")
     extents = tuple(named_extents(function).values())
-    # Arguments for the values of extents are there only once kernels are scheduled.
-    arguments = function.args[: len(argument_types(function))]
     for extent in extents:
         names.reserve(extent.name)
     inputs = [_tensor(*pair) for pair in _named(arguments, names, "input")]
-    outputs = [_tensor(*pair) for pair in _named(returns[0].operands, names, "output")]
+    outputs = [_tensor(*pair) for pair in _named(results, names, "output", arguments)]
     if extents:
         inputs = [replace(t, names=argument_names(function, i)) for i, t in enumerate(inputs)]
         outputs = [replace(t, names=result_names(function, i)) for i, t in enumerate(outputs)]
-    needed, in_place = workspace_bytes(function), _in_place(returns[0].operands)
+    needed, in_place = workspace_bytes(function), _in_place(results)
     return CInterface(name, tuple(inputs), tuple(outputs), needed, extents, in_place)

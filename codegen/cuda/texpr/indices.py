@@ -161,7 +161,10 @@ def _text(
 
 
 def _sum(left: AffineExpr, right: AffineExpr, inner: Callable[[AffineExpr, int], str]) -> str:
-    for first, second in ((left, right), (right, left)):
-        if (taken := negated(second)) is not None:
-            return f"{inner(first, _SUM)} - {inner(taken, _PRODUCT)}"
-    return f"{inner(left, _SUM)} + {inner(right, _PRODUCT)}"
+    if (taken := negated(right)) is not None:
+        return f"{inner(left, _SUM)} - {inner(taken, _PRODUCT)}"
+    match left:
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, taken, AffineConstantExpr(-1)):
+            return f"{inner(right, _SUM)} - {inner(taken, _PRODUCT)}"
+        case _:
+            return f"{inner(left, _SUM)} + {inner(right, _PRODUCT)}"

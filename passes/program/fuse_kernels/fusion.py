@@ -225,6 +225,8 @@ class Fusion:
 
     def choose(self) -> list[Group]:
         """The groups of least estimated time, in an order in which they can run."""
+        if not self.program.units:
+            return []  # views alone
         search = Search(
             self.program,
             self.bound,

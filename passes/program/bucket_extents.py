@@ -17,9 +17,15 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects import kn
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import lay_out_row_major
+from mugraph.dialects.kn.compute import UNARY_OPERATORS
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     BUCKET_OF,
     ENDS,
@@ -36,7 +42,7 @@ from mugraph.dialects.named_extents import (
     set_named_extents,
     with_names,
 )
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import element_type_of, op_label
 from mugraph.passes.program.name_extents import name_extents
 from mugraph.passes.program.named_extents import NamedExtentError, require_names, static_copy
 
@@ -74,6 +80,7 @@ def bucket_extents(function: FuncOp) -> list[FuncOp]:
 def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     """The static function at the largest values of these ranges."""
     copy = static_copy(function, {extent.name: extent.largest for extent in ranges})
+    write_own_results(copy)
     for op in copy.body.block.ops:
         op.attributes.pop(EXTENT, None)
     # All buckets share one interface, so that nothing of it is left to choose.
@@ -96,6 +103,23 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
         parts = [f"{extent.name}{extent.largest}" for extent in ranges]
         copy.sym_name = StringAttr("_".join([name, *parts]))
     return copy
+
+
+def write_own_results(function: FuncOp) -> None:
+    """Lets an operator write each result that is an argument, a view or returned twice.
+
+    It shares kernels as others do, and leaves out what lies behind an end, as a copy does not.
+    """
+    end = function.body.block.last_op
+    assert isinstance(end, ReturnOp)
+    for index, value in enumerate(end.operands):
+        is_view = not isinstance(value.owner, Operation) or isinstance(value.owner, kn.RegroupOp)
+        is_moved = is_view or value in end.operands[:index]
+        if is_moved and not is_integer(element_type_of(value.type)):
+            own = UNARY_OPERATORS["mul_scalar"](value, value.type, (1.0,))
+            own.result.name_hint = value.name_hint
+            Rewriter.insert_op(own, InsertPoint.before(end))
+            end.operands[index] = own.result
 
 
 def write_lengths(function: FuncOp, held: Mapping[str, NamedExtent]) -> None:

@@ -236,6 +236,8 @@ class Fusion:
 
         Raises :class:`NoWayError` where two operators that are searched as one are no kernel.
         """
+        if not self.program.units:
+            return []  # views alone
         search = Search(
             self.program,
             self.bound,

@@ -84,9 +84,14 @@ def call_extents(function: FuncOp) -> CallExtents:
             for index, value in enumerate(op.operands):
                 _note(found, value, result_names(function, index), extents)
                 _note_ends(found, value, ends_of_result(function, index))
+    for op in reversed(tuple(function.body.block.ops)):
+        if isinstance(op, kn.ViewOp) and op.result in found.outer:
+            # What a kernel writes ends where what is seen of it does.
+            found.outer[op.input] = _names_seen(op, op.result, op.input, found.outer[op.result])
     for op in function.body.block.ops:
         if isinstance(op, kn.ViewOp) and op.input in found.outer:
-            found.outer[op.result] = _names_of_view(op, found.outer[op.input])
+            names = found.outer[op.input]
+            found.outer[op.result] = _names_seen(op, op.input, op.result, names)
         elif not isinstance(op, (kn.CustomizedOp, ReturnOp)):
             _refuse_outer(op, found)
     for name in extents:
@@ -112,18 +117,21 @@ def _note_ends(found: CallExtents, value: SSAValue, ends: Names) -> None:
         found.outer[value] = tuple(end or name for end, name in zip(ends, names, strict=True))
 
 
-def _names_of_view(op: kn.ViewOp, names: Names) -> Names:
-    """The names of a view's dimensions: of those that are as long and as far apart."""
+def _names_seen(op: kn.ViewOp, of: SSAValue, value: SSAValue, names: Names) -> Names:
+    """The names of dimensions of a view, or of what it is of, given those of the other.
+
+    They are of dimensions that are as long and as far apart.
+    """
     own, seen = (
         list(zip(shape_of(v.type), strides_of(resolved_layout_of(v)), strict=True))
-        for v in (op.input, op.result)
+        for v in (of, value)
     )
     result = [""] * len(seen)
     for pair, name in zip(own, names, strict=True):
         if name and pair not in seen:
             raise PassFailedException(
                 f"--lower-threadblock: {op_label(op)} sees '{name}' together with other dimensions "
-                f"of {value_label(op.input)}; keep it a dimension of its own"
+                f"of {value_label(of)}; keep it a dimension of its own"
             )
         if name:
             result[seen.index(pair)] = name

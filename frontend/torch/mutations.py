@@ -26,6 +26,9 @@ def take_out_mutations(graph_module: Any) -> Mutations:
     for node in graph.find_nodes(op="call_function", target=aten.copy_.default):
         target, source = node.args[:2]
         if target.op == "placeholder":
+            # What returns the input has it as it is at the end; what reads it here has its value.
+            node.replace_all_uses_with(target, lambda user: user.op == "output")
+            node.replace_all_uses_with(source)
             graph.erase_node(node)
             written.append((target, source))
     output = graph.output_node()

@@ -15,7 +15,8 @@ def compile_model(model: Any, example_inputs: Any) -> Callable[..., Any]:
 
     The result takes the model's positional arguments and records no gradients; inputs of other
     extents compile it again.  Raises ``UserError`` without example inputs, for a model in training
-    mode, and for what is neither a module nor an exported program.
+    mode, for a model on another device than its inputs, and for what is neither a module nor an
+    exported program.
     """
     torch = import_torch()
     if isinstance(model, torch.export.ExportedProgram):
@@ -37,6 +38,7 @@ def compile_model(model: Any, example_inputs: Any) -> Callable[..., Any]:
             "a PyTorch model is compiled for inputs like those of its calls; give a tuple of them: "
             "mugraph.compile(model, (x,))."
         )
+    _require_one_device(module, example_inputs)
     compiled = torch.compile(module, backend=backend, dynamic=False)
 
     def call(*inputs: Any) -> Any:
@@ -46,3 +48,20 @@ def compile_model(model: Any, example_inputs: Any) -> Callable[..., Any]:
 
     call(*example_inputs)
     return call
+
+
+def _require_one_device(module: Any, inputs: Any) -> None:
+    """Raises ``UserError`` where a model's weights, and inputs with dimensions, are on several."""
+    torch = import_torch()
+    own = {str(each.device) for each in (*module.parameters(), *module.buffers())}
+    given = {str(x.device) for x in inputs if isinstance(x, torch.Tensor) and x.dim()}
+    if "meta" in own:
+        raise UserError(
+            "the model has weights on the meta device, which are not there; load them first, or "
+            "call model.to_empty(device=...)."
+        )
+    if own and given - own:
+        raise UserError(
+            f"the model is on {', '.join(sorted(own))} and inputs are on "
+            f"{', '.join(sorted(given - own))}; move one to the other with .to(...)."
+        )

@@ -26,12 +26,19 @@ def take_out_mutations(graph_module: Any) -> Mutations:
     for node in graph.find_nodes(op="call_function", target=aten.copy_.default):
         target, source = node.args[:2]
         if target.op == "placeholder":
+            # What returns the input has it as it is at the end; what reads it here has its value.
+            node.replace_all_uses_with(target, _is_output)
+            node.replace_all_uses_with(source)
             graph.erase_node(node)
             written.append((target, source))
     output = graph.output_node()
     output.args = ((*output.args[0], *(each for pair in written for each in pair)),)
     graph_module.recompile()
     return Mutations(frozenset(target.name for target, _ in written), len(written))
+
+
+def _is_output(node: Any) -> bool:
+    return node.op == "output"
 
 
 def put_back_mutations(graph_module: Any, mutations: Mutations) -> None:

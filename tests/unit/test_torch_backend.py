@@ -82,6 +82,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "apart": (lambda x, i, j: x[i, :, j] * x[j][:, i].mT.gather(2, i.expand(2, 2, 2)),
               [draw(3, 2, 2), torch.tensor([1, 0]), torch.tensor([0, 1])]),
     "steps": (lambda x: x[:, ::2] * x[..., 1::2, :].repeat(1, 1, 1), [draw(2, 4, 3)]),
+    "steps-of-a-part": (lambda x: x[:, 1:6:2] * x[:, ::3] + x[:, 5:6:4] + x[:, 0:7:3],
+                        [draw(3, 7)]),
     "empty": (lambda x: torch.cat([x[:, :0], x, x], 1) * 2, [draw(2, 3)]),
     "padded": (lambda x: functional.pad(x, (1, 2, 0, 1), value=0.5) * 2
                + functional.pad(x, (4, -1, 1, 0)), [draw(3, 4)]),
@@ -230,6 +232,42 @@ def test_elements_of_a_cache_are_put_where_it_lies() -> None:
     for one, other in zip([result, *ours], [expected, *eager], strict=True):
         assert_near(one, other)
     assert not report.stayed and len(report.islands) == 1
+
+
+def test_what_is_written_may_be_returned() -> None:
+    def step(cache: Any, x: Any) -> Any:
+        cache.index_copy_(0, torch.tensor([2, 0]), x)
+        return cache, cache.sum(0)
+
+    ours, eager = torch.zeros(3, 4), torch.zeros(3, 4)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        expected = step(eager, draw(2, 4))
+        results = torch.compile(step, backend=mugraph_torch.backend)(ours, draw(2, 4))
+    for one, other in zip([*results, ours], [*expected, eager], strict=True):
+        assert_near(one, other)
+    assert results[0].data_ptr() == ours.data_ptr()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_cache_that_is_too_small_is_torchs_error() -> None:
+    """Rows that have no place are refused by torch; a kernel would write them to the last one."""
+
+    def step(cache: Any, x: Any) -> Any:
+        return cache.index_copy_(0, torch.arange(4), x) * 2
+
+    torch._dynamo.reset()
+    cache = torch.zeros(3, 4)
+    with torch.no_grad(), pytest.raises(IndexError, match="out of bounds"):
+        torch.compile(step, backend=mugraph_torch.backend)(cache, draw(4, 4))
+
+
+def test_a_model_elsewhere_than_its_inputs_is_refused() -> None:
+    model = torch.nn.Linear(4, 4, device="meta").eval()
+    with pytest.raises(UserError, match="weights on the meta device"):
+        mugraph.compile(model, (draw(2, 4),))
+    with pytest.raises(UserError, match="the model is on cpu and inputs are on meta"):
+        mugraph.compile(torch.nn.Linear(4, 4).eval(), (torch.zeros(2, 4, device="meta"),))
 
 
 def test_convolutions_that_are_no_products_stay_in_torch() -> None:

@@ -72,16 +72,31 @@ def _slice(
     first, last, _ = slice(start, end).indices(x.shape[dim])
     dim %= len(x.shape)
     if step != 1:
-        extent = x.shape[dim]
-        require(extent % step == 0 and first < step and last == extent,
-                f"it takes every element {step} of a part")  # fmt: skip
-        apart = (*x.shape[:dim], extent // step, step, *x.shape[dim + 1 :])
-        starts = [first if at == dim + 1 else 0 for at in range(len(apart))]
-        shape = (*apart[: dim + 1], 1, *apart[dim + 2 :])
-        return mi.reshape(call.graph.slice(mi.reshape(x, apart), starts, shape), call.shape)
+        return _every(call, x, dim, range(first, last, step))
     starts = [0] * len(x.shape)
     starts[dim] = first
     return x if call.shape == x.shape else call.graph.slice(x, starts, call.shape)
+
+
+def _every(call: Call, x: DTensor, dim: int, places: range) -> DTensor:
+    """Elements in whole steps: the first of each step of them, and the last where steps are cut."""
+
+    def part(start: int, extent: int) -> DTensor:
+        starts, shape = [0] * len(x.shape), list(x.shape)
+        starts[dim], shape[dim] = start, extent
+        return call.graph.slice(x, starts, shape)
+
+    step, whole = places.step, (places.stop - places.start) // places.step
+    parts: list[DTensor] = []
+    if whole:
+        apart = (*x.shape[:dim], whole, step, *x.shape[dim + 1 :])
+        windows = mi.reshape(part(places.start, whole * step), apart)
+        shape = (*apart[: dim + 1], 1, *apart[dim + 2 :])
+        chosen = call.graph.slice(windows, [0] * len(apart), shape)
+        parts.append(mi.reshape(chosen, (*x.shape[:dim], whole, *x.shape[dim + 1 :])))
+    if len(places) > whole:
+        parts.append(part(places[-1], 1))
+    return parts[0] if len(parts) == 1 else call.graph.concat_all(parts, dim)
 
 
 @converts("select.int")
@@ -132,6 +147,8 @@ def _index_put(
     require(len(given) == 1 and len(given[0][1].shape) == 1, "it puts single elements")
     require(not accumulate, "it adds to what is there")
     dim, rows = given[0]
+    require(rows.shape[0] <= table.shape[dim],
+            f"it puts {rows.shape[0]} rows into {table.shape[dim]} places")  # fmt: skip
     shape = (*table.shape[:dim], *rows.shape, *table.shape[dim + 1 :])
     return mi.scatter(mi.broadcast_to(values, shape), table, rows, dim)
 

@@ -14,7 +14,7 @@ from mugraph.dialects.kn import RegroupOp
 from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import scans_of
 from mugraph.passes.program.decompose_program import decompose_program
-from mugraph.passes.program.fuse_kernels.errors import NoWayError
+from mugraph.passes.program.fuse_kernels.errors import NoKernelError
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.heads import join_heads
@@ -51,7 +51,7 @@ class Found:
             return cls(fusion, [])
         try:
             return cls(fusion, fusion.choose())
-        except NoWayError:
+        except NoKernelError:
             # Each operator may be a kernel of its own.
             fusion = Fusion(function, target, certificates, apart=True)
             return cls(fusion, fusion.choose())

@@ -7,5 +7,5 @@ class NotFusedError(Exception):
     """Operators that cannot share a kernel; the message is a clause that says why."""
 
 
-class NoWayError(Exception):
+class NoKernelError(Exception):
     """A search that takes several operators as one, of which no kernel computes all."""

@@ -234,7 +234,7 @@ class Fusion:
     def choose(self) -> list[Group]:
         """The groups of least estimated time, in an order in which they can run.
 
-        Raises :class:`NoWayError` where two operators that are searched as one are no kernel.
+        Raises :class:`NoKernelError` where two operators that are searched as one are no kernel.
         """
         if not self.program.units:
             return []  # views alone

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mugraph.passes.program.fuse_kernels.errors import NoWayError
+from mugraph.passes.program.fuse_kernels.errors import NoKernelError
 from mugraph.passes.program.fuse_kernels.groups import MOST_OPERATORS, Group, Program, bits
 from mugraph.passes.program.fuse_kernels.segments import Look, Parts, look_of
 
@@ -205,7 +205,7 @@ class Search:
     def _best_way(self, places: Sequence[Place]) -> list[tuple[Place, Step]]:
         """The way of least time to the end of some places, as far as it is known.
 
-        Raises :class:`NoWayError` where operators that are searched together are no kernel.
+        Raises :class:`NoKernelError` where operators that are searched together are no kernel.
         """
         times = self.times
         least: list[list[float]] = [[0.0]]
@@ -229,7 +229,7 @@ class Search:
         while number >= 0:
             step = last[number][prefix]
             if step is None:
-                raise NoWayError
+                raise NoKernelError
             way.append((places[number], step))
             number, prefix = number - step.back, step.before
         return way[::-1]

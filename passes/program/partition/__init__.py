@@ -27,7 +27,7 @@ from mugraph.dialects.sharding import (
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.partition.rewrite import write_device_program
-from mugraph.passes.program.partition.search import NoWayError, Plan, Search
+from mugraph.passes.program.partition.search import NoWayError, Search, ShardingPlan
 from mugraph.passes.program.partition.strategies import strategies
 
 MOST_AXES = 3
@@ -41,7 +41,7 @@ class Partition:
     function: FuncOp
     mesh: Mesh
     arguments: tuple[Sharding, ...]
-    plan: Plan
+    plan: ShardingPlan
 
 
 def partition_program(function: FuncOp) -> Partition:

@@ -17,7 +17,7 @@ from mugraph.dialects.sharding import (
     set_per_device,
     with_shardings,
 )
-from mugraph.passes.program.partition.search import Conversion, Decision, Plan
+from mugraph.passes.program.partition.search import Conversion, Decision, ShardingPlan
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Writer:
 
 
 def write_device_program(
-    function: FuncOp, mesh: Mesh, arguments: Sequence[Sharding], plan: Plan
+    function: FuncOp, mesh: Mesh, arguments: Sequence[Sharding], plan: ShardingPlan
 ) -> None:
     """Puts the program of each device in the place of a function's body."""
     types = [part_type(a.type, s, mesh) for a, s in zip(function.args, arguments, strict=True)]

@@ -38,7 +38,7 @@ class Decision(NamedTuple):
     strategy: Strategy | None
 
 
-class Plan(NamedTuple):
+class ShardingPlan(NamedTuple):
     """What was found."""
 
     decisions: tuple[Decision, ...]
@@ -138,7 +138,7 @@ class Search:
             strategy,
         )
 
-    def run(self) -> Plan:
+    def run(self) -> ShardingPlan:
         """Searches with more and more states; raises :class:`NoWayError`."""
         best: tuple[State, list[int]] | None = None
         is_exact = False
@@ -259,7 +259,7 @@ class Search:
         }
         return sorted(to for to in reached if not self.conversions.shardings[to].partial)
 
-    def plan(self, last: State, results: Sequence[int], is_exact: bool) -> Plan:
+    def plan(self, last: State, results: Sequence[int], is_exact: bool) -> ShardingPlan:
         """How a state came to be."""
         shardings = self.conversions.shardings
         decisions: list[Decision] = []
@@ -272,4 +272,4 @@ class Search:
             decisions.append(Decision(made, state.strategy))
             state = state.before
         chosen = tuple(shardings[number] for number in results)
-        return Plan(tuple(reversed(decisions)), chosen, last.cost, is_exact)
+        return ShardingPlan(tuple(reversed(decisions)), chosen, last.cost, is_exact)

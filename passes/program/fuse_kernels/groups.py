@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.kn import (
     ElementwiseOp,
     MaskOp,
@@ -29,7 +30,7 @@ from mugraph.dialects.kn import (
     RegroupOp,
     ViewOp,
 )
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.program.fuse_kernels.regroup import is_view
 from mugraph.passes.program.fuse_kernels.sums import can_share
 
@@ -135,11 +136,15 @@ class Program:
         """
         unit_of = [1 << number for number in range(len(self.operators))]
         for number, op in enumerate(self.operators):
-            for other in (self._joined(op), self._spread_for(op)):
-                if other is not None:
-                    joined = unit_of[number] | unit_of[self.places[other]]
-                    for member in bits(joined):
-                        unit_of[member] = joined
+            before, user = self._joined(op), self._spread_for(op)
+            for other in (before, user):
+                if other is None:
+                    continue
+                joined = unit_of[number] | unit_of[self.places[other]]
+                if other is user and self._reductions(joined) > 1:
+                    continue  # a kernel may have no loop that goes along both
+                for member in bits(joined):
+                    unit_of[member] = joined
         units: list[Unit] = []
         for unit in dict.fromkeys(unit_of):
             if not unit & ~self.views:
@@ -151,6 +156,10 @@ class Program:
                 needed |= self.needed[member]
             units.append(Unit(whole, needed & ~unit))
         return units
+
+    def _reductions(self, group: Group) -> int:
+        """How many operators of a group combine elements along a dimension."""
+        return sum(isinstance(op, ReductionOp) for op in self.members(group))
 
     def _spread_for(self, op: Operation) -> Operation | None:
         """What alone uses an element-wise operator's result, if that is larger than its operands.
@@ -165,7 +174,12 @@ class Program:
         user = use.operation
         if op.result in self.kept or not (can_share(op) and can_share(user)):
             return None
-        if not isinstance(user, (ElementwiseOp, MaskOp, ReductionOp)):
+        if isinstance(user, ReductionOp):
+            types = [element_type_of(value.type) for value in (user.result, user.input)]
+            parts = shape_of(user.result.type)[user.reduced_dim]
+            if parts != 1 or rounds_for_good(types[0], types[1:]):
+                return None  # it is a kernel of its own
+        elif not isinstance(user, (ElementwiseOp, MaskOp)):
             return None
         operands = sum(math.prod(shape_of(value.type)) for value in {*op.operands})
         return user if operands < 2 * math.prod(shape_of(op.result.type)) else None

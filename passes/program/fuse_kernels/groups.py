@@ -140,9 +140,9 @@ class Program:
             for other in (before, user):
                 if other is None:
                     continue
+                if other is user and self._reduces(unit_of[number]):
+                    continue  # what uses it would need a loop of its own
                 joined = unit_of[number] | unit_of[self.places[other]]
-                if other is user and self._reductions(joined) > 1:
-                    continue  # a kernel may have no loop that goes along both
                 for member in bits(joined):
                     unit_of[member] = joined
         units: list[Unit] = []
@@ -157,9 +157,9 @@ class Program:
             units.append(Unit(whole, needed & ~unit))
         return units
 
-    def _reductions(self, group: Group) -> int:
-        """How many operators of a group combine elements along a dimension."""
-        return sum(isinstance(op, ReductionOp) for op in self.members(group))
+    def _reduces(self, group: Group) -> bool:
+        """Whether operators of a group combine elements along a dimension."""
+        return any(isinstance(op, ReductionOp) for op in self.members(group))
 
     def _spread_for(self, op: Operation) -> Operation | None:
         """What alone uses an element-wise operator's result, if that is larger than its operands.

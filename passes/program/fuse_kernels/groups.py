@@ -124,11 +124,22 @@ class Program:
             for view in bits(self.views & ~((1 << number + 1) - 1)):
                 if self.needed[view] == 1 << number:
                     self.views_of[number] |= 1 << view | self.views_of[view]
-        self.units = self._units()
+        self.units = self._units(spread=True)
+        if not self._have_an_order(self.units):
+            self.units = self._units(spread=False)
         self.segments: Sequence[Segment] = [Segment(self.first_prefix(), self.units)]
         """The parts in which it is searched, one after another."""
 
-    def _units(self) -> list[Unit]:
+    def _have_an_order(self, units: Sequence[Unit]) -> bool:
+        """Whether units can be computed one after another."""
+        done, left = self.first_prefix(), list(units)
+        while ready := [unit for unit in left if not unit.needed & ~done]:
+            for unit in ready:
+                done |= unit.whole
+            left = [unit for unit in left if unit not in ready]
+        return not left
+
+    def _units(self, *, spread: bool) -> list[Unit]:
         """Operators that a search takes together.
 
         An element-wise operator is in one unit with the operator that alone computes its operand,
@@ -136,7 +147,7 @@ class Program:
         """
         unit_of = [1 << number for number in range(len(self.operators))]
         for number, op in enumerate(self.operators):
-            before, user = self._joined(op), self._spread_for(op)
+            before, user = self._joined(op), self._spread_for(op) if spread else None
             for other in (before, user):
                 if other is None:
                     continue

@@ -88,6 +88,8 @@ class Search:
         """The groups, in an order in which they can run."""
         first = self.program.first_prefix()
         groups = [1 << view for view in bits(first)]
+        if not self.program.units:
+            return groups  # there is nothing but views
         new = 0
         for number in range(len(self.program.segments)):
             count = len(self.stretches)

@@ -201,3 +201,14 @@ def test_few_steps_are_one_kernel_and_proved(dtype: Attribute) -> None:
     assert kernel.forloop_range == 12 and kernel.grid_dim[0] > 1
     proof = prove(program, own)
     assert proof.holds, proof.reason
+
+
+def test_a_scan_that_nothing_uses_leaves_views_alone() -> None:
+    graph = mi.new_kernel_graph("views")
+    x = graph.new_input((1, 128))
+    mi.scan(graph.new_input((8, 3)), dim=1, exclusive=True)
+    graph.mark_output(mi.reshape(mi.reshape(mi.transpose(x), (2, 64)), (4, 32)))
+    function = only_function(graph.module())
+    own = fused(function)
+    assert not scans_in(own)
+    require_same(function, own)

@@ -574,5 +574,6 @@ def test_operators_that_are_no_kernel_together_are_searched_apart(
     module = module_of(program)
     apart, _ = fused(module)
     monkeypatch.setattr(groups.Program, "_spread_for", its_user)
+    monkeypatch.setattr(groups.Program, "_reduces", lambda self, unit: False)
     own, _ = fused(module)
     assert launches_of(only_function(own)) == launches_of(only_function(apart)) == 2

@@ -102,13 +102,14 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
     operators.
     """
     decompose_program(function, kernels=True, views=False)
-    if not scans_of([*function.body.block.ops]):
+    scans = len(scans_of([*function.body.block.ops]))
+    if not scans:
         return Found.of(function, target, certificates=certificates)
     in_chunks = function.clone()
     written = Found.of(function, target, certificates=certificates)
     count = sum(not _is_free(op) for op in written.fusion.operators)
     reasons = chunk_scans(in_chunks)
-    if len(reasons) == len(scans_of(written.fusion.operators)):
+    if not scans_of([*in_chunks.body.block.ops]) or len(reasons) == scans:
         written.sequential = reasons
         return written
     chunked = Found.of(in_chunks, target, certificates=certificates)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.kn import (
     ElementwiseOp,
     MaskOp,
@@ -29,7 +30,7 @@ from mugraph.dialects.kn import (
     RegroupOp,
     ViewOp,
 )
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.program.fuse_kernels.regroup import is_view
 from mugraph.passes.program.fuse_kernels.sums import can_share
 
@@ -123,11 +124,22 @@ class Program:
             for view in bits(self.views & ~((1 << number + 1) - 1)):
                 if self.needed[view] == 1 << number:
                     self.views_of[number] |= 1 << view | self.views_of[view]
-        self.units = self._units(apart=apart)
+        self.units = self._units(apart=apart, spread=True)
+        if not self._have_an_order(self.units):
+            self.units = self._units(apart=apart, spread=False)
         self.segments: Sequence[Segment] = [Segment(self.first_prefix(), self.units)]
         """The parts in which it is searched, one after another."""
 
-    def _units(self, *, apart: bool) -> list[Unit]:
+    def _have_an_order(self, units: Sequence[Unit]) -> bool:
+        """Whether units can be computed one after another."""
+        done, left = self.first_prefix(), list(units)
+        while ready := [unit for unit in left if not unit.needed & ~done]:
+            for unit in ready:
+                done |= unit.whole
+            left = [unit for unit in left if unit not in ready]
+        return not left
+
+    def _units(self, *, apart: bool, spread: bool) -> list[Unit]:
         """Operators that a search takes together; each on its own if they are to be ``apart``.
 
         An element-wise operator is in one unit with the operator that alone computes its operand,
@@ -135,11 +147,15 @@ class Program:
         """
         unit_of = [1 << number for number in range(len(self.operators))]
         for number, op in enumerate(self.operators):
-            for other in () if apart else (self._joined(op), self._spread_for(op)):
-                if other is not None:
-                    joined = unit_of[number] | unit_of[self.places[other]]
-                    for member in bits(joined):
-                        unit_of[member] = joined
+            before, user = self._joined(op), self._spread_for(op) if spread else None
+            for other in () if apart else (before, user):
+                if other is None:
+                    continue
+                if other is user and self._reduces(unit_of[number]):
+                    continue  # what uses it would need a loop of its own
+                joined = unit_of[number] | unit_of[self.places[other]]
+                for member in bits(joined):
+                    unit_of[member] = joined
         units: list[Unit] = []
         for unit in dict.fromkeys(unit_of):
             if not unit & ~self.views:
@@ -151,6 +167,10 @@ class Program:
                 needed |= self.needed[member]
             units.append(Unit(whole, needed & ~unit))
         return units
+
+    def _reduces(self, group: Group) -> bool:
+        """Whether operators of a group combine elements along a dimension."""
+        return any(isinstance(op, ReductionOp) for op in self.members(group))
 
     def _spread_for(self, op: Operation) -> Operation | None:
         """What alone uses an element-wise operator's result, if that is larger than its operands.
@@ -165,13 +185,13 @@ class Program:
         user = use.operation
         if op.result in self.kept or not (can_share(op) and can_share(user)):
             return None
-        if not isinstance(user, (ElementwiseOp, MaskOp, ReductionOp)):
-            return None
         if isinstance(user, ReductionOp):
-            if shape_of(user.result.type)[user.reduced_dim] > 1:
-                return None  # one of groups of neighbours is a kernel of its own
-        elif shape_of(user.result.type) != shape_of(op.result.type):
-            return None  # a number of a row may be known only when the row has been read
+            types = [element_type_of(value.type) for value in (user.result, user.input)]
+            parts = shape_of(user.result.type)[user.reduced_dim]
+            if parts != 1 or rounds_for_good(types[0], types[1:]):
+                return None  # it is a kernel of its own
+        elif not isinstance(user, (ElementwiseOp, MaskOp)):
+            return None
         operands = sum(math.prod(shape_of(value.type)) for value in {*op.operands})
         return user if operands < 2 * math.prod(shape_of(op.result.type)) else None
 

@@ -89,6 +89,10 @@ class Search:
         """The groups, in an order in which they can run."""
         first = self.program.first_prefix()
         groups = [1 << view for view in bits(first)]
+        if not self.program.units:  # there is nothing but views
+            for group in groups:
+                self.cost(group)
+            return groups
         new = 0
         for number in range(len(self.program.segments)):
             count = len(self.stretches)

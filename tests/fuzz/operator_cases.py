@@ -21,7 +21,10 @@ STEP_CONSTANTS = {
     "fill": "(0.3)",
     "clamp": "(-0.25, 0.75)",
 }
-STEPS = [function + STEP_CONSTANTS.get(function, "") for function in UNARY_FUNCTIONS]
+JUMPING = ("floor", "round")
+"""Functions that make a whole one of a rounding error: they are drawn on inputs alone."""
+SMOOTH = [function for function in UNARY_FUNCTIONS if function not in JUMPING]
+STEPS = [function + STEP_CONSTANTS.get(function, "") for function in SMOOTH]
 """Every function as a step of an epilogue."""
 
 
@@ -122,8 +125,8 @@ TOGETHER = 5
 def elementwise_functions(threads: int) -> list[str]:
     """Every scalar function as a kernel, as an operator of a block and in an epilogue."""
     shape: Shape = (6, 24)
-    texts: list[str] = []
-    unary = [name for name in UNARY_FUNCTIONS if name != "identity"]
+    texts = [on_whole_tensors(JUMPING, [shape], shape)]
+    unary = [name for name in SMOOTH if name != "identity"]
     for first in range(0, len(unary), TOGETHER):
         names = unary[first : first + TOGETHER]
         body = accumulated("%t0", "%s", shape)

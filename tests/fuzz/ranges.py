@@ -221,10 +221,10 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             return Range(math.erf(x.low), math.erf(x.high), 1.13 * x.error + FUNCTION_ERROR)
         case "cos" | "sin":
             return Range(-1.0, 1.0, min(x.error, 2.0) + FUNCTION_ERROR)
-        case "round":
-            return Range(round(x.low), round(x.high), 1.0 + x.error)
-        case "floor":
-            return Range(math.floor(x.low), math.floor(x.high), 1.0 + x.error)
+        case "round" | "floor":
+            step = round if function.name == "round" else math.floor
+            # A number that may be off may be so by a whole one behind the function.
+            return Range(step(x.low), step(x.high), 1.0 + x.error if x.error else 0.0)
         case "rsqrt":
             return quotient(Range(1.0, 1.0), square_root(x))
         case "reciprocal":

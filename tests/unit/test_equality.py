@@ -14,6 +14,7 @@ from xdsl.parser import Parser
 
 import mugraph
 from mugraph.build.tensors import Handle
+from mugraph.cute.indices import Index, Part
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.f2 import LinearMap
@@ -59,8 +60,8 @@ def parameters_of(cls: type) -> list[str]:
 
 def compares_by_hand(cls: type) -> bool:
     """Whether ``==`` of a class is written in the package; decorators' functions have no file."""
-    if cls is Handle:
-        return False  # ``x == y`` of tensors is a tensor
+    if cls in (Handle, Index):
+        return False  # ``x == y`` of tensors is a tensor, and of indices a condition
     method = vars(cls).get("__eq__")
     return inspect.isfunction(method) and method.__code__.co_filename != "<string>"
 
@@ -136,6 +137,12 @@ DIFFERENT: dict[type, tuple[Any, ...]] = {
         ComposedLayout(Swizzle(2, 3, 3), 0, Layout((8, 64), (64, 1))),
         ComposedLayout(Swizzle(3, 3, 3), 8, Layout((8, 64), (64, 1))),
         ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (1, 8))),
+    ),
+    Part: (
+        Part(Index(0, ()), 4, True),
+        Part(Index(1, ()), 4, True),
+        Part(Index(0, ()), 8, True),
+        Part(Index(0, ()), 4, False),
     ),
     NormalForm: (
         NORMAL,

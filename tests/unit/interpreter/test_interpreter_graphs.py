@@ -28,7 +28,7 @@ from mugraph.tools.universe import MUGRAPH_UNIVERSE, PASSES
 
 ROOT = Path(__file__).parents[3]
 SAVED = ROOT.parent / "shared" / "mugraphs"
-STAGES = tuple(name for name in PASSES if name not in ("transpile", "load-operators"))
+STAGES = tuple(name for name in PASSES if name not in ("transpile", "load-operators", "partition"))
 """The passes that need nothing but a module."""
 """The passes from a µGraph to a planned schedule, in the order in which they run."""
 

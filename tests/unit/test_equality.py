@@ -22,6 +22,9 @@ from mugraph.reading import make_context
 from mugraph.runtime.equivalence.indices import Variable, affine
 from mugraph.runtime.equivalence.terms import Element, NormalForm, Term
 
+NO_VALUES = (Handle, Index)
+"""``x == y`` of tensors is a tensor, and of indices of a kernel a condition."""
+
 
 @cache
 def package_classes() -> tuple[type, ...]:
@@ -60,15 +63,15 @@ def parameters_of(cls: type) -> list[str]:
 
 def compares_by_hand(cls: type) -> bool:
     """Whether ``==`` of a class is written in the package; decorators' functions have no file."""
-    if cls in (Handle, Index):
-        return False  # ``x == y`` of tensors is a tensor, and of indices a condition
+    if cls in NO_VALUES:
+        return False
     method = vars(cls).get("__eq__")
     return inspect.isfunction(method) and method.__code__.co_filename != "<string>"
 
 
 def is_value_class(cls: type) -> bool:
     """Whether a decorator says what values of a class are equal."""
-    if issubclass(cls, Operation | Handle) or inspect.isabstract(cls) or compares_by_hand(cls):
+    if issubclass(cls, (Operation, *NO_VALUES)) or inspect.isabstract(cls) or compares_by_hand(cls):
         return False
     if issubclass(cls, ParametrizedAttribute):
         return "get_irdl_definition" in vars(cls)

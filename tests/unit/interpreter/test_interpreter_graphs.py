@@ -28,7 +28,9 @@ from mugraph.tools.universe import MUGRAPH_UNIVERSE, PASSES
 
 ROOT = Path(__file__).parents[3]
 SAVED = ROOT.parent / "shared" / "mugraphs"
-STAGES = tuple(name for name in PASSES if name not in ("transpile", "load-operators", "partition"))
+OF_OTHERS = ("transpile", "load-operators", "partition", "explain-partition")
+"""A sequence of passes, and those that need a file of operators or a mesh of devices."""
+STAGES = tuple(name for name in PASSES if name not in OF_OTHERS)
 """The passes that need nothing but a module."""
 """The passes from a µGraph to a planned schedule, in the order in which they run."""
 

@@ -23,8 +23,8 @@ from mugraph.dialects.named_extents import NamedExtent, Names
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import shape_of
 
-Constants = Mapping[str, float]
-"""What a tensor has behind the end of each extent, where that is known."""
+Constants = Mapping[int, float]
+"""What a tensor has behind the end along each dimension, where that is known."""
 
 
 @singledispatch
@@ -68,22 +68,34 @@ def constants_behind(op: Operation, operands: Sequence[Constants]) -> Constants:
 
 @constants_behind.register
 def _(op: kn.SoftmaxOp, operands: Sequence[Constants]) -> Constants:
-    return {name: 0.0 for name, constant in operands[0].items() if constant == -math.inf}
+    # Along another dimension all of a row may be minus infinity, which has no softmax.
+    return {op.reduced_dim: 0.0} if operands[0].get(op.reduced_dim) == -math.inf else {}
 
 
 @constants_behind.register
 def _(op: kn.ElementwiseOp, operands: Sequence[Constants]) -> Constants:
     if len(operands) != 1:
         return {}
-    results = {name: op.function.at([constant]) for name, constant in operands[0].items()}
-    return {name: constant for name, constant in results.items() if constant is not None}
+    results = {dim: op.function.at([constant]) for dim, constant in operands[0].items()}
+    return {dim: constant for dim, constant in results.items() if constant is not None}
 
 
-@constants_behind.register(kn.ReshapeOp)
-@constants_behind.register(kn.TransposeOp)
-@constants_behind.register(kn.CopyOp)
-def _(op: kn.ReshapeOp | kn.TransposeOp | kn.CopyOp, operands: Sequence[Constants]) -> Constants:
+@constants_behind.register
+def _(op: kn.CopyOp, operands: Sequence[Constants]) -> Constants:
     return operands[0]
+
+
+@constants_behind.register
+def _(op: kn.TransposeOp, operands: Sequence[Constants]) -> Constants:
+    return {dim: operands[0][own] for dim, own in enumerate(op.order) if own in operands[0]}
+
+
+@constants_behind.register
+def _(op: kn.ReshapeOp, operands: Sequence[Constants]) -> Constants:
+    own, new = shape_of(op.input.type), shape_of(op.result.type)
+    places = {(math.prod(new[:dim]), extent): dim for dim, extent in enumerate(new) if extent > 1}
+    found = {places.get((math.prod(own[:dim]), own[dim])): c for dim, c in operands[0].items()}
+    return {dim: constant for dim, constant in found.items() if dim is not None}
 
 
 def mask_behind_ends(
@@ -99,14 +111,14 @@ def mask_behind_ends(
         for operand, value in enumerate(op.operands):
             for dim in combined_dims(op, operand):
                 name, identity = names[value][dim], identity_of(op)
-                if name not in held or behind.get(value, {}).get(name) == identity:
+                if name not in held or behind.get(value, {}).get(dim) == identity:
                     continue
                 assert identity is not None  # or the program was refused
                 if (value, dim, identity) not in known:
                     mask = mask_behind(function, value, dim, held[name], identity)
                     Rewriter.insert_op(mask, InsertPoint.before(op))
                     known[value, dim, identity] = mask.result
-                    behind[mask.result] = {name: identity}
+                    behind[mask.result] = {dim: identity}
                 op.operands[operand] = known[value, dim, identity]
         constants = constants_behind(op, [behind.get(value, {}) for value in op.operands])
         behind.update(dict.fromkeys(op.results, constants))

@@ -80,7 +80,8 @@ def bucket_extents(function: FuncOp) -> list[FuncOp]:
 def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     """The static function at the largest values of these ranges."""
     copy = static_copy(function, {extent.name: extent.largest for extent in ranges})
-    write_own_results(copy)
+    held = held_extents(require_names(function).values())
+    write_own_results(copy, held)
     for op in copy.body.block.ops:
         op.attributes.pop(EXTENT, None)
     # All buckets share one interface, so that nothing of it is left to choose.
@@ -92,7 +93,7 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
         lay_out_row_major(value)
     copy.update_function_type()
     whole = require_names(function)
-    write_lengths(copy, held_extents(whole.values()))
+    write_lengths(copy, held)
     if ranges:
         set_named_extents(copy, {extent.name: extent for extent in ranges})
     else:
@@ -105,16 +106,21 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     return copy
 
 
-def write_own_results(function: FuncOp) -> None:
+def write_own_results(function: FuncOp, held: Container[str]) -> None:
     """Lets an operator write each result that is an argument, a view or returned twice.
 
-    It shares kernels as others do, and leaves out what lies behind an end, as a copy does not.
+    So too one that others use, if it ends where device memory says: they may need what masks have
+    put behind the end, which is not written.  The operator shares kernels as others do, and leaves
+    out what lies behind an end, as a copy does not.
     """
     end = function.body.block.last_op
     assert isinstance(end, ReturnOp)
     for index, value in enumerate(end.operands):
         is_view = not isinstance(value.owner, Operation) or isinstance(value.owner, kn.RegroupOp)
-        is_moved = is_view or value in end.operands[:index]
+        is_ended = any(name in held for name in result_names(function, index))
+        is_moved = (
+            is_view or value in end.operands[:index] or (is_ended and not value.has_one_use())
+        )
         if is_moved and not is_integer(element_type_of(value.type)):
             own = UNARY_OPERATORS["mul_scalar"](value, value.type, (1.0,))
             own.result.name_hint = value.name_hint

@@ -81,6 +81,17 @@ def products() -> mi.KernelGraph:
     return graph
 
 
+def stored() -> mi.KernelGraph:
+    """A result that another kernel reads, too: whole, and what is behind the end as 0."""
+    graph = mi.new_kernel_graph("stored")
+    n = held(graph)
+    x, w = graph.new_input((33, n), name="x"), graph.new_input((n, 8), name="w")
+    p = graph.softmax(x, 0)
+    graph.mark_output(p @ w)
+    graph.mark_output(p)
+    return graph
+
+
 def numpy_attention(q: Array, k: Array, v: Array) -> list[Array]:
     if not k.shape[1]:
         return [np.full_like(q, np.nan)]
@@ -101,6 +112,11 @@ def numpy_products(x: Array, y: Array) -> list[Array]:
     return [x.T @ y]
 
 
+def numpy_stored(x: Array, w: Array) -> list[Array]:
+    p = np.exp(x) / np.exp(x).sum(0, keepdims=True)
+    return [p @ w, p]
+
+
 N = -1
 """An extent of an input that the length is."""
 Numpy = Callable[..., list[Array]]
@@ -108,9 +124,10 @@ PROGRAMS: dict[str, tuple[Callable[[], mi.KernelGraph], Sequence[Any], Numpy, Pl
     "attention": (attention, [(2, 16, 32), (2, N, 32), (2, N, 32)], numpy_attention, Plan()),
     "mlp": (mlp, [(N, 64), (64, 128), (128, 64)], numpy_mlp, Plan()),
     "sums": (sums, [(4, N, 40)], numpy_sums, Plan()),
+    "stored": (stored, [(33, N), (N, 8)], numpy_stored, Plan()),
     "products": (products, [(N, 64), (N, 32)], numpy_products, Plan(forloop=5, split_k=1)),
 }
-EMULATED = PROGRAMS if THOROUGH else ("products",)
+EMULATED = PROGRAMS if THOROUGH else ("products", "stored")
 
 
 @cache

@@ -161,7 +161,8 @@ def _insert_argument(function: FuncOp, name: str) -> SSAValue:
 def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[str, int]]:
     """The axes of a grid of which a call needs a part: the name, and a block's elements of it.
 
-    Notes what that says of the graph's results.
+    Notes what that says of the graph's results.  Where device memory holds an extent, masks put
+    what others read behind the end of an intermediate, so that it is written whole.
     """
     found: dict[int, tuple[str, int]] = {}
     loads = [op for op in graph.body.block.ops if isinstance(op, tb.InputOp)]
@@ -170,7 +171,7 @@ def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[st
         cut = [op for op in loads if op.map_[axis] >= 0]
         given = {_along(op, axis, _names_of_load(op, graph, extents)) for op in cut}
         if len(given) == 1 and blocks > 1 and (named := given.pop()) is not None:
-            for op in stores:
+            for op in stores if named[0] not in extents.lengths else ():
                 _infer(op, axis, named, extents)
         stored = {_along(op, axis, extents.names_of(op.dtensor)) for op in stores}
         if blocks > 1 and len(stored) == 1 and (part := stored.pop()) is not None:

@@ -82,11 +82,20 @@ def products() -> mi.KernelGraph:
 
 
 def stored() -> mi.KernelGraph:
-    """A result that another kernel reads, too: whole, and what is behind the end as 0."""
+    """What one kernel masks, another one sums over."""
     graph = mi.new_kernel_graph("stored")
     n = held(graph)
-    x, w = graph.new_input((33, n), name="x"), graph.new_input((n, 8), name="w")
-    p = graph.softmax(x, 0)
+    x, w = graph.new_input((33, n), name="x"), graph.new_input((n, 1), name="w")
+    graph.mark_output(graph.softmax(x, 0) @ w)
+    return graph
+
+
+def returned() -> mi.KernelGraph:
+    """A result that ends at the length, and that another kernel sums over."""
+    graph = mi.new_kernel_graph("returned")
+    n = held(graph)
+    x, w = graph.new_input((n, n), name="x"), graph.new_input((n, 8), name="w")
+    p = graph.softmax(x, 1)
     graph.mark_output(p @ w)
     graph.mark_output(p)
     return graph
@@ -113,7 +122,11 @@ def numpy_products(x: Array, y: Array) -> list[Array]:
 
 
 def numpy_stored(x: Array, w: Array) -> list[Array]:
-    p = np.exp(x) / np.exp(x).sum(0, keepdims=True)
+    return [np.exp(x) / np.exp(x).sum(0, keepdims=True) @ w]
+
+
+def numpy_returned(x: Array, w: Array) -> list[Array]:
+    p = np.exp(x) / np.exp(x).sum(1, keepdims=True)
     return [p @ w, p]
 
 
@@ -124,10 +137,11 @@ PROGRAMS: dict[str, tuple[Callable[[], mi.KernelGraph], Sequence[Any], Numpy, Pl
     "attention": (attention, [(2, 16, 32), (2, N, 32), (2, N, 32)], numpy_attention, Plan()),
     "mlp": (mlp, [(N, 64), (64, 128), (128, 64)], numpy_mlp, Plan()),
     "sums": (sums, [(4, N, 40)], numpy_sums, Plan()),
-    "stored": (stored, [(33, N), (N, 8)], numpy_stored, Plan()),
+    "stored": (stored, [(33, N), (N, 1)], numpy_stored, Plan()),
+    "returned": (returned, [(N, N), (N, 8)], numpy_returned, Plan()),
     "products": (products, [(N, 64), (N, 32)], numpy_products, Plan(forloop=5, split_k=1)),
 }
-EMULATED = PROGRAMS if THOROUGH else ("products", "stored")
+EMULATED = PROGRAMS if THOROUGH else ("products", "stored", "returned")
 
 
 @cache

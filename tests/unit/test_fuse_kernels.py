@@ -577,3 +577,13 @@ def test_operators_that_are_no_kernel_together_are_searched_apart(
     monkeypatch.setattr(groups.Program, "_reduces", lambda self, unit: False)
     own, _ = fused(module)
     assert launches_of(only_function(own)) == launches_of(only_function(apart)) == 2
+
+
+def test_an_exponential_of_a_column_times_it_is_no_weight_of_a_sum() -> None:
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        x = new(32, 1)
+        return mi.softmax(mi.exp(x) * x), mi.exp(x) * mi.exp(x)
+
+    module = module_of(program)
+    own, _ = fused(module)
+    require_proof(module, own)

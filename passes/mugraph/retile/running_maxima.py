@@ -109,7 +109,7 @@ def drop_weights(graph: CustomizedOp) -> None:
             continue
         load, users = op.input.owner, [use.operation for use in op.result.uses]
         is_of_rows = isinstance(load, tb.InputOp) and shape_of(load.result.type)[-1] == 1
-        if not is_of_rows or not all(map(_weighs, users)):
+        if not is_of_rows or not all(_weighs(user, op.result) for user in users):
             continue
         for user in users:
             Rewriter.replace_op(user, [], [user.operands[0]])
@@ -118,10 +118,12 @@ def drop_weights(graph: CustomizedOp) -> None:
             Rewriter.erase_op(load)
 
 
-def _weighs(op: Operation) -> bool:
-    """Whether an operator multiplies a tile by what is the same along rows of it."""
-    is_product = isinstance(op, tb.BinaryOp) and op.FUNCTION == "mul"
-    return is_product and op.results[0].type == op.operands[0].type
+def _weighs(op: Operation, weight: SSAValue) -> bool:
+    """Whether an operator multiplies another tile by a weight that is the same along its rows."""
+    if not isinstance(op, tb.BinaryOp) or op.FUNCTION != "mul":
+        return False
+    tile, factor = op.operands
+    return factor is weight and tile is not weight and op.results[0].type == tile.type
 
 
 __all__ = ["drop_weights", "take_out_running_maxima"]

@@ -165,6 +165,26 @@ class CombiningOp(CollectiveOp, ABC):
         verify_no_integers(self, [self.input, self.result], "kn.cast")
 
 
+class AlongDimensionOp(CollectiveOp, ABC):
+    """A collective that cuts or joins one dimension, and combines nothing."""
+
+    dim = prop_def(IntegerAttr.constr(type=i64))
+
+    assembly_format = (
+        "$input `axes` $axes `dim` $dim (`workspace` $workspace^)? attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def __init__(
+        self, operand: SSAValue, axes: Sequence[int], dim: int, result_type: Attribute
+    ) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"axes": _numbers(axes), "dim": IntegerAttr(dim, i64)},
+        )
+
+
 @irdl_op_definition
 class AllReduceOp(CombiningOp):
     """The sum of the tensors of all devices of a group, or their largest elements, on each of them.
@@ -214,29 +234,13 @@ class AllReduceOp(CombiningOp):
 
 
 @irdl_op_definition
-class AllGatherOp(CollectiveOp):
+class AllGatherOp(AlongDimensionOp):
     """The tensors of all devices of a group, one after the other along a dimension, on each.
 
     ``%y = kn.all_gather %x axes [0] dim 1 : tensor<8x16xf16> -> tensor<8x64xf16>``.
     """
 
     name = "kn.all_gather"
-
-    dim = prop_def(IntegerAttr.constr(type=i64))
-
-    assembly_format = (
-        "$input `axes` $axes `dim` $dim (`workspace` $workspace^)? attr-dict "
-        "`:` type($input) `->` type($result)"
-    )
-
-    def __init__(
-        self, operand: SSAValue, axes: Sequence[int], dim: int, result_type: Attribute
-    ) -> None:
-        super().__init__(
-            operands=[operand],
-            result_types=[result_type],
-            properties={"axes": _numbers(axes), "dim": IntegerAttr(dim, i64)},
-        )
 
     @property
     def joined_dim(self) -> int:
@@ -333,29 +337,13 @@ class AllToAllOp(CollectiveOp):
 
 
 @irdl_op_definition
-class AllSliceOp(CollectiveOp):
+class AllSliceOp(AlongDimensionOp):
     """The part of its place of a tensor that all devices of a group hold: nothing is sent.
 
     ``%y = kn.all_slice %x axes [0] dim 1 : tensor<8x64xf16> -> tensor<8x16xf16>``.
     """
 
     name = "kn.all_slice"
-
-    dim = prop_def(IntegerAttr.constr(type=i64))
-
-    assembly_format = (
-        "$input `axes` $axes `dim` $dim (`workspace` $workspace^)? attr-dict "
-        "`:` type($input) `->` type($result)"
-    )
-
-    def __init__(
-        self, operand: SSAValue, axes: Sequence[int], dim: int, result_type: Attribute
-    ) -> None:
-        super().__init__(
-            operands=[operand],
-            result_types=[result_type],
-            properties={"axes": _numbers(axes), "dim": IntegerAttr(dim, i64)},
-        )
 
     @property
     def cut_dim(self) -> int:

@@ -13,6 +13,18 @@ namespace kn {
 
 inline constexpr int kCopyThreads = 256;
 
+// One vector of kVector elements, as the words that it consists of where there are several.
+template <int kVector, class T>
+__device__ __forceinline__ void move_vector(T* target, T const* source) {
+  if constexpr (kVector == 1) {
+    *target = *source;
+  } else {
+    Words<T, kVector> words;
+    words.load(source);
+    words.store(target);
+  }
+}
+
 template <int kVector, class DstLayout, class SrcLayout, class T>
 __global__ void __launch_bounds__(kCopyThreads) copy_kernel(T* dst, T const* src) {
   tb::grid_launch();
@@ -21,13 +33,7 @@ __global__ void __launch_bounds__(kCopyThreads) copy_kernel(T* dst, T const* src
   if (vector >= size_of<DstLayout> / kVector) return;
   T* const target = dst + VectorOffsets<1, kVector, DstLayout>(static_cast<int>(vector))(0);
   T const* const source = src + VectorOffsets<1, kVector, SrcLayout>(static_cast<int>(vector))(0);
-  if constexpr (kVector == 1) {
-    *target = *source;
-  } else {
-    Words<T, kVector> words;
-    words.load(source);
-    words.store(target);
-  }
+  move_vector<kVector>(target, source);
 }
 
 template <class DstLayout, class SrcLayout>

@@ -21,13 +21,7 @@ __global__ void __launch_bounds__(kCopyThreads) gather_kernel(T* dst, T const* t
   const long long row = number < 0 ? 0 : number < kRows ? number : kRows - 1;
   T* const target = dst + VectorOffsets<1, kVector, DstLayout>(place)(0);
   T const* const source = table + row * kRowStride + VectorOffsets<1, kVector, RowLayout>(place)(0);
-  if constexpr (kVector == 1) {
-    *target = *source;
-  } else {
-    Words<T, kVector> words;
-    words.load(source);
-    words.store(target);
-  }
+  move_vector<kVector>(target, source);
 }
 
 template <long long kRows, long long kRowStride, class DstLayout, class RowLayout, class NumberLayout>

@@ -23,13 +23,7 @@ __global__ void __launch_bounds__(kCopyThreads) scatter_kernel(T* table, T const
   if (row < 0 || row >= kRows) return;
   T const* const source = src + VectorOffsets<1, kVector, SrcLayout>(place)(0);
   T* const target = table + row * kRowStride + VectorOffsets<1, kVector, RowLayout>(place)(0);
-  if constexpr (kVector == 1) {
-    *target = *source;
-  } else {
-    Words<T, kVector> words;
-    words.load(source);
-    words.store(target);
-  }
+  move_vector<kVector>(target, source);
 }
 
 template <long long kRows, long long kRowStride, class SrcLayout, class RowLayout, class NumberLayout>

@@ -18,6 +18,18 @@ from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label
 
 
+def _held_by_nobody_else(kernel: sched.KernelOp) -> frozenset[int]:
+    """The arguments whose tensors nothing else writes to while the kernel runs.
+
+    C++ compilers take ``__restrict__`` for this promise, and move loads across everything,
+    ``griddepcontrol.wait`` too.  In a kernel that may start before the one in front of it has ended
+    only constant inputs keep it.
+    """
+    if kernel.waits_for_grids():
+        return kernel.constant_inputs
+    return frozenset(range(len(kernel.body.block.args)))
+
+
 def print_kernel(
     kernel: sched.KernelOp, name: str, writer: Writer, *, swizzles_addresses: bool = False
 ) -> None:
@@ -27,6 +39,7 @@ def print_kernel(
             f"{op_label(kernel)} has no shared-memory plan; run --plan-stensor-memory first"
         )
     names = Names(sched.registers_of)
+    alone = _held_by_nobody_else(kernel)
     parameters: list[str] = []
     for argument in kernel.body.block.args:
         if isinstance(argument.type, IndexType):
@@ -34,7 +47,8 @@ def print_kernel(
             continue
         constness = " const" if argument.index < kernel.input_count else ""
         type_ = stored_type(argument)
-        parameters.append(f"{type_}{constness}* __restrict__ {names.of(argument)}")
+        restrict = " __restrict__" if argument.index in alone else ""
+        parameters.append(f"{type_}{constness}*{restrict} {names.of(argument)}")
     maps = map_names(kernel, names)
     parameters += [f"const __grid_constant__ CUtensorMap {name}" for name in maps.values()]
     bounds = [kernel.threads]

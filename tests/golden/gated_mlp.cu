@@ -3,7 +3,7 @@
 #include "runtime.h"
 using namespace cute;
 
-__global__ void __launch_bounds__(256, 1) gated_mlp_custom0(half_t const* __restrict__ dx, half_t const* __restrict__ dw1, half_t const* __restrict__ dw2, half_t* __restrict__ o) {
+__global__ void __launch_bounds__(256, 1) gated_mlp_custom0(half_t const* dx, half_t const* __restrict__ dw1, half_t const* __restrict__ dw2, half_t* o) {
   extern __shared__ __align__(128) char smem[];
   int const thread = threadIdx.x;
   half_t* const sx = reinterpret_cast<half_t*>(smem + 81920);  // sched.alloc, 5 x 2048 bytes

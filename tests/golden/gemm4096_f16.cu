@@ -32,7 +32,7 @@ struct SM90_64x256x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, 256> {
   }
 };
 
-__global__ void __launch_bounds__(384, 1) gemm4096_f16_custom0(half_t const* __restrict__ da, half_t const* __restrict__ db, half_t* __restrict__ o, const __grid_constant__ CUtensorMap o_map, const __grid_constant__ CUtensorMap da_map, const __grid_constant__ CUtensorMap db_map) {
+__global__ void __launch_bounds__(384, 1) gemm4096_f16_custom0(half_t const* da, half_t const* db, half_t* o, const __grid_constant__ CUtensorMap o_map, const __grid_constant__ CUtensorMap da_map, const __grid_constant__ CUtensorMap db_map) {
   extern __shared__ __align__(1024) char smem[];
   int const thread = threadIdx.x;
   if (thread == 0) { mugraph::prefetch_tensor_map(&o_map); mugraph::prefetch_tensor_map(&da_map); mugraph::prefetch_tensor_map(&db_map); }

@@ -3,7 +3,7 @@
 #include "runtime.h"
 using namespace cute;
 
-__global__ void __launch_bounds__(128, 1) ntrans_bs8_custom0(half_t const* __restrict__ dh, half_t const* __restrict__ dx, half_t const* __restrict__ da, half_t* __restrict__ o) {
+__global__ void __launch_bounds__(128, 1) ntrans_bs8_custom0(half_t const* dh, half_t const* dx, half_t const* da, half_t* o) {
   extern __shared__ __align__(128) char smem[];
   int const thread = threadIdx.x;
   float stored[tb::LinearFragment<128, 8, Layout<Shape<Int<4096>, Int<1>>, Stride<Int<1>, Int<4096>>>>::kValues];

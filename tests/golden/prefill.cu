@@ -32,7 +32,7 @@ struct SM90_64x128x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, 128> {
   }
 };
 
-__global__ void __launch_bounds__(384, 1) prefill_custom0(half_t const* __restrict__ dq, half_t const* __restrict__ dk, half_t const* __restrict__ dv, half_t* __restrict__ o, const __grid_constant__ CUtensorMap dq_map, const __grid_constant__ CUtensorMap dk_map, const __grid_constant__ CUtensorMap dv_map) {
+__global__ void __launch_bounds__(384, 1) prefill_custom0(half_t const* dq, half_t const* dk, half_t const* dv, half_t* o, const __grid_constant__ CUtensorMap dq_map, const __grid_constant__ CUtensorMap dk_map, const __grid_constant__ CUtensorMap dv_map) {
   extern __shared__ __align__(1024) char smem[];
   int const thread = mugraph::thread_of<384>(threadIdx.x);
   uint3 const blockIdx = tb::grouped_block<32>();  // raster

@@ -3,7 +3,7 @@
 #include "runtime.h"
 using namespace cute;
 
-__global__ void __launch_bounds__(256, 2) rmsnorm_bs8_custom0(half_t const* __restrict__ dx, half_t const* __restrict__ dw, half_t* __restrict__ o) {
+__global__ void __launch_bounds__(256, 2) rmsnorm_bs8_custom0(half_t const* dx, half_t const* __restrict__ dw, half_t* o) {
   extern __shared__ __align__(128) char smem[];
   int const thread = threadIdx.x;
   float norm[tb::LinearFragment<256, 8, Layout<Shape<Int<128>, Int<16>>, Stride<Int<1>, Int<128>>>>::kValues];

@@ -5,7 +5,7 @@
 
 // The symbol becomes an identifier; keywords, words of the runtime, possible macros and the types
 // that generated code defines are renamed; a variable never hides the kernel that it is given to.
-// CHECK: __global__ void __launch_bounds__({{.*}}) a_b_custom0(half_t const* __restrict__ float_v, half_t const* __restrict__ it_v, half_t* __restrict__ a_b_custom0) {
+// CHECK: __global__ void __launch_bounds__({{.*}}) a_b_custom0(half_t const* float_v, half_t const* it_v, half_t* a_b_custom0) {
 // CHECK: half_t* const A_v = reinterpret_cast<half_t*>(smem + {{[0-9]+}});
 // CHECK: half_t* const Target_v = reinterpret_cast
 // CHECK: float NULL_v[

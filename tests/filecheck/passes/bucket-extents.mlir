@@ -22,7 +22,7 @@
 // SCHEDULE: sched.copy %x_tile {{.*}} within [0] :
 // SCHEDULE: sched.launch @norm_custom0 %x, %m
 
-// CUDA: norm_custom0(half_t const* __restrict__ x, int const m, half_t* __restrict__ y)
+// CUDA: norm_custom0(half_t const* x, int const m, half_t* y)
 // CUDA: tb::existing_of<2, 2>(blockIdx.x, 0, m)
 // CUDA: mugraph::launch("norm_custom0", norm_custom0, dim3((m_1 + 1) / 2, 1, 1),
 // CUDA: static void _execute_mugraph(

@@ -535,6 +535,29 @@ def test_what_prepares_weights_is_searched_beside_its_first_user(
     assert "in some orders only; memory alone takes" in explanation(function, Found(parts, []))
 
 
+def test_units_stand_behind_what_they_need() -> None:
+    """A scale is searched together with the sum behind it, whose other operand comes later."""
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        q, k, seen = new(8, ROWS, 64), new(8, KEYS, 64), new(1, ROWS, KEYS)
+        for _ in range(2):
+            scores = q @ mi.transpose(k) * 0.125
+            bias = mi.relu(seen) * 2.0
+            q = mi.softmax(scores + bias + mi.max(bias, 2)) @ k
+        return q
+
+    function = only_function(module_of(program))
+    prepare_program(function)
+    found = groups.Program([op for op in function.body.block.ops if op.results])
+    done = found.first_prefix()
+    for unit in found.units:
+        assert not unit.needed & ~done
+        done |= unit.whole
+    module = module_of(program)
+    own, _ = fused(module)
+    assert prove(only_function(module), only_function(own)).holds
+
+
 def test_a_wide_segment_is_searched_in_orders_near_the_program_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

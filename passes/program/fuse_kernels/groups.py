@@ -124,20 +124,22 @@ class Program:
             for view in bits(self.views & ~((1 << number + 1) - 1)):
                 if self.needed[view] == 1 << number:
                     self.views_of[number] |= 1 << view | self.views_of[view]
-        self.units = self._units(apart=apart, spread=True)
-        if not self._have_an_order(self.units):
-            self.units = self._units(apart=apart, spread=False)
+        spread = self._in_order(self._units(apart=apart, spread=True))
+        self.units = self._units(apart=apart, spread=False) if spread is None else spread
         self.segments: Sequence[Segment] = [Segment(self.first_prefix(), self.units)]
         """The parts in which it is searched, one after another."""
 
-    def _have_an_order(self, units: Sequence[Unit]) -> bool:
-        """Whether units can be computed one after another."""
-        done, left = self.first_prefix(), list(units)
-        while ready := [unit for unit in left if not unit.needed & ~done]:
-            for unit in ready:
-                done |= unit.whole
-            left = [unit for unit in left if unit not in ready]
-        return not left
+    def _in_order(self, units: Sequence[Unit]) -> list[Unit] | None:
+        """Units so that each needs earlier ones only, as far as possible in the order given.
+
+        ``None`` where they need one another.
+        """
+        done, left, ordered = self.first_prefix(), list(units), list[Unit]()
+        while unit := next((unit for unit in left if not unit.needed & ~done), None):
+            done |= unit.whole
+            left.remove(unit)
+            ordered.append(unit)
+        return None if left else ordered
 
     def _units(self, *, apart: bool, spread: bool) -> list[Unit]:
         """Operators that a search takes together; each on its own if they are to be ``apart``.

@@ -6,12 +6,13 @@ those of ``torch.distributed``, in process groups of the caller's ``DeviceMesh``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh, Sharding
@@ -47,7 +48,9 @@ class MeshKernel:
     """A compiled program of several devices: every device of the mesh calls it with its parts.
 
     Parts are torch tensors on this device, or ``DTensor`` of the mesh, whose placements must be the
-    program's.  Of DTensors results are DTensors.
+    program's.  Of DTensors results are DTensors.  Kernels and collectives are enqueued on torch's
+    current stream of the device that the parts are on: NCCL's may be captured in a CUDA graph, by
+    all devices alike, after a call outside of it.
     """
 
     def __init__(
@@ -216,14 +219,19 @@ def _group(device_mesh: Any, mesh: Mesh, axes: Axes) -> Group:
 
 
 def _exchange(op: kn.CollectiveOp, value: Any, group: Group) -> Any:
-    """What a collective leaves on this device."""
+    """What a collective leaves on this device.
+
+    Work is enqueued on the current stream of torch, as that of kernels is.
+    """
     process_group, members, place = group
     count = len(members)
     cut, joined = op.cut_dim, op.joined_dim
     if op.combination is not None:
         function = getattr(_distributed().ReduceOp, str(op.combination).upper())
         if cut is None:
-            total = value.clone(memory_format=_torch().contiguous_format)
+            total = value
+            if not (_is_overwritable(op) and value.is_contiguous()):
+                total = value.clone(memory_format=_torch().contiguous_format)
             _distributed().all_reduce(total, function, process_group)
             return total
         pieces = _pieces(value, cut, members)
@@ -243,12 +251,27 @@ def _exchange(op: kn.CollectiveOp, value: Any, group: Group) -> Any:
         pieces = _pieces(value, cut, members)
         received = pieces.new_empty(pieces.shape)
         _distributed().all_to_all_single(received, pieces, group=process_group)
+    if _lie_in_order(received.shape[1:], joined, members):
+        return received.view(shape_of(op.result.type))
     return _torch().cat([received[member] for member in members], joined)
+
+
+def _is_overwritable(op: kn.CollectiveOp) -> bool:
+    """Whether a kernel made the operand for this collective alone."""
+    made_by_kernel = not isinstance(op.input.owner, (Block, kn.CollectiveOp))
+    return made_by_kernel and op.input.has_one_use()
+
+
+def _lie_in_order(part: Sequence[int], dim: int, members: Sequence[int]) -> bool:
+    """Whether parts along a dimension lie in a row-major tensor as the process group has them."""
+    return math.prod(part[:dim]) == 1 and list(members) == sorted(members)
 
 
 def _pieces(value: Any, dim: int, members: Sequence[int]) -> Any:
     """Parts of a tensor along a dimension, in the order in which the process group has them."""
     parts = value.chunk(len(members), dim)
+    if _lie_in_order(value.shape, dim, members):
+        return value.contiguous().view(len(members), *parts[0].shape)
     order = sorted(range(len(members)), key=lambda place: members[place])
     return _torch().stack([parts[place] for place in order])
 

@@ -13,6 +13,7 @@ from mugraph.dialects.kn.collective import (
     AllSliceOp,
     AllToAllOp,
     CollectiveOp,
+    PeerOp,
     ReduceScatterOp,
     bytes_sent,
 )
@@ -103,6 +104,7 @@ Kn = Dialect(
         ReduceScatterOp,
         AllToAllOp,
         AllSliceOp,
+        PeerOp,
         CustomizedOp,
     ],
     [ComputationAttr, DistributionAttr, PlanAttr, ShardingAttr],

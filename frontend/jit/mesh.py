@@ -7,9 +7,9 @@ those of ``torch.distributed``, in process groups of the caller's ``DeviceMesh``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, SSAValue
@@ -20,17 +20,15 @@ from mugraph.dialects.tensor_types import dims, layout_of, row_major_strides, sh
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.jit.kernel import Kernel, as_sequence
-from mugraph.passes.program.partition.segments import Segment, segments_of
-
-
-class Group(NamedTuple):
-    """The devices that this one meets in a collective."""
-
-    process_group: Any
-    members: tuple[int, ...]
-    """For each place in the group, the member's number in the process group."""
-    place: int
-    """This device's."""
+from mugraph.jit.peers import Group, peer_memory
+from mugraph.passes.program.partition.meetings import with_meetings
+from mugraph.passes.program.partition.segments import (
+    Exchange,
+    Meeting,
+    Segment,
+    is_far,
+    segments_of,
+)
 
 
 def mesh_shape(device_mesh: Any) -> Mesh:
@@ -64,19 +62,23 @@ class MeshKernel:
         """The program of each device, as ``--partition`` left it."""
         self._program = program
         self._device_mesh = device_mesh
-        self._steps = segments_of(program)
+        last = program.function.get_return_op()
+        assert last is not None
+        self._returned = tuple(last.operands)
+        self._steps = with_meetings(segments_of(program), self._returned)
         self._kernels = {
             number: compile_segment(step.module)
             for number, step in enumerate(self._steps)
             if isinstance(step, Segment)
         }
-        collectives = [step for step in self._steps if isinstance(step, kn.CollectiveOp)]
+        meetings = [step for step in self._steps if not isinstance(step, Segment)]
         # All processes make all groups, in one order, also those that they are not in.
-        axes = dict.fromkeys(op.grid_axes for op in collectives)
+        axes = dict.fromkeys(
+            step.grid_axes if isinstance(step, kn.CollectiveOp) else step.axes for step in meetings
+        )
         self._groups = {each: _group(device_mesh, program.mesh, each) for each in axes}
-        last = program.function.get_return_op()
-        assert last is not None
-        self._returned = tuple(last.operands)
+        exchanges = [step for step in self._steps if isinstance(step, Exchange)]
+        self._memory = peer_memory(device_mesh, exchanges, self._groups)
 
     @property
     def name(self) -> str:
@@ -125,18 +127,46 @@ class MeshKernel:
         local = [self._local(index, each) for index, each in enumerate(inputs)]
         values: dict[SSAValue, Any] = dict(zip(self._program.function.args, local, strict=True))
         for number, step in enumerate(self._steps):
-            if isinstance(step, Segment):
-                given = self._kernels[number](*(values[value] for value in step.takes))
-                made: Sequence[Any] = as_sequence(given, len(step.gives))
-                values |= zip(step.gives, made, strict=True)
-            else:
-                group = self._groups[step.grid_axes]
-                exchanged = _exchange(step, values[step.input], group)
-                values[step.result] = _laid_out(exchanged, step.result.type)
-        outputs = [values[value] for value in self._returned]
+            match step:
+                case Segment():
+                    values |= self._run(number, step, values)
+                case Exchange():
+                    held = self._memory.exchange(step, values[step.value])
+                    values |= {op.result: held[op.kept_place] for op in step.peers}
+                case Meeting():
+                    self._memory.meet(step.axes)
+                case _:
+                    value = values[step.input]
+                    if is_far(step.input) and not isinstance(step, kn.AllSliceOp):
+                        value = value.clone()
+                    exchanged = _exchange(step, value, self._groups[step.grid_axes])
+                    values[step.result] = _laid_out(exchanged, step.result.type)
+        outputs = [self._own(value, values[value]) for value in self._returned]
         if any(map(_is_dtensor, inputs)):
             outputs = [self._global(*pair) for pair in zip(outputs, self.results, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _run(
+        self, number: int, segment: Segment, values: Mapping[SSAValue, Any]
+    ) -> dict[SSAValue, Any]:
+        """What a function between meetings gives; what others read it writes where they do."""
+        kernel = self._kernels[number]
+        inputs = [values[value] for value in segment.takes]
+        places = [self._memory.place_of(value) for value in segment.gives]
+        if all(place is None for place in places):
+            given = kernel(*inputs)
+        else:
+            outputs = zip(places, kernel.interface.outputs, strict=True)
+            given = kernel(
+                *inputs,
+                out=[self._memory.empty(each) if p is None else p for p, each in outputs],
+            )
+        return dict(zip(segment.gives, as_sequence(given, len(segment.gives)), strict=True))
+
+    def _own(self, value: SSAValue, held: Any) -> Any:
+        """A result that the next call leaves alone."""
+        is_shared = is_far(value) or self._memory.place_of(value) is not None
+        return held.clone() if is_shared else held
 
     def _expect_count(self, inputs: Sequence[Any]) -> None:
         if len(inputs) != len(self.arguments):

@@ -8,7 +8,9 @@ takes about two minutes on two H100, nvcc included.  It times, in CUDA graphs of
 - NCCL's all-reduce, all-gather and reduce-scatter, and PyTorch's one-shot and two-shot all-reduce
   on symmetric memory, of bf16;
 - products that a tensor-parallel model splits, alone by cuBLAS, followed or preceded by NCCL, and
-  as ``mugraph.compile(program, mesh=...)`` runs the program that ``--partition`` makes.
+  as ``mugraph.compile(program, mesh=...)`` runs the program that ``--partition`` makes, by NCCL
+  and, where ``--use-peers`` finds that it pays, by loads from the other devices;
+- a sum over devices with a residual and RMSNorm behind it, and the MLP of a decoder layer.
 
 Results are checked against float64.  A time is the median over samples of the slowest device's.
 The floor is the larger of the product alone and the best collective alone.  NVLink multicast stays
@@ -27,7 +29,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 # Multicast can put a host's GPUs out of service; it is read when the libraries start.
 for _name, _off in (
@@ -57,9 +59,8 @@ JOBS = 12
 """Kernels under nvcc at a time."""
 ELEMENTS = (2_048, 32_768, 131_072, 1_048_576, 8_388_608, 33_554_432)
 """Of a collective alone: of what is reduced, or of what an all-gather leaves on each device."""
-BUDGET = 1.0 / 256
-"""A relative error (of norms) that bf16 results stay below, whose parts of sums are rounded once
-more."""
+BUDGET = 1.0 / 128
+"""A relative error (of norms) that bf16 results stay below: parts of sums are rounded, too."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,90 @@ class Product:
           func.return %y : {out}
         }}
         """
+
+
+@dataclass(frozen=True)
+class Block:
+    """A sum over devices, or an MLP that ends in one, with a residual and RMSNorm behind it."""
+
+    label: str
+    rows: int
+    hidden: int
+    inner: int = 0
+    """The columns of the MLP's first weights; 0 for the sum alone."""
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of the arguments: rows, the residual, the norm's weight, and the MLP's weights."""
+        rows = (self.rows, self.hidden)
+        if not self.inner:
+            return [rows, rows, (self.hidden,)]
+        weights = [(self.hidden, self.inner)] * 2 + [(self.inner, self.hidden)]
+        return [rows, rows, (self.hidden,), *weights]
+
+    def program(self, devices: int) -> str:
+        """The text; the sum alone is of each device's own rows, one after the other in all."""
+        rows, norm = f"tensor<{self.rows}x{self.hidden}xbf16>", f"tensor<{self.hidden}xbf16>"
+        tail = f"""
+          %h = kn.add %s, %r : ({rows}, {rows}) -> {rows}
+          %n = kn.rms_norm %h weight %g over [{self.hidden}] epsilon 1.0e-05
+              : ({rows}, {norm}) -> {rows}
+          func.return %h, %n : {rows}, {rows}
+        }}
+        """
+        whole = "{mugraph.sharding = #kn.sharding<[[]]>}"
+        results = f"({rows} {whole}, {rows} {whole})"
+        if not self.inner:
+            return f"""
+            func.func @sum(%x: {rows} {{mugraph.sharding = #kn.sharding<[[0]]>}}, %r: {rows},
+                           %g: {norm}) -> {results}
+                attributes {{mugraph.mesh = [{devices}], mugraph.per_device}} {{
+              %e = kn.mul_scalar %x by 0.5 : {rows} -> {rows}
+              %s = kn.all_reduce %e axes [0] : {rows} -> {rows}
+            {tail}"""
+        wide = f"tensor<{self.rows}x{self.inner}xbf16>"
+        up, down = (
+            f"tensor<{self.hidden}x{self.inner}xbf16>",
+            f"tensor<{self.inner}x{self.hidden}xbf16>",
+        )
+        columns = "{mugraph.sharding = #kn.sharding<[[], [0]]>}"
+        return f"""
+        func.func @mlp(%x: {rows}, %r: {rows}, %g: {norm}, %up: {up} {columns},
+                       %gate: {up} {columns},
+                       %down: {down} {{mugraph.sharding = #kn.sharding<[[0]]>}}) -> {results} {{
+          %u = kn.matmul %x, %up : ({rows}, {up}) -> {wide}
+          %t = kn.matmul %x, %gate : ({rows}, {up}) -> {wide}
+          %a = kn.silu %t : {wide} -> {wide}
+          %m = kn.mul %u, %a : ({wide}, {wide}) -> {wide}
+          %s = kn.matmul %m, %down : ({wide}, {down}) -> {rows}
+        {tail}"""
+
+    def local(self, parts: Sequence[Any]) -> Any:
+        """What a device adds to the sum, by PyTorch."""
+        if not self.inner:
+            return parts[0] * 0.5
+        x, _, _, up, gate, down = parts
+        return (torch.matmul(x, up) * torch.nn.functional.silu(torch.matmul(x, gate))) @ down
+
+    def after(self, total: Any, parts: Sequence[Any]) -> tuple[Any, Any]:
+        """The results of the sum, by PyTorch."""
+        held = total + parts[1]
+        return held, torch.nn.functional.rms_norm(held, (self.hidden,), parts[2], 1e-5)
+
+
+def blocks(*, small: bool) -> list[Block]:
+    """Sums of the sizes that decoding has, and MLPs of Qwen3-8B and Qwen3-32B."""
+    if small:
+        return [Block("sum", 2, 64), Block("MLP", 2, 64, 32)]
+    sums = ((1, 2048), (16, 2048), (32, 4096))
+    return [
+        *(Block(f"sum, residual, RMSNorm, {m}x{n}", m, n) for m, n in sums),
+        *(
+            Block(f"MLP, residual, RMSNorm, {m}x{hidden}, {inner}", m, hidden, inner)
+            for hidden, inner in ((4096, 12288), (5120, 25600))
+            for m in (1, 16)
+        ),
+    ]
 
 
 def products(*, small: bool) -> list[Product]:
@@ -174,7 +259,7 @@ class Devices:
         try:
             graph = self._captured(call)
         except Exception as error:
-            row.failures[name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            row.failures[name] = f"{type(error).__name__}: {error}"
             return
         graph.replay()
         samples: list[float] = []
@@ -269,13 +354,27 @@ def _all_reduces(devices: Devices, value: Any) -> dict[str, Call]:
     return calls
 
 
-def compiled(devices: Devices, chosen: Sequence[Product]) -> list[Any]:
-    """The kernels of products: one process compiles them, the others find them in the cache."""
-    import mugraph
+class Kernels(NamedTuple):
+    """A program as it runs by NCCL, and by loads from other devices; ``None`` if that is as well
+    by NCCL."""
 
-    def compile(product: Product) -> Any:
+    library: Any
+    peers: Any
+
+
+def compiled(devices: Devices, chosen: Sequence[Product | Block]) -> list[Kernels]:
+    """The kernels: one process compiles them, the others find them in the cache."""
+    import mugraph
+    from mugraph.dialects import kn
+
+    def compile(program: Product | Block) -> Kernels:
         arch = "cpu" if devices.cpu else "native"
-        return mugraph.compile(product.program(devices.count), arch, mesh=devices.mesh)
+        text = program.program(devices.count)
+        library, peers = (
+            mugraph.compile(text, arch, mesh=devices.mesh, peers=peers) for peers in (False, True)
+        )
+        pays = any(isinstance(op, kn.PeerOp) for op in peers.module.walk())
+        return Kernels(library, peers if pays else None)
 
     if devices.rank > 0:
         distributed.barrier()
@@ -286,9 +385,44 @@ def compiled(devices: Devices, chosen: Sequence[Product]) -> list[Any]:
     return kernels
 
 
-def product_row(devices: Devices, product: Product, kernel: Any) -> Row:
+def block_row(devices: Devices, block: Block, kernels: Kernels) -> Row:
+    """A sum over devices and what follows it, as PyTorch and mugraph run it."""
+    row, (kernel, peers) = Row(block.label), kernels
+    generator = torch.Generator(devices.device).manual_seed(11)
+    wholes = [
+        torch.randn(shape, generator=generator, device=devices.device).bfloat16() / 8
+        for shape in block.shapes
+    ]
+    mine = [wholes[0] * (1 + devices.rank), *wholes[1:]]
+    parts = kernel.parts(*wholes) if block.inner else mine
+    exact = [part.double() for part in parts]
+    total = block.local(exact)
+    distributed.all_reduce(total)
+    expected = block.after(total, exact)
+
+    def torch_with_nccl() -> Any:
+        held = block.local(parts)
+        distributed.all_reduce(held)
+        return block.after(held, parts)
+
+    calls: dict[str, Call] = {
+        "PyTorch + NCCL": torch_with_nccl,
+        "mugraph": lambda: kernel(*parts),
+    }
+    if peers is not None:
+        calls["mugraph, peers"] = lambda: peers(*parts)
+    for name, call in calls.items():
+        for _ in range(2):
+            call()
+        for number, (one, other) in enumerate(zip(call(), expected, strict=True)):
+            devices.check(row, f"{name}, result {number}", one, other)
+        devices.time(row, name, call)
+    return row
+
+
+def product_row(devices: Devices, product: Product, kernels: Kernels) -> Row:
     """One product: alone, with NCCL before or behind it, and as mugraph runs it."""
-    row = Row(product.label)
+    row, (kernel, peers) = Row(product.label), kernels
     generator = torch.Generator(devices.device).manual_seed(7)
 
     def random(*shape: int) -> Any:
@@ -302,11 +436,15 @@ def product_row(devices: Devices, product: Product, kernel: Any) -> Row:
     own_x, own_w = parts
     call, alone, collective = _baseline(devices, product, own_x, own_w)
     devices.check(row, "cuBLAS + NCCL", call(), expected)
+    if peers is not None:
+        devices.check(row, "mugraph, peers", _poisoned(devices, peers, parts), expected)
     del expected
     devices.time(row, "cuBLAS alone", alone)
     devices.time(row, "NCCL alone", collective)
     devices.time(row, "cuBLAS + NCCL", call)
     devices.time(row, "mugraph", lambda: kernel(*parts))
+    if peers is not None:
+        devices.time(row, "mugraph, peers", lambda: peers(*parts))
     if product.collective == "all-reduce" and not devices.cpu:
         for name, reduce in _all_reduces(devices, torch.zeros_like(call()).view(-1)).items():
             if name.startswith("symmetric"):
@@ -390,9 +528,12 @@ def main() -> None:
         for row in collective_rows(devices, ELEMENTS[:2] if options.cpu else ELEMENTS):
             devices.say(_line(row))
             rows.append(row)
-        chosen = products(small=options.cpu)
-        for product, kernel in zip(chosen, compiled(devices, chosen), strict=True):
-            rows.append(product_row(devices, product, kernel))
+        chosen = [*blocks(small=options.cpu), *products(small=options.cpu)]
+        for program, kernel in zip(chosen, compiled(devices, chosen), strict=True):
+            if isinstance(program, Block):
+                rows.append(block_row(devices, program, kernel))
+            else:
+                rows.append(product_row(devices, program, kernel))
             devices.say(_line(rows[-1]))
             if not options.cpu:
                 torch.cuda.empty_cache()

@@ -20,7 +20,7 @@ from mugraph.dialects.tensor_types import dims, layout_of, row_major_strides, sh
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.jit.kernel import Kernel, as_sequence
-from mugraph.jit.peers import Group, peer_memory
+from mugraph.jit.peers import Group, PeerMemory, peer_memory
 from mugraph.passes.program.partition.meetings import with_meetings
 from mugraph.passes.program.partition.segments import (
     Exchange,
@@ -77,8 +77,15 @@ class MeshKernel:
             step.grid_axes if isinstance(step, kn.CollectiveOp) else step.axes for step in meetings
         )
         self._groups = {each: _group(device_mesh, program.mesh, each) for each in axes}
-        exchanges = [step for step in self._steps if isinstance(step, Exchange)]
-        self._memory = peer_memory(device_mesh, exchanges, self._groups)
+        self._known_memory: PeerMemory | None = None
+
+    @property
+    def _memory(self) -> PeerMemory:
+        """Where devices lay tensors out for one another; all of them make it in the first call."""
+        if self._known_memory is None:
+            exchanges = [step for step in self._steps if isinstance(step, Exchange)]
+            self._known_memory = peer_memory(self._device_mesh, exchanges, self._groups)
+        return self._known_memory
 
     @property
     def name(self) -> str:

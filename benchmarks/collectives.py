@@ -55,7 +55,7 @@ CALLS = 20
 SAMPLES = 15
 LONGEST = timedelta(seconds=100)
 """After this a device that waits for another gives up."""
-JOBS = 12
+JOBS = max(2, (os.cpu_count() or 2) - 2)
 """Kernels under nvcc at a time."""
 ELEMENTS = (2_048, 32_768, 131_072, 1_048_576, 8_388_608, 33_554_432)
 """Of a collective alone: of what is reduced, or of what an all-gather leaves on each device."""

@@ -158,7 +158,9 @@ class _Room:
         """This device's."""
         buffer.zero_()
         self._met = torch.zeros(1, dtype=torch.int32, device=device)
-        addresses = [int(handle.buffer_ptrs[member]) for member in group.members]
+        addresses = [
+            int(handle.get_buffer(member, (1,), torch.int32).data_ptr()) for member in group.members
+        ]
         self._flags = (ctypes.c_void_p * len(addresses))(*addresses)
         self._place = group.place
         self._library = library

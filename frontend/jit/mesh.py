@@ -22,6 +22,7 @@ from mugraph.jit.arguments import ArgumentError
 from mugraph.jit.kernel import Kernel, as_sequence
 from mugraph.jit.peers import Group, PeerMemory, peer_memory
 from mugraph.passes.program.partition.meetings import with_meetings
+from mugraph.passes.program.partition.orders import check_order
 from mugraph.passes.program.partition.segments import (
     Exchange,
     Meeting,
@@ -66,6 +67,9 @@ class MeshKernel:
         assert last is not None
         self._returned = tuple(last.operands)
         self._steps = with_meetings(segments_of(program), self._returned)
+        faults = check_order(self._steps, self._returned, program.mesh)
+        if faults:
+            raise UserError(f"{self.name}: its devices are not kept in order: {faults[0]}.")
         self._kernels = {
             number: compile_segment(step.module)
             for number, step in enumerate(self._steps)

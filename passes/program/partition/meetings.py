@@ -30,9 +30,9 @@ def uses_of(steps: Sequence[Step], returned: Sequence[SSAValue]) -> dict[Exchang
     uses: dict[Exchange, Use] = {}
     for number, step in enumerate(steps):
         if isinstance(step, Exchange):
-            makers = [n for n in range(number) if step.value in _gives(steps[n])]
-            far = _far_values(step)
-            reads = [n for n, other in enumerate(steps) if not far.isdisjoint(_takes(other))]
+            makers = [n for n in range(number) if step.value in gives(steps[n])]
+            far = set[SSAValue]().union(*(far_values(op.result) for op in step.peers))
+            reads = [n for n, other in enumerate(steps) if not far.isdisjoint(takes(other))]
             if not far.isdisjoint(returned):
                 reads.append(len(steps))
             laid_out = makers[0] if makers else number
@@ -65,20 +65,22 @@ def _is_guarded(steps: Sequence[Step], exchange: Exchange, use: Use) -> bool:
     )
 
 
-def _gives(step: Step) -> tuple[SSAValue, ...]:
+def gives(step: Step) -> tuple[SSAValue, ...]:
+    """What a function of one device makes."""
     return step.gives if isinstance(step, Segment) else ()
 
 
-def _takes(step: Step) -> tuple[SSAValue, ...]:
+def takes(step: Step) -> tuple[SSAValue, ...]:
+    """What a function or a collective reads."""
     if isinstance(step, Segment):
         return step.takes
     return (step.input,) if isinstance(step, kn.CollectiveOp) else ()
 
 
-def _far_values(exchange: Exchange) -> set[SSAValue]:
-    """The tensors of other devices, and the parts that are taken of them where they lie."""
+def far_values(peer: SSAValue) -> set[SSAValue]:
+    """The tensor of another device, and the parts that are taken of it where it lies."""
     far: set[SSAValue] = set()
-    left = [op.result for op in exchange.peers]
+    left = [peer]
     while left:
         value = left.pop()
         far.add(value)

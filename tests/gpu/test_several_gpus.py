@@ -59,3 +59,8 @@ def test_devices_read_one_another_in_any_order_of_arrival(gpus: int) -> None:
     processes = 4 if gpus >= 4 else 2
     script = str(ROOT / "tests" / "gpu" / "peer_programs.py")
     assert run_on(processes, script).count("right") == processes
+
+
+def test_a_library_runs_with_communicators_of_its_caller(gpus: int) -> None:
+    assert gpus >= 2
+    assert run_on(2, str(ROOT / "tests" / "gpu" / "library_programs.py")).count("right") == 2

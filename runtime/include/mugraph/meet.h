@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "arch/grid_dependency.h"
 #include "launch.h"
@@ -52,6 +53,14 @@ __device__ __forceinline__ unsigned long long nanoseconds() {
 #endif
 }
 
+__device__ __forceinline__ void end_with_error() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("trap;");
+#else
+  std::abort();
+#endif
+}
+
 // One block of kMostMembers threads. `met` is this device's own count, in its memory. With a limit, in nanoseconds, a
 // device that waits longer says for whom, and ends the kernel with an error; 0 waits for ever.
 __global__ void __launch_bounds__(kMostMembers)
@@ -70,7 +79,7 @@ __global__ void __launch_bounds__(kMostMembers)
       if (limit != 0 && nanoseconds() - start > limit) {
         printf("mugraph: the device at place %d waits for the one at place %d, which has met %u of %u times.\n", place,
                other, acquire_flag(awaited), count);
-        __trap();
+        end_with_error();
       }
     }
   }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -178,10 +178,10 @@ def _on_mesh(
         program = device_program(function)
     assert program is not None
 
-    def compile_segment(segment: ModuleOp) -> Kernel:
-        return _prepare(segment, arch, {}, plan, fuse=fuse)()
+    def compile_segments(segments: Sequence[ModuleOp]) -> list[Kernel]:
+        return compile_all(segments, arch, plan=plan, fuse=fuse)
 
-    return MeshKernel(program, module, mesh, compile_segment)
+    return MeshKernel(program, module, mesh, compile_segments)
 
 
 def _is_of_torch(graph: object) -> bool:

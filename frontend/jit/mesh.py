@@ -27,6 +27,8 @@ from mugraph.passes.program.partition.segments import (
     Exchange,
     Meeting,
     Segment,
+    Step,
+    first_alike,
     is_far,
     segments_of,
 )
@@ -57,7 +59,7 @@ class MeshKernel:
         program: DeviceProgram,
         module: ModuleOp,
         device_mesh: Any,
-        compile_segment: Callable[[ModuleOp], Kernel],
+        compile_segments: Callable[[Sequence[ModuleOp]], Sequence[Kernel]],
     ) -> None:
         self.module = module
         """The program of each device, as ``--partition`` left it."""
@@ -70,11 +72,7 @@ class MeshKernel:
         faults = check_order(self._steps, self._returned, program.mesh)
         if faults:
             raise UserError(f"{self.name}: its devices are not kept in order: {faults[0]}.")
-        self._kernels = {
-            number: compile_segment(step.module)
-            for number, step in enumerate(self._steps)
-            if isinstance(step, Segment)
-        }
+        self._kernels = _kernels(self._steps, compile_segments)
         meetings = [step for step in self._steps if not isinstance(step, Segment)]
         # All processes make all groups, in one order, also those that they are not in.
         axes = dict.fromkeys(
@@ -209,6 +207,20 @@ class MeshKernel:
         return tensors.DTensor.from_local(
             value, self._device_mesh, placements(sharding, self._program.mesh), run_check=False
         )
+
+
+def _kernels(
+    steps: Sequence[Step], compile_segments: Callable[[Sequence[ModuleOp]], Sequence[Kernel]]
+) -> dict[int, Kernel]:
+    """A kernel for each step that is a function of one device; those that are alike share one."""
+    numbers = [number for number, step in enumerate(steps) if isinstance(step, Segment)]
+    segments = [step for step in steps if isinstance(step, Segment)]
+    first = first_alike(segments)
+    unique = list(dict.fromkeys(first))
+    compiled = dict(
+        zip(unique, compile_segments([segments[each].module for each in unique]), strict=True)
+    )
+    return {number: compiled[alike] for number, alike in zip(numbers, first, strict=True)}
 
 
 def _is_dtensor(value: Any) -> bool:

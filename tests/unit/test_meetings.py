@@ -5,7 +5,14 @@ from __future__ import annotations
 from mugraph.dialects.sharding import device_program, is_per_device
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.meetings import with_meetings
-from mugraph.passes.program.partition.segments import Exchange, Meeting, Segment, Step, segments_of
+from mugraph.passes.program.partition.segments import (
+    Exchange,
+    Meeting,
+    Segment,
+    Step,
+    first_alike,
+    segments_of,
+)
 from mugraph.passes.program.use_peers import peers_pay, use_peers
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
@@ -116,3 +123,26 @@ def test_loads_pay_where_the_library_takes_longer_to_begin_than_they_to_load() -
     # A device loads all tensors whole, and would send each of its parts twice.
     many = 2**21
     assert not peers_pay(many * (devices - 1), 2 * many * (devices - 1) // devices)
+
+
+def test_functions_of_layers_that_are_alike_are_compiled_once() -> None:
+    layer = """
+      %a{n} = kn.matmul %{x}, %w : (tensor<4x16xf16>, tensor<16x16xf16>) -> tensor<4x16xf16>
+      %s{n} = kn.all_reduce %a{n} axes [0] : tensor<4x16xf16> -> tensor<4x16xf16>"""
+    layers = "".join(layer.format(n=n, x=f"s{n - 1}" if n else "x") for n in range(4))
+    text = f"""
+    func.func @f(%x: tensor<4x16xf16>, %w: tensor<16x16xf16>)
+        -> (tensor<4x16xf16> {{mugraph.sharding = #kn.sharding<[[]]>}})
+        attributes {{mugraph.mesh = [2], mugraph.per_device}} {{{layers}
+      %t = kn.exp %s3 : tensor<4x16xf16> -> tensor<4x16xf16>
+      func.return %t : tensor<4x16xf16>
+    }}
+    """
+    segments = [step for step in steps_of(text) if isinstance(step, Segment)]
+    # A product; the sum of what both devices hold, and the next product; the last sum.
+    assert [names(each) for each in segments] == [
+        "matmul",
+        *("add", "matmul") * 3,
+        "add, exp",
+    ]
+    assert first_alike(segments) == [0, 1, 0, 1, 0, 1, 0, 7]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -78,6 +78,27 @@ def segments_of(program: DeviceProgram) -> list[Segment | kn.CollectiveOp | Exch
         known.update(op.result for op in meeting)
         left = [op for op in left if op not in meeting]
     return found
+
+
+def first_alike(segments: Sequence[Segment]) -> list[int]:
+    """For each function the number of the first one that differs from it in names alone.
+
+    The layers of a model are so.
+    """
+    known: dict[str, int] = {}
+    return [known.setdefault(_without_names(s.module), n) for n, s in enumerate(segments)]
+
+
+def _without_names(module: ModuleOp) -> str:
+    """The text of a function as it would be whatever its values were called."""
+    copy = module.clone()
+    for op in copy.walk():
+        if isinstance(op, FuncOp):
+            op.sym_name = StringAttr("f")
+        blocks = [block for region in op.regions for block in region.blocks]
+        for value in (*op.results, *(argument for block in blocks for argument in block.args)):
+            value.name_hint = None
+    return str(copy)
 
 
 def _exchanges(operators: Sequence[kn.CollectiveOp]) -> list[kn.CollectiveOp | Exchange]:

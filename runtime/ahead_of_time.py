@@ -40,9 +40,12 @@ from mugraph.codegen.c_abi import (
 from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects import te
 from mugraph.dialects.sched import KernelOp, LaunchOp
+from mugraph.dialects.sharding import mesh_of
 from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.passes.compile import planned_then_scheduled
+from mugraph.passes.program.contiguous_collectives import ContiguousCollectivesPass
+from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.targets import architecture_named
 from mugraph.passes.texpr.te_lower import steps_to_kernels
 from mugraph.runtime.compile import (
@@ -90,7 +93,8 @@ def generate_sources(
 ) -> Sources:
     """The C interface and the CUDA of a µGraph, planned and scheduled for each architecture.
 
-    Operators that are not in a custom kernel share kernels, unless ``fuse`` is false.
+    Operators that are not in a custom kernel share kernels, unless ``fuse`` is false.  A program on
+    several devices is partitioned; each of them calls what is made.
 
     Where that would give an architecture other layouts of arguments or results than the first one
     has, it gets the kernels of the first one's plan, as all share one interface.  Each name is that
@@ -101,6 +105,11 @@ def generate_sources(
     function = only_function(module)
     if not is_texpr(function):
         require_kernels(function)
+    if mesh_of(function) is not None:
+        module = module.clone()
+        PassPipeline((PartitionPass(), ContiguousCollectivesPass())).apply(context, module)
+        module.verify()
+        function = only_function(module)
     planned: dict[Architecture, ModuleOp] = {}
     interfaces: list[CInterface] = []
     for arch, target in kinds.items():
@@ -372,6 +381,7 @@ def _manifest(
         "inputs": [asdict(tensor) for tensor in sources.interface.inputs],
         "outputs": [asdict(tensor) for tensor in sources.interface.outputs],
         "extents": [asdict(extent) for extent in sources.interface.extents],
+        "communicators": [asdict(each) for each in sources.interface.communicators],
         "files_sha256": {path: _sha256((folder / path).read_bytes()) for path in files},
     }
     return json.dumps(contents, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

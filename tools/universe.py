@@ -28,6 +28,10 @@ PASSES = {
     "name-extents": "mugraph.passes.program.name_extents:NameExtentsPass",
     "bucket-extents": "mugraph.passes.program.bucket_extents:BucketExtentsPass",
     "partition": "mugraph.passes.program.partition:PartitionPass",
+    "use-peers": "mugraph.passes.program.use_peers:UsePeersPass",
+    "contiguous-collectives": (
+        "mugraph.passes.program.contiguous_collectives:ContiguousCollectivesPass"
+    ),
     "expand-mesh": "mugraph.passes.program.expand_mesh:ExpandMeshPass",
     "chunk-scans": "mugraph.passes.program.chunk_scans:ChunkScansPass",
     "decompose-program": "mugraph.passes.program.decompose_program:DecomposeProgramPass",

@@ -8,6 +8,7 @@ read.  The rules of the interface stand in ``docs/ahead-of-time.md``.
 from mugraph.codegen.c_abi.header import print_header
 from mugraph.codegen.c_abi.interface import (
     INTERFACE_VERSION,
+    CCommunicator,
     CInterface,
     CTensor,
     interface_as_written,
@@ -18,6 +19,7 @@ from mugraph.codegen.c_abi.package import print_cmake_package, print_pkg_config
 
 __all__ = [
     "INTERFACE_VERSION",
+    "CCommunicator",
     "CInterface",
     "CTensor",
     "interface_as_written",

@@ -37,6 +37,21 @@ def _in_place(interface: CInterface) -> list[str]:
     ]
 
 
+def _communicators(interface: CInterface) -> list[str]:
+    """What comments say of communicators."""
+    if not interface.communicators:
+        return []
+    return [
+        " * The program of each of several devices: all of them call it, in one order. It takes an",
+        " * ncclComm_t of each group, ranks in the order of the mesh, and the caller links NCCL:",
+        *(
+            f" *   {each.name}: the {each.devices} devices that differ along "
+            f"{'axis' if len(each.axes) == 1 else 'axes'} {', '.join(map(str, each.axes))}"
+            for each in interface.communicators
+        ),
+    ]
+
+
 def _status_codes() -> list[str]:
     lines = ["#ifndef MUGRAPH_C_INTERFACE_1", "#define MUGRAPH_C_INTERFACE_1", "enum {"]
     for code, (name, meaning) in enumerate(STATUS_CODES):
@@ -50,6 +65,7 @@ def parameters(interface: CInterface) -> list[str]:
         *(f"const void *{tensor.name}" for tensor in interface.inputs),
         *(f"void *{tensor.name}" for tensor in interface.outputs),
         *(f"int64_t {extent.name}" for extent in interface.extents),
+        *(f"struct ncclComm *{each.name}" for each in interface.communicators),
         "void *workspace",
         "size_t workspace_bytes",
         "struct CUstream_st *stream",
@@ -72,6 +88,7 @@ def print_header(interface: CInterface) -> str:
             " * An output must not overlap an input, another output or the workspace"
             + (", but for:" if interface.in_place else "."),
             *_in_place(interface),
+            *_communicators(interface),
             " */",
             f"#ifndef {guard}",
             f"#define {guard}",
@@ -98,6 +115,11 @@ def print_header(interface: CInterface) -> str:
             "",
             "/* CUDA's cudaStream_t and CUstream are pointers to it. */",
             "struct CUstream_st;",
+            *(
+                ["/* NCCL's ncclComm_t is a pointer to it. */", "struct ncclComm;"]
+                if interface.communicators
+                else []
+            ),
             "",
             f"/* Bytes of device memory, aligned to {WORKSPACE_ALIGNMENT}, that a call needs for"
             " intermediates; 0 for none. */",

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from mugraph.codegen.cuda import workspace_bytes
+from mugraph.codegen.cuda import communicators_of, workspace_bytes
 from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.dialects import kn
@@ -94,6 +94,15 @@ class CTensor:
 
 
 @dataclass(frozen=True)
+class CCommunicator:
+    """A communicator of NCCL that a call takes: of the devices that differ along axes."""
+
+    name: str
+    axes: tuple[int, ...]
+    devices: int
+
+
+@dataclass(frozen=True)
 class CInterface:
     """The C interface of one function; ``name`` starts the name of everything in it."""
 
@@ -108,6 +117,8 @@ class CInterface:
 
     Only the rows that change are written then.
     """
+    communicators: tuple[CCommunicator, ...] = ()
+    """Of a program of each of several devices; members' ranks are their places in the group."""
 
     def sizes_of(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The values of the extents, from the inputs' extents.
@@ -216,4 +227,15 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
         inputs = [replace(t, names=argument_names(function, i)) for i, t in enumerate(inputs)]
         outputs = [replace(t, names=result_names(function, i)) for i, t in enumerate(outputs)]
     needed, in_place = workspace_bytes(function), _in_place(results)
-    return CInterface(name, tuple(inputs), tuple(outputs), needed, extents, in_place)
+    groups = communicators_of(function)
+    communicators = [
+        CCommunicator(
+            names.fresh("comm" if len(groups) == 1 else f"comm_{'_'.join(map(str, axes))}"),
+            axes,
+            devices,
+        )
+        for axes, devices in groups
+    ]
+    return CInterface(
+        name, tuple(inputs), tuple(outputs), needed, extents, in_place, tuple(communicators)
+    )

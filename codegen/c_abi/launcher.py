@@ -8,7 +8,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi.header import INVALID_EXTENT, parameters, print_header
-from mugraph.codegen.c_abi.interface import WORKSPACE_ALIGNMENT, CInterface, CTensor
+from mugraph.codegen.c_abi.interface import (
+    WORKSPACE_ALIGNMENT,
+    CCommunicator,
+    CInterface,
+    CTensor,
+)
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.named_extents import NamedExtent
 
@@ -24,7 +29,8 @@ def print_variant(
     module: ModuleOp, interface: CInterface, arch: Architecture, *, line_info: bool = False
 ) -> str:
     """The CUDA of a module scheduled for one architecture, and the function that launches it."""
-    inputs, outputs = len(interface.inputs) + len(interface.extents), len(interface.outputs)
+    given = (*interface.inputs, *interface.extents, *interface.communicators)
+    inputs, outputs = len(given), len(interface.outputs)
     return "\n".join(
         [
             print_module(module, line_info=line_info),
@@ -38,19 +44,38 @@ def print_variant(
     )
 
 
-def _arguments(kind: str, tensors: Sequence[CTensor], extents: Sequence[NamedExtent] = ()) -> str:
+def _arguments(
+    kind: str,
+    tensors: Sequence[CTensor],
+    extents: Sequence[NamedExtent] = (),
+    communicators: Sequence[CCommunicator] = (),
+) -> str:
     """The declaration of the array of a call's inputs or outputs.
 
     Values of ``extents`` are passed by address.
     """
     entries = [f'{{"{tensor.name}", {tensor.name}, {tensor.alignment}}}' for tensor in tensors]
     entries += [f'{{"{extent.name}", &{extent.name}, 8}}' for extent in extents]
+    entries += [f'{{"{each.name}", {each.name}, 1}}' for each in communicators]
     type_ = f"std::array<mugraph::c_interface::{kind}, {len(entries)}>"
     return (
         f"{type_} {kind.lower()}s = {{{{{', '.join(entries)}}}}}"
         if entries
         else f"{type_} {kind.lower()}s{{}}"
     )
+
+
+def _communicator_checks(communicators: Sequence[CCommunicator]) -> list[str]:
+    """What a call does first with communicators."""
+    lines: list[str] = []
+    for each in communicators:
+        lines += [
+            f"  if ({each.name} == nullptr) {{",
+            f'    return mugraph::c_interface::fail(MUGRAPH_NULL_POINTER, "{each.name} is NULL; '
+            f'pass an ncclComm_t of {each.devices} devices.");',
+            "  }",
+        ]
+    return lines
 
 
 def _extent_checks(extents: Sequence[NamedExtent]) -> list[str]:
@@ -100,7 +125,7 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
         f"    {{{', '.join(map(str, arch.capability))}, {str(arch.is_exact).lower()}, {symbol}}},"
         for arch, symbol in zip(architectures, symbols, strict=True)
     ]
-    inputs = _arguments("Input", interface.inputs, interface.extents)
+    inputs = _arguments("Input", interface.inputs, interface.extents, interface.communicators)
     outputs = _arguments("Output", interface.outputs)
     needed = interface.workspace_bytes
     compiled_for = ", ".join(f"{arch.name} ({arch.devices})" for arch in architectures)
@@ -129,6 +154,7 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
             "}",
             "",
             f'extern "C" int {name}_run({", ".join(parameters(interface))}) {{',
+            *_communicator_checks(interface.communicators),
             *_extent_checks(interface.extents),
             f"  const {inputs};",
             f"  const {outputs};",

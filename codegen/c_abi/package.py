@@ -12,7 +12,9 @@ def print_cmake_package(interface: CInterface, *, uses_cublas: bool) -> str:
     ``NAME::static``.
     """
     name = interface.name
-    libraries = ["CUDA::cudart", *(["CUDA::cublas"] if uses_cublas else []), "stdc++"]
+    nccl = ["nccl"] if interface.communicators else []
+    libraries = ["CUDA::cudart", *(["CUDA::cublas"] if uses_cublas else []), *nccl, "stdc++"]
+    needed = '\n    INTERFACE_LINK_LIBRARIES "nccl"' if nccl else ""
     return f"""\
 # {name}::{name} is the shared library, {name}::static the static one.
 include(CMakeFindDependencyMacro)
@@ -23,7 +25,7 @@ if(NOT TARGET {name}::{name})
   set_target_properties({name}::{name} PROPERTIES
     IMPORTED_LOCATION "${{{name}_root}}/lib/lib{name}.so"
     IMPORTED_SONAME "lib{name}.so"
-    INTERFACE_INCLUDE_DIRECTORIES "${{{name}_root}}/include")
+    INTERFACE_INCLUDE_DIRECTORIES "${{{name}_root}}/include"{needed})
 endif()
 
 # Those who link it statically link CUDA's runtime too.
@@ -41,7 +43,9 @@ endif()
 def print_pkg_config(interface: CInterface, version: str, *, uses_cublas: bool) -> str:
     """``NAME.pc``, which lies in ``lib/pkgconfig`` of the folder it describes."""
     name = interface.name
-    private = " ".join(["-lcudart", *(["-lcublas"] if uses_cublas else []), "-lstdc++"])
+    nccl = ["-lnccl"] if interface.communicators else []
+    private = " ".join(["-lcudart", *(["-lcublas"] if uses_cublas else []), *nccl, "-lstdc++"])
+    needed = "".join(f" {each}" for each in nccl)
     return f"""\
 prefix=${{pcfiledir}}/../..
 libdir=${{prefix}}/lib
@@ -51,6 +55,6 @@ Name: {name}
 Description: {name}, a µGraph compiled ahead of time by mugraph
 Version: {version}
 Cflags: -I${{includedir}}
-Libs: -L${{libdir}} -l{name}
+Libs: -L${{libdir}} -l{name}{needed}
 Libs.private: {private}
 """

@@ -17,6 +17,8 @@ from xdsl.utils.target import Target
 
 from mugraph.codegen.cuda.buckets import print_choice
 from mugraph.codegen.cuda.channels import map_parameters
+from mugraph.codegen.cuda.collectives import HEADER as COLLECTIVES
+from mugraph.codegen.cuda.collectives import communicators_of
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import (
     EXECUTE,
@@ -40,6 +42,7 @@ from mugraph.dialects.tensor_types import op_label
 __all__ = [
     "CodegenError",
     "CudaTarget",
+    "communicators_of",
     "find_function",
     "print_module",
     "print_move",
@@ -103,6 +106,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
             '#include "runtime.h"',
             *(['#include "channels.h"'] if has_channels else []),
             *(['#include "te.h"'] if has_custom_operators else []),
+            *([f'#include "{COLLECTIVES}"'] if communicators_of(func) else []),
             "using namespace cute;",
             "",
         ]

@@ -337,11 +337,3 @@ def _(op: kn.RmsNormOp, printer: HostPrinter) -> None:
 
     # A launch takes whole rows: pieces are of the dimensions before them, a row being one element.
     print_pieces(writer, shape[:rows], [steps[:rows] for steps in strides], print_piece)
-
-
-@print_host_operation.register
-def _(op: kn.CollectiveOp, printer: HostPrinter) -> None:
-    raise CodegenError(
-        f"{op_label(op)} is of several devices, for which no CUDA text is printed; "
-        "mugraph.compile(program, mesh=DeviceMesh) runs it between kernels of one device"
-    )

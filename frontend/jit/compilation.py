@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +37,7 @@ from mugraph.jit.mesh import MeshKernel, mesh_shape
 from mugraph.passes.compile import compile_pipeline, planned_then_scheduled
 from mugraph.passes.program.convert_linalg_to_kn import ConvertLinalgToKnPass
 from mugraph.passes.program.partition import PartitionPass
+from mugraph.passes.program.use_peers import UsePeersPass
 from mugraph.passes.schedule.remarks import RemarksPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets, target_named
@@ -86,6 +87,7 @@ def compile(
     arch: str = "native",
     *,
     mesh: Any,
+    peers: bool = False,
     plan: Plan | None = None,
     fuse: bool = True,
 ) -> MeshKernel: ...
@@ -105,6 +107,7 @@ def compile(
     plan: Plan | None = None,
     fuse: bool = True,
     mesh: Any = None,
+    peers: bool = False,
 ) -> Any:
     """A kernel for ``arch``: an architecture such as ``sm_90a``, a GPU such as ``h100``,
     ``native`` or ``cpu``.
@@ -121,7 +124,8 @@ def compile(
 
     ``mesh`` is a ``DeviceMesh`` of ``torch.distributed`` on whose devices the program runs, each in
     a process of its own, as ``torchrun`` starts them.  A program of whole tensors is partitioned
-    (``--partition``) by what ``mugraph.sharding`` says of its arguments.
+    (``--partition``) by what ``mugraph.sharding`` says of its arguments.  With ``peers``, for GPUs
+    of one host, collectives of few bytes are loads from one another's memory (``--use-peers``).
 
     Of a model of PyTorch, or an exported program, and example inputs in the place of ``arch`` it is
     what :func:`mugraph.torch.compile_model` makes, on the device of the inputs.
@@ -139,14 +143,18 @@ def compile(
                 "sizes, lineinfo and remarks are of a program on one device; leave them out beside "
                 "mesh."
             )
-        return _on_mesh(graph, arch, mesh, plan, fuse=fuse)
+        return _on_mesh(graph, arch, mesh, plan, fuse=fuse, peers=peers)
+    if peers:
+        raise UserError("peers is of a program on several devices; leave it out without a mesh.")
     prepared = _prepare(
         graph, arch, sizes or {}, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks
     )
     return prepared()
 
 
-def _on_mesh(graph: Graph, arch: str, mesh: Any, plan: Plan | None, *, fuse: bool) -> MeshKernel:
+def _on_mesh(
+    graph: Graph, arch: str, mesh: Any, plan: Plan | None, *, fuse: bool, peers: bool
+) -> MeshKernel:
     """The kernel of a program on several devices."""
     context = make_context()
     module = _module_of(graph, context, {})
@@ -164,13 +172,16 @@ def _on_mesh(graph: Graph, arch: str, mesh: Any, plan: Plan | None, *, fuse: boo
         if not is_per_device(function):
             PartitionPass().apply(context, module)
             module.verify()
+        if peers:
+            UsePeersPass().apply(context, module)
+            module.verify()
         program = device_program(function)
     assert program is not None
 
-    def compile_segment(segment: ModuleOp) -> Kernel:
-        return _prepare(segment, arch, {}, plan, fuse=fuse)()
+    def compile_segments(segments: Sequence[ModuleOp]) -> list[Kernel]:
+        return compile_all(segments, arch, plan=plan, fuse=fuse)
 
-    return MeshKernel(program, module, mesh, compile_segment)
+    return MeshKernel(program, module, mesh, compile_segments)
 
 
 def _is_of_torch(graph: object) -> bool:

@@ -26,6 +26,11 @@ def load(folder: str | Path) -> CudaKernel:
     folder = Path(folder)
     manifest = _manifest_of(folder)
     name: str = manifest["name"]
+    if manifest.get("communicators"):
+        raise UserError(
+            f"{folder} holds the program of each of several devices, which takes communicators of "
+            "NCCL; call its C function, or run the program by mugraph.compile(program, mesh=...)."
+        )
     path = f"lib/lib{name}.so"
     library = folder / path
     try:

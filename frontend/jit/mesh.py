@@ -6,12 +6,13 @@ those of ``torch.distributed``, in process groups of the caller's ``DeviceMesh``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh, Sharding
@@ -19,17 +20,18 @@ from mugraph.dialects.tensor_types import dims, layout_of, row_major_strides, sh
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.jit.kernel import Kernel, as_sequence
-from mugraph.passes.program.partition.segments import Segment, segments_of
-
-
-class Group(NamedTuple):
-    """The devices that this one meets in a collective."""
-
-    process_group: Any
-    members: tuple[int, ...]
-    """For each place in the group, the member's number in the process group."""
-    place: int
-    """This device's."""
+from mugraph.jit.peers import Group, PeerMemory, peer_memory
+from mugraph.passes.program.partition.meetings import with_meetings
+from mugraph.passes.program.partition.orders import check_order
+from mugraph.passes.program.partition.segments import (
+    Exchange,
+    Meeting,
+    Segment,
+    Step,
+    first_alike,
+    is_far,
+    segments_of,
+)
 
 
 def mesh_shape(device_mesh: Any) -> Mesh:
@@ -47,7 +49,9 @@ class MeshKernel:
     """A compiled program of several devices: every device of the mesh calls it with its parts.
 
     Parts are torch tensors on this device, or ``DTensor`` of the mesh, whose placements must be the
-    program's.  Of DTensors results are DTensors.
+    program's.  Of DTensors results are DTensors.  Kernels and collectives are enqueued on torch's
+    current stream of the device that the parts are on: NCCL's may be captured in a CUDA graph, by
+    all devices alike, after a call outside of it.
     """
 
     def __init__(
@@ -55,25 +59,35 @@ class MeshKernel:
         program: DeviceProgram,
         module: ModuleOp,
         device_mesh: Any,
-        compile_segment: Callable[[ModuleOp], Kernel],
+        compile_segments: Callable[[Sequence[ModuleOp]], Sequence[Kernel]],
     ) -> None:
         self.module = module
         """The program of each device, as ``--partition`` left it."""
         self._program = program
         self._device_mesh = device_mesh
-        self._steps = segments_of(program)
-        self._kernels = {
-            number: compile_segment(step.module)
-            for number, step in enumerate(self._steps)
-            if isinstance(step, Segment)
-        }
-        collectives = [step for step in self._steps if isinstance(step, kn.CollectiveOp)]
-        # All processes make all groups, in one order, also those that they are not in.
-        axes = dict.fromkeys(op.grid_axes for op in collectives)
-        self._groups = {each: _group(device_mesh, program.mesh, each) for each in axes}
         last = program.function.get_return_op()
         assert last is not None
         self._returned = tuple(last.operands)
+        self._steps = with_meetings(segments_of(program), self._returned)
+        faults = check_order(self._steps, self._returned, program.mesh)
+        if faults:
+            raise UserError(f"{self.name}: its devices are not kept in order: {faults[0]}.")
+        self._kernels = _kernels(self._steps, compile_segments)
+        meetings = [step for step in self._steps if not isinstance(step, Segment)]
+        # All processes make all groups, in one order, also those that they are not in.
+        axes = dict.fromkeys(
+            step.grid_axes if isinstance(step, kn.CollectiveOp) else step.axes for step in meetings
+        )
+        self._groups = {each: _group(device_mesh, program.mesh, each) for each in axes}
+        self._known_memory: PeerMemory | None = None
+
+    @property
+    def _memory(self) -> PeerMemory:
+        """Where devices lay tensors out for one another; all of them make it in the first call."""
+        if self._known_memory is None:
+            exchanges = [step for step in self._steps if isinstance(step, Exchange)]
+            self._known_memory = peer_memory(self._device_mesh, exchanges, self._groups)
+        return self._known_memory
 
     @property
     def name(self) -> str:
@@ -122,18 +136,46 @@ class MeshKernel:
         local = [self._local(index, each) for index, each in enumerate(inputs)]
         values: dict[SSAValue, Any] = dict(zip(self._program.function.args, local, strict=True))
         for number, step in enumerate(self._steps):
-            if isinstance(step, Segment):
-                given = self._kernels[number](*(values[value] for value in step.takes))
-                made: Sequence[Any] = as_sequence(given, len(step.gives))
-                values |= zip(step.gives, made, strict=True)
-            else:
-                group = self._groups[step.grid_axes]
-                exchanged = _exchange(step, values[step.input], group)
-                values[step.result] = _laid_out(exchanged, step.result.type)
-        outputs = [values[value] for value in self._returned]
+            match step:
+                case Segment():
+                    values |= self._run(number, step, values)
+                case Exchange():
+                    held = self._memory.exchange(step, values[step.value])
+                    values |= {op.result: held[op.kept_place] for op in step.peers}
+                case Meeting():
+                    self._memory.meet(step.axes)
+                case _:
+                    value = values[step.input]
+                    if is_far(step.input) and not isinstance(step, kn.AllSliceOp):
+                        value = value.clone()
+                    exchanged = _exchange(step, value, self._groups[step.grid_axes])
+                    values[step.result] = _laid_out(exchanged, step.result.type)
+        outputs = [self._own(value, values[value]) for value in self._returned]
         if any(map(_is_dtensor, inputs)):
             outputs = [self._global(*pair) for pair in zip(outputs, self.results, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _run(
+        self, number: int, segment: Segment, values: Mapping[SSAValue, Any]
+    ) -> dict[SSAValue, Any]:
+        """What a function between meetings gives; what others read it writes where they do."""
+        kernel = self._kernels[number]
+        inputs = [values[value] for value in segment.takes]
+        places = [self._memory.place_of(value) for value in segment.gives]
+        if all(place is None for place in places):
+            given = kernel(*inputs)
+        else:
+            outputs = zip(places, kernel.interface.outputs, strict=True)
+            given = kernel(
+                *inputs,
+                out=[self._memory.empty(each) if p is None else p for p, each in outputs],
+            )
+        return dict(zip(segment.gives, as_sequence(given, len(segment.gives)), strict=True))
+
+    def _own(self, value: SSAValue, held: Any) -> Any:
+        """A result that the next call leaves alone."""
+        is_shared = is_far(value) or self._memory.place_of(value) is not None
+        return held.clone() if is_shared else held
 
     def _expect_count(self, inputs: Sequence[Any]) -> None:
         if len(inputs) != len(self.arguments):
@@ -165,6 +207,20 @@ class MeshKernel:
         return tensors.DTensor.from_local(
             value, self._device_mesh, placements(sharding, self._program.mesh), run_check=False
         )
+
+
+def _kernels(
+    steps: Sequence[Step], compile_segments: Callable[[Sequence[ModuleOp]], Sequence[Kernel]]
+) -> dict[int, Kernel]:
+    """A kernel for each step that is a function of one device; those that are alike share one."""
+    numbers = [number for number, step in enumerate(steps) if isinstance(step, Segment)]
+    segments = [step for step in steps if isinstance(step, Segment)]
+    first = first_alike(segments)
+    unique = list(dict.fromkeys(first))
+    compiled = dict(
+        zip(unique, compile_segments([segments[each].module for each in unique]), strict=True)
+    )
+    return {number: compiled[alike] for number, alike in zip(numbers, first, strict=True)}
 
 
 def _is_dtensor(value: Any) -> bool:
@@ -216,14 +272,19 @@ def _group(device_mesh: Any, mesh: Mesh, axes: Axes) -> Group:
 
 
 def _exchange(op: kn.CollectiveOp, value: Any, group: Group) -> Any:
-    """What a collective leaves on this device."""
+    """What a collective leaves on this device.
+
+    Work is enqueued on the current stream of torch, as that of kernels is.
+    """
     process_group, members, place = group
     count = len(members)
     cut, joined = op.cut_dim, op.joined_dim
     if op.combination is not None:
         function = getattr(_distributed().ReduceOp, str(op.combination).upper())
         if cut is None:
-            total = value.clone(memory_format=_torch().contiguous_format)
+            total = value
+            if not (_is_overwritable(op) and value.is_contiguous()):
+                total = value.clone(memory_format=_torch().contiguous_format)
             _distributed().all_reduce(total, function, process_group)
             return total
         pieces = _pieces(value, cut, members)
@@ -243,12 +304,27 @@ def _exchange(op: kn.CollectiveOp, value: Any, group: Group) -> Any:
         pieces = _pieces(value, cut, members)
         received = pieces.new_empty(pieces.shape)
         _distributed().all_to_all_single(received, pieces, group=process_group)
+    if _lie_in_order(received.shape[1:], joined, members):
+        return received.view(shape_of(op.result.type))
     return _torch().cat([received[member] for member in members], joined)
+
+
+def _is_overwritable(op: kn.CollectiveOp) -> bool:
+    """Whether a kernel made the operand for this collective alone."""
+    made_by_kernel = not isinstance(op.input.owner, (Block, kn.CollectiveOp))
+    return made_by_kernel and op.input.has_one_use()
+
+
+def _lie_in_order(part: Sequence[int], dim: int, members: Sequence[int]) -> bool:
+    """Whether parts along a dimension lie in a row-major tensor as the process group has them."""
+    return math.prod(part[:dim]) == 1 and list(members) == sorted(members)
 
 
 def _pieces(value: Any, dim: int, members: Sequence[int]) -> Any:
     """Parts of a tensor along a dimension, in the order in which the process group has them."""
     parts = value.chunk(len(members), dim)
+    if _lie_in_order(value.shape, dim, members):
+        return value.contiguous().view(len(members), *parts[0].shape)
     order = sorted(range(len(members)), key=lambda place: members[place])
     return _torch().stack([parts[place] for place in order])
 

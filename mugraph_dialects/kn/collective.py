@@ -38,7 +38,7 @@ class CollectiveOp(KernelOp, ABC):
 
     A device takes of each member's tensor the part of its own place along :attr:`cut_dim`, or all
     of it; then it combines what it took, or joins it along :attr:`joined_dim`, or keeps what was
-    its own.
+    that of :attr:`kept_place`.
     """
 
     input = operand_def(TensorType)
@@ -57,6 +57,11 @@ class CollectiveOp(KernelOp, ABC):
     @property
     def combination(self) -> Combiner | None:
         """How what the members hold is combined; ``None`` where it is not."""
+        return None
+
+    @property
+    def kept_place(self) -> int | None:
+        """The member whose tensor is kept where none are combined or joined; ``None``: its own."""
         return None
 
     @property
@@ -349,3 +354,54 @@ class AllSliceOp(AlongDimensionOp):
     def cut_dim(self) -> int:
         """As written."""
         return self.dim.value.data
+
+
+@irdl_op_definition
+class PeerOp(CollectiveOp):
+    """The tensor that the member at a place of the group holds, on each device of the group.
+
+    Devices of one host read it where it is, in that member's memory: nothing is sent before an
+    operator loads it, and each load is one over the link between the devices.
+    ``%y = kn.peer %x axes [0] place 1 : tensor<8x16xf16> -> tensor<8x16xf16>``.
+    """
+
+    name = "kn.peer"
+
+    place = prop_def(IntegerAttr.constr(type=i64))
+
+    assembly_format = (
+        "$input `axes` $axes `place` $place (`workspace` $workspace^)? attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        axes: Sequence[int],
+        place: int,
+        result_type: Attribute | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type or operand.type],
+            properties={"axes": _numbers(axes), "place": IntegerAttr(place, i64)},
+        )
+
+    @property
+    def kept_place(self) -> int:
+        """As written."""
+        return self.place.value.data
+
+    def bytes_sent(self) -> int:
+        """What the member sends where each device loads its tensor once, shared out over all."""
+        own = math.prod(shape_of(self.input.type)) * element_bytes_of(self.input.type)
+        return own * (self.devices - 1) // self.devices
+
+    def verify_(self) -> None:
+        """As any collective; the group has a member at the place."""
+        super().verify_()
+        if not 0 <= self.kept_place < self.devices:
+            raise VerifyException(
+                f"{op_label(self)} reads of place {self.kept_place}, but a group along axes "
+                f"{list(self.grid_axes)} has places 0 to {self.devices - 1}"
+            )

@@ -131,7 +131,7 @@ class Expansion:
         if combination is not None:
             return self.combined(pieces, combination, op)
         if dim is None:
-            return pieces[place]
+            return pieces[place if op.kept_place is None else op.kept_place]
         (joined,) = self.once(
             ("joined", dim, tuple(pieces)), lambda: kn.ConcatOp(pieces, dim, type_), op
         )

@@ -86,7 +86,7 @@ def _together(
     if combination is not None:
         return _combined(pieces, combination, op.result.type, arithmetic)
     if dim is None:
-        return pieces[place]
+        return pieces[place if op.kept_place is None else op.kept_place]
     result = arithmetic.empty(op.result.type)
     extents = pieces[0].shape
     for number, piece in enumerate(pieces):

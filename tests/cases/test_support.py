@@ -22,12 +22,13 @@ DOCS = ROOT / "docs"
 GPU_RUN = ROOT / "benchmarks" / "results" / "cases_h200.json"
 """What ``python -m cases run --output benchmarks/results/cases_h200`` wrote on a GPU."""
 
-SEVERAL = "is of several devices, for which no CUDA text is printed"
+SEVERAL = "is of several devices, which tests of a mesh run"
 WITHOUT_ROW = {
     "kn.all_gather": SEVERAL,
     "kn.all_reduce": SEVERAL,
     "kn.all_slice": SEVERAL,
     "kn.all_to_all": SEVERAL,
+    "kn.peer": SEVERAL,
     "kn.reduce_scatter": SEVERAL,
     "kn.customized": "holds a threadblock graph; every tb row is in one",
     "kn.view": "runs no kernel, on elements of any type",

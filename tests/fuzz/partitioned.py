@@ -2,7 +2,9 @@
 
 What ``--partition`` makes of a program must verify, give the same numbers on simulated devices, and
 be proved to be the same function.  With ``--mutants`` collectives are left out, or made along
-another axis or dimension: what then computes something else must be reported.
+another axis or dimension: what then computes something else must be reported.  With ``--peers``
+collectives of few bytes are loads from other devices, whose order is checked, and which also run in
+a random order of arrival with memory that is late.
 """
 
 from __future__ import annotations
@@ -24,10 +26,22 @@ from xdsl.utils.exceptions import VerifyException
 from fuzz.programs import draw_program
 from mugraph.dialects import kn
 from mugraph.dialects.reductions import Combiner, CombinerAttr
-from mugraph.dialects.sharding import MESH, Mesh, Sharding, mesh_attribute, with_shardings
+from mugraph.dialects.sharding import (
+    MESH,
+    DeviceProgram,
+    Mesh,
+    Sharding,
+    device_program,
+    mesh_attribute,
+    with_shardings,
+)
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.program.partition import PartitionPass
+from mugraph.passes.program.partition.meetings import with_meetings
+from mugraph.passes.program.partition.orders import check_order, events_of
+from mugraph.passes.program.partition.segments import segments_of
+from mugraph.passes.program.use_peers import use_peers
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
@@ -36,6 +50,8 @@ from mugraph.runtime.equivalence.errors import BudgetError
 from mugraph.runtime.equivalence.extents import static_pairs
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.interpreter import ExecutionError, run_function
+from mugraph.runtime.interpreter.arrivals import LateDevices
+from mugraph.runtime.interpreter.functions import part_of
 
 Array = npt.NDArray[Any]
 
@@ -133,6 +149,54 @@ def check_partitioned(whole: ModuleOp, *, fused: bool = False) -> tuple[ModuleOp
     return module, proof_of(module, whole)
 
 
+def check_peers(module: ModuleOp, whole: ModuleOp, seed: int) -> None:
+    """The same with loads from other devices, late, and in an order of arrival that is drawn.
+
+    Raises :class:`PartitionError`.
+    """
+    function = only_function(module)
+    use_peers(function)
+    module.verify()
+    program, last = device_program(function), function.get_return_op()
+    assert program is not None
+    assert last is not None
+    inputs = inputs_of(whole)
+    expected = run_function(whole, None, inputs, "float64")
+    wrong = differs(module, inputs, expected)
+    if wrong is not None:
+        raise PartitionError(f"with peers: {wrong}")
+    steps = with_meetings(segments_of(program), last.operands)
+    faults = check_order(steps, last.operands, program.mesh)
+    if faults:
+        raise PartitionError(faults[0])
+    if any(
+        isinstance(step, kn.CollectiveOp) and not isinstance(step, kn.AllSliceOp) for step in steps
+    ):
+        return
+    events = [events_of(steps, last.operands, program.mesh, d) for d in program.mesh.devices]
+    random = np.random.default_rng(seed)
+    devices = LateDevices(program, steps, events, random, last.operands)
+    for of_devices in devices.run([inputs] * 2):
+        for device, results in enumerate(of_devices):
+            _expect_parts(program, device, results, expected)
+
+
+def _expect_parts(
+    program: DeviceProgram, device: int, results: list[Array], expected: list[Array]
+) -> None:
+    """Raises :class:`PartitionError` where a device has other parts; of parts of sums nothing."""
+    for number, (result, whole) in enumerate(zip(results, expected, strict=True)):
+        sharding = program.results[number]
+        start = sharding.start(result.shape, program.mesh, device)
+        part = part_of(whole, start, result.shape)
+        # Functions hand on what they make in its own type.
+        size = max(1.0, float(np.nanmax(np.abs(part), initial=0.0)))
+        if not sharding.partial and not np.allclose(
+            result, part, rtol=0.05, atol=0.05 * size, equal_nan=True
+        ):
+            raise PartitionError(f"late, result {number} of device {device} differs")
+
+
 def _replace(op: kn.CollectiveOp, new: Operation) -> None:
     block = op.parent_block()
     assert block is not None
@@ -217,6 +281,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
     parser.add_argument("--fused", action="store_true", help="operators share kernels")
+    parser.add_argument("--peers", action="store_true", help="loads from other devices, late")
     parser.add_argument("--mutants", action="store_true", help="also of each collective")
     options = parser.parse_args()
     shown, collectives = Counter[str](), Counter[str]()
@@ -225,6 +290,8 @@ def main() -> int:
         whole = draw_partitioned(options.seed, number)
         try:
             module, proof = check_partitioned(whole, fused=options.fused)
+            if options.peers:
+                check_peers(module.clone(), whole, number)
             shown[proof] += 1
             collectives.update(op.name for op in module.walk() if isinstance(op, kn.CollectiveOp))
             if options.mutants:

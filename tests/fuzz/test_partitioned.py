@@ -7,7 +7,15 @@ import pytest
 from thorough import inputs
 from xdsl.ir import SSAValue
 
-from fuzz.partitioned import Array, check_partitioned, draw_partitioned, inputs_of, unreported
+from fuzz.partitioned import (
+    Array,
+    check_partitioned,
+    check_peers,
+    draw_partitioned,
+    inputs_of,
+    unreported,
+)
+from mugraph.dialects import kn
 from mugraph.dialects.sharding import device_program
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.partition.segments import Segment, segments_of
@@ -24,6 +32,13 @@ SEED = 5
 def test_a_partitioned_program_is_the_same_function(number: int) -> None:
     module, _ = check_partitioned(draw_partitioned(SEED, number), fused=number % 4 == 0)
     assert module is not None
+
+
+@pytest.mark.parametrize("number", range(inputs(3, 1000)))
+def test_loads_from_other_devices_are_the_same_in_any_order_of_arrival(number: int) -> None:
+    whole = draw_partitioned(SEED + 2, number)
+    module, _ = check_partitioned(whole)
+    check_peers(module, whole, number)
 
 
 @pytest.mark.parametrize("number", range(inputs(2, 200)))
@@ -61,6 +76,7 @@ def test_functions_between_collectives_compute_what_devices_do(number: int) -> N
             for value, of_devices in zip(step.gives, zip(*results, strict=True), strict=True):
                 values[value] = list(of_devices)
         else:
+            assert isinstance(step, kn.CollectiveOp)
             values[step.result] = exchange(step, values[step.input], arithmetic)
     last = program.function.get_return_op()
     assert last is not None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import mugraph
+from mugraph.dialects import kn
 from mugraph.dialects.sharding import device_program
 from mugraph.errors import UserError
 from mugraph.reading import make_context, parse_text
@@ -44,11 +45,11 @@ func.func @all(%x: tensor<4x8xT> {mugraph.sharding = #kn.sharding<[[1], [0]]>},
 """
 
 
-def check_collectives(element: str, dtype: Any) -> None:
+def check_collectives(element: str, dtype: Any, *, peers: bool) -> None:
     """Each process's parts are those of a simulated device."""
     text = COLLECTIVES.replace("xT>", f"x{element}>")
     mesh = device_mesh.init_device_mesh("cpu", (2, 2))
-    kernel = mugraph.compile(text, "cpu", mesh=mesh)
+    kernel = mugraph.compile(text, "cpu", mesh=mesh, peers=peers)
     module = parse_text(make_context(), text, "collectives")
     program = device_program(only_function(module))
     assert program is not None
@@ -58,6 +59,7 @@ def check_collectives(element: str, dtype: Any) -> None:
     inputs = [whole.float().numpy() for whole in wholes]
     expected = run_function(module, None, inputs)
     found = kernel(*kernel.parts(*wholes))
+    assert any(isinstance(op, kn.PeerOp) for op in kernel.module.walk()) == peers
     for number, (part, whole) in enumerate(zip(found, expected, strict=True)):
         mine = kernel.part_of_result(number, torch.from_numpy(whole.astype(np.float32)))
         assert torch.allclose(part.float(), mine, rtol=2e-2, atol=2e-2), (element, number)
@@ -105,7 +107,8 @@ def main() -> None:
     """All of it."""
     distributed.init_process_group("gloo")
     for element, name in (("f32", "float32"), ("f16", "float16"), ("bf16", "bfloat16")):
-        check_collectives(element, getattr(torch, name))
+        for peers in (False, True):
+            check_collectives(element, getattr(torch, name), peers=peers)
     check_dtensors()
     distributed.destroy_process_group()
     print("right")

@@ -69,3 +69,11 @@ func.func @mesh(%x: tensor<4x8xf32>) attributes {mugraph.mesh = [0], mugraph.per
   %y = kn.all_gather %x axes [0] dim 0 : tensor<4x8xf32> -> tensor<4x8xf32>
   func.return
 }
+
+// -----
+
+// CHECK: 'kn.peer' %y reads of place 2, but a group along axes [0] has places 0 to 1
+func.func @place(%x: tensor<4x8xf32>) attributes {mugraph.mesh = [2, 4], mugraph.per_device} {
+  %y = kn.peer %x axes [0] place 2 : tensor<4x8xf32> -> tensor<4x8xf32>
+  func.return
+}

@@ -1,0 +1,263 @@
+"""What devices lay out for one another to read: PyTorch's symmetric memory, and meetings in it.
+
+``mugraph_dialects/kn`` says what an exchange is, ``passes/program/partition/meetings.py`` where
+devices meet, ``runtime/include/mugraph/meet.h`` how.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from xdsl.ir import SSAValue
+
+from mugraph.codegen.c_abi import CTensor
+from mugraph.dialects.sharding import Axes
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
+from mugraph.errors import UserError
+from mugraph.jit.arguments import ELEMENT_TYPES
+from mugraph.passes.program.partition.segments import Exchange
+from mugraph.runtime.compile import compile_library
+from mugraph.runtime.execute import DeviceError
+from mugraph.runtime.toolchain import device_architecture
+
+ALIGNMENT = 256
+"""Of what is laid out, in bytes."""
+LIMIT_VARIABLE = "MUGRAPH_MEETING_SECONDS"
+"""The environment variable for how long a device waits for another before it gives up, saying for
+which; without it it waits for ever."""
+
+_MEET = """
+#include <mugraph/meet.h>
+
+extern "C" __attribute__((visibility("default"))) int mugraph_meet(
+    unsigned* const* flags, int members, int place, unsigned* met, unsigned long long limit,
+    cudaStream_t stream) {
+  try {
+    mugraph::meet(mugraph::overlapping(stream), flags, members, place, met, limit);
+    return 0;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s\\n", error.what());
+    return 1;
+  }
+}
+"""
+
+
+class Group(NamedTuple):
+    """The devices that this one meets in a collective."""
+
+    process_group: Any
+    members: tuple[int, ...]
+    """For each place in the group, the member's number in the process group."""
+    place: int
+    """This device's."""
+
+
+class PeerMemory(ABC):
+    """Where tensors of exchanges lie, and how devices meet."""
+
+    @abstractmethod
+    def exchange(self, step: Exchange, value: Any) -> Sequence[Any]:
+        """Lays a tensor out, meets, and returns the tensors of all members, by place."""
+
+    @abstractmethod
+    def meet(self, axes: Axes) -> None:
+        """Waits for the others of the group."""
+
+    def place_of(self, value: SSAValue) -> Any:
+        """Where what makes a tensor may write it, for others to read; ``None`` where anywhere."""
+        return None
+
+    def empty(self, tensor: CTensor) -> Any:
+        """A tensor that nobody else reads."""
+        raise NotImplementedError
+
+
+class SentMemory(PeerMemory):
+    """Devices that cannot address one another's memory: tensors are sent."""
+
+    def __init__(self, groups: Mapping[Axes, Group]) -> None:
+        self._groups = groups
+
+    def exchange(self, step: Exchange, value: Any) -> Sequence[Any]:
+        """The tensors of all members."""
+        distributed: Any = import_module("torch.distributed")
+        group = self._groups[step.axes]
+        received = [value.new_empty(value.shape) for _ in group.members]
+        distributed.all_gather(received, value.contiguous(), group.process_group)
+        return [received[member] for member in group.members]
+
+    def meet(self, axes: Axes) -> None:
+        """Nothing is laid out that could be replaced too soon."""
+
+
+class SharedMemory(PeerMemory):
+    """Devices of one host, each of which addresses the memory of the others of its groups."""
+
+    def __init__(
+        self, device: Any, exchanges: Sequence[Exchange], groups: Mapping[Axes, Group]
+    ) -> None:
+        self._device = device
+        together: dict[Axes, list[Exchange]] = {}
+        for step in exchanges:
+            together.setdefault(step.axes, []).append(step)
+        library = _library()
+        self._rooms = {
+            axes: _Room(device, steps, groups[axes], library) for axes, steps in together.items()
+        }
+        self._first = {step.value: self._rooms[step.axes].own[step] for step in reversed(exchanges)}
+        _torch().cuda.synchronize(device)
+
+    def exchange(self, step: Exchange, value: Any) -> Sequence[Any]:
+        """The tensors of all members, where they lie; this device's is copied to its place."""
+        room = self._rooms[step.axes]
+        own = room.own[step]
+        if value.data_ptr() != own.data_ptr():
+            own.copy_(value)
+        room.meet()
+        return room.held[step]
+
+    def meet(self, axes: Axes) -> None:
+        """Waits for the others of the group, on the current stream."""
+        self._rooms[axes].meet()
+
+    def place_of(self, value: SSAValue) -> Any:
+        """Where this device lays the tensor out."""
+        return self._first.get(value)
+
+    def empty(self, tensor: CTensor) -> Any:
+        """A tensor of torch's allocator."""
+        torch = _torch()
+        dtype = getattr(torch, ELEMENT_TYPES[tensor.element_type])
+        return torch.empty_strided(tensor.shape, tensor.strides, dtype=dtype, device=self._device)
+
+
+class _Room:
+    """The memory of one group: flags, and a place for each tensor that is exchanged in it."""
+
+    def __init__(
+        self, device: Any, exchanges: Sequence[Exchange], group: Group, library: Any
+    ) -> None:
+        torch = _torch()
+        flags = _aligned(4 * len(group.members))
+        places, size = _places(exchanges, flags)
+        buffer, handle = _rendezvous(device, size, group)
+        self._buffer, self._handle = buffer, handle
+        self.held = {
+            step: [_tensor_in(handle, member, step.value, start) for member in group.members]
+            for step, start in zip(exchanges, places, strict=True)
+        }
+        """The tensors of all members, by place."""
+        self.own = {step: tensors[group.place] for step, tensors in self.held.items()}
+        """This device's."""
+        buffer.zero_()
+        self._met = torch.zeros(1, dtype=torch.int32, device=device)
+        addresses = [
+            int(handle.get_buffer(member, (1,), torch.int32).data_ptr()) for member in group.members
+        ]
+        self._flags = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._place = group.place
+        self._library = library
+        self._limit = _limit()
+        self._stream = torch._C._cuda_getCurrentRawStream
+        self._index = device.index
+        # Nobody meets before all flags are zero.
+        torch.cuda.synchronize(device)
+        distributed: Any = import_module("torch.distributed")
+        distributed.barrier(group.process_group)
+
+    def meet(self) -> None:
+        """Waits for the others, on the current stream."""
+        failed = self._library.mugraph_meet(
+            self._flags,
+            len(self._flags),
+            self._place,
+            self._met.data_ptr(),
+            self._limit,
+            self._stream(self._index),
+        )
+        if failed:
+            raise DeviceError("devices cannot meet: the launch failed, as was said on stderr.")
+
+
+def peer_memory(
+    device_mesh: Any, exchanges: Sequence[Exchange], groups: Mapping[Axes, Group]
+) -> PeerMemory:
+    """The memory for the exchanges of a program; every device of the mesh calls it.
+
+    Raises ``UserError`` where GPUs cannot address one another's memory.
+    """
+    if not exchanges or device_mesh.device_type != "cuda":
+        return SentMemory(groups)
+    device = _torch().device("cuda", _torch().cuda.current_device())
+    return SharedMemory(device, exchanges, groups)
+
+
+def _places(exchanges: Iterable[Exchange], start: int) -> tuple[list[int], int]:
+    """The byte at which each tensor begins behind the flags, and the bytes of all together."""
+    places: list[int] = []
+    for step in exchanges:
+        places.append(start)
+        count = math.prod(shape_of(step.value.type))
+        start = _aligned(start + count * element_bytes_of(step.value.type))
+    return places, start
+
+
+def _aligned(count: int) -> int:
+    return -(-count // ALIGNMENT) * ALIGNMENT
+
+
+def _rendezvous(device: Any, size: int, group: Group) -> tuple[Any, Any]:
+    """Memory of so many bytes on each member, and what addresses that of all of them."""
+    torch = _torch()
+    memory: Any = import_module("torch.distributed._symmetric_memory")
+    try:
+        buffer = memory.empty(size, dtype=torch.uint8, device=device)
+        return buffer, memory.rendezvous(buffer, group.process_group.group_name)
+    except RuntimeError as error:
+        raise UserError(
+            f"GPU {device.index} cannot address the memory of the {len(group.members)} devices "
+            f"that it exchanges tensors with ({str(error).splitlines()[0]}); compile with "
+            "peers=False, for which nothing is addressed but sent."
+        ) from error
+
+
+def _tensor_in(handle: Any, member: int, value: SSAValue, start: int) -> Any:
+    """The tensor of a member that begins at a byte of its memory."""
+    dtype = getattr(_torch(), ELEMENT_TYPES[str(element_type_of(value.type))])
+    offset = start // element_bytes_of(value.type)
+    return handle.get_buffer(member, shape_of(value.type), dtype, storage_offset=offset)
+
+
+def _library() -> Any:
+    """The compiled kernel in which devices meet."""
+    architecture = device_architecture()
+    if architecture is None:
+        raise DeviceError("devices meet on GPUs, and there is none on this machine.")
+    library = ctypes.CDLL(str(compile_library(_MEET, architecture)))
+    library.mugraph_meet.argtypes = [
+        *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
+        *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_void_p),
+    ]
+    return library
+
+
+def _limit() -> int:
+    """How long a device waits for another, in nanoseconds; 0 for ever."""
+    given = os.environ.get(LIMIT_VARIABLE, "0")
+    try:
+        return int(1e9 * float(given))
+    except ValueError as error:
+        raise UserError(
+            f"{LIMIT_VARIABLE} is {given!r}; expected a number of seconds, 0 for no limit."
+        ) from error
+
+
+def _torch() -> Any:
+    return import_module("torch")

@@ -1,0 +1,92 @@
+"""Where devices meet so that what one lays out for others is there, and is not replaced too soon.
+
+A device lays a tensor out at the same place in each call.  All of the group must have read it
+before the next call replaces it; a device knows that of another one when it has met it since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xdsl.ir import SSAValue
+
+from mugraph.dialects import kn
+from mugraph.passes.program.partition.segments import Exchange, Meeting, Segment, Step
+
+
+class Use(NamedTuple):
+    """When in a call a tensor of an exchange is laid out, and when others read it last."""
+
+    laid_out: int
+    last_read: int
+
+
+def uses_of(steps: Sequence[Step], returned: Sequence[SSAValue]) -> dict[Exchange, Use]:
+    """For each exchange where it is laid out and read; what is returned is copied after all steps.
+
+    What a function of one device makes is laid out by it, anything else as devices meet.
+    """
+    uses: dict[Exchange, Use] = {}
+    for number, step in enumerate(steps):
+        if isinstance(step, Exchange):
+            makers = [n for n in range(number) if step.value in gives(steps[n])]
+            far = set[SSAValue]().union(*(far_values(op.result) for op in step.peers))
+            reads = [n for n, other in enumerate(steps) if not far.isdisjoint(takes(other))]
+            if not far.isdisjoint(returned):
+                reads.append(len(steps))
+            laid_out = makers[0] if makers else number
+            uses[step] = Use(laid_out, max(reads, default=number))
+    return uses
+
+
+def with_meetings(
+    steps: Sequence[Segment | kn.CollectiveOp | Exchange], returned: Sequence[SSAValue]
+) -> list[Step]:
+    """The steps, and a meeting before a tensor is laid out where nothing else keeps it in order."""
+    found: list[Step] = list(steps)
+    while True:
+        uses = uses_of(found, returned)
+        open_ones = [step for step, use in uses.items() if not _is_guarded(found, step, use)]
+        if not open_ones:
+            return found
+        # A meeting before the first of them may be before others, too.
+        first = min(open_ones, key=lambda step: uses[step].laid_out)
+        found.insert(uses[first].laid_out, Meeting(first.axes))
+
+
+def _is_guarded(steps: Sequence[Step], exchange: Exchange, use: Use) -> bool:
+    """Whether all who read it are met after they did, and before the next call lays it out."""
+    return any(
+        isinstance(step, Exchange | Meeting)
+        and set(step.axes) >= set(exchange.axes)
+        and (number > use.last_read or number < use.laid_out)
+        for number, step in enumerate(steps)
+    )
+
+
+def gives(step: Step) -> tuple[SSAValue, ...]:
+    """What a function of one device makes."""
+    return step.gives if isinstance(step, Segment) else ()
+
+
+def takes(step: Step) -> tuple[SSAValue, ...]:
+    """What a function or a collective reads."""
+    if isinstance(step, Segment):
+        return step.takes
+    return (step.input,) if isinstance(step, kn.CollectiveOp) else ()
+
+
+def far_values(peer: SSAValue) -> set[SSAValue]:
+    """The tensor of another device, and the parts that are taken of it where it lies."""
+    far: set[SSAValue] = set()
+    left = [peer]
+    while left:
+        value = left.pop()
+        far.add(value)
+        left += [
+            use.operation.results[0]
+            for use in value.uses
+            if isinstance(use.operation, kn.AllSliceOp)
+        ]
+    return far

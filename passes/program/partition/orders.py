@@ -1,0 +1,240 @@
+"""Whether devices that read one another's memory are kept in order by their flags, come what may.
+
+What a device does is a list of events: it lays out a tensor, reads one of another device, counts a
+meeting, raises a flag at another device, waits for one.  Flags say how often a device has met; they
+only grow, and nobody takes one away.  Therefore whether a device goes on does not depend on the
+order in which others arrive: if all of them end in one order, they do so in any.  What is known to
+have happened before an event is the least that any order guarantees: who waits for a count knows
+what the device had done that raised the first flag of at least that count, and no more.
+
+A program is right if in call after call each tensor is laid out before it is read, and read by all
+before it is laid out again.  Three calls show all there is: in the second and the third one devices
+do the same after the same, with counts that are larger by as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from xdsl.ir import SSAValue
+
+from mugraph.dialects.sharding import Axes, Mesh
+from mugraph.passes.program.partition.meetings import far_values, gives, takes, uses_of
+from mugraph.passes.program.partition.segments import Exchange, Meeting, Step
+
+CALLS = 3
+
+
+class Write(NamedTuple):
+    """Lays out the tensor of an exchange."""
+
+    tensor: int
+
+
+class Read(NamedTuple):
+    """Reads the tensor of an exchange in the memory of a device."""
+
+    tensor: int
+    owner: int
+
+
+class Count(NamedTuple):
+    """Counts one meeting more of a group."""
+
+    axes: Axes
+
+
+class Raise(NamedTuple):
+    """Writes the count into a flag at a device: that of a member, which should be the writer."""
+
+    axes: Axes
+    at: int
+    member: int
+
+
+class Await(NamedTuple):
+    """Waits until the flag of a member has the count of this device."""
+
+    axes: Axes
+    member: int
+
+
+class Run(NamedTuple):
+    """Computes what a step gives of what was read for it."""
+
+    step: int
+
+
+Event = Write | Read | Count | Raise | Await | Run
+Clock = list[int]
+"""How many events of each device are known to have happened."""
+
+
+def events_of(
+    steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh, device: int
+) -> list[Event]:
+    """What a device does in a call: tensors of exchanges are numbered in the order of steps."""
+    exchanges = [step for step in steps if isinstance(step, Exchange)]
+    uses = uses_of(steps, returned)
+    far: dict[SSAValue, Read] = {}
+    for number, exchange in enumerate(exchanges):
+        group = _group(mesh, exchange.axes, device)
+        for op in exchange.peers:
+            far |= dict.fromkeys(far_values(op.result), Read(number, group[op.kept_place]))
+    events: list[Event] = []
+    for number, step in enumerate(steps):
+        events += dict.fromkeys(far[value] for value in takes(step) if value in far)
+        if not isinstance(step, Exchange | Meeting):
+            events.append(Run(number))
+        events += [Write(n) for n, each in enumerate(exchanges) if each.value in gives(step)]
+        if isinstance(step, Exchange) and uses[step].laid_out == number:
+            events.append(Write(exchanges.index(step)))
+        if isinstance(step, Exchange | Meeting):
+            others = [d for d in _group(mesh, step.axes, device) if d != device]
+            events.append(Count(step.axes))
+            events += [Raise(step.axes, other, device) for other in others]
+            events += [Await(step.axes, other) for other in others]
+    events += dict.fromkeys(far[value] for value in returned if value in far)
+    return events
+
+
+def _group(mesh: Mesh, axes: Axes, device: int) -> tuple[int, ...]:
+    return next(group for group in mesh.groups(axes) if device in group)
+
+
+class Flag(NamedTuple):
+    """A count that was written, by whom, and what had happened then."""
+
+    times: int
+    writer: int
+    clock: Clock
+
+
+@dataclass
+class Laid:
+    """A tensor as a device laid it out in a call, and when it was read since, by whom."""
+
+    call: int
+    at: int
+    reads: dict[int, int] = field(default_factory=dict[int, int])
+
+
+@dataclass
+class Devices:
+    """Devices in the midst of their calls, and what each of them knows to have happened."""
+
+    events: Sequence[Sequence[Event]]
+    """Of one call of each device."""
+    clocks: list[Clock] = field(default_factory=list[Clock])
+    counts: dict[tuple[int, Axes], int] = field(default_factory=dict[tuple[int, Axes], int])
+    flags: dict[tuple[Axes, int, int], list[Flag]] = field(
+        default_factory=dict[tuple[Axes, int, int], list[Flag]]
+    )
+    """By group, device at which it is, and member."""
+    tensors: dict[tuple[int, int], Laid] = field(default_factory=dict[tuple[int, int], Laid])
+    faults: dict[str, None] = field(default_factory=dict[str, None])
+
+    def __post_init__(self) -> None:
+        """Nobody has done anything."""
+        self.clocks = [[0] * len(self.events) for _ in self.events]
+
+    def step(self, device: int, event: Event, call: int) -> bool:
+        """Lets a device do an event; false where it has to wait."""
+        clock = self.clocks[device]
+        match event:
+            case Await(axes, member):
+                flag = self.awaited(device, axes, member)
+                if flag is None:
+                    return False
+                clock[:] = map(max, clock, flag.clock)
+            case Count(axes):
+                self.counts[device, axes] = self.counts.get((device, axes), 0) + 1
+            case Raise(axes, at, member):
+                self._raise(device, axes, at, member)
+            case Write(tensor):
+                self._write(device, tensor, call)
+            case Read(tensor, owner):
+                self._read(device, tensor, owner, call)
+            case Run():
+                pass
+        clock[device] += 1
+        return True
+
+    def awaited(self, device: int, axes: Axes, member: int) -> Flag | None:
+        """The first flag that lets a device go on."""
+        times = self.counts.get((device, axes), 0)
+        written = self.flags.get((axes, device, member), [])
+        return next((flag for flag in written if flag.times >= times), None)
+
+    def _raise(self, device: int, axes: Axes, at: int, member: int) -> None:
+        written = self.flags.setdefault((axes, at, member), [])
+        if any(flag.writer != device for flag in written):
+            self.fault(
+                f"the flag of device {member} at device {at} is written by devices "
+                f"{written[0].writer} and {device}"
+            )
+        times = self.counts.get((device, axes), 0)
+        written.append(Flag(times, device, [*self.clocks[device]]))
+
+    def _write(self, device: int, tensor: int, call: int) -> None:
+        clock = self.clocks[device]
+        before = self.tensors.get((device, tensor))
+        if before is not None:
+            for reader, at in before.reads.items():
+                if clock[reader] < at:
+                    self.fault(
+                        f"device {device} lays out tensor {tensor} of call {call} while device "
+                        f"{reader} may still read that of call {before.call}"
+                    )
+        self.tensors[device, tensor] = Laid(call, clock[device] + 1)
+
+    def _read(self, device: int, tensor: int, owner: int, call: int) -> None:
+        laid = self.tensors.get((owner, tensor))
+        clock = self.clocks[device]
+        if laid is None or laid.call != call or (owner != device and clock[owner] < laid.at):
+            self.fault(
+                f"device {device} reads tensor {tensor} of device {owner} in call {call}, which "
+                "may have laid out another call's"
+            )
+        if laid is not None and owner != device:
+            laid.reads[device] = clock[device] + 1
+
+    def fault(self, sentence: str) -> None:
+        """Notes what is wrong, once."""
+        self.faults[sentence] = None
+
+
+def faults_of(events: Sequence[Sequence[Event]]) -> list[str]:
+    """What can go wrong in some order of arrival, as sentences; nothing where all is in order."""
+    devices = Devices(events)
+    places = [0] * len(events)
+    lengths = [len(each) * CALLS for each in events]
+    goes_on = True
+    while goes_on:
+        goes_on = False
+        for device, own in enumerate(events):
+            while places[device] < lengths[device]:
+                call, number = divmod(places[device], len(own))
+                if not devices.step(device, own[number], call):
+                    break
+                places[device] += 1
+                goes_on = True
+    for device, own in enumerate(events):
+        if places[device] < lengths[device]:
+            call, number = divmod(places[device], len(own))
+            event = own[number]
+            assert isinstance(event, Await)
+            devices.fault(
+                f"device {device} waits for ever in call {call}: for device {event.member} to have "
+                f"met {devices.counts.get((device, event.axes), 0)} times"
+            )
+    return list(devices.faults)
+
+
+def check_order(steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh) -> list[str]:
+    """What can go wrong with what devices read of one another; nothing where all is in order."""
+    if not any(isinstance(step, Exchange) for step in steps):
+        return []
+    return faults_of([events_of(steps, returned, mesh, device) for device in mesh.devices])

@@ -1,0 +1,104 @@
+// Devices of one host wait for one another in a kernel, by flags in memory that all of them can address.
+//
+// Each device has one 32-bit flag a member, in memory of its own, which is written by that member alone: how often it
+// has met. A device that meets says so in the flag that is its own at each other member, and waits until each member
+// has said it as often as this one has. Counts go on from call to call and wrap around; none is ever reset, and a
+// member that is ahead by one meeting is right. It cannot be ahead by two: it waits for this device in the next one.
+//
+// What kernels before it in the stream have written is seen by what a member starts behind its own meeting: flags are
+// released and acquired at the scope of the system.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "arch/grid_dependency.h"
+#include "launch.h"
+
+namespace mugraph {
+
+// Members of a group at most.
+inline constexpr int kMostMembers = 32;
+
+// The flags of each member, by place, as this device addresses them.
+struct Flags {
+  unsigned* of[kMostMembers];
+};
+
+__device__ __forceinline__ void release_flag(unsigned* flag, unsigned count) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(count) : "memory");
+#else
+  *flag = count;
+#endif
+}
+
+__device__ __forceinline__ unsigned acquire_flag(unsigned const* flag) {
+#if defined(__CUDA_ARCH__)
+  unsigned count;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(count) : "l"(flag) : "memory");
+  return count;
+#else
+  return *flag;
+#endif
+}
+
+__device__ __forceinline__ unsigned long long nanoseconds() {
+#if defined(__CUDA_ARCH__)
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+#else
+  return 0;
+#endif
+}
+
+__device__ __forceinline__ void end_with_error() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("trap;");
+#else
+  std::abort();
+#endif
+}
+
+// One block of kMostMembers threads. `met` is this device's own count, in its memory. With a limit, in nanoseconds, a
+// device that waits longer says for whom, and ends the kernel with an error; 0 waits for ever.
+__global__ void __launch_bounds__(kMostMembers)
+    meet_kernel(Flags flags, int members, int place, unsigned* met, unsigned long long limit) {
+  tb::grid_launch();
+  tb::grid_wait();
+  const int other = static_cast<int>(threadIdx.x);
+  const unsigned count = *met + 1;
+  // All threads have read the count before one of them writes it.
+  __syncthreads();
+  if (other < members && other != place) {
+    release_flag(flags.of[other] + place, count);
+    unsigned const* const awaited = flags.of[place] + other;
+    const unsigned long long start = nanoseconds();
+    while (static_cast<int>(acquire_flag(awaited) - count) < 0) {
+      if (limit != 0 && nanoseconds() - start > limit) {
+        printf("mugraph: the device at place %d waits for the one at place %d, which has met %u of %u times.\n", place,
+               other, acquire_flag(awaited), count);
+        end_with_error();
+      }
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) *met = count;
+}
+
+// Meets the other members on `queue`. `flags` are those of each member, by place, `met` is this device's own count:
+// all of them are zero before the first meeting of any member. Throws std::runtime_error where the launch fails.
+inline void meet(Queue queue, unsigned* const* flags, int members, int place, unsigned* met,
+                 unsigned long long limit = 0) {
+  if (members > kMostMembers || place < 0 || place >= members) {
+    throw std::runtime_error("mugraph: a meeting of " + std::to_string(members) +
+                             " devices, of which this one is at place " + std::to_string(place) + "; at most " +
+                             std::to_string(kMostMembers) + " can meet.");
+  }
+  Flags all{};
+  for (int member = 0; member < members; ++member) all.of[member] = flags[member];
+  launch("mugraph::meet", meet_kernel, dim3(1), dim3(kMostMembers), 0, queue, all, members, place, met, limit);
+}
+
+}  // namespace mugraph

@@ -1,0 +1,119 @@
+"""Programs whose devices read one another's memory, run late, and changed on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.program.partition import PartitionPass
+from mugraph.passes.program.partition.meetings import with_meetings
+from mugraph.passes.program.partition.orders import (
+    CALLS,
+    Await,
+    Count,
+    Event,
+    Raise,
+    events_of,
+)
+from mugraph.passes.program.partition.segments import Step, segments_of
+from mugraph.passes.program.use_peers import use_peers
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.arrivals import LateDevices
+
+Array = npt.NDArray[Any]
+Events = list[list[Event]]
+
+
+class Late(NamedTuple):
+    """A program of devices with what each of them does."""
+
+    module: ModuleOp
+    program: DeviceProgram
+    steps: list[Step]
+    returned: Sequence[SSAValue]
+
+    @property
+    def events(self) -> Events:
+        """Of each device, in a call."""
+        mesh = self.program.mesh
+        return [events_of(self.steps, self.returned, mesh, device) for device in mesh.devices]
+
+
+def late(module: ModuleOp) -> Late:
+    """A program with its collectives as loads from other devices, partitioned where it is not."""
+    function = only_function(module)
+    if not is_per_device(function):
+        PartitionPass().apply(make_context(), module)
+    use_peers(function)
+    module.verify()
+    program = device_program(function)
+    last = function.get_return_op()
+    assert program is not None
+    assert last is not None
+    return Late(module, program, with_meetings(segments_of(program), last.operands), last.operands)
+
+
+def wrong(one: Late, events: Events, seed: int) -> str | None:
+    """How results differ from those of devices that run side by side; ``None`` if they do not."""
+    random = np.random.default_rng(seed)
+    calls = [
+        [random.standard_normal(shape_of(type_)) for type_ in one.program.argument_types]
+        for _ in range(CALLS)
+    ]
+    devices = LateDevices(one.program, one.steps, events, random, one.returned)
+    found = devices.run(calls)
+    mesh = one.program.mesh
+    for call, (inputs, of_devices) in enumerate(zip(calls, found, strict=True)):
+        wholes = run_function(one.module, None, inputs, "float64")
+        for device, results in enumerate(of_devices):
+            for number, (result, whole) in enumerate(zip(results, wholes, strict=True)):
+                sharding = one.program.results[number]
+                if sharding.partial:
+                    continue
+                start = sharding.start(result.shape, mesh, device)
+                part = whole[
+                    tuple(slice(s, s + e) for s, e in zip(start, result.shape, strict=True))
+                ]
+                if not np.allclose(result, part, rtol=1e-4, atol=1e-4, equal_nan=False):
+                    return f"result {number} of device {device} in call {call} differs"
+    return None
+
+
+def mutants(events: Events) -> Iterator[tuple[str, Events]]:
+    """What devices do with one event of one device, or of all, left out, twice, or elsewhere."""
+    kinds: dict[type[Event], tuple[str, ...]] = {
+        Await: ("left out", "twice", "another"),
+        Raise: ("left out", "twice", "elsewhere", "another's"),
+        Count: ("left out", "twice"),
+    }
+    for number, event in enumerate(events[0]):
+        for kind in kinds.get(type(event), ()):
+            for devices in ([0], list(range(len(events)))):
+                changed = [list(own) for own in events]
+                for device in devices:
+                    own = changed[device]
+                    own[number : number + 1] = _changed(own[number], kind, device, len(events))
+                yield f"{type(event).__name__} {number} of {devices}: {kind}", changed
+
+
+def _changed(event: Event, kind: str, device: int, count: int) -> list[Event]:
+    match kind, event:
+        case "twice", _:
+            return [event, event]
+        case "another", Await(axes, member):
+            return [Await(axes, (member + 1) % count)]
+        case "elsewhere", Raise(axes, at, member):
+            return [Raise(axes, (at + 1) % count, member)]
+        case "another's", Raise(axes, at, member):
+            return [Raise(axes, at, (member + 1) % count)]
+        case _:
+            return []

@@ -1,0 +1,148 @@
+"""Where devices meet that read one another's memory."""
+
+from __future__ import annotations
+
+from mugraph.dialects.sharding import device_program, is_per_device
+from mugraph.passes.program.partition import PartitionPass
+from mugraph.passes.program.partition.meetings import with_meetings
+from mugraph.passes.program.partition.segments import (
+    Exchange,
+    Meeting,
+    Segment,
+    Step,
+    first_alike,
+    segments_of,
+)
+from mugraph.passes.program.use_peers import peers_pay, use_peers
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import only_function
+
+ONE_SUM = """
+func.func @f(%x: tensor<4x64xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>},
+             %w: tensor<64x32xf16> {mugraph.sharding = #kn.sharding<[[0]]>},
+             %r: tensor<4x32xf16>,
+             %v: tensor<32x16xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>})
+    -> (tensor<4x16xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>})
+    attributes {mugraph.mesh = [2]} {
+  %p = kn.matmul %x, %w : (tensor<4x64xf16>, tensor<64x32xf16>) -> tensor<4x32xf16>
+  %h = kn.add %p, %r : (tensor<4x32xf16>, tensor<4x32xf16>) -> tensor<4x32xf16>
+  %n = kn.rms_norm %h over [32] : (tensor<4x32xf16>) -> tensor<4x32xf16>
+  %y = kn.matmul %n, %v : (tensor<4x32xf16>, tensor<32x16xf16>) -> tensor<4x16xf16>
+  func.return %y : tensor<4x16xf16>
+}
+"""
+
+
+NORM = "add, add, square, reduction, mul_scalar, sqrt, div"
+"""The sum of what two devices hold, and what it is the operand of, up to the product."""
+
+
+def steps_of(text: str) -> list[Step]:
+    """What a device does in a call, with collectives as loads from others."""
+    module = parse_text(make_context(), text, "steps")
+    function = only_function(module)
+    if not is_per_device(function):
+        PartitionPass().apply(make_context(), module)
+    use_peers(function)
+    module.verify()
+    program = device_program(function)
+    assert program is not None
+    returned = function.get_return_op()
+    assert returned is not None
+    return with_meetings(segments_of(program), returned.operands)
+
+
+def names(step: Step) -> str:
+    """The operators of a step, or what it is."""
+    if isinstance(step, Segment):
+        operators = [op.name for op in step.module.walk() if op.dialect_name() == "kn"]
+        return ", ".join(name.removeprefix("kn.") for name in operators)
+    return type(step).__name__
+
+
+def test_what_reads_others_ends_before_a_product_and_the_next_call_waits_for_it() -> None:
+    assert [names(step) for step in steps_of(ONE_SUM)] == [
+        "Meeting",
+        "matmul",
+        "Exchange",
+        NORM,
+        "matmul",
+    ]
+
+
+def test_two_exchanges_in_turn_need_no_other_meeting() -> None:
+    wanted = "tensor<4x16xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>}"
+    text = ONE_SUM.replace(wanted, wanted.replace("[[], [0]]", "[[]]"))
+    assert [names(step) for step in steps_of(text)] == [
+        "matmul",
+        "Exchange",
+        NORM,
+        "matmul",
+        "Exchange",
+        "concat",
+    ]
+
+
+def test_groups_along_other_axes_keep_nothing_in_order() -> None:
+    text = """
+    func.func @f(%x: tensor<4x32xf16> {mugraph.sharding = #kn.sharding<[[0], [1]]>})
+        -> (tensor<2x16xf16> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [2, 2], mugraph.per_device} {
+      %e = kn.exp %x : tensor<2x16xf16> -> tensor<2x16xf16>
+      %s = kn.all_reduce %e axes [0] : tensor<2x16xf16> -> tensor<2x16xf16>
+      %t = kn.all_reduce %s axes [1] : tensor<2x16xf16> -> tensor<2x16xf16>
+      func.return %t : tensor<2x16xf16>
+    }
+    """.replace("tensor<4x32xf16> {", "tensor<2x16xf16> {")
+    found = steps_of(text)
+    assert [names(step) for step in found] == [
+        *("Meeting", "exp", "Exchange"),
+        *("Meeting", "add", "Exchange"),
+        "add",
+    ]
+    axes = [step.axes for step in found if isinstance(step, Meeting | Exchange)]
+    assert axes == [(0,), (0,), (1,), (1,)]
+
+
+def test_what_is_returned_of_others_is_read_behind_all_steps() -> None:
+    text = """
+    func.func @f(%x: tensor<4x32xf16>) -> (tensor<4x32xf16>, tensor<4x32xf16>)
+        attributes {mugraph.mesh = [2], mugraph.per_device} {
+      %p = kn.peer %x axes [0] place 1 : tensor<4x32xf16> -> tensor<4x32xf16>
+      %e = kn.exp %x : tensor<4x32xf16> -> tensor<4x32xf16>
+      %q = kn.peer %e axes [0] place 0 : tensor<4x32xf16> -> tensor<4x32xf16>
+      func.return %p, %q : tensor<4x32xf16>, tensor<4x32xf16>
+    }
+    """
+    assert [names(step) for step in steps_of(text)] == ["Meeting", "exp", "Exchange", "Exchange"]
+
+
+def test_loads_pay_where_the_library_takes_longer_to_begin_than_they_to_load() -> None:
+    one, devices = 2**14, 8
+    assert peers_pay(one, one)
+    # A device loads all tensors whole, and would send each of its parts twice.
+    many = 2**21
+    assert not peers_pay(many * (devices - 1), 2 * many * (devices - 1) // devices)
+
+
+def test_functions_of_layers_that_are_alike_are_compiled_once() -> None:
+    layer = """
+      %a{n} = kn.matmul %{x}, %w : (tensor<4x16xf16>, tensor<16x16xf16>) -> tensor<4x16xf16>
+      %s{n} = kn.all_reduce %a{n} axes [0] : tensor<4x16xf16> -> tensor<4x16xf16>"""
+    layers = "".join(layer.format(n=n, x=f"s{n - 1}" if n else "x") for n in range(4))
+    text = f"""
+    func.func @f(%x: tensor<4x16xf16>, %w: tensor<16x16xf16>)
+        -> (tensor<4x16xf16> {{mugraph.sharding = #kn.sharding<[[]]>}})
+        attributes {{mugraph.mesh = [2], mugraph.per_device}} {{{layers}
+      %t = kn.exp %s3 : tensor<4x16xf16> -> tensor<4x16xf16>
+      func.return %t : tensor<4x16xf16>
+    }}
+    """
+    segments = [step for step in steps_of(text) if isinstance(step, Segment)]
+    # A product; the sum of what both devices hold, and the next product; the last sum.
+    assert [names(each) for each in segments] == [
+        "matmul",
+        *("add", "matmul") * 3,
+        "add, exp",
+    ]
+    assert first_alike(segments) == [0, 1, 0, 1, 0, 1, 0, 7]

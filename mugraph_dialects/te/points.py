@@ -67,6 +67,8 @@ def first_numbers(touch: Touch, points: Points) -> Rows:
 
 def box_offsets(touch: Touch) -> Rows:
     """How far the row-major numbers of the elements touched are from that of the first one."""
+    if touch.offsets is not None:
+        return np.array(touch.offsets, np.int64)
     offsets = np.zeros(1, np.int64)
     for extent, stride in zip(touch.box, row_major_strides(touch.extents), strict=True):
         offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)

@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.cute.carried import carried_variable
 from mugraph.cute.errors import KernelError, ends_in_user_code, place_in_traceback, short_path
+from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import RecordedEngine, dtype_named, element_of
 from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
@@ -37,6 +38,7 @@ from mugraph.dialects.te import RESULT, BufferType
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
 from mugraph.passes.texpr.te_check import out_of_bounds_message
+from mugraph.runtime.interpreter.texpr import run_texpr
 
 Extents = Sequence[int]
 
@@ -204,12 +206,30 @@ class Launch:
     def run(self) -> None:
         """Runs the kernel on numpy, which writes the arrays that it was called with.
 
-        The threads of a block run together, line by line.  Raises KernelError where a tensor has no
-        contents.
+        The threads of a block run together, line by line.  Where they hand over through mbarriers
+        the recorded kernel runs instead, by the interpreter.  Raises KernelError where a tensor has
+        no contents.
         """
         for one in self.call.parameters:
             if one.storage is None:
                 raise KernelError(f"{one.name} has no contents; run the kernel on arrays")
+        before = [one.storage.copy() for one in self.call.parameters]
+        try:
+            self._run_in_step()
+        except RunsRecordedError:
+            for one, elements in zip(self.call.parameters, before, strict=True):
+                one.storage[...] = elements
+            self._run_recorded()
+
+    def _run_recorded(self) -> None:
+        function = cast("FuncOp", self.trace().body.block.first_op)
+        inputs = [one for one in self.call.parameters if one.name not in self.call.kernel.results]
+        outputs = run_texpr(function, [one.storage for one in inputs], seed=None).outputs
+        for one in self.call.parameters:
+            if one.name in outputs:
+                one.storage[...] = outputs[one.name].reshape(-1)
+
+    def _run_in_step(self) -> None:
         for number in range(prod(self.grid)):
             machine = SimtMachine(self.grid, self.block, number)
             tensors = {

@@ -130,7 +130,7 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
     return drawn
 
 
-KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7)
+KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7, 9, 10)
 """Kernels on CuTe tensors: an example of each instruction, unless asked for all."""
 
 

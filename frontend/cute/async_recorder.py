@@ -173,12 +173,14 @@ class AsyncRecorder:
     ) -> tuple[list[SSAValue], AffineMapAttr]:
         for number, part, extent in zip(coordinate, box, engine.type.get_shape(), strict=True):
             low, high = as_index(number).bounds
-            if low < 0 or high + part > extent:
+            if high < 0 or low + part > extent:
                 raise KernelError(
                     f"copy: a box of {part} elements that begins at {number} leaves "
                     f"'{engine.buffer.name_hint}', which has {extent} there; choose tiles that "
                     "divide the tensor"
                 )
+            if low < 0 or high + part > extent:
+                self.recording.may_leave_buffers = True
         variables, map_ = affine_map(coordinate)
         return variables, AffineMapAttr(map_)
 

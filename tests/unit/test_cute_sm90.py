@@ -105,9 +105,10 @@ def test_a_tile(number: int) -> None:
 
 
 def ring() -> cute.Launch:
-    """A ring of two stages, a producer and two warp groups, over five steps."""
-    tensors = [cute.make_fake_tensor("f16", shape) for shape in ((128, 320), (64, 320), (128, 64))]
-    return example("gemm_sm90").launch(*tensors, tiler=(128, 64, 64), stages=2)
+    """A ring of two stages, a producer and two warp groups, over five steps of two tiles."""
+    shapes = ((128, 320), (128, 320), (128, 128))
+    tensors = [cute.make_fake_tensor("f16", shape) for shape in shapes]
+    return example("gemm_sm90").launch(*tensors, tiler=(128, 64, 64), stages=2, blocks=1)
 
 
 ORDERS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import TypeAlias
 
@@ -97,6 +97,7 @@ class HandOver:
         self._found: dict[tuple[object, ...], Finding] = {}
         self._followed: dict[Operation, bool] = {}
         self._accesses: dict[Operation, list[Access]] = {}
+        self._known: dict[tuple[int, bytes, bytes], Event] = {}
         self._sums = {_whole(op.sums) for op in kernel.walk() if isinstance(op, te.WarpgroupMmaOp)}
         self._has_moved = False
         self.roles: list[Role] = []
@@ -394,7 +395,7 @@ class HandOver:
         """What engines read of the older groups has been read, as its threads know."""
         while len(groups) > left:
             for event in groups.popleft():
-                event.epochs = self.clocks.epochs[event.threads].astype(np.int64)
+                event.epochs = self.memory.epochs_of(event.threads)
                 self.memory.reads.append(event)
 
     # Memory.
@@ -406,11 +407,17 @@ class HandOver:
             first = np.array(0, np.int64)
             for expression, extent in zip(access.expressions, access.extents, strict=True):
                 first = first * extent + evaluate(expression, list(access.indices), points)
-            offsets = np.arange(access.box[0])
-            if access.offsets is not None:
-                offsets = np.array(access.offsets)
-            numbers = np.broadcast_to(first, threads.shape)[:, None] + offsets
-            yield self.memory.event(access, np.repeat(threads, len(offsets)), numbers.reshape(-1))
+            yield self._event_at(access, np.broadcast_to(first, threads.shape), threads)
+
+    def _event_at(self, access: Access, first: Rows, threads: Rows) -> Event:
+        """What an access touches from an element on: the same rows in every turn of a ring."""
+        key = (id(access), first.tobytes(), threads.tobytes())
+        if key not in self._known:
+            offsets = np.arange(access.box[0]) if access.offsets is None else access.offsets
+            numbers = first[:, None] + np.array(offsets)
+            every = np.repeat(threads, numbers.shape[1])
+            self._known[key] = self.memory.event(access, every, numbers.reshape(-1))
+        return replace(self._known[key], epochs=self.memory.epochs_of(self._known[key].threads))
 
     def _accesses_of(self, op: Operation) -> list[Access]:
         if op not in self._accesses:

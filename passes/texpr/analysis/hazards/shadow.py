@@ -74,8 +74,11 @@ class Shadow:
         if self.granule > size:
             _, kept = np.unique(places * self.threads + threads, return_index=True)
             threads, numbers, places = threads[kept], numbers[kept], places[kept]
-        epochs = self.clocks.epochs[threads].astype(np.int64)
-        return Event(access, threads, places, numbers, epochs)
+        return Event(access, threads, places, numbers, self.epochs_of(threads))
+
+    def epochs_of(self, threads: Rows) -> IntArray:
+        """The epochs that threads are in."""
+        return self.clocks.epochs[threads].astype(np.int64)
 
     def fence(self, threads: Rows) -> None:
         """Threads have run a fence behind what they have written."""

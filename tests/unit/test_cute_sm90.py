@@ -18,6 +18,7 @@ from mugraph import cute
 from mugraph.dialects import te
 from mugraph.errors import UserError
 from mugraph.passes.memory.findings import HazardKind
+from mugraph.passes.texpr.analysis.access_costs import texpr_access_costs
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.runtime.interpreter.texpr import run_texpr
 
@@ -104,13 +105,6 @@ def test_a_tile(number: int) -> None:
     np.testing.assert_allclose(c, exact, atol=1e-4)
 
 
-def ring() -> cute.Launch:
-    """A ring of two stages, a producer and two warp groups, over five steps of two tiles."""
-    shapes = ((128, 320), (128, 320), (128, 128))
-    tensors = [cute.make_fake_tensor("f16", shape) for shape in shapes]
-    return example("gemm_sm90").launch(*tensors, tiler=(128, 64, 64), stages=2, blocks=1)
-
-
 ORDERS = (
     te.MbarrierOp,
     te.MbarrierFenceOp,
@@ -129,6 +123,75 @@ ORDERS = (
 
 def orders_of(kernel: te.KernelOp) -> list[Operation]:
     return [op for op in kernel.walk() if isinstance(op, ORDERS)]
+
+
+@cute.kernel(results=["b"])
+def doubled(a: Any, b: Any, layout: Any) -> None:
+    """``b = a + a``: each block loads a tile by TMA, doubles it in place, and stores it by TMA."""
+    thread, _y, _z = cute.arch.thread_idx()
+    m, n, _z = cute.arch.block_idx()
+    memory = cute.SmemAllocator()
+    tile = memory.allocate_tensor("f16", layout)
+    full = memory.allocate_array("i64")
+    load = cute.make_tma_copy("SM90_TMA_LOAD", a, layout)
+    store = cute.make_tma_copy("SM90_TMA_STORE", b, layout)
+    part = [cute.local_tile(one, (32, 64), (m, n)) for one in (a, b)]
+    to, source = cute.tma_partition(load, 0, cute.Layout(1), tile, part[0])
+    back, target = cute.tma_partition(store, 0, cute.Layout(1), tile, part[1])
+    with cute.when(thread == 0):
+        cute.arch.mbarrier_init(full, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.sync_threads()
+    with cute.when(cute.arch.warp_idx() == 0), cute.arch.elect_one():
+        cute.arch.mbarrier_arrive_and_expect_tx(full, load.bytes)
+        cute.copy(load, source, to, tma_bar_ptr=full)
+    cute.arch.mbarrier_wait(full, 0)
+    mine = cute.local_partition(tile, cute.Layout((8, 16), (16, 1)), thread)
+    cute.axpby(1, mine, 1, mine)
+    cute.arch.fence_proxy("async.shared", space="cta")
+    cute.arch.barrier(barrier_id=1, number_of_threads=128)
+    with cute.when(thread == 0):
+        cute.copy(store, back, target)
+        cute.arch.cp_async_bulk_commit_group()
+        cute.arch.cp_async_bulk_wait_group(0)
+
+
+def launched_double(bits: int) -> tuple[cute.Launch, list[Any], Any]:
+    a = draw((96, 128), np.float16)
+    b = np.full_like(a, np.nan)
+    launch = doubled(a, b, swizzled(32, 64, bits)).launch((3, 2), (128,))
+    return launch, [a, b], 2 * a.astype(np.float64)
+
+
+@pytest.mark.parametrize("bits", [3, 2, 1])
+def test_tiles_go_back_by_tma(bits: int) -> None:
+    """Also in several boxes of narrow rows."""
+    launch, (_a, b), exact = launched_double(bits)
+    assert find_texpr_hazards(kernel_of(launch)) == []
+    launch.run()
+    np.testing.assert_array_equal(b, exact)
+
+
+@pytest.mark.parametrize("number", range(len(orders_of(kernel_of(launched_double(3)[0])))))
+def test_what_a_store_needs_is_reported(number: int) -> None:
+    kernel = kernel_of(launched_double(3)[0])
+    orders_of(kernel)[number].detach()
+    assert find_texpr_hazards(kernel)
+
+
+def test_products_read_without_bank_conflicts() -> None:
+    costs = [one for one in texpr_access_costs(kernel_of(ring())) if one.instruction == "wgmma"]
+    # Two groups, two tiles, five steps of four instructions; eight rows of 16 bytes a wavefront.
+    assert sum(one.instructions for one in costs) == 2 * 2 * 2 * 5 * 4
+    assert sum(one.transactions for one in costs) == 2 * 2 * 5 * 4 * 2 * 16
+    assert all(one.excess == 0 for one in costs)
+
+
+def ring() -> cute.Launch:
+    """A ring of two stages, a producer and two warp groups, over five steps of two tiles."""
+    shapes = ((128, 320), (128, 320), (128, 128))
+    tensors = [cute.make_fake_tensor("f16", shape) for shape in shapes]
+    return example("gemm_sm90").launch(*tensors, tiler=(128, 64, 64), stages=2, blocks=1)
 
 
 @pytest.mark.parametrize("number", range(len(orders_of(kernel_of(ring())))))

@@ -57,6 +57,8 @@ class AsyncRecorder:
         self.recording = recording
         self._sums: dict[SSAValue, None] = {}
         """The registers that products of warp groups add to."""
+        self._fence: WarpgroupFenceOp | None = None
+        """The last one."""
 
     # Mbarriers and other barriers.
 
@@ -196,7 +198,8 @@ class AsyncRecorder:
 
     def warpgroup_fence(self) -> None:
         """Before the products of a warp group."""
-        self.recording.add(WarpgroupFenceOp())
+        self._fence = WarpgroupFenceOp()
+        self.recording.add(self._fence)
 
     def warpgroup_commit(self) -> None:
         """Closes a group of products."""
@@ -229,6 +232,8 @@ class AsyncRecorder:
                     "memory"
                 )
         self._sums[sums.buffer] = None
+        if self._fence is not None and sums.buffer not in self._fence.sums:
+            self._fence.operands = [*self._fence.sums, sums.buffer]
         (_, rows, steps), (_, columns, _) = (
             [mode.size() for mode in plain(one)] for one in sides.values()
         )

@@ -175,13 +175,18 @@ class WarpgroupMmaOp(IRDLOperation, HasTouches):
 
 @irdl_op_definition
 class WarpgroupFenceOp(OfOneThread):
-    """Before the first of some products, where registers of their sums were touched."""
+    """Before the first of some products: what was done with registers of their sums is done.
+
+    ``te.warpgroup_fence for %sums : T`` names them.
+    """
 
     name = "te.warpgroup_fence"
-    assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
+    sums = var_operand_def(BufferType)
+    assembly_format = "(`for` $sums^ `:` type($sums))? attr-dict"
+
+    def __init__(self, sums: Sequence[SSAValue] = ()) -> None:
+        super().__init__(operands=[sums])
 
 
 @irdl_op_definition

@@ -179,7 +179,9 @@ def _(op: BulkWaitOp, printer: TexprPrinter) -> None:
 
 
 @print_asynchronous.register
-def _(_op: WarpgroupFenceOp, printer: TexprPrinter) -> None:
+def _(op: WarpgroupFenceOp, printer: TexprPrinter) -> None:
+    for sums in op.sums:
+        printer.writer.line(f"mugraph::pin({printer.text(sums)});")
     printer.writer.line("mugraph::begin_products();")
 
 

@@ -92,8 +92,8 @@ func.func @by_turns(%a: !te.buffer<64x64xf16>, %c: !te.buffer<64x64xf16>) {
           te.barrier warp
           // CHECK-NEXT: te.named_barrier 1, 128
           te.named_barrier 1, 128
-          // CHECK-NEXT: te.warpgroup_fence
-          te.warpgroup_fence
+          // CHECK-NEXT: te.warpgroup_fence for %s : !te.buffer<32xf32, register>
+          te.warpgroup_fence for %s : !te.buffer<32xf32, register>
           // CHECK-NEXT: te.warpgroup_mma "SM90_64x64x16_F32F16F16_SS" %s, %t[0] <(64,16):(64,1)>, %t[16] <(64,16):(64,1)> :
           te.warpgroup_mma "SM90_64x64x16_F32F16F16_SS" %s, %t[0] <(64,16):(64,1)>, %t[16] <(64,16):(64,1)> : !te.buffer<32xf32, register>, !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>, !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>
           // CHECK-NEXT: te.warpgroup_commit

@@ -68,6 +68,7 @@ CHECKS: dict[str, tuple[str, Shapes, dict[str, Any], Callable[..., Any]]] = {
         {"tiler": (64, 64, 64), "stages": 3},
         _products,
     ),
+    "gemm_sm90 ragged": ("f16", _rows(1000, 776, 1000), {}, _products),
 }
 TIMED: dict[str, dict[str, Any]] = {"gemm_sm80": {}, "gemm_sm90": {}}
 

@@ -17,6 +17,11 @@ def swizzled(*shape: int) -> cute.AnyLayout:
     return cute.tile_to_shape(atom, shape)
 
 
+def tiles_of(shape, tiler):
+    """How many tiles there are along M, N and K."""
+    return [-(-extent // tile) for extent, tile in zip(shape, tiler, strict=True)]
+
+
 @cute.kernel(results=["c"])
 def gemm_sm90(a, b, c, tiler, stages, rows, mma, part):
     """Each block computes several tiles of C; those of one time share ``rows`` tiles of A."""
@@ -33,8 +38,10 @@ def gemm_sm90(a, b, c, tiler, stages, rows, mma, part):
     load_b = cute.make_tma_copy("SM90_TMA_LOAD", b, sb[_, _, 0].layout)
     box = (64, part.tile_extent(1))  # what a warp group stores at once
     store = cute.make_tma_copy("SM90_TMA_STORE", c, swizzled(*box))
-    across, tiles = c.shape[1] // tiler[1], c.shape[0] // tiler[0] * (c.shape[1] // tiler[1])
-    turns, steps, consumers = -(-tiles // blocks), a.shape[1] // tiler[2], mma.threads // 32
+    # Of tiles that reach past a tensor's end, TMA loads zeros, and stores what there is.
+    down, across, steps = tiles_of((*c.shape, a.shape[1]), tiler)
+    tiles, consumers = down * across, mma.threads // 32
+    turns = -(-tiles // blocks)
 
     def place(tile):
         """Where the tile of a number lies."""
@@ -116,13 +123,10 @@ def launch(a, b, c, tiler=(128, 256, 64), stages=4, rows=8, blocks=132):
         cute.TiledMma(f"SM90_64x{columns}x16_F32F16F16_SS", (tiler[0] // 64, 1, 1))
         for columns in (tiler[1], min(tiler[1], 128))
     )
-    (m, n), (_m, k) = c.shape, a.shape
-    if m % tiler[0] or n % tiler[1] or k % tiler[2]:
-        sys.exit(f"tiles of {tiler} do not divide a product of {m} x {n} x {k}")
-    rows = next(count for count in range(rows, 0, -1) if m // tiler[0] % count == 0)
-    grid = (min(blocks, m // tiler[0] * (n // tiler[1])),)
+    down, across, _steps = tiles_of((*c.shape, a.shape[1]), tiler)
+    rows = next(count for count in range(rows, 0, -1) if down % count == 0)
     call = gemm_sm90(a, b, c, tiler, stages, rows, mma, part)
-    return call.launch(grid=grid, block=(mma.threads + 32,))
+    return call.launch(grid=(min(blocks, down * across),), block=(mma.threads + 32,))
 
 
 if __name__ == "__main__":

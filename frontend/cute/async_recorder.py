@@ -135,10 +135,8 @@ class AsyncRecorder:
         for start, offset in zip(tile.starts, tile.offsets, strict=True):
             # A tensor map has the contiguous dimension first.
             coordinate = [at + step for at, step in zip(origin, reversed(start), strict=True)]
-            ends = (
-                engine_of(device, "copy").buffer,
-                *self._box_place(engine_of(device, "copy"), coordinate, box),
-            )
+            variables, map_ = affine_map(coordinate)
+            ends = engine_of(device, "copy").buffer, variables, AffineMapAttr(map_)
             place = (buffer.buffer, *buffer.place(first + offset, prod(tile.box)))
             if tma.is_store:
                 self.recording.add(BulkStoreOp(ends, place, box))
@@ -169,22 +167,6 @@ class AsyncRecorder:
         except BulkCopyError as error:
             mend = f"; {error.mend}" if error.mend else ""
             raise KernelError(f"copy: no boxes move this tile: {error}{mend}") from error
-
-    def _box_place(
-        self, engine: RecordedEngine, coordinate: list[Any], box: Sequence[int]
-    ) -> tuple[list[SSAValue], AffineMapAttr]:
-        for number, part, extent in zip(coordinate, box, engine.type.get_shape(), strict=True):
-            low, high = as_index(number).bounds
-            if high < 0 or low + part > extent:
-                raise KernelError(
-                    f"copy: a box of {part} elements that begins at {number} leaves "
-                    f"'{engine.buffer.name_hint}', which has {extent} there; choose tiles that "
-                    "divide the tensor"
-                )
-            if low < 0 or high + part > extent:
-                self.recording.may_leave_buffers = True
-        variables, map_ = affine_map(coordinate)
-        return variables, AffineMapAttr(map_)
 
     @staticmethod
     def _require_pattern(engine: RecordedEngine, start: Numeric, pattern: int, what: str) -> None:

@@ -89,7 +89,8 @@ class Touch:
     ``operand`` is the buffer or a section of it.  ``expressions`` are the index of the first
     element in the buffer, in ``indices``: one a dimension, or one in row-major order.  ``box`` has
     an extent for each.  Where the elements are no box, ``offsets`` are how far their row-major
-    numbers are from that of the first one, and the box is what they span.
+    numbers are from that of the first one, and the box is what they span.  Of a ``clipped`` box
+    the elements that the buffer does not have are not touched.
     """
 
     operand: SSAValue
@@ -99,6 +100,7 @@ class Touch:
     box: tuple[int, ...]
     combines: Combination | None = None
     offsets: tuple[int, ...] | None = None
+    clipped: bool = False
 
     @property
     def section(self) -> SectionOp | None:

@@ -41,9 +41,10 @@ from mugraph.dialects.tensor_types import element_bytes_of, layout_of
 class BulkCopyOp(IRDLOperation, HasTouches):
     """A box of a tensor in device memory, and as many neighbours in a buffer of shared memory.
 
-    The box has an extent for each dimension of the tensor, of which the last is contiguous.  In
-    shared memory its elements lie densely, in row-major order, and chunks of 16 bytes are exchanged
-    as the buffer's swizzle says.
+    The box has an extent for each dimension of the tensor, of which the last is contiguous.  What
+    it has past the tensor's end is zero where it is loaded, and is not stored.  In shared memory
+    its elements lie densely, in row-major order, and chunks of 16 bytes are exchanged as the
+    buffer's swizzle says.
     """
 
     tensor = operand_def(BufferType)
@@ -99,7 +100,8 @@ class BulkCopyOp(IRDLOperation, HasTouches):
 
     def _touch_tensor(self, kind: AccessKind) -> Touch:
         start = self.tensor_map.data.results
-        return Touch(self.tensor, kind, start, tuple(self.tensor_indices), self.extents)
+        indices = tuple(self.tensor_indices)
+        return Touch(self.tensor, kind, start, indices, self.extents, clipped=True)
 
     def _touch_buffer(self, kind: AccessKind) -> Touch:
         start = self.buffer_map.data.results

@@ -45,7 +45,8 @@ def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
     """
     for op in root.walk():
         if isinstance(op, (AccessOp, CopyAsyncOp, BulkCopyOp, WarpgroupMmaOp)):
-            found = next(filter(None, (_check_touch(op, touch) for touch in op.touches())), None)
+            touches = [touch for touch in op.touches() if not touch.clipped]
+            found = next(filter(None, (_check_touch(op, touch) for touch in touches)), None)
         elif isinstance(op, SectionOp):
             source, result = cast(BufferType, op.buffer.type), op.result.type
             extents = tuple(

@@ -14,12 +14,13 @@ from functools import singledispatchmethod
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import te
 from mugraph.dialects.locations import place_of
 from mugraph.dialects.programming_model import GROUP_THREADS
-from mugraph.dialects.te.points import Rows
+from mugraph.dialects.te.points import Rows, clipped_numbers
 from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.roles import roles_of
@@ -254,13 +255,22 @@ class Turns:
 
     # Copies.
 
+    def _box(self, touch: te.Touch, batch: Batch) -> tuple[Places, npt.NDArray[np.bool_]]:
+        """The elements of a box, and which of them the tensor has; the first one for others."""
+        starts = [batch.index(one, list(touch.indices)) for one in touch.expressions]
+        numbers = clipped_numbers(touch, starts)
+        storage, rows = batch.buffer(touch.buffer)
+        return Places(storage, rows[:, None], np.maximum(numbers, 0)), numbers >= 0
+
     @_act.register
     def _(self, op: te.BulkLoadOp, batch: Batch) -> None:
-        source, target = (self.steps.places(op, touch, batch) for touch in op.touches())
+        outside, inside = op.touches()
+        source, exists = self._box(outside, batch)
+        target = self.steps.places(op, inside, batch)
         target.storage.written[target.rows, target.numbers] = False
 
         def land() -> None:
-            target.write(self.steps.read(op, op.tensor, source, batch))
+            target.write(np.where(exists, self.steps.read(op, op.tensor, source, batch), 0))
 
         numbers = batch.index(op.number, list(op.barrier_indices))
         ((barrier, threads),) = self._named(op, op.barriers, numbers)
@@ -268,10 +278,14 @@ class Turns:
 
     @_act.register
     def _(self, op: te.BulkStoreOp, batch: Batch) -> None:
-        source, target = (self.steps.places(op, touch, batch) for touch in op.touches())
+        inside, outside = op.touches()
+        source = self.steps.places(op, inside, batch)
+        target, exists = self._box(outside, batch)
 
         def land() -> None:
-            target.write(self.steps.read(op, op.buffer, source, batch))
+            values = self.steps.read(op, op.buffer, source, batch)
+            rows = np.broadcast_to(target.rows, exists.shape)[exists]
+            Places(target.storage, rows, target.numbers[exists]).write(values[exists])
 
         self._role.stores.uncommitted.append(land)
 

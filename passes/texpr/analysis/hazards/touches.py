@@ -61,8 +61,9 @@ def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue,
     if math.prod([count, *access.box]) > MOST_POINTS:
         raise TooManyError
     numbers = touched_numbers(access, points, count)
-    values = {one: np.repeat(points[one], numbers.shape[1]) for one in wanted}
-    return Rows(values, numbers.reshape(-1))
+    exists = numbers.reshape(-1) >= 0
+    values = {one: np.repeat(points[one], numbers.shape[1])[exists] for one in wanted}
+    return Rows(values, numbers.reshape(-1)[exists])
 
 
 _CLASSES = {AccessKind.READ: 0, AccessKind.WRITE: 1, AccessKind.ATOMIC: 2}

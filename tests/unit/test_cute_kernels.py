@@ -269,6 +269,16 @@ def test_what_python_cannot_decide() -> None:
     refused(carries, "# the variable", "'stage' is read and bound anew in a loop over", a)
 
 
+def test_variables_of_comprehensions_are_not_carried() -> None:
+    @cute.kernel
+    def both(a: Any) -> None:
+        for k in cute.dynamic_range(4):
+            parts = [cute.local_tile(one, (64,), (k,)) for one in (a, a)]
+            parts[0][0] = sum(one[1] for one in parts)
+
+    assert "te.seq" in str(both(cute.make_fake_tensor("f32", (256,))).launch((1,), (1,)).trace())
+
+
 def test_what_layouts_cannot_do() -> None:
     a, b = cute.make_fake_tensor("f32", (64, 64)), cute.make_fake_tensor("f32", (64,))
 

@@ -37,6 +37,7 @@ from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te import RESULT, BufferType
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
+from mugraph.passes.texpr.instructions import require_instructions
 from mugraph.passes.texpr.te_check import out_of_bounds_message
 from mugraph.runtime.interpreter.texpr import run_texpr
 
@@ -243,7 +244,9 @@ class Launch:
         """Records the kernel: a module of one function, whose parameters are the tensors.
 
         Its operators have the lines of Python for locations.  ``arch`` is the GPU whose shared
-        memory must suffice.  Raises KernelError with the line that cannot be recorded.
+        memory must suffice, and which must have the instructions that the kernel names.  Raises
+        KernelError with the line that cannot be recorded, UserError for an instruction that the GPU
+        lacks.
         """
         parameters = self.call.parameters
         body = Block(arg_types=[self._type(one) for one in parameters])
@@ -278,6 +281,7 @@ class Launch:
         module = ModuleOp([function])
         with _reported():
             module.verify()
+        require_instructions(module, arch)
         out = find_out_of_bounds(function) if recording.may_leave_buffers else None
         if out is not None:
             raise KernelError(

@@ -20,6 +20,8 @@ from mugraph.errors import UserError
 from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.texpr.analysis.access_costs import texpr_access_costs
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
+from mugraph.passes.texpr.te_lower import steps_to_kernels
+from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.texpr import run_texpr
 
 
@@ -273,6 +275,14 @@ def test_text_reads_back() -> None:
 
 
 # --- what is refused ---
+
+
+@pytest.mark.parametrize(("arch", "others"), [("sm_80", "sm_90a"), ("sm_100a", "sm_90a")])
+def test_gpus_that_lack_the_instructions(arch: str, others: str) -> None:
+    with pytest.raises(UserError, match=rf"kernel 'gemm_sm90' .*{arch} has not; compile.*{others}"):
+        ring().trace(arch)
+    with pytest.raises(UserError, match="has not; compile it for"):
+        steps_to_kernels(only_function(ring().trace()), arch)
 
 
 def refused(body: Any, text: str, sentence: str, *tensors: Any) -> None:

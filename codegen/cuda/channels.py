@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -66,21 +66,36 @@ def map_parameters(kernel: sched.KernelOp) -> list[MapParameter]:
     return list(dict.fromkeys(map_key(op) for op in _bulk_copies(kernel)))
 
 
-def map_names(kernel: sched.KernelOp, names: Names) -> dict[MapParameter, str]:
+def map_names(
+    parameters: Sequence[MapParameter], tensors: Sequence[SSAValue], names: Names
+) -> dict[MapParameter, str]:
     """A name for each tensor map, after its tensor."""
-    arguments = kernel.body.block.args
     return {
-        parameter: names.fresh(f"{names.of(arguments[parameter.argument])}_map")
-        for parameter in map_parameters(kernel)
+        parameter: names.fresh(f"{names.of(tensors[parameter.argument])}_map")
+        for parameter in parameters
     }
 
 
+def map_declarations(maps: Mapping[MapParameter, str]) -> list[str]:
+    """The parameters of a kernel that its tensor maps are."""
+    return [f"const __grid_constant__ CUtensorMap {name}" for name in maps.values()]
+
+
+def print_map_prefetch(maps: Mapping[MapParameter, str], writer: Writer, thread: str) -> None:
+    """Prints that the first thread of a block asks for the tensor maps before they are used."""
+    prefetched = " ".join(f"mugraph::prefetch_tensor_map(&{name});" for name in maps.values())
+    writer.line(f"if ({thread} == 0) {{ {prefetched} }}")
+
+
 def print_host_maps(
-    kernel: sched.KernelOp, tensors: Sequence[SSAValue], writer: Writer, names: Names
+    parameters: Sequence[MapParameter],
+    tensors: Sequence[SSAValue],
+    writer: Writer,
+    names: Names,
 ) -> list[str]:
     """Prints the tensor maps of a launch on these tensors; returns them as arguments."""
     arguments: list[str] = []
-    for parameter in map_parameters(kernel):
+    for parameter in parameters:
         tensor = tensors[parameter.argument]
         pointer = names.of(tensor)
         name = names.fresh(f"{pointer}_map")
@@ -359,4 +374,11 @@ def _(op: sched.BulkWaitOp, printer: KernelPrinter) -> None:
     printer.writer.line(f"{_by_first_thread(op)}mugraph::wait_bulk_stores();  // {op.name}")
 
 
-__all__ = ["MapParameter", "map_names", "map_parameters", "print_host_maps"]
+__all__ = [
+    "MapParameter",
+    "map_declarations",
+    "map_names",
+    "map_parameters",
+    "print_host_maps",
+    "print_map_prefetch",
+]

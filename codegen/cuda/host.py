@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from mugraph.codegen.cuda.channels import print_host_maps
+from mugraph.codegen.cuda.channels import map_parameters, print_host_maps
 from mugraph.codegen.cuda.cpp import (
     CodegenError,
     Writer,
@@ -174,7 +174,8 @@ def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     pointers = printer.declare_all((*op.arguments, *op.outputs))
     grid, overlaps = launched_grid(kernel, pointers), kernel.waits_for_grids()
     tensors = (*op.arguments, *op.outputs)
-    pointers += print_host_maps(kernel, tensors, printer.writer, printer.names)
+    maps = map_parameters(kernel)
+    pointers += print_host_maps(maps, tensors, printer.writer, printer.names)
     print_launch(
         printer, name, grid, kernel.block_dim, kernel.smem_bytes, pointers, overlaps=overlaps
     )

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IndexType
 
-from mugraph.codegen.cuda.channels import block_at, map_names
+from mugraph.codegen.cuda.channels import (
+    block_at,
+    map_declarations,
+    map_names,
+    map_parameters,
+    print_map_prefetch,
+)
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.elementwise import start_of
 from mugraph.codegen.cuda.names import Names
@@ -49,8 +55,8 @@ def print_kernel(
         type_ = stored_type(argument)
         restrict = " __restrict__" if argument.index in alone else ""
         parameters.append(f"{type_}{constness}*{restrict} {names.of(argument)}")
-    maps = map_names(kernel, names)
-    parameters += [f"const __grid_constant__ CUtensorMap {name}" for name in maps.values()]
+    maps = map_names(map_parameters(kernel), kernel.body.block.args, names)
+    parameters += map_declarations(maps)
     bounds = [kernel.threads]
     if kernel.resident_blocks is not None:
         bounds.append(kernel.resident_blocks)
@@ -58,8 +64,7 @@ def print_kernel(
     open_kernel(writer, name, parameters, bounds, cluster)
     printer = KernelPrinter(writer, names, kernel, maps={**maps})
     # Where bulk copies swizzle they do so by address; all kernels of a file declare it alike.
-    alignment = 1024 if maps or swizzles_addresses else 128
-    writer.line(f"extern __shared__ __align__({alignment}) char smem[];")
+    print_shared_memory(writer, swizzles_addresses=bool(maps) or swizzles_addresses)
     writer.line(f"int const thread = {_thread_number(printer)};")
     if kernel.raster_rows > 1 and kernel.persistent_blocks is None:
         function = "rastered_block" if block_at(kernel).startswith("block_in") else "grouped_block"
@@ -84,14 +89,19 @@ def print_kernel(
         printer.span = names.fresh("span")
         writer.line(f"tb::Span const {printer.span} = {span_of_block(kernel, printer)};  // where")
     if maps:
-        prefetched = " ".join(f"mugraph::prefetch_tensor_map(&{name});" for name in maps.values())
-        writer.line(f"if (thread == 0) {{ {prefetched} }}")
+        print_map_prefetch(maps, writer, "thread")
     for op in operators:
         # The tiles of a persistent block move.
         if kernel.persistent_blocks is None or not isinstance(op, sched.LocalTileOp):
             printer.print(op)
     writer.close()
     writer.line()
+
+
+def print_shared_memory(writer: Writer, *, swizzles_addresses: bool) -> None:
+    """Declares the block's memory; it begins where the patterns of address swizzles do."""
+    alignment = 1024 if swizzles_addresses else 128
+    writer.line(f"extern __shared__ __align__({alignment}) char smem[];")
 
 
 def open_kernel(

@@ -22,6 +22,7 @@ from mugraph.codegen.cuda.operations import (
 )
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.matrix_descriptor import SharedMatrix
 from mugraph.dialects.element_types import DESCRIPTIONS, HALF_TYPES
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
@@ -135,6 +136,15 @@ def print_swapped_atom(atom: MmaAtom, writer: Writer) -> None:
     writer.line("#endif")
     writer.close()
     writer.close("};")
+
+
+def shared_matrix_type(matrix: SharedMatrix, element: str) -> str:
+    """The C++ type of a matrix in shared memory as an instruction reads it."""
+    transposed = "true" if matrix.transposed else "false"
+    return (
+        f"mugraph::SharedMatrix<{element}, {transposed}, {matrix.swizzle_bits}, "
+        f"{matrix.group_bytes}, {matrix.side_bytes}>"
+    )
 
 
 def print_warpgroup_atoms(kernels: Iterable[sched.KernelOp], writer: Writer) -> None:

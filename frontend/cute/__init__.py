@@ -16,10 +16,11 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
     module = launch.trace()    # for --check-hazards, -t cuda ...
 """
 
-from mugraph.cute import arch, math
+from mugraph.cute import arch, math, warpgroup
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import FakeTensor, Kernel, KernelCall, Launch, kernel, make_fake_tensor
+from mugraph.cute.numbers import size_in_bytes
 from mugraph.dialects import cute as algebra
 from mugraph.dialects.cute import *  # noqa: F403 (one list of operations, in that module)
 from mugraph.dialects.cute.algorithms import (
@@ -44,6 +45,7 @@ from mugraph.dialects.cute.tensor import (
     transform,
 )
 from mugraph.dialects.cute.tiled import TiledCopy, TiledMma, make_tiled_copy, make_tiled_copy_for
+from mugraph.dialects.cute.tma import TmaCopy, make_tma_copy, tma_partition
 
 __all__ = [
     "FakeTensor",
@@ -55,6 +57,7 @@ __all__ = [
     "Tensor",
     "TiledCopy",
     "TiledMma",
+    "TmaCopy",
     "arch",
     "axpby",
     "call_mma",
@@ -76,11 +79,15 @@ __all__ = [
     "make_tensor",
     "make_tiled_copy",
     "make_tiled_copy_for",
+    "make_tma_copy",
     "math",
     "mma_atom",
     "reduce",
+    "size_in_bytes",
     "tma_atom",
+    "tma_partition",
     "transform",
+    "warpgroup",
     "when",
 ]
 __all__ += algebra.__all__

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from mugraph.cute.errors import KernelError
 from mugraph.cute.machine import kernel_machine
+from mugraph.dialects.programming_model import WARP
 
 
 def _split(number: Any, extents: Sequence[int]) -> tuple[Any, Any, Any]:
@@ -54,12 +56,98 @@ def cp_async_wait_group(groups: int) -> None:
     kernel_machine("cp_async_wait_group").wait(groups)
 
 
+def warp_idx() -> Any:
+    """The number of the thread's warp in its block."""
+    return kernel_machine("warp_idx").thread // WARP
+
+
+def lane_idx() -> Any:
+    """The thread's number in its warp."""
+    return kernel_machine("lane_idx").thread % WARP
+
+
+def elect_one() -> AbstractContextManager[None]:
+    """What one thread of each warp does: ``with elect_one(): ...``."""
+    machine = kernel_machine("elect_one")
+    return machine.when(machine.thread % WARP == 0)
+
+
+def sync_warp() -> None:
+    """All threads of the warp meet."""
+    kernel_machine("sync_warp").sync_warp()
+
+
+def barrier(barrier_id: int, number_of_threads: int) -> None:
+    """So many threads, whole warps, meet at a barrier of the block that has a number, 1 to 15."""
+    kernel_machine("barrier").named_barrier(barrier_id, number_of_threads)
+
+
+def mbarrier_init(pointer: Any, arrivals: int) -> None:
+    """Sets an mbarrier up, whose phases end when so many arrivals have come."""
+    kernel_machine("mbarrier_init").mbarrier_init(pointer, arrivals)
+
+
+def mbarrier_init_fence() -> None:
+    """Copies see the mbarriers that the thread has set up."""
+    kernel_machine("mbarrier_init_fence").mbarrier_init_fence()
+
+
+def mbarrier_arrive(pointer: Any) -> None:
+    """Arrives: what the thread did before is known to those who have waited for the phase."""
+    kernel_machine("mbarrier_arrive").mbarrier_arrive(pointer, 0)
+
+
+def mbarrier_arrive_and_expect_tx(pointer: Any, tx_bytes: int) -> None:
+    """Arrives, and announces bytes of copies without which the phase does not end."""
+    kernel_machine("mbarrier_arrive_and_expect_tx").mbarrier_arrive(pointer, tx_bytes)
+
+
+def mbarrier_wait(pointer: Any, phase: Any) -> None:
+    """Waits until the phase of a parity, 0 or 1, has ended; the first one has parity 0.
+
+    It goes on at once where the present phase has the other parity.
+    """
+    kernel_machine("mbarrier_wait").mbarrier_wait(pointer, phase)
+
+
+def fence_proxy(kind: str = "async.shared", space: str = "cta") -> None:
+    """What the thread wrote to shared memory is seen by copies and products behind a barrier."""
+    if (kind, space) != ("async.shared", "cta"):
+        raise KernelError(f"fence_proxy: there is 'async.shared' in 'cta', not {kind} in {space}")
+    kernel_machine("fence_proxy").proxy_fence()
+
+
+def cp_async_bulk_commit_group() -> None:
+    """Closes a group: the stores by TMA that the thread has begun since the one before."""
+    kernel_machine("cp_async_bulk_commit_group").bulk_commit()
+
+
+def cp_async_bulk_wait_group(groups: int) -> None:
+    """Waits until at most ``groups`` of the thread's newest stores by TMA may still read."""
+    if groups < 0:
+        raise KernelError(f"cp_async_bulk_wait_group: {groups} groups cannot be under way")
+    kernel_machine("cp_async_bulk_wait_group").bulk_wait(groups)
+
+
 __all__ = [
+    "barrier",
     "block_dim",
     "block_idx",
+    "cp_async_bulk_commit_group",
+    "cp_async_bulk_wait_group",
     "cp_async_commit_group",
     "cp_async_wait_group",
+    "elect_one",
+    "fence_proxy",
     "grid_dim",
+    "lane_idx",
+    "mbarrier_arrive",
+    "mbarrier_arrive_and_expect_tx",
+    "mbarrier_init",
+    "mbarrier_init_fence",
+    "mbarrier_wait",
     "sync_threads",
+    "sync_warp",
     "thread_idx",
+    "warp_idx",
 ]

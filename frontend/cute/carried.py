@@ -70,6 +70,23 @@ class _Events(ast.NodeVisitor):
         for statement in (*node.body, *node.orelse):
             self.visit(statement)
 
+    def _visit_comprehension(self, node: ast.expr) -> None:
+        """What it binds is its own; what it reads it reads of the loop."""
+        inner = _Events()
+        for part in getattr(node, "generators", []):
+            inner.visit(part.iter)
+            inner.visit(part.target)
+            for condition in part.ifs:
+                inner.visit(condition)
+        for field in ("elt", "key", "value"):
+            if isinstance(part := getattr(node, field, None), ast.expr):
+                inner.visit(part)
+        for name in inner.read:
+            self._read(name)
+
+    visit_ListComp = visit_SetComp = visit_GeneratorExp = _visit_comprehension  # noqa: N815
+    visit_DictComp = _visit_comprehension  # noqa: N815
+
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
             self._read(node.id)

@@ -69,5 +69,17 @@ class SmemAllocator:
         """
         return kernel_machine("allocate_tensor").shared(element_type, layout, name, byte_alignment)
 
+    def allocate_array(self, element_type: str, num_elems: int = 1, name: str = "barriers") -> Any:
+        """Mbarriers: ``allocate_array("i64", 4)`` is a pointer to the first of four.
+
+        Raises KernelError for other elements: tensors hold those.
+        """
+        if element_type != "i64":
+            raise KernelError(
+                f"allocate_array: arrays are of i64, as mbarriers, not of {element_type}; use "
+                "'allocate_tensor'"
+            )
+        return kernel_machine("allocate_array").mbarriers(num_elems, name)
+
 
 __all__ = ["SmemAllocator", "dynamic_range", "elem_less", "when"]

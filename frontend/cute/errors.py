@@ -14,9 +14,9 @@ class KernelError(UserError, ValueError):
 
 
 def is_of_user(frame: FrameType) -> bool:
-    """Whether a frame is not one of mugraph's own."""
+    """Whether a frame is not one of mugraph's own, or of what it calls."""
     name = str(frame.f_globals.get("__name__", ""))
-    return not name.startswith("mugraph.") and not name.startswith("contextlib")
+    return name.partition(".")[0] not in ("mugraph", "contextlib", "xdsl")
 
 
 def user_frame() -> FrameType | None:

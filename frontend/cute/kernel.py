@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.cute.carried import carried_variable
 from mugraph.cute.errors import KernelError, ends_in_user_code, place_in_traceback, short_path
+from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import RecordedEngine, dtype_named, element_of
 from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
@@ -36,7 +37,9 @@ from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te import RESULT, BufferType
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
+from mugraph.passes.texpr.instructions import require_instructions
 from mugraph.passes.texpr.te_check import out_of_bounds_message
+from mugraph.runtime.interpreter.texpr import run_texpr
 
 Extents = Sequence[int]
 
@@ -204,12 +207,30 @@ class Launch:
     def run(self) -> None:
         """Runs the kernel on numpy, which writes the arrays that it was called with.
 
-        The threads of a block run together, line by line.  Raises KernelError where a tensor has no
-        contents.
+        The threads of a block run together, line by line.  Where they hand over through mbarriers
+        the recorded kernel runs instead, by the interpreter.  Raises KernelError where a tensor has
+        no contents.
         """
         for one in self.call.parameters:
             if one.storage is None:
                 raise KernelError(f"{one.name} has no contents; run the kernel on arrays")
+        before = [one.storage.copy() for one in self.call.parameters]
+        try:
+            self._run_in_step()
+        except RunsRecordedError:
+            for one, elements in zip(self.call.parameters, before, strict=True):
+                one.storage[...] = elements
+            self._run_recorded()
+
+    def _run_recorded(self) -> None:
+        function = cast("FuncOp", self.trace().body.block.first_op)
+        inputs = [one for one in self.call.parameters if one.name not in self.call.kernel.results]
+        outputs = run_texpr(function, [one.storage for one in inputs], seed=None).outputs
+        for one in self.call.parameters:
+            if one.name in outputs:
+                one.storage[...] = outputs[one.name].reshape(-1)
+
+    def _run_in_step(self) -> None:
         for number in range(prod(self.grid)):
             machine = SimtMachine(self.grid, self.block, number)
             tensors = {
@@ -223,7 +244,9 @@ class Launch:
         """Records the kernel: a module of one function, whose parameters are the tensors.
 
         Its operators have the lines of Python for locations.  ``arch`` is the GPU whose shared
-        memory must suffice.  Raises KernelError with the line that cannot be recorded.
+        memory must suffice, and which must have the instructions that the kernel names.  Raises
+        KernelError with the line that cannot be recorded, UserError for an instruction that the GPU
+        lacks.
         """
         parameters = self.call.parameters
         body = Block(arg_types=[self._type(one) for one in parameters])
@@ -258,6 +281,7 @@ class Launch:
         module = ModuleOp([function])
         with _reported():
             module.verify()
+        require_instructions(module, arch)
         out = find_out_of_bounds(function) if recording.may_leave_buffers else None
         if out is not None:
             raise KernelError(

@@ -12,7 +12,63 @@ from mugraph.dialects.cute.machines import current_machine
 from mugraph.dialects.cute.tensor import Tensor
 
 
-class KernelMachine(Protocol):
+class AsyncMachine(Protocol):
+    """What a kernel asks where its threads hand work over through mbarriers (sm_90)."""
+
+    def mbarriers(self, count: int, name: str) -> Any:
+        """A pointer to new mbarriers of the block."""
+        ...
+
+    def mbarrier_init(self, pointer: Any, arrivals: int) -> None:
+        """Sets one up."""
+        ...
+
+    def mbarrier_init_fence(self) -> None:
+        """Copies see those that were set up."""
+        ...
+
+    def mbarrier_arrive(self, pointer: Any, announced: int) -> None:
+        """Arrives at one, and announces bytes."""
+        ...
+
+    def mbarrier_wait(self, pointer: Any, parity: Any) -> None:
+        """Waits for the end of a phase."""
+        ...
+
+    def sync_warp(self) -> None:
+        """All threads of the warp meet."""
+        ...
+
+    def named_barrier(self, number: int, threads: int) -> None:
+        """Some warps meet."""
+        ...
+
+    def proxy_fence(self) -> None:
+        """Copies and products see what was written."""
+        ...
+
+    def bulk_commit(self) -> None:
+        """Closes a group of stores by TMA."""
+        ...
+
+    def bulk_wait(self, groups: int) -> None:
+        """Waits for all but so many newest groups of them."""
+        ...
+
+    def warpgroup_fence(self) -> None:
+        """Before the products of a warp group."""
+        ...
+
+    def warpgroup_commit(self) -> None:
+        """Closes a group of products."""
+        ...
+
+    def warpgroup_wait(self, groups: int) -> None:
+        """Waits for all but so many newest groups of them."""
+        ...
+
+
+class KernelMachine(AsyncMachine, Protocol):
     """Who executes a kernel: numpy, or what records it."""
 
     @property

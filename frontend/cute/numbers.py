@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Index, Numeric, affine_map, as_index
 from mugraph.cute.recording import Recording
+from mugraph.dialects.cute import AnyLayout
 from mugraph.dialects.te import BindOp, BufferType, IndexValueOp, Space, ViewOp
 from mugraph.runtime.interpreter.arithmetic import STORAGE_DTYPES
 from mugraph.texpr import scalars
@@ -31,6 +32,11 @@ def dtype_named(dtype: Any) -> np.dtype[Any]:
     except TypeError:
         raise KernelError(f"there is no element type {dtype!r}; kernels have {_known()}") from None
     return found
+
+
+def size_in_bytes(dtype: Any, layout: AnyLayout) -> int:
+    """The bytes of the elements of a layout: ``size_in_bytes("f16", Layout((128, 64)))``."""
+    return layout.size() * dtype_named(dtype).itemsize
 
 
 def _known() -> str:
@@ -226,5 +232,6 @@ __all__ = [
     "computed",
     "dtype_named",
     "element_of",
+    "size_in_bytes",
     "stored",
 ]

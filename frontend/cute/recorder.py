@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from math import gcd
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects import math as math_dialect
 from xdsl.ir import SSAValue
 
 from mugraph.cute import instructions
+from mugraph.cute.async_recorder import AsyncRecorder
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Numeric, Predicate, as_index
 from mugraph.cute.numbers import Number, RecordedEngine, dtype_named, element_of, stored
-from mugraph.cute.recording import Recording
 from mugraph.cute.tensors import RecordedTensor
+from mugraph.cute.views import apart, element, engine_of, plain, start_of
 from mugraph.dialects.cute import Layout, coalesce, logical_divide
 from mugraph.dialects.cute.algorithms import Product
 from mugraph.dialects.cute.atoms.copy import CopyAtom
@@ -42,50 +43,8 @@ from mugraph.dialects.te import (
 from mugraph.texpr import scalars
 
 
-def plain(tensor: Tensor) -> Layout[Any]:
-    """The layout of a tensor without its swizzle."""
-    layout = tensor.layout
-    return layout.layout if isinstance(layout, ComposedLayout) else layout
-
-
-def apart(tensor: Tensor) -> Layout[Any]:
-    """As :func:`plain`, such that only elements of one row are neighbours."""
-    return tensor.apart() if isinstance(tensor, RecordedTensor) else plain(tensor)
-
-
-def element(tensor: Tensor, coord: Any) -> list[Any]:
-    """The indices of an element in its buffer."""
-    if isinstance(tensor, RecordedTensor):
-        return tensor.element(coord)
-    return [tensor.unswizzled(coord)]
-
-
-def start_of(tensor: Tensor) -> Numeric:
-    """Where a tensor begins in its buffer, before a swizzle."""
-    layout = tensor.layout
-    inside = layout.offset if isinstance(layout, ComposedLayout) else 0
-    return cast("Numeric", tensor.offset) + inside
-
-
-def engine_of(tensor: Tensor, what: str) -> RecordedEngine:
-    """The buffer of a tensor.  Raises KernelError where it has none of the kernel."""
-    engine = tensor.engine
-    if not isinstance(engine, RecordedEngine):
-        raise KernelError(f"{what}: {tensor.layout} is no tensor of this kernel's memory")
-    swizzle = tensor.layout.swizzle if isinstance(tensor.layout, ComposedLayout) else None
-    if swizzle != engine.swizzle:
-        raise KernelError(
-            f"{what}: the tensor {tensor.layout} lies over '{engine.buffer.name_hint}', which was "
-            f"allocated with {engine.swizzle or 'no swizzle'}"
-        )
-    return engine
-
-
-class Recorder:
+class Recorder(AsyncRecorder):
     """Executes algorithms by recording them; one thread's view stands for that of all threads."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
 
     @property
     def thread(self) -> Numeric:
@@ -126,6 +85,10 @@ class Recorder:
         flat = Layout((layout.cosize(),), (1,))
         lies = None if swizzle is None else LayoutAttr(ComposedLayout(swizzle, 0, flat))
         type_ = BufferType.of((layout.cosize(),), element_of(found), lies, Space.SHARED)
+        if swizzle is not None:
+            # The hardware swizzles addresses: the buffer begins where the pattern does.
+            period = 1 << (swizzle.bits + swizzle.base + swizzle.shift)
+            alignment = max(alignment, period * found.itemsize)
         buffer = self.recording.shared(type_, name, max(alignment, VECTOR_BYTES))
         return RecordedTensor(RecordedEngine(self.recording, buffer, found, swizzle), layout)
 
@@ -357,6 +320,9 @@ class Recorder:
     def _multiply_together(self, product: Product) -> None:
         assert product.mma is not None
         atom = product.mma.atom
+        if atom.a_space == "shared":
+            self.multiply_warpgroup(product)
+            return
         text = instructions.mma(atom)
         tensors = {"A": product.a, "B": product.b, "C": product.c}
         for name, tensor in tensors.items():
@@ -411,4 +377,4 @@ def _is(value: Any, number: int) -> bool:
     return isinstance(value, int | float) and value == number
 
 
-__all__ = ["Recorder", "engine_of", "plain", "start_of"]
+__all__ = ["Recorder"]

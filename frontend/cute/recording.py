@@ -24,6 +24,8 @@ from mugraph.dialects.te import (
     BufferType,
     IfOp,
     KernelOp,
+    MbarriersType,
+    NewMbarriersOp,
     NewOp,
     SeqOp,
     Space,
@@ -32,6 +34,7 @@ from mugraph.dialects.te import (
     ViewOp,
 )
 from mugraph.dialects.te.mapped import OF_EACH_THREAD, UNROLL
+from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.texpr.te_promote import OFFSET
 
@@ -189,7 +192,7 @@ class Recording:
         """The value; a number of a step that has ended is read again from registers."""
         owner = value.owner
         home = owner if isinstance(owner, Block) else owner.parent_block()
-        if isinstance(value.type, BufferType) or home in self._blocks:
+        if isinstance(value.type, BufferType | MbarriersType) or home in self._blocks:
             return value
         if isinstance(owner, Block):
             if owner is self.kernel.body.block:
@@ -228,10 +231,24 @@ class Recording:
         """A new buffer in shared memory, behind those that there are."""
         op = self._new(type_, name)
         Rewriter.insert_op(op, InsertPoint.before(self.threads))
-        offset = -(-self.shared_bytes // alignment) * alignment
+        offset = self._place(type_.elements * element_bytes_of(type_), alignment)
         op.attributes[OFFSET] = IntegerAttr(offset, i64)
-        self.shared_bytes = offset + type_.elements * element_bytes_of(type_)
         return op.result
+
+    def mbarriers(self, count: int, name: str) -> SSAValue:
+        """New mbarriers of the block, behind the buffers that there are."""
+        op = NewMbarriersOp(count)
+        self._located(op)
+        op.result.name_hint = name
+        Rewriter.insert_op(op, InsertPoint.before(self.threads))
+        op.attributes[OFFSET] = IntegerAttr(self._place(op.bytes, MBARRIER_BYTES), i64)
+        return op.result
+
+    def _place(self, size: int, alignment: int) -> int:
+        """Where the next so many bytes of shared memory begin."""
+        offset = -(-self.shared_bytes // alignment) * alignment
+        self.shared_bytes = offset + size
+        return offset
 
     def finish(self) -> KernelOp:
         """Ends the kernel.  Raises KernelError where a loop was left."""

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from mugraph.cute.machine import AsyncMachine
+from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import dtype_named
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.engines import ArrayEngine, Engine, Lanes, RegisterEngine
@@ -68,6 +70,16 @@ class SimtMachine(NumpyMachine):
     def iterate(self, extent: int, name: str) -> Iterator[Any]:
         """The numbers in order."""
         yield from range(extent)
+
+    def __getattr__(self, name: str) -> Any:
+        # Here no thread waits for another one.
+        if name in _ASYNCHRONOUS:
+            raise RunsRecordedError
+        raise AttributeError(name)
+
+
+_ASYNCHRONOUS = frozenset(name for name in vars(AsyncMachine) if not name.startswith("_"))
+"""What a machine that has no asynchrony is not asked."""
 
 
 def _undefined(shape: tuple[int, ...], dtype: Any) -> Any:

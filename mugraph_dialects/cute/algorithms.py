@@ -25,6 +25,7 @@ from mugraph.dialects.cute.numpy_machine import NumpyMachine
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.cute.tiled import TiledCopy, TiledMma
+from mugraph.dialects.cute.tma import TmaCopy
 
 
 class Algorithms(Machine, Protocol):
@@ -32,6 +33,10 @@ class Algorithms(Machine, Protocol):
 
     def copy(self, atom: CopyAtom | None, source: Tensor, target: Tensor, where: Any) -> None:
         """Copies elements, by an instruction or any; ``where`` is a predicate of each or None."""
+        ...
+
+    def copy_box(self, tma: TmaCopy, source: Tensor, target: Tensor) -> None:
+        """Sends a box between device and shared memory."""
         ...
 
     def multiply(self, product: Product) -> None:
@@ -79,14 +84,15 @@ def _of_instruction(
 def _copy_atom(instruction: Any) -> CopyAtom | None:
     if isinstance(instruction, str):
         return copy_atom(instruction)
-    return instruction.atom if isinstance(instruction, TiledCopy) else instruction
+    return instruction.atom if isinstance(instruction, TiledCopy | TmaCopy) else instruction
 
 
-def copy(*arguments: Any) -> None:
+def copy(*arguments: Any, tma_bar_ptr: Any = None) -> None:
     """``copy(S, D)`` or ``copy(atom, S, D)``: ``D(i) = S(i)`` for every 1-D coordinate.
 
     ``atom`` is a copy instruction, its name, or a :class:`TiledCopy`; then S and D are partitioned
-    by it.  Gather, scatter, broadcast and transpose are copies between suitable layouts.
+    by it.  Gather, scatter, broadcast and transpose are copies between suitable layouts.  A load by
+    TMA counts its bytes at the mbarrier ``tma_bar_ptr``.
     Raises LayoutError if the sizes differ.
     """
     instruction, (source, target) = _of_instruction(arguments, "copy", 2)
@@ -97,6 +103,9 @@ def copy(*arguments: Any) -> None:
             f"copy: the source {source.layout} has {source.size()} elements, the destination "
             f"{target.layout} {target.size()}."
         )
+    if isinstance(instruction, TmaCopy):
+        _machine().copy_box(instruction._replace(barrier=tma_bar_ptr), source, target)
+        return
     _machine().copy(atom, source, target, None)
 
 

@@ -8,12 +8,13 @@ pattern that repeats.  Rows hold neighbours along k (the matrix is *k-major*) or
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mugraph.dialects.cute.algebra import coalesced_modes
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout
-from mugraph.dialects.cute.swizzle import ComposedLayout
+from mugraph.dialects.cute.swizzle import ComposedLayout, Swizzle
 
 ROW_BYTES = (128, 64, 32)
 """How long a row can be."""
@@ -33,6 +34,65 @@ class MatrixDescriptor(NamedTuple):
     def pattern_bytes(self) -> int:
         """What the matrix must start at a multiple of."""
         return PATTERN_ROWS * self.row_bytes
+
+
+class SharedMatrix(NamedTuple):
+    """A part of a matrix as an instruction reads it, twin of ``SharedMatrix`` of the header.
+
+    Rows of ``row_bytes`` hold neighbours along k, or along the lines where ``transposed``.  Eight
+    rows make a group; groups lie ``group_bytes`` apart, and rows side by side ``side_bytes``.
+    """
+
+    transposed: bool
+    row_bytes: int
+    group_bytes: int
+    side_bytes: int
+
+    @property
+    def swizzle_bits(self) -> int:
+        """The bits of an address that the swizzle changes."""
+        return (self.row_bytes // UNIT_BYTES).bit_length() - 1
+
+
+def shared_matrix(layout: Layout[int], swizzle: Swizzle | None, element_bytes: int) -> SharedMatrix:
+    """How the hardware walks a part (lines along m or n, k) of a swizzled buffer.
+
+    ``layout`` is that of the part before the swizzle, in elements.  The part may begin inside of a
+    row.  Raises ``LayoutError`` with a sentence where there is no descriptor.
+    """
+    unit = UNIT_BYTES // element_bytes
+    row_bytes = 0 if swizzle is None else UNIT_BYTES << swizzle.bits
+    wanted = (unit.bit_length() - 1, 3)
+    if swizzle is None or row_bytes not in ROW_BYTES or (swizzle.base, swizzle.shift) != wanted:
+        names = ", ".join(f"S<{bits},{wanted[0]},3>" for bits in (3, 2, 1))
+        raise LayoutError(f"the products of warp groups read buffers swizzled by {names}")
+    span = row_bytes // element_bytes
+    lines, depth = coalesced_modes(layout[0]), coalesced_modes(layout[1])
+    transposed = bool(lines) and lines[0][1] == 1
+    along, rows = (lines, depth) if transposed else (depth, lines)
+    if not along or along[0][1] != 1:
+        raise LayoutError("neither k nor the lines are contiguous")
+    if along[0][0] > span or (len(along) > 1 and along[0][0] != span) or len(along) > 2:
+        raise LayoutError(f"rows of {span} elements must lie side by side")
+    groups = _groups_of_rows(rows, span)
+    if groups is None:
+        raise LayoutError(
+            f"rows of {span} elements must follow each other in groups of {PATTERN_ROWS}"
+        )
+    side = along[1][1] if len(along) > 1 else unit
+    pattern = PATTERN_ROWS * span
+    if groups % pattern or (len(along) > 1 and side % pattern):
+        raise LayoutError(f"boxes must start at multiples of {PATTERN_ROWS} rows")
+    return SharedMatrix(transposed, row_bytes, groups * element_bytes, side * element_bytes)
+
+
+def _groups_of_rows(rows: Sequence[tuple[int, int]], span: int) -> int | None:
+    """How far groups of eight rows are apart; ``None`` where rows are none."""
+    if not rows or rows[0][1] != span or rows[0][0] % PATTERN_ROWS:
+        return None
+    if len(rows) == 1:
+        return PATTERN_ROWS * span
+    return rows[1][1] if len(rows) == 2 and rows[0][0] == PATTERN_ROWS else None
 
 
 def matrix_descriptor(layout: Layout[int] | ComposedLayout, element_bytes: int) -> MatrixDescriptor:

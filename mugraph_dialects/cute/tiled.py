@@ -197,22 +197,18 @@ class ThrMma:
 
     partition_A, partition_B, partition_C = partition_a, partition_b, partition_c  # noqa: N815
 
-    def _require_registers(self, operand: str, space: str) -> None:
-        if space != "registers":
-            raise LayoutError(
-                f"{self.tiled_mma.atom.name} reads {operand} from shared memory through a "
-                "descriptor; there is no fragment of it in registers."
-            )
-
     def make_fragment_a(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
-        """Registers for a partitioned A, laid out like it."""
-        self._require_registers("A", self.tiled_mma.atom.a_space)
-        return make_fragment_like(partitioned, dtype)
+        """Registers for a partitioned A, laid out like it.
+
+        The tensor itself where the instruction reads A from shared memory through a descriptor.
+        """
+        in_shared = self.tiled_mma.atom.a_space == "shared"
+        return partitioned if in_shared else make_fragment_like(partitioned, dtype)
 
     def make_fragment_b(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
-        """Registers for a partitioned B, laid out like it."""
-        self._require_registers("B", self.tiled_mma.atom.b_space)
-        return make_fragment_like(partitioned, dtype)
+        """Registers for a partitioned B, laid out like it, or the tensor itself: as with A."""
+        in_shared = self.tiled_mma.atom.b_space == "shared"
+        return partitioned if in_shared else make_fragment_like(partitioned, dtype)
 
     def make_fragment_c(self, partitioned: Tensor, dtype: DTypeLike) -> Tensor:
         """Registers for a partitioned C: dense, column-major."""

@@ -27,6 +27,14 @@ from mugraph.dialects.te.accesses import (
     touches_of,
 )
 from mugraph.dialects.te.asynchronous import CommitOp, CopyAsyncOp, WaitOp
+from mugraph.dialects.te.bulk import (
+    BulkCommitOp,
+    BulkCopyOp,
+    BulkLoadOp,
+    BulkStoreOp,
+    BulkWaitOp,
+    ProxyFenceOp,
+)
 from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
 from mugraph.dialects.te.functions import (
     RESULT,
@@ -51,9 +59,25 @@ from mugraph.dialects.te.mapped import (
     ThreadsOp,
     VectorOp,
 )
+from mugraph.dialects.te.mbarriers import (
+    MbarrierArriveOp,
+    MbarrierFenceOp,
+    MbarrierInitOp,
+    MbarrierOp,
+    MbarriersType,
+    MbarrierWaitOp,
+    NamedBarrierOp,
+    NewMbarriersOp,
+)
 from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Level, Space
 from mugraph.dialects.te.values import AnchorOp, IndexValueOp
+from mugraph.dialects.te.warpgroup import (
+    WarpgroupCommitOp,
+    WarpgroupFenceOp,
+    WarpgroupMmaOp,
+    WarpgroupWaitOp,
+)
 
 Te = Dialect(
     "te",
@@ -83,8 +107,23 @@ Te = Dialect(
         CopyAsyncOp,
         CommitOp,
         WaitOp,
+        NewMbarriersOp,
+        MbarrierInitOp,
+        MbarrierFenceOp,
+        MbarrierArriveOp,
+        MbarrierWaitOp,
+        NamedBarrierOp,
+        BulkLoadOp,
+        BulkStoreOp,
+        BulkCommitOp,
+        BulkWaitOp,
+        ProxyFenceOp,
+        WarpgroupMmaOp,
+        WarpgroupFenceOp,
+        WarpgroupCommitOp,
+        WarpgroupWaitOp,
     ],
-    [BufferType, CombinationAttr, ScopeAttr],
+    [BufferType, CombinationAttr, ScopeAttr, MbarriersType],
 )
 
 __all__ = [
@@ -102,6 +141,11 @@ __all__ = [
     "BarrierOp",
     "BindOp",
     "BufferType",
+    "BulkCommitOp",
+    "BulkCopyOp",
+    "BulkLoadOp",
+    "BulkStoreOp",
+    "BulkWaitOp",
     "CallOp",
     "Combination",
     "CombiningOp",
@@ -116,8 +160,17 @@ __all__ = [
     "Level",
     "LoadOp",
     "LoopOp",
+    "MbarrierArriveOp",
+    "MbarrierFenceOp",
+    "MbarrierInitOp",
+    "MbarrierOp",
+    "MbarrierWaitOp",
+    "MbarriersType",
+    "NamedBarrierOp",
+    "NewMbarriersOp",
     "NewOp",
     "ParOp",
+    "ProxyFenceOp",
     "RedOp",
     "Scope",
     "SectionOp",
@@ -131,6 +184,10 @@ __all__ = [
     "VectorOp",
     "ViewOp",
     "WaitOp",
+    "WarpgroupCommitOp",
+    "WarpgroupFenceOp",
+    "WarpgroupMmaOp",
+    "WarpgroupWaitOp",
     "accesses_in",
     "enclosing_loops",
     "input_parameters",

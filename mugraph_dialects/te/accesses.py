@@ -88,7 +88,9 @@ class Touch:
 
     ``operand`` is the buffer or a section of it.  ``expressions`` are the index of the first
     element in the buffer, in ``indices``: one a dimension, or one in row-major order.  ``box`` has
-    an extent for each.
+    an extent for each.  Where the elements are no box, ``offsets`` are how far their row-major
+    numbers are from that of the first one, and the box is what they span.  Of a ``clipped`` box
+    the elements that the buffer does not have are not touched.
     """
 
     operand: SSAValue
@@ -97,6 +99,8 @@ class Touch:
     indices: tuple[SSAValue, ...]
     box: tuple[int, ...]
     combines: Combination | None = None
+    offsets: tuple[int, ...] | None = None
+    clipped: bool = False
 
     @property
     def section(self) -> SectionOp | None:
@@ -129,6 +133,9 @@ class Touch:
 class HasTouches(ABC):
     """An operator that reads or writes elements of buffers."""
 
+    BY_ENGINE: ClassVar[bool] = False
+    """Whether it only begins what an engine does later: no lane of a warp accesses memory."""
+
     @abstractmethod
     def touches(self) -> Sequence[Touch]:
         """What it reads and writes in memory, or of registers that an instruction takes."""
@@ -148,6 +155,15 @@ def touches_of(buffer: SSAValue) -> Iterator[tuple[Operation, Touch]]:
     for op in dict.fromkeys(use.operation for operand in operands for use in operand.uses):
         if isinstance(op, HasTouches):
             yield from ((op, touch) for touch in op.touches() if touch.buffer is buffer)
+
+
+def whole_touch(operand: SSAValue, kind: AccessKind) -> Touch:
+    """What touches all elements of a buffer, or of the section that an operand is."""
+    shape = cast(BufferType, operand.type).get_shape()
+    start, indices = (AffineExpr.constant(0),) * len(shape), ()
+    if isinstance(section := operand.owner, SectionOp):
+        start, indices = section.index_map.results, tuple(section.indices)
+    return Touch(operand, kind, start, indices, shape)
 
 
 def row_box(indices: Sequence[AffineExpr], width: int) -> tuple[int, ...]:

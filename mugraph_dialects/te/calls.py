@@ -10,7 +10,6 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import IRDLOperation, prop_def, var_operand_def
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
@@ -29,9 +28,8 @@ from xdsl.utils.hints import isa
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch
+from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch, whole_touch
 from mugraph.dialects.te.loops import IfOp, ParOp, SeqOp
-from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
 
 
@@ -187,12 +185,8 @@ class AsmOp(IRDLOperation, HasTouches):
         found: list[Touch] = []
         for direction, argument in zip(self.operand_directions, self.arguments, strict=True):
             if isinstance(argument.type, BufferType):
-                shape = argument.type.get_shape()
                 kind = AccessKind.READ if direction is Direction.IN else AccessKind.WRITE
-                start, indices = (AffineExpr.constant(0),) * len(shape), ()
-                if isinstance(section := argument.owner, SectionOp):
-                    start, indices = section.index_map.results, tuple(section.indices)
-                found.append(Touch(argument, kind, start, indices, shape))
+                found.append(whole_touch(argument, kind))
         return found
 
     def verify_(self) -> None:

@@ -186,7 +186,8 @@ class ThreadsOp(LoopOp):
 class StepOp(IRDLOperation):
     """What each thread does by itself: ``te.step "par 64 i" { ... }``.
 
-    Its title says where it comes from.  No barrier stands in it.
+    Its title says where it comes from.  Of barriers only those of a warp stand in it, where all
+    threads of the warp do the same.
     """
 
     name = "te.step"
@@ -204,6 +205,8 @@ class StepOp(IRDLOperation):
         if self.body.block.args:
             raise VerifyException("'te.step': its body has no variables")
         for op in self.body.walk():
+            if isinstance(op, BarrierOp) and op.threads is Scope.WARP:
+                continue
             if isinstance(op, (StepOp, BarrierOp, AllReduceOp, ParOp)):
                 raise VerifyException(f"'{op.name}' cannot stand in a 'te.step'")
 

@@ -67,6 +67,8 @@ def first_numbers(touch: Touch, points: Points) -> Rows:
 
 def box_offsets(touch: Touch) -> Rows:
     """How far the row-major numbers of the elements touched are from that of the first one."""
+    if touch.offsets is not None:
+        return np.array(touch.offsets, np.int64)
     offsets = np.zeros(1, np.int64)
     for extent, stride in zip(touch.box, row_major_strides(touch.extents), strict=True):
         offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
@@ -74,9 +76,29 @@ def box_offsets(touch: Touch) -> Rows:
 
 
 def touched_numbers(touch: Touch, points: Points, count: int) -> Rows:
-    """The row-major numbers of the elements touched at ``count`` points, ``[count, elements]``."""
+    """The row-major numbers of the elements touched at ``count`` points, ``[count, elements]``.
+
+    -1 for those of a clipped box that the buffer does not have.
+    """
+    if touch.clipped:
+        found = [evaluate(one, touch.indices, points) for one in touch.expressions]
+        return clipped_numbers(touch, [np.broadcast_to(one, (count,)) for one in found])
     first = np.broadcast_to(first_numbers(touch, points), (count,))
     return first[:, None] + box_offsets(touch)
+
+
+def clipped_numbers(touch: Touch, starts: Sequence[Rows]) -> Rows:
+    """The row-major numbers of the elements of a box at its starts, an array a dimension.
+
+    -1 for those that the buffer does not have.
+    """
+    count = len(starts[0])
+    numbers, exists = np.zeros((count, 1), np.int64), np.ones((count, 1), np.bool_)
+    for start, part, extent in zip(starts, touch.box, touch.extents, strict=True):
+        index = start[:, None, None] + np.arange(part)
+        numbers = (numbers[:, :, None] * extent + index).reshape(count, -1)
+        exists = (exists[:, :, None] & (index >= 0) & (index < extent)).reshape(count, -1)
+    return np.where(exists, numbers, -1)
 
 
 def grid_of(

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects.te import KernelOp
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
+from mugraph.passes.texpr.instructions import require_instructions
 from mugraph.passes.texpr.te_map import TeMapPass
 from mugraph.passes.texpr.te_prefetch import TePrefetchPass
 from mugraph.passes.texpr.te_promote import TePromotePass
@@ -18,8 +19,12 @@ from mugraph.passes.texpr.te_vectorize import TeVectorizePass
 
 
 def steps_to_kernels(function: FuncOp, arch: str = DEFAULT_TARGET) -> tuple[ModulePass, ...]:
-    """What makes kernels of a tensor expression; nothing where it has been mapped already."""
+    """What makes kernels of a tensor expression; nothing where it has been mapped already.
+
+    Raises ``UserError`` where it has, and names instructions that the GPU lacks.
+    """
     if any(isinstance(op, KernelOp) for op in function.walk()):
+        require_instructions(function, arch)
         return ()
     return (TeLowerPass(arch),)
 

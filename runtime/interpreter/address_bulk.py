@@ -88,7 +88,7 @@ class BulkFunctions(InterpreterFunctions):
         none_yet = np.broadcast_to(poison(plan.destination.dtype), kept.shape)
         destination.write(chosen.offsets, starts, none_yet)
         copy = CopyInFlight(destination, chosen.offsets, starts, kept)
-        mbarrier.flying.append((copy, size))
+        mbarrier.flying.append((copy.land, size))
 
     def _store(self, plan: CopyPlan, args: PythonValues) -> None:
         functions = self.functions

@@ -1,8 +1,7 @@
 """Channels and order barriers at the level of addresses: mbarriers as words, and copies that land.
 
-An mbarrier is what the hardware has: arrivals still to come, bytes still to come, and the parity of
-its phase.  Its 8 bytes in shared memory hold a picture of that, so that it destroys what overlaps
-it, and what overlaps it is found.
+The 8 bytes of an mbarrier in shared memory hold a picture of its state, so that it destroys what
+overlaps it, and what overlaps it is found.
 """
 
 from __future__ import annotations
@@ -18,34 +17,23 @@ from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
 from mugraph.dialects.tensor_types import value_label
 from mugraph.runtime.interpreter.errors import ExecutionError
-from mugraph.runtime.interpreter.memory import CopyInFlight, SharedMemory
+from mugraph.runtime.interpreter.memory import SharedMemory
+from mugraph.runtime.interpreter.phases import PhaseBarrier
 
 _MARK = 0x5EED << 48
 _WORD = np.dtype(np.uint64)
 
 
 @dataclass(eq=False)
-class Mbarrier:
-    """One mbarrier of every block that runs, at byte ``offset`` of shared memory.
+class Mbarrier(PhaseBarrier):
+    """One mbarrier of every block that runs, at byte ``offset`` of shared memory."""
 
-    All blocks do the same in the same order, so that they have one state.
-    """
-
-    label: str
-    memory: SharedMemory
-    offset: int
-    count: int
-    pending: int = field(init=False)
-    """Arrivals that the phase still waits for."""
-    bytes: int = 0
-    """Bytes that the phase still waits for; negative where more came than were announced."""
-    completed: int = 0
-    flying: list[tuple[CopyInFlight, int]] = field(default_factory=list["tuple[CopyInFlight, int]"])
-    """Copies on their way to the stage, and their bytes."""
+    memory: SharedMemory = field(kw_only=True)
+    offset: int = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        self.pending = self.count
-        self._store()
+        super().__post_init__()
+        self.store()
 
     @property
     def _words(self) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
@@ -55,7 +43,8 @@ class Mbarrier:
         state = (self.completed & 0xFFFF) << 32 | (self.pending & 0xFF) << 24
         return _MARK | state | (self.bytes & 0xFFFFFF)
 
-    def _store(self) -> None:
+    def store(self) -> None:
+        """Writes the picture of the state to shared memory."""
         self._words[...] = self._picture()
 
     def check(self) -> None:
@@ -64,39 +53,6 @@ class Mbarrier:
             raise ExecutionError(
                 f"the {self.label}, at byte {self.offset} of shared memory, was overwritten"
             )
-
-    def arrive(self, count: int, announced: int = 0) -> None:
-        """Arrivals, each of which the phase needs; more of them count for the next one."""
-        self.check()
-        self.bytes += announced
-        for _ in range(count):
-            self.pending -= 1
-            self._complete()
-        self._store()
-
-    def land(self) -> None:
-        """All copies on their way land."""
-        flying, self.flying = self.flying, []
-        for copy, size in flying:
-            copy.land()
-            self.receive(size)
-
-    def receive(self, size: int) -> None:
-        """Bytes have come."""
-        self.check()
-        self.bytes -= size
-        self._complete()
-        self._store()
-
-    def _complete(self) -> None:
-        if self.pending <= 0 and self.bytes == 0:
-            self.completed += 1
-            self.pending += self.count
-
-    def passes(self, phase: int) -> bool:
-        """What a wait for the parity of a phase finds: that the phase is not the present one."""
-        self.check()
-        return self.completed % 2 != phase % 2
 
 
 @dataclass(eq=False)
@@ -116,9 +72,9 @@ class AddressChannel:
             [
                 Mbarrier(
                     f"{name} mbarrier of stage {stage} of {value_label(op.result)}",
-                    memory,
-                    offset + BARRIER_BYTES * (first + stage),
                     count,
+                    memory=memory,
+                    offset=offset + BARRIER_BYTES * (first + stage),
                 )
                 for stage in range(stages)
             ]
@@ -164,9 +120,9 @@ class AddressOrderBarrier:
             [
                 Mbarrier(
                     f"mbarrier of role {role} of {value_label(op.result)}",
-                    memory,
-                    offset + BARRIER_BYTES * role,
                     op.arriving_warps(),
+                    memory=memory,
+                    offset=offset + BARRIER_BYTES * role,
                 )
                 for role in range(op.barrier_count())
             ]

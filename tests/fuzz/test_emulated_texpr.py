@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from thorough import THOROUGH
 from unit.test_cute_kernels import PROGRAMS
+from unit.test_cute_sm90 import launched_double
 from xdsl.dialects.func import FuncOp
 
 from fuzz.emulated_texpr import TexprProgram, build_texpr, emulate_texpr, lowered
@@ -130,13 +131,16 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
     return drawn
 
 
-KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7)
+KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7, 9, 10)
 """Kernels on CuTe tensors: an example of each instruction, unless asked for all."""
 
 
-def kernel_program(number: int) -> tuple[TexprProgram, Array]:
+ALL_KERNELS = [*(PROGRAMS[number] for number in KERNELS), lambda: launched_double(3)]
+
+
+def kernel_program(place: int) -> tuple[TexprProgram, Array]:
     """A kernel on CuTe tensors, and what it shall compute."""
-    launch, _arrays, exact = PROGRAMS[number]()
+    launch, _arrays, exact = ALL_KERNELS[place]()
     given = [one.storage.copy() for one in launch.call.parameters]
     inputs = given[: len(given) - len(launch.call.kernel.results)]
     return TexprProgram(launch.trace(), inputs), exact
@@ -159,8 +163,8 @@ def emulated(
         sources.append(function)
         inputs = draw(function, np.random.default_rng(len(programs)))
         programs.append(TexprProgram(lowered(module), inputs))
-    for number in KERNELS:
-        programs.append(kernel_program(number)[0])
+    for place in range(len(ALL_KERNELS)):
+        programs.append(kernel_program(place)[0])
         sources.append(programs[-1].function)
     executable = build_texpr(programs, folder)
     return [
@@ -186,11 +190,11 @@ def test_example(number: int, emulated: list[tuple[FuncOp, list[list[Array]]]]) 
             assert error <= 1.5 * allowed + 1e-6 * norm
 
 
-@pytest.mark.parametrize("place", range(len(KERNELS)))
+@pytest.mark.parametrize("place", range(len(ALL_KERNELS)))
 def test_kernel_on_cute_tensors(
     place: int, emulated: list[tuple[FuncOp, list[list[Array]]]]
 ) -> None:
-    _, exact = kernel_program(KERNELS[place])
+    _, exact = kernel_program(place)
     for (found,) in emulated[len(CASES) + place][1]:
         rounding = 2e-3 if found.dtype == np.float16 else 1e-5
         error = np.abs(found.astype(np.float64).reshape(exact.shape) - exact).max()

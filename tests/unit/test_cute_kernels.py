@@ -73,6 +73,8 @@ PROGRAMS: list[Callable[[], tuple[cute.Launch, list[Array], Array]]] = [
     lambda: product("sgemm_2", 128, 128, 24, np.float32, order="F", alpha=2.0, beta=0.5),
     lambda: product("gemm_sm80", 64, 64, 160, np.float16, tiler=(32, 64, 32), stages=3),
     lambda: product("gemm_sm80", 64, 32, 64, np.float16, tiler=(64, 32, 64), stages=4),
+    lambda: product("gemm_sm90", 256, 128, 320, np.float16, tiler=(128, 64, 64), stages=2),
+    lambda: product("gemm_sm90", 100, 520, 200, np.float16, tiler=(64, 256, 128), stages=2),
 ]
 """Examples at some sizes, several steps, and extents that no tile divides."""
 
@@ -265,6 +267,16 @@ def test_what_python_cannot_decide() -> None:
     refused(asks, "# the element", "asks for an element of a tensor", a)
     refused(squares, "# the product", "is multiplied with the index", a)
     refused(carries, "# the variable", "'stage' is read and bound anew in a loop over", a)
+
+
+def test_variables_of_comprehensions_are_not_carried() -> None:
+    @cute.kernel
+    def both(a: Any) -> None:
+        for k in cute.dynamic_range(4):
+            parts = [cute.local_tile(one, (64,), (k,)) for one in (a, a)]
+            parts[0][0] = sum(one[1] for one in parts)
+
+    assert "te.seq" in str(both(cute.make_fake_tensor("f32", (256,))).launch((1,), (1,)).trace())
 
 
 def test_what_layouts_cannot_do() -> None:

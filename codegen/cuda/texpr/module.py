@@ -8,6 +8,12 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
+from mugraph.codegen.cuda.channels import (
+    map_declarations,
+    map_names,
+    print_host_maps,
+    print_map_prefetch,
+)
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import (
     HostPrinter,
@@ -17,8 +23,13 @@ from mugraph.codegen.cuda.host import (
     print_launch,
     workspace_bytes,
 )
-from mugraph.codegen.cuda.kernel import open_kernel
+from mugraph.codegen.cuda.kernel import open_kernel, print_shared_memory
 from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.texpr.asynchronous import (
+    map_parameters,
+    print_instructions,
+    uses_mbarriers,
+)
 from mugraph.codegen.cuda.texpr.program import TexprPrinter
 from mugraph.codegen.cuda.texpr.scalars import scalar_type
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, argument_alignment
@@ -48,13 +59,18 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
         raise CodegenError(
             f"{op_label(loop)} of {op_label(function)} is in no kernel; run --te-lower first"
         )
-    writer.lines(["#define NUM_GPUS 1", "#define USE_NVSHMEM 0", '#include "te.h"', ""])
+    writer.lines(["#define NUM_GPUS 1", "#define USE_NVSHMEM 0", '#include "te.h"'])
+    is_asynchronous = any(map(uses_mbarriers, function.walk()))
+    if is_asynchronous:
+        writer.lines(['#include "arch/warpgroup.h"', '#include "atoms.h"', '#include "channels.h"'])
+    writer.line()
+    print_instructions(function, writer)
     names = Names()
     symbols: dict[KernelOp, str] = {}
     for kernel in [op for op in function.body.block.ops if isinstance(op, KernelOp)]:
         symbol = symbols[kernel] = names.fresh(f"{kernel.symbol.data}_kernel")
         with writer.of_operation(kernel):
-            _print_kernel(kernel, symbol, writer)
+            _print_kernel(kernel, symbol, writer, swizzles_addresses=is_asynchronous)
     places: dict[SSAValue, str] = {}
     checks: list[str] = []
     copies: list[str] = []
@@ -103,21 +119,27 @@ def _tensors_of(kernel: KernelOp) -> dict[SSAValue, bool]:
     return {value: found[value] for value in sorted(found, key=order)}
 
 
-def _print_kernel(kernel: KernelOp, name: str, writer: Writer) -> None:
+def _print_kernel(kernel: KernelOp, name: str, writer: Writer, *, swizzles_addresses: bool) -> None:
     if kernel.smem_bytes is None:
         raise CodegenError(
             f"kernel '{kernel.symbol.data}' has no places for its buffers; run --te-promote"
         )
     threads, names = kernel.threads.iterations, Names()
+    tensors = _tensors_of(kernel)
     parameters = [
         f"{_element(buffer)}{'' if written else ' const'}* __restrict__ {names.of(buffer)}"
-        for buffer, written in _tensors_of(kernel).items()
+        for buffer, written in tensors.items()
     ]
+    maps = map_names(map_parameters(kernel, list(tensors)), list(tensors), names)
+    parameters += map_declarations(maps)
     cluster = (kernel.cluster_blocks, 1, 1) if kernel.cluster_blocks > 1 else None
     open_kernel(writer, name, parameters, [threads], cluster)
     if kernel.smem_bytes:
-        writer.line("extern __shared__ __align__(128) char smem[];")
+        print_shared_memory(writer, swizzles_addresses=swizzles_addresses)
+    if maps:
+        print_map_prefetch(maps, writer, "threadIdx.x")
     printer = TexprPrinter(writer, names, threads)
+    printer.maps = {(list(tensors)[key.argument], key.box, key.span): maps[key] for key in maps}
     printer.variable("block", kernel.variable, "blockIdx.x")
     printer.block(kernel.body.block)
     writer.close()
@@ -131,5 +153,8 @@ def _(op: NewOp, printer: HostPrinter) -> None:
 
 @print_host_operation.register
 def _(op: KernelOp, printer: HostPrinter) -> None:
-    name, pointers = printer.kernel_names[op], printer.declare_all(list(_tensors_of(op)))
+    tensors = list(_tensors_of(op))
+    name, pointers = printer.kernel_names[op], printer.declare_all(tensors)
+    maps = map_parameters(op, tensors)
+    pointers += print_host_maps(maps, tensors, printer.writer, printer.names)
     print_launch(printer, name, [op.iterations], [op.threads.iterations], op.smem_bytes, pointers)

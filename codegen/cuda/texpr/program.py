@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import singledispatchmethod
+from functools import singledispatch, singledispatchmethod
 from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, f32, i32
@@ -69,6 +69,14 @@ from mugraph.passes.texpr.te_promote import OFFSET
 _COMBINATIONS = {Combination.ADD: "Add", Combination.MAX: "Max", Combination.MIN: "Min"}
 
 
+@singledispatch
+def print_asynchronous(op: Operation, printer: TexprPrinter) -> None:
+    """Prints an operator on mbarriers, a bulk copy or a product of warp groups."""
+    raise CodegenError(
+        f"the CUDA target cannot print '{op.name}'; print a module that --te-lower made"
+    )
+
+
 class TexprPrinter:
     """Prints what the ``threads`` threads of a block do."""
 
@@ -77,6 +85,8 @@ class TexprPrinter:
         self.names = names
         self.threads = threads
         self.inlined: dict[SSAValue, str] = {}
+        self.maps: dict[tuple[SSAValue, tuple[int, ...], int], str] = {}
+        """The tensor maps, by tensor, box and swizzle."""
 
     def variable(self, name: str, value: SSAValue, index: str) -> None:
         """A number of the grid or the block."""
@@ -110,9 +120,8 @@ class TexprPrinter:
     def print(self, op: Operation) -> None:
         """Prints one operator."""
         if not is_scalar(op):
-            raise CodegenError(
-                f"the CUDA target cannot print '{op.name}'; print a module that --te-lower made"
-            )
+            print_asynchronous(op, self)
+            return
         expression = scalar_text(op, [self.text(operand) for operand in op.operands])
         result = op.results[0]
         uses = list(result.uses)

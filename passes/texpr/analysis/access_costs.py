@@ -1,7 +1,8 @@
 """What accesses of mapped kernels cost: wavefronts and sectors against the ideal, by enumeration.
 
 One execution of an operator by block 0 is counted: all threads, and the loops of their step.  Loops
-around steps are at the first iteration at which the operator runs.
+around steps are at the first iteration at which the operator runs.  Bulk copies are left out: they
+move whole lines.  A product by a warp group is one instruction of 128 threads.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ import numpy.typing as npt
 from xdsl.ir import SSAValue
 
 from mugraph.dialects.ancestors import enclosing
-from mugraph.dialects.programming_model import VECTOR_BYTES
+from mugraph.dialects.cute.matrix_descriptor import UNIT_BYTES
+from mugraph.dialects.programming_model import GROUP_THREADS, VECTOR_BYTES, WARP
 from mugraph.dialects.te import (
     AccessKind,
     AsmOp,
+    BulkCopyOp,
     CopyAsyncOp,
     KernelOp,
     LoopOp,
     Space,
     StepOp,
+    ThreadsOp,
+    WarpgroupMmaOp,
 )
 from mugraph.dialects.te.points import all_hold, first_numbers, grid_of
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -76,10 +81,13 @@ def texpr_access_costs(kernel: KernelOp) -> Iterator[TexprAccessCost]:
     """The cost of every access to memory of a mapped kernel, in the order of the text."""
     accesses = [one for one in accesses_of(kernel) if _is_in_memory(one)]
     for access in accesses:
-        found = _points(access, kernel)
+        found = None if isinstance(access.op, BulkCopyOp) else _points(access, kernel)
         if found is None:
             continue
         points, executions = found
+        if isinstance(access.op, WarpgroupMmaOp):
+            yield _product_cost(access, access.op, points, executions)
+            continue
         addresses = _addresses(access, points)
         other: IntArray | None = None
         if isinstance(access.op, CopyAsyncOp):
@@ -123,13 +131,45 @@ def _points(access: Access, kernel: KernelOp) -> tuple[dict[SSAValue, IntArray],
 def _addresses(access: Access, points: dict[SSAValue, IntArray]) -> IntArray:
     """Byte addresses by warp instruction and lane, -1 for those that the operator leaves out."""
     threads = next(loop.iterations for loop in access.domain.loops if loop.name == "te.threads")
-    count = max((len(one) for one in points.values() if one.ndim), default=1)
-    numbers = np.broadcast_to(first_numbers(access, points), (count,))
+    count = _count(points)
+    numbers = np.broadcast_to(first_numbers(access, points), count)
     offsets = addresses_of_numbers(access.type, numbers)
     inside = [one for one in access.domain.conditions if enclosing(one, StepOp) is not None]
-    holds = np.broadcast_to(all_hold(inside, points), (count,))
+    holds = np.broadcast_to(all_hold(inside, points), count)
     offsets = np.where(holds, offsets, -1).reshape(-1, threads)
     return lane_addresses(offsets, element_bytes_of(access.type))
+
+
+def _product_cost(
+    access: Access, op: WarpgroupMmaOp, points: dict[SSAValue, IntArray], executions: int
+) -> TexprAccessCost:
+    """The units of 16 bytes that the hardware reads of a matrix, eight rows at a time."""
+    operand = "A" if access.operand is op.a else "B"
+    layout = op.sides[operand][3]
+    size = element_bytes_of(access.type)
+    unit = UNIT_BYTES // size
+    offsets = np.array(layout.indices(), np.int64).reshape(layout[1].size(), -1)
+    units = offsets[:, ::unit].T if op.matrix(operand).transposed else offsets[::unit]
+    count = _count(points)
+    thread = next(loop.variable for loop in access.domain.loops if isinstance(loop, ThreadsOp))
+    comes = np.broadcast_to(all_hold(access.domain.conditions, points), count)
+    comes = comes & (np.broadcast_to(points[thread], count) % GROUP_THREADS == 0)
+    firsts = np.broadcast_to(first_numbers(access, points), count)[comes]
+    # The same for each turn of a ring.
+    starts, times = np.unique(firsts, return_counts=True)
+    numbers = starts[:, None] + units.reshape(-1)
+    offsets = addresses_of_numbers(access.type, numbers).reshape(-1, WARP)
+    addresses = lane_addresses(offsets, size)
+    counted, ideal = (
+        int(np.sum(np.sum(one.reshape(len(starts), -1), axis=1) * times))
+        for one in (load_wavefronts(addresses, UNIT_BYTES), ideal_wavefronts(addresses, UNIT_BYTES))
+    )
+    return TexprAccessCost(access, "wgmma", len(firsts), counted, ideal, executions)
+
+
+def _count(points: dict[SSAValue, IntArray]) -> tuple[int]:
+    """How many points there are."""
+    return (max((len(one) for one in points.values() if one.ndim), default=1),)
 
 
 def _cost(

@@ -9,7 +9,15 @@ from typing import cast
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from mugraph.dialects.te import AccessOp, BufferType, CopyAsyncOp, SectionOp, Touch
+from mugraph.dialects.te import (
+    AccessOp,
+    BufferType,
+    BulkCopyOp,
+    CopyAsyncOp,
+    SectionOp,
+    Touch,
+    WarpgroupMmaOp,
+)
 from mugraph.passes.texpr.analysis.domains import domain_of, first_point, isl_set, isl_text
 
 
@@ -36,8 +44,9 @@ def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
     extents, so that functions are checked by themselves.
     """
     for op in root.walk():
-        if isinstance(op, (AccessOp, CopyAsyncOp)):
-            found = next(filter(None, (_check_touch(op, touch) for touch in op.touches())), None)
+        if isinstance(op, (AccessOp, CopyAsyncOp, BulkCopyOp, WarpgroupMmaOp)):
+            touches = [touch for touch in op.touches() if not touch.clipped]
+            found = next(filter(None, (_check_touch(op, touch) for touch in touches)), None)
         elif isinstance(op, SectionOp):
             source, result = cast(BufferType, op.buffer.type), op.result.type
             extents = tuple(

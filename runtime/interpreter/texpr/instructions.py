@@ -132,10 +132,11 @@ def _mma(name: str, operands: Sequence[Registers]) -> Registers:
 
 @cache
 def _fragment(atom: MmaAtom, letter: str) -> Any:
-    """For each lane and value its place in the column-major tile."""
+    """For each thread and value its place in the column-major tile."""
     layout = atom.layout(letter)
-    values = layout.size() // WARP
-    return np.array([[layout(lane + WARP * v) for v in range(values)] for lane in range(WARP)])
+    threads = layout[0].size()
+    places = np.array(layout.indices(), np.int64)
+    return places.reshape(-1, threads).T
 
 
 def _matrix(name: str, atom: MmaAtom, letter: str, registers: Registers) -> Array:
@@ -182,6 +183,17 @@ def _shuffle(name: str, operands: Sequence[Registers], literals: Sequence[int]) 
     }[mode]
     source = np.where((source < 0) | (source >= WARP), lane, source)
     return operands[1][:, source]
+
+
+def warpgroup_product(atom: MmaAtom, a: Array, b: Array, sums: Array) -> Array:
+    """``sums + A B`` of warp groups: A ``[groups, m, k]``, B ``[groups, n, k]``.
+
+    The sums are those of each thread, ``[128 * groups, values]``.
+    """
+    wide = np.float64 if sums.dtype == np.float64 else np.float32
+    product = a.astype(wide) @ b.astype(wide).swapaxes(1, 2)
+    tiles = product.swapaxes(1, 2).reshape(len(product), -1)
+    return sums + tiles[:, _fragment(atom, "C")].reshape(sums.shape)
 
 
 # Instructions of one thread.

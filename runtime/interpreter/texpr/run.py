@@ -9,7 +9,6 @@ from functools import singledispatchmethod
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -17,6 +16,7 @@ from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.te.points import box_offsets
 from mugraph.dialects.tensor_types import source_name, source_values
+from mugraph.passes.texpr.analysis.roles import takes_turns
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Array, Precision
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
@@ -24,6 +24,7 @@ from mugraph.runtime.interpreter.memory import InFlight
 from mugraph.runtime.interpreter.texpr.batch import Batch, Places, Rows, Storage
 from mugraph.runtime.interpreter.texpr.instructions import execute_asm
 from mugraph.runtime.interpreter.texpr.numbers import compute, dtype_of
+from mugraph.runtime.interpreter.texpr.roles import chosen_by, run_in_turns
 
 _MOST_GROUPS = 3
 """Into how many groups the iterations of a parallel loop are dealt at most."""
@@ -144,9 +145,17 @@ class Runner:
         """Combines each element of a buffer with all the values for it."""
         _COMBINE[combination].at(storage.elements, (rows, at), values)
 
+    def run(self, op: Operation, batch: Batch) -> None:
+        """Runs an operator in all iterations of a batch."""
+        self._run(op, batch)
+
     @_run.register
     def _(self, op: ReturnOp, batch: Batch) -> None:
         pass
+
+    @_run.register
+    def _(self, op: te.NewMbarriersOp, batch: Batch) -> None:
+        pass  # set up by threads
 
     # Loops.
 
@@ -178,6 +187,9 @@ class Runner:
 
     @_run.register
     def _(self, op: te.ThreadsOp, batch: Batch) -> None:
+        if takes_turns(op):
+            run_in_turns(self, op, batch, self._generator)
+            return
         # All threads of all blocks, an operator at a time: barriers have nothing to wait for.
         points = np.arange(batch.count * op.iterations)
         inner = Batch(len(points), batch, points // op.iterations, op.iterations)
@@ -225,13 +237,9 @@ class Runner:
 
     @_run.register
     def _(self, op: te.IfOp, batch: Batch) -> None:
-        holds = np.ones(batch.count, np.bool_)
-        for expression, equal in op.conditions():
-            value = batch.index(expression, list(op.indices))
-            holds &= (value == 0) if equal else (value >= 0)
-        rows = np.flatnonzero(holds)
-        if len(rows):
-            self.block(op.body.block, Batch(len(rows), batch, rows, _together(holds, batch.lanes)))
+        chosen = chosen_by(op, batch)
+        if chosen is not None:
+            self.block(op.body.block, chosen)
 
     # Buffers.
 
@@ -243,7 +251,7 @@ class Runner:
         storage = self.storage(op.result.type, batch.count // (sharing or 1))
         batch.buffers[op.result] = storage, owners
 
-    def _places(self, op: Operation, touch: te.Touch, batch: Batch) -> Places:
+    def places(self, op: Operation, touch: te.Touch, batch: Batch) -> Places:
         """The elements that an operator touches; ``ExecutionError`` where some are none."""
         storage, rows = batch.buffer(touch.buffer)
         indices = list(touch.indices)
@@ -265,7 +273,7 @@ class Runner:
 
     def _all_touched(self, op: te.HasTouches, batch: Batch) -> list[Places]:
         assert isinstance(op, Operation)
-        return [self._places(op, touch, batch) for touch in op.touches()]
+        return [self.places(op, touch, batch) for touch in op.touches()]
 
     def _registers(self, buffer: SSAValue, batch: Batch) -> Places:
         """All elements of a thread's buffer."""
@@ -277,7 +285,7 @@ class Runner:
         values = {one: int(batch.value(one)[row]) for one in variables}
         return f" where {source_values(values)}" if values else ""
 
-    def _read(self, op: Operation, buffer: SSAValue, places: Places, batch: Batch) -> Array:
+    def read(self, op: Operation, buffer: SSAValue, places: Places, batch: Batch) -> Array:
         """What elements hold; ``ExecutionError`` for one that nothing was written to."""
         missing = places.first_unwritten()
         if missing is not None:
@@ -291,19 +299,19 @@ class Runner:
     @_run.register
     def _(self, op: te.ViewOp, batch: Batch) -> None:
         (places,) = self._all_touched(op, batch)
-        batch.values[op.result] = self._read(op, op.buffer, places, batch)[:, 0]
+        batch.values[op.result] = self.read(op, op.buffer, places, batch)[:, 0]
 
     @_run.register
     def _(self, op: te.LoadOp, batch: Batch) -> None:
         (places,) = self._all_touched(op, batch)
-        values = self._read(op, op.buffer, places, batch)
+        values = self.read(op, op.buffer, places, batch)
         self._registers(op.registers, batch).write(values)
 
     @_run.register
     def _(self, op: te.StoreOp, batch: Batch) -> None:
         (places,) = self._all_touched(op, batch)
         registers = self._registers(op.registers, batch)
-        places.write(self._read(op, op.registers, registers, batch))
+        places.write(self.read(op, op.registers, registers, batch))
 
     @_run.register
     def _(self, op: te.CopyAsyncOp, batch: Batch) -> None:
@@ -312,7 +320,7 @@ class Runner:
         target.storage.written[target.rows, target.numbers] = False
 
         def land() -> None:
-            target.write(self._read(op, op.source, source, batch))
+            target.write(self.read(op, op.source, source, batch))
 
         self._copies.uncommitted.append(land)
 
@@ -332,7 +340,7 @@ class Runner:
     def _combined(self, op: te.CombiningOp, batch: Batch) -> tuple[Storage, Rows, Rows]:
         """The element that an operator combines with a number: storage, copy and number."""
         (places,) = self._all_touched(op, batch)
-        self._read(op, op.buffer, places, batch)
+        self.read(op, op.buffer, places, batch)
         return places.storage, places.rows[:, 0], places.numbers[:, 0]
 
     @_run.register
@@ -376,9 +384,9 @@ class Runner:
             if not isinstance(argument.type, te.BufferType):
                 operands.append(batch.value(argument)[:, np.newaxis])
                 continue
-            places = buffers[position] = self._places(op, next(touches), batch)
+            places = buffers[position] = self.places(op, next(touches), batch)
             is_read = op.operand_directions[position] is not te.Direction.OUT
-            operands.append(self._read(op, argument, places, batch) if is_read else places.read())
+            operands.append(self.read(op, argument, places, batch) if is_read else places.read())
         for position, value in execute_asm(op, operands, batch.lanes).items():
             buffers[position].write(value)
 
@@ -388,11 +396,3 @@ _COMBINE: dict[te.Combination, Any] = {
     te.Combination.MAX: np.maximum,
     te.Combination.MIN: np.minimum,
 }
-
-
-def _together(holds: npt.NDArray[np.bool_], lanes: int | None) -> int | None:
-    """The threads of a block, where a condition holds in all threads of a block or in none."""
-    if lanes is None:
-        return None
-    blocks = holds.reshape(-1, lanes)
-    return lanes if (blocks.all(axis=1) | ~blocks.any(axis=1)).all() else None

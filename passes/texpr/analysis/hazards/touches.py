@@ -55,12 +55,15 @@ def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue,
         for loop in access.domain.loops
         if loop.variable not in fixed and (loop.variable in used or loop.variable in wanted)
     ]
-    if math.prod([*(loop.iterations for loop in loops), *access.box]) > MOST_POINTS:
+    if math.prod(loop.iterations for loop in loops) > MOST_POINTS:
         raise TooManyError
     points, count = grid_of(loops, access.domain.conditions, fixed)
+    if math.prod([count, *access.box]) > MOST_POINTS:
+        raise TooManyError
     numbers = touched_numbers(access, points, count)
-    values = {one: np.repeat(points[one], numbers.shape[1]) for one in wanted}
-    return Rows(values, numbers.reshape(-1))
+    exists = numbers.reshape(-1) >= 0
+    values = {one: np.repeat(points[one], numbers.shape[1])[exists] for one in wanted}
+    return Rows(values, numbers.reshape(-1)[exists])
 
 
 _CLASSES = {AccessKind.READ: 0, AccessKind.WRITE: 1, AccessKind.ATOMIC: 2}
@@ -91,9 +94,14 @@ def describe(access: Access, number: int) -> str:
     at = place_of(op)
     if at is not None:
         place += f" ({at})"
+    return f"'{op.name}'{place} {touched_element(access, number)}"
+
+
+def touched_element(access: Access, number: int) -> str:
+    """``writes tile[3, 5]``."""
     index: list[int] = []
     for extent in reversed(access.type.get_shape()):
         index.insert(0, number % extent)
         number //= extent
     name = source_name(access.buffer)
-    return f"'{op.name}'{place} {access.kind.verb} {name}[{', '.join(map(str, index))}]"
+    return f"{access.kind.verb} {name}[{', '.join(map(str, index))}]"

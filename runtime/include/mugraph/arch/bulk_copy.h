@@ -205,9 +205,19 @@ __device__ __forceinline__ void bulk_store(CUtensorMap const* map, void const* s
 }
 #undef MUGRAPH_BULK_STORE
 
-// Waits until the calling thread's bulk stores have read what they store.
+// The bulk stores that the calling thread has begun since the last call are one group.
+__device__ __forceinline__ void commit_bulk_stores() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
+
+// Waits until all but the newest kInFlight groups of the calling thread have read what they store.
+template <int kInFlight>
 __device__ __forceinline__ void wait_bulk_stores() {
-  asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kInFlight) : "memory");
+}
+
+// The same of all that the thread has begun.
+__device__ __forceinline__ void wait_bulk_stores() {
+  commit_bulk_stores();
+  wait_bulk_stores<0>();
 }
 
 }  // namespace mugraph

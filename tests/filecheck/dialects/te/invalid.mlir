@@ -197,3 +197,54 @@ func.func @f() {
   te.kernel "f" %block = 3000000000 { te.threads %thread = 64 { } }
   func.return
 }
+
+// -----
+
+// CHECK: 'te.mbarrier_arrive': a phase has at most 1048575 bytes
+func.func @f() {
+  te.kernel "f" %block = 1 smem 8 {
+    %full = te.new_mbarriers {te.offset = 0 : i64} : !te.mbarriers<1>
+    te.threads %thread = 32 { te.step "s" { te.mbarrier_arrive %full[0] expect 2000000 : !te.mbarriers<1> } }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.named_barrier': 100 threads are no whole warps of a block
+func.func @f() {
+  te.kernel "f" %block = 1 { te.threads %thread = 128 { te.step "s" { te.named_barrier 1, 100 } } }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.bulk_load': the rows of the box have 256 bytes; expected a multiple of 16, at most 128
+func.func @f(%a: !te.buffer<64x128xf16>) {
+  te.kernel "f" %block = 1 smem 16392 {
+    %t = te.new {te.offset = 0 : i64} : !te.buffer<8192xf16, S<3,3,3> o (8192):(1), shared>
+    %full = te.new_mbarriers {te.offset = 16384 : i64} : !te.mbarriers<1>
+    te.threads %thread = 32 {
+      te.step "s" {
+        te.bulk_load [64, 128], %a[0, 0] : !te.buffer<64x128xf16> to %t[0] : !te.buffer<8192xf16, S<3,3,3> o (8192):(1), shared> on %full[0] : !te.mbarriers<1>
+      }
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.warpgroup_mma': A with the layout (64,16):(16,1): rows of 64 elements must follow each other in groups of 8
+func.func @f() {
+  te.kernel "f" %block = 1 smem 8192 {
+    %t = te.new {te.offset = 0 : i64} : !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>
+    te.threads %thread = 128 {
+      te.step "s" {
+        %s = te.new : !te.buffer<32xf32, register>
+        te.warpgroup_mma "SM90_64x64x16_F32F16F16_SS" %s, %t[0] <(64,16):(16,1)>, %t[0] <(64,16):(64,1)> : !te.buffer<32xf32, register>, !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>, !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>
+      }
+    }
+  }
+  func.return
+}

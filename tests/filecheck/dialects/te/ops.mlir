@@ -66,6 +66,57 @@ func.func @asynchronous(%a: !te.buffer<64x32xf16>) {
   func.return
 }
 
+// CHECK-LABEL: func.func @by_turns
+func.func @by_turns(%a: !te.buffer<64x64xf16>, %c: !te.buffer<64x64xf16>) {
+  te.kernel "k" %block = 1 smem 16400 {
+    %t = te.new {te.offset = 0 : i64} : !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>
+    // CHECK: %full = te.new_mbarriers {te.offset = 16384 : i64} : !te.mbarriers<2>
+    %full = te.new_mbarriers {te.offset = 16384 : i64} : !te.mbarriers<2>
+    te.threads %thread = 128 {
+      %s = te.new {te.of_each_thread} : !te.buffer<32xf32, register>
+      te.seq %i = 8 {
+        te.step "load" {
+          // CHECK: te.mbarrier_init %full[%i mod 2], 1 : !te.mbarriers<2>
+          te.mbarrier_init %full[%i mod 2], 1 : !te.mbarriers<2>
+          // CHECK-NEXT: te.mbarrier_fence
+          te.mbarrier_fence
+          // CHECK-NEXT: te.mbarrier_arrive %full[0] expect 8192 : !te.mbarriers<2>
+          te.mbarrier_arrive %full[0] expect 8192 : !te.mbarriers<2>
+          // CHECK-NEXT: te.mbarrier_arrive %full[1] : !te.mbarriers<2>
+          te.mbarrier_arrive %full[1] : !te.mbarriers<2>
+          // CHECK-NEXT: te.bulk_load [64, 64], %a[0, 0] : !te.buffer<64x64xf16> to %t[0] : !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared> on %full[%i mod 2] : !te.mbarriers<2>
+          te.bulk_load [64, 64], %a[0, 0] : !te.buffer<64x64xf16> to %t[0] : !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared> on %full[%i mod 2] : !te.mbarriers<2>
+          // CHECK-NEXT: te.mbarrier_wait %full[%i mod 2] parity [%i floordiv 2 mod 2] : !te.mbarriers<2>
+          te.mbarrier_wait %full[%i mod 2] parity [%i floordiv 2 mod 2] : !te.mbarriers<2>
+          // CHECK-NEXT: te.barrier warp
+          te.barrier warp
+          // CHECK-NEXT: te.named_barrier 1, 128
+          te.named_barrier 1, 128
+          // CHECK-NEXT: te.warpgroup_fence for %s : !te.buffer<32xf32, register>
+          te.warpgroup_fence for %s : !te.buffer<32xf32, register>
+          // CHECK-NEXT: te.warpgroup_mma "SM90_64x64x16_F32F16F16_SS" %s, %t[0] <(64,16):(64,1)>, %t[16] <(64,16):(64,1)> :
+          te.warpgroup_mma "SM90_64x64x16_F32F16F16_SS" %s, %t[0] <(64,16):(64,1)>, %t[16] <(64,16):(64,1)> : !te.buffer<32xf32, register>, !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>, !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>
+          // CHECK-NEXT: te.warpgroup_commit
+          te.warpgroup_commit
+          // CHECK-NEXT: te.warpgroup_wait 1
+          te.warpgroup_wait 1
+          // CHECK-NEXT: te.warpgroup_wait 0 for %s : !te.buffer<32xf32, register>
+          te.warpgroup_wait 0 for %s : !te.buffer<32xf32, register>
+          // CHECK-NEXT: te.proxy_fence
+          te.proxy_fence
+          // CHECK-NEXT: te.bulk_store [64, 64], %c[0, 0] : !te.buffer<64x64xf16> from %t[0] : !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>
+          te.bulk_store [64, 64], %c[0, 0] : !te.buffer<64x64xf16> from %t[0] : !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>
+          // CHECK-NEXT: te.bulk_commit
+          te.bulk_commit
+          // CHECK-NEXT: te.bulk_wait 0
+          te.bulk_wait 0
+        }
+      }
+    }
+  }
+  func.return
+}
+
 func.func private @g(%a: !te.buffer<16x32xf16>) {
   func.return
 }

@@ -123,10 +123,20 @@ inline void bulk_store(CUtensorMap const* map, void const* source, std::vector<i
   block->bulk_stores.push_back({block->current->thread, launches % 2 == 1 ? [] {} : std::function<void()>(store)});
 }
 
-inline void wait_bulk_stores() {
+inline void commit_bulk_stores() {
+  int& newest = block->current->store_groups;
+  for (BulkStore& store : block->bulk_stores) {
+    if (store.thread == block->current->thread && store.group < 0) store.group = newest;
+  }
+  ++newest;
+}
+
+// Brings the stores of all committed groups of the thread but the newest `in_flight` to their end.
+inline void wait_bulk_stores(int in_flight) {
   auto& stores = block->bulk_stores;
+  const int end = block->current->store_groups - in_flight;
   for (std::size_t i = 0; i < stores.size();) {
-    if (stores[i].thread != block->current->thread) {
+    if (stores[i].thread != block->current->thread || stores[i].group < 0 || stores[i].group >= end) {
       ++i;
       continue;
     }
@@ -276,6 +286,14 @@ template <class... Coordinates>
 void bulk_store(CUtensorMap const* map, void const* source, Coordinates... coordinates) {
   emulator::bulk_store(map, source, {static_cast<int>(coordinates)...});
 }
-inline void wait_bulk_stores() { emulator::wait_bulk_stores(); }
+inline void commit_bulk_stores() { emulator::commit_bulk_stores(); }
+template <int kInFlight>
+void wait_bulk_stores() {
+  emulator::wait_bulk_stores(kInFlight);
+}
+inline void wait_bulk_stores() {
+  commit_bulk_stores();
+  wait_bulk_stores<0>();
+}
 
 }  // namespace mugraph

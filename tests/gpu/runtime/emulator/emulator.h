@@ -89,6 +89,7 @@ struct Fiber {
   Barrier const* awaited = nullptr;  // until its generation is not this one
   unsigned generation = 0;
   std::vector<std::vector<Transfer>> groups = std::vector<std::vector<Transfer>>(1);
+  int store_groups = 0;  // of bulk stores, committed
 };
 
 struct Warp {
@@ -106,6 +107,7 @@ struct BulkTransfer {
 struct BulkStore {
   int thread;
   std::function<void()> store;
+  int group = -1;  // of those of the thread; not committed yet
 };
 
 struct Block {

@@ -1,0 +1,135 @@
+"""A product by TMA, mbarriers and WGMMA: C = A B^T, f16, sums in f32 (sm_90a).
+
+One warp loads tiles of A and B through a ring of stages; warp groups multiply what has come, and
+store their rows by TMA, part after part.  ``full`` says that the bytes of a stage are there,
+``empty`` that all warps have read it.
+"""
+
+import sys
+
+from mugraph import cute
+from mugraph.cute import _, arch
+
+
+def swizzled(*shape: int) -> cute.AnyLayout:
+    """Rows of 64 elements of 16 bits, as TMA writes and WGMMA reads them."""
+    atom = cute.composition(cute.Swizzle(3, 3, 3), cute.Layout((8, 64), (64, 1)))
+    return cute.tile_to_shape(atom, shape)
+
+
+def tiles_of(shape, tiler):
+    """How many tiles there are along M, N and K."""
+    return [-(-extent // tile) for extent, tile in zip(shape, tiler, strict=True)]
+
+
+@cute.kernel(results=["c"])
+def gemm_sm90(a, b, c, tiler, stages, rows, mma, part):
+    """Each block computes several tiles of C; those of one time share ``rows`` tiles of A."""
+    thread, _y, _z = arch.thread_idx()
+    block, _y, _z = arch.block_idx()
+    blocks, _y, _z = arch.grid_dim()
+    memory = cute.SmemAllocator()
+    sa = memory.allocate_tensor("f16", swizzled(tiler[0], tiler[2], stages), name="sa")
+    sb = memory.allocate_tensor("f16", swizzled(tiler[1], tiler[2], stages), name="sb")
+    sc = memory.allocate_tensor("f16", swizzled(tiler[0], part.tile_extent(1)), name="sc")
+    full = memory.allocate_array("i64", stages, name="full")
+    empty = memory.allocate_array("i64", stages, name="empty")
+    load_a = cute.make_tma_copy("SM90_TMA_LOAD", a, sa[_, _, 0].layout)
+    load_b = cute.make_tma_copy("SM90_TMA_LOAD", b, sb[_, _, 0].layout)
+    box = (64, part.tile_extent(1))  # what a warp group stores at once
+    store = cute.make_tma_copy("SM90_TMA_STORE", c, swizzled(*box))
+    # Of tiles that reach past a tensor's end, TMA loads zeros, and stores what there is.
+    down, across, steps = tiles_of((*c.shape, a.shape[1]), tiler)
+    tiles, consumers = down * across, mma.threads // 32
+    turns = -(-tiles // blocks)
+
+    def place(tile):
+        """Where the tile of a number lies."""
+        return (tile // (rows * across) * rows + tile % rows, tile // rows % across, _)
+
+    with cute.when(thread == 0):
+        for stage in range(stages):
+            arch.mbarrier_init(full + stage, 1)
+            arch.mbarrier_init(empty + stage, consumers)
+        arch.mbarrier_init_fence()
+    arch.sync_threads()
+
+    with cute.when(thread == mma.threads):  # the producer
+        for turn in cute.dynamic_range(turns, "turn"):
+            tile = block + turn * blocks
+            with cute.when(tile < tiles):
+                ga = cute.local_tile(a, tiler, place(tile), (1, _, 1))  # (BM, BK, k)
+                gb = cute.local_tile(b, tiler, place(tile), (_, 1, 1))  # (BN, BK, k)
+                to_a, from_a = cute.tma_partition(load_a, 0, cute.Layout(1), sa, ga)
+                to_b, from_b = cute.tma_partition(load_b, 0, cute.Layout(1), sb, gb)
+                for k in cute.dynamic_range(steps):
+                    count = turn * steps + k
+                    stage, phase = count % stages, count // stages % 2
+                    arch.mbarrier_wait(empty + stage, 1 - phase)
+                    arch.mbarrier_arrive_and_expect_tx(full + stage, load_a.bytes + load_b.bytes)
+                    cute.copy(load_a, from_a[_, k], to_a[_, stage], tma_bar_ptr=full + stage)
+                    cute.copy(load_b, from_b[_, k], to_b[_, stage], tma_bar_ptr=full + stage)
+
+    def store_tile(parts, staged, gc):
+        """Each warp group stores its 64 rows of a tile, as many columns as ``box`` has at once."""
+        for number in range(tiler[1] // box[1]):
+            for group in range(tiler[0] // 64):
+                with cute.when(thread // 128 == group):
+                    with cute.when(thread == 128 * group):  # what was stored before has been read
+                        arch.cp_async_bulk_wait_group(0)
+                    arch.barrier(1 + group, 128)
+                    cute.copy(parts[(_, number), 0, 0], staged)
+                    arch.fence_proxy("async.shared", space="cta")
+                    arch.barrier(1 + group, 128)
+                    source = cute.local_tile(sc, box, (group, 0))
+                    target = cute.local_tile(gc, box, (group, number))
+                    with cute.when(thread == 128 * group):
+                        sent = cute.tma_partition(store, 0, cute.Layout(1), source, target)
+                        cute.copy(store, *sent)
+                        arch.cp_async_bulk_commit_group()
+
+    with cute.when(arch.warp_idx() < consumers):
+        mine = mma.get_slice(thread)
+        ra = mine.make_fragment_A(mine.partition_A(sa))
+        rb = mine.make_fragment_B(mine.partition_B(sb))
+        staged = part.get_slice(thread).partition_C(sc)
+        sums = cute.make_fragment_of_shape((mma.atom.values_of_c, 1, 1), "f32")
+        parts = sums.apply(cute.logical_divide, (staged.size(),))
+        for turn in cute.dynamic_range(turns, "turn"):
+            tile = block + turn * blocks
+            with cute.when(tile < tiles):
+                cute.clear(sums)
+                for k in cute.dynamic_range(steps):
+                    count = turn * steps + k
+                    stage, phase = count % stages, count // stages % 2
+                    arch.mbarrier_wait(full + stage, phase)
+                    cute.warpgroup.fence()
+                    cute.gemm(mma, ra[_, _, _, stage], rb[_, _, _, stage], sums)
+                    cute.warpgroup.commit_group()
+                    cute.warpgroup.wait_group(1)  # the stage of the product before has been read
+                    arch.sync_warp()
+                    with cute.when(k > 0), arch.elect_one():
+                        arch.mbarrier_arrive(empty + (count + stages - 1) % stages)
+                cute.warpgroup.wait_group(0)
+                with arch.elect_one():
+                    arch.mbarrier_arrive(empty + (turn * steps + steps - 1) % stages)
+                store_tile(parts, staged, cute.local_tile(c, tiler, place(tile), (1, 1, _)))
+        arch.cp_async_bulk_wait_group(0)
+
+
+def launch(a, b, c, tiler=(128, 256, 64), stages=4, rows=8, blocks=132):
+    """The kernel on tensors of f16, (M,K), (N,K) and (M,N): a warp group for 64 rows."""
+    mma, part = (
+        cute.TiledMma(f"SM90_64x{columns}x16_F32F16F16_SS", (tiler[0] // 64, 1, 1))
+        for columns in (tiler[1], min(tiler[1], 128))
+    )
+    down, across, _steps = tiles_of((*c.shape, a.shape[1]), tiler)
+    rows = next(count for count in range(rows, 0, -1) if down % count == 0)
+    call = gemm_sm90(a, b, c, tiler, stages, rows, mma, part)
+    return call.launch(grid=(min(blocks, down * across),), block=(mma.threads + 32,))
+
+
+if __name__ == "__main__":
+    m, n, k = (int(size) for size in sys.argv[1:] or (4096, 4096, 4096))
+    tensors = [cute.make_fake_tensor("f16", shape) for shape in ((m, k), (n, k), (m, n))]
+    print(launch(*tensors).text())

@@ -1,0 +1,288 @@
+"""Records mbarriers, copies by TMA and products of warp groups (sm_90)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.ir import SSAValue
+
+from mugraph.cute.errors import KernelError
+from mugraph.cute.indices import Numeric, affine_map, as_index
+from mugraph.cute.mbarriers import MbarrierPointer
+from mugraph.cute.numbers import RecordedEngine
+from mugraph.cute.recording import Recording
+from mugraph.cute.tensors import RecordedTensor
+from mugraph.cute.views import element, engine_of, plain, start_of
+from mugraph.dialects.bulk import BulkCopyError, BulkTile, bulk_tile, pattern_bytes, tensor_dims
+from mugraph.dialects.cute import Layout, LayoutError, ScaledBasis
+from mugraph.dialects.cute.algorithms import Product
+from mugraph.dialects.cute.layout import make_layout
+from mugraph.dialects.cute.matrix_descriptor import PATTERN_ROWS, shared_matrix
+from mugraph.dialects.cute.recast import max_common_vector
+from mugraph.dialects.cute.swizzle import ComposedLayout
+from mugraph.dialects.cute.tensor import Tensor
+from mugraph.dialects.cute.tma import TmaCopy
+from mugraph.dialects.te import (
+    BarrierOp,
+    BulkCommitOp,
+    BulkLoadOp,
+    BulkStoreOp,
+    BulkWaitOp,
+    MbarrierArriveOp,
+    MbarrierFenceOp,
+    MbarrierInitOp,
+    MbarrierWaitOp,
+    NamedBarrierOp,
+    ProxyFenceOp,
+    Scope,
+    SectionOp,
+    Space,
+    WarpgroupCommitOp,
+    WarpgroupFenceOp,
+    WarpgroupMmaOp,
+    WarpgroupWaitOp,
+)
+
+Place: TypeAlias = tuple[SSAValue, Sequence[SSAValue], AffineMapAttr]
+"""A buffer or mbarriers, and the index of one of it: its operands and their map."""
+
+
+class AsyncRecorder:
+    """The asynchronous half of what records a kernel."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._sums: dict[SSAValue, None] = {}
+        """The registers that products of warp groups add to."""
+        self._fence: WarpgroupFenceOp | None = None
+        """The last one."""
+
+    # Mbarriers and other barriers.
+
+    def mbarriers(self, count: int, name: str) -> MbarrierPointer:
+        """A pointer to new mbarriers of the block."""
+        if count < 1:
+            raise KernelError(f"allocate_array: {count} is no number of mbarriers")
+        return MbarrierPointer(self.recording.mbarriers(count, name))
+
+    def mbarrier_init(self, pointer: Any, arrivals: int) -> None:
+        """Sets one up."""
+        self.recording.add(MbarrierInitOp(*_place_of(pointer, "mbarrier_init"), arrivals))
+
+    def mbarrier_init_fence(self) -> None:
+        """Copies see those that were set up."""
+        self.recording.add(MbarrierFenceOp())
+
+    def mbarrier_arrive(self, pointer: Any, announced: int) -> None:
+        """Arrives at one, and announces bytes."""
+        self.recording.add(MbarrierArriveOp(*_place_of(pointer, "mbarrier_arrive"), announced))
+
+    def mbarrier_wait(self, pointer: Any, parity: Numeric) -> None:
+        """Waits for the end of a phase."""
+        low, high = as_index(parity).bounds
+        if low < 0 or high > 1:
+            raise KernelError(
+                f"mbarrier_wait: phases are known by their parity, 0 or 1, not by {parity}; take "
+                "a remainder, such as 'k // stages % 2'"
+            )
+        variables, map_ = affine_map([parity])
+        place = _place_of(pointer, "mbarrier_wait")
+        self.recording.add(MbarrierWaitOp(*place, variables, AffineMapAttr(map_)))
+
+    def sync_warp(self) -> None:
+        """All threads of the warp meet."""
+        self.recording.add(BarrierOp(Scope.WARP))
+
+    def named_barrier(self, number: int, threads: int) -> None:
+        """Some warps meet."""
+        self.recording.add(NamedBarrierOp(number, threads))
+
+    def proxy_fence(self) -> None:
+        """Copies and products see what was written."""
+        self.recording.add(ProxyFenceOp())
+
+    # Copies of boxes.
+
+    def bulk_commit(self) -> None:
+        """Closes a group of stores by TMA."""
+        self.recording.add(BulkCommitOp())
+
+    def bulk_wait(self, groups: int) -> None:
+        """Waits for all but so many newest groups of them."""
+        self.recording.add(BulkWaitOp(groups))
+
+    def copy_box(self, tma: TmaCopy, source: Tensor, target: Tensor) -> None:
+        """Sends the boxes of a tile between device and shared memory."""
+        device, shared = (target, source) if tma.is_store else (source, target)
+        spaces = [engine_of(side, "copy").space for side in (device, shared)]
+        if spaces != [Space.GLOBAL, Space.SHARED]:
+            way = ("shared", "device") if tma.is_store else ("device", "shared")
+            raise KernelError(f"copy: {tma.atom.name} copies from {way[0]} to {way[1]} memory")
+        if tma.is_store == (tma.barrier is not None):
+            raise KernelError(
+                "copy: SM90_TMA_STORE has no mbarrier; wait for it by cp_async_bulk_wait_group"
+                if tma.is_store
+                else f"copy: {tma.atom.name} counts its bytes at an mbarrier: give 'tma_bar_ptr'"
+            )
+        tile = self._boxes(device, shared)
+        buffer = engine_of(shared, "copy")
+        self._require_pattern(buffer, start_of(shared), pattern_bytes(tile.span), "copy")
+        origin, first = element(device, 0), start_of(shared)
+        box = tuple(reversed(tile.box))
+        for start, offset in zip(tile.starts, tile.offsets, strict=True):
+            # A tensor map has the contiguous dimension first.
+            coordinate = [at + step for at, step in zip(origin, reversed(start), strict=True)]
+            variables, map_ = affine_map(coordinate)
+            ends = engine_of(device, "copy").buffer, variables, AffineMapAttr(map_)
+            place = (buffer.buffer, *buffer.place(first + offset, prod(tile.box)))
+            if tma.is_store:
+                self.recording.add(BulkStoreOp(ends, place, box))
+            else:
+                barrier = _place_of(tma.barrier, "copy")
+                self.recording.add(BulkLoadOp(ends, place, box, barrier))
+
+    def _boxes(self, device: Tensor, shared: Tensor) -> BulkTile:
+        """How boxes cover a tile.  Raises KernelError where they cannot."""
+        engine = engine_of(device, "copy")
+        shape, size = engine.type.get_shape(), engine.dtype.itemsize
+        if not isinstance(device, RecordedTensor):
+            raise KernelError(f"copy: {device.layout} is no tile of a tensor of the kernel")
+        where = device.coordinates if device.coordinates is not None else plain(device)
+        extents = [1] * len(shape)
+        modes: list[Layout[Any]] = [Layout(1, 0)] * len(shape)
+        lies = list(_ungrouped(plain(shared)))
+        for number, mode in enumerate(_ungrouped(where)):
+            dimension, extent = _dimension(mode, len(shape))
+            if extent > 1:
+                extents[dimension], modes[dimension] = extent, lies[number]
+        swizzle = engine_of(shared, "copy").swizzle
+        layout = make_layout(*modes)
+        try:
+            dims = tensor_dims(shape, engine.type.strides(), size)
+            placed = layout if swizzle is None else ComposedLayout(swizzle, 0, layout)
+            return bulk_tile(dims, extents, placed, size)
+        except BulkCopyError as error:
+            mend = f"; {error.mend}" if error.mend else ""
+            raise KernelError(f"copy: no boxes move this tile: {error}{mend}") from error
+
+    @staticmethod
+    def _require_pattern(engine: RecordedEngine, start: Numeric, pattern: int, what: str) -> None:
+        if as_index(start).multiple * engine.dtype.itemsize % pattern:
+            raise KernelError(
+                f"{what}: the tile begins at element {start} of '{engine.buffer.name_hint}', which "
+                f"is no multiple of {pattern} bytes, after which its swizzle repeats"
+            )
+
+    # Products of warp groups.
+
+    def warpgroup_fence(self) -> None:
+        """Before the products of a warp group."""
+        self._fence = WarpgroupFenceOp()
+        self.recording.add(self._fence)
+
+    def warpgroup_commit(self) -> None:
+        """Closes a group of products."""
+        self.recording.add(WarpgroupCommitOp())
+
+    def warpgroup_wait(self, groups: int) -> None:
+        """Waits for all but so many newest groups of them."""
+        finished = () if groups else tuple(self._sums)
+        self.recording.add(WarpgroupWaitOp(groups, finished))
+
+    def multiply_warpgroup(self, product: Product) -> None:
+        """Begins the instructions of a product, whose matrices lie in shared memory."""
+        assert product.mma is not None
+        atom = product.mma.atom
+        sums = engine_of(product.c, "gemm: C")
+        values = plain(product.c)[0]
+        if sums.space is not Space.REGISTER or (
+            max_common_vector(values, Layout(values.size())) < values.size()
+        ):
+            raise KernelError(
+                f"gemm: {atom.name} adds to {values.size()} neighbours in registers, not to "
+                f"{product.c.layout}; make them with make_fragment_C"
+            )
+        sides = {"A": product.a, "B": product.b}
+        for name, tensor in sides.items():
+            engine = engine_of(tensor, f"gemm: {name}")
+            if engine.space is not Space.SHARED:
+                raise KernelError(
+                    f"gemm: {atom.name} reads {name} from shared memory, not from {engine.space} "
+                    "memory"
+                )
+        self._sums[sums.buffer] = None
+        if self._fence is not None and sums.buffer not in self._fence.sums:
+            self._fence.operands = [*self._fence.sums, sums.buffer]
+        (_, rows, steps), (_, columns, _) = (
+            [mode.size() for mode in plain(one)] for one in sides.values()
+        )
+        # Written out, so that descriptors differ by constants.
+        for k in range(steps):
+            for m in range(rows):
+                for n in range(columns):
+                    place = sums.place(element(product.c, (0, m, n)), values.size())
+                    section = SectionOp(sums.buffer, *place, (values.size(),))
+                    a, b = (
+                        self._matrix(f"{atom.name} reads {name}", tensor, (0, line, k))
+                        for (name, tensor), line in zip(sides.items(), (m, n), strict=True)
+                    )
+                    self.recording.add(
+                        WarpgroupMmaOp(atom.name, self.recording.add(section), *a, *b)
+                    )
+
+    def _matrix(self, what: str, tensor: Tensor, coord: Any) -> tuple[Place, Layout[int]]:
+        """Where an instruction's matrix begins in its buffer, and how it lies there."""
+        engine, layout = engine_of(tensor, "gemm"), plain(tensor)[0]
+        size = engine.dtype.itemsize
+        try:
+            matrix = shared_matrix(layout, engine.swizzle, size)
+        except LayoutError as error:
+            raise KernelError(
+                f"gemm: {what} by a descriptor, which cannot say {tensor.layout}: {error}"
+            ) from error
+        pattern = PATTERN_ROWS * matrix.row_bytes
+        self._require_pattern(engine, start_of(tensor), pattern, "gemm")
+        place = engine.place(element(tensor, coord), layout.cosize())
+        return (engine.buffer, *place), layout
+
+
+def _place_of(pointer: Any, what: str) -> Place:
+    if not isinstance(pointer, MbarrierPointer):
+        raise KernelError(
+            f"{what}: {pointer!r} is no mbarrier; allocate some by allocate_array('i64', count)"
+        )
+    variables, map_ = affine_map([pointer.checked().number])
+    return pointer.barriers, variables, AffineMapAttr(map_)
+
+
+def _ungrouped(layout: Layout[Any]) -> Layout[Any]:
+    """The modes of a tile, which may be one mode together."""
+    return layout[0] if layout.rank == 1 and isinstance(layout.shape, tuple) else layout
+
+
+def _dimension(mode: Layout[Any], rank: int) -> tuple[int, int]:
+    """The dimension of a buffer along which a mode of a tile runs, and its extent."""
+    steps = [
+        (extent, step)
+        for extent, step in zip(mode.flat_shape, mode.flat_stride, strict=True)
+        if extent > 1
+    ]
+    if not steps:
+        return 0, 1
+    along = {step.modes if isinstance(step, ScaledBasis) else (0,) for _, step in steps}
+    reach = 1
+    for extent, step in steps:
+        value = step.value if isinstance(step, ScaledBasis) else step
+        if len(along) > 1 or value != reach:
+            raise KernelError(
+                f"copy: a mode {mode} of the tile does not run along one dimension of the tensor"
+            )
+        reach *= extent
+    ((place, *_rest),) = along
+    return rank - 1 - place, reach
+
+
+__all__ = ["AsyncRecorder"]

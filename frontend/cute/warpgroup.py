@@ -1,0 +1,31 @@
+"""Products of warp groups, which run behind the program: ``cute.nvgpu.warpgroup`` of the CuTe DSL.
+
+``fence()`` before the first product, ``commit_group()`` behind the last one of a group, and
+``wait_group(n)`` until at most n groups are under way: then the sums of the others are there, and
+their operands may be overwritten.
+"""
+
+from __future__ import annotations
+
+from mugraph.cute.errors import KernelError
+from mugraph.cute.machine import kernel_machine
+
+
+def fence() -> None:
+    """Before products, where registers of their sums were touched."""
+    kernel_machine("warpgroup.fence").warpgroup_fence()
+
+
+def commit_group() -> None:
+    """Closes a group: the products that the warp group has begun since the one before."""
+    kernel_machine("warpgroup.commit_group").warpgroup_commit()
+
+
+def wait_group(groups: int) -> None:
+    """Waits until at most ``groups`` of the newest groups are under way."""
+    if groups < 0:
+        raise KernelError(f"warpgroup.wait_group: {groups} groups cannot be under way")
+    kernel_machine("warpgroup.wait_group").warpgroup_wait(groups)
+
+
+__all__ = ["commit_group", "fence", "wait_group"]

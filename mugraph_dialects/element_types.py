@@ -78,6 +78,14 @@ def element_type_name(type_: Attribute) -> str:
     return DESCRIPTIONS[type_].instruction
 
 
+def operand_names(lhs: SSAValue, rhs: SSAValue) -> tuple[str, str]:
+    """How the table of instructions calls the types of a product's operands."""
+    return (
+        element_type_name(element_type_of(lhs.type)),
+        element_type_name(element_type_of(rhs.type)),
+    )
+
+
 def is_integer(type_: Attribute) -> bool:
     """Whether elements of the type are whole numbers."""
     return isinstance(type_, IntegerType)

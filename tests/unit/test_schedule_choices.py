@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mugraph.dialects.cute.atoms import tensor_core_atom
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
     WORTH_A_SUM,
     WarpLayout,
@@ -26,7 +26,7 @@ from mugraph.passes.schedule.pipeline_loads.stages import (
 from mugraph.passes.targets import target_named
 
 TARGET = target_named("sm_90a")
-ATOM = tensor_core_atom("f16")
+ATOM = mma_atom("SM80_16x8x16_F32F16F16F32_TN")
 MMA_M, MMA_N, MMA_K = ATOM.shape_mnk
 
 
@@ -162,11 +162,12 @@ def test_accumulator_registers(
     ],
 )
 def test_the_instruction_of_each_type(element: str, threads: int, ieee: bool, atom: str) -> None:
-    assert choose_atom(element, threads, ieee=ieee).name == atom
+    assert choose_atom((element, element), threads, TARGET, ieee=ieee).name == atom
 
 
 def test_threads_share_what_no_warp_multiplies() -> None:
-    layout = choose_warp_layout(4, 4, 9, choose_atom("f16", 20, ieee=False), 20, TARGET)
+    atom = choose_atom(("f16", "f16"), 20, TARGET, ieee=False)
+    layout = choose_warp_layout(4, 4, 9, atom, 20, TARGET)
     assert (layout.m * layout.n, layout.tiles(4, 4)) == (16, (1, 1))
 
 

@@ -83,7 +83,7 @@ def test_costs_follow_the_target() -> None:
     rates = {name: {"f16": h200.macs_a_cycle[name]["f16"] // 2} for name in (MMA, WGMMA)}
     slow = replace(h200, macs_a_cycle=rates)
     assert instruction_cycles(atom, slow) == 2 * instruction_cycles(atom, h200)
-    assert group_cycles(4096, slow) == 2 * group_cycles(4096, h200)
+    assert group_cycles(4096, slow, "f16") == 2 * group_cycles(4096, h200, "f16")
     assert device_ns(4800, h200) == 1 < device_ns(4800, target_named("h100"))
 
 

@@ -21,7 +21,7 @@ from mugraph.dialects.cute.atoms import (
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.element_types import element_type_name, operand_names, verify_same_type
+from mugraph.dialects.element_types import element_type_name, operand_names, verify_factors
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import mma_accesses
@@ -194,8 +194,8 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         verify_part(self, held, self.start, product, "the product")
 
     def _verify_instruction(self, accumulator: TileType, mma: TiledMmaAttr) -> None:
-        """The operands are of one type, which the instruction multiplies."""
-        verify_same_type(self, [self.lhs, self.rhs], "sched.map identity")
+        """The operands are of types that the instruction multiplies."""
+        verify_factors(self, self.lhs, self.rhs, "sched.map identity")
         types = operand_names(self.lhs, self.rhs)
         taken = (*tensor_core_atoms(*types), scalar_atom(types[0]))
         atom = mma_atom(mma.atom)

@@ -44,8 +44,11 @@ def linear(kinds: tuple[str, str], extents: tuple[int, int, int]) -> ModuleOp:
     graph = mi.new_kernel_graph("linear")
     x = graph.new_input((rows, depth), dtype=TYPES[kinds[0]][0])
     w = graph.new_input((columns, depth), dtype=TYPES[kinds[1]][0])
-    dtype = mi.int32 if kinds[0] == "s8" else mi.float32
-    graph.mark_output(graph.matmul(x, mi.transpose(w), dtype=dtype))
+    if kinds[0] == "s8":
+        sums = mi.cast(graph.matmul(x, mi.transpose(w)), mi.float32)
+    else:
+        sums = graph.matmul(x, mi.transpose(w), dtype=mi.float32)
+    graph.mark_output(sums)
     return graph.module()
 
 
@@ -77,9 +80,9 @@ def emulated(module: ModuleOp, *inputs: Array) -> Array:
 
 
 def assert_product(result: Array, x: Array, w: Array) -> None:
-    """Sums of integers are exact; others err by roundings of f32 where bytes multiply exactly."""
+    """Products of bytes are exact, and so are sums of integers; others err by roundings of f32."""
     exact = x.astype(np.float64) @ w.astype(np.float64).T
-    if result.dtype == np.int32:
+    if x.dtype == np.int8:
         np.testing.assert_array_equal(result, exact)
         return
     most = np.abs(x.astype(np.float64)) @ np.abs(w.astype(np.float64)).T
@@ -89,11 +92,14 @@ def assert_product(result: Array, x: Array, w: Array) -> None:
 BY_GROUPS = Plan(tile=(64, 64), loop_tile=64, block=(128,), loads="tma")
 
 
-@pytest.mark.parametrize("kinds", [("e4m3", "e4m3")])
+@pytest.mark.parametrize(
+    "kinds", [("e4m3", "e4m3"), ("e5m2", "e5m2"), ("e4m3", "e5m2"), ("s8", "s8")]
+)
 def test_warp_groups_multiply_bytes_as_they_are_stored(kinds: tuple[str, str]) -> None:
     module = compiled(linear(kinds, (128, 128, 128)), BY_GROUPS)
+    sums = "S32" if "s8" in kinds else "F32"
     pair = "".join(kinds).upper()
-    assert instructions(module) == {f"SM90_64x64x32_F32{pair}_SS_TN"}
+    assert instructions(module) == {f"SM90_64x64x32_{sums}{pair}_SS_TN"}
     x, w = drawn(kinds[0], (128, 128), 0), drawn(kinds[1], (128, 128), 1)
     for level in ("logical", "address"):
         (interpreted,) = run_function(module, None, [x, w], level=level)

@@ -59,41 +59,30 @@ struct TakesStored {
   static __device__ __forceinline__ uint32_t prepare(uint32_t stored) { return stored; }
 };
 
-struct SM80_16x8x16_F32F16F16F32_TN : OfWarp, TakesStored {
-  using Operand = half_t;
+// An instruction of a warp that adds up in float, by CuTe's wrapper of it.
+template <class Wrapper, class TypeOfA, class TypeOfB = TypeOfA>
+struct AddsFloats : OfWarp {
+  using OperandA = TypeOfA;
+  using OperandB = TypeOfB;
   using Sum = float;
-  static constexpr int kPacked = 2;
+  static_assert(sizeof(OperandA) == sizeof(OperandB), "both operands have elements of one size");
+  static constexpr int kPacked = 4 / static_cast<int>(sizeof(OperandA));
   static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
-    cute::SM80_16x8x16_F32F16F16F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
-                                            d[3]);
+    Wrapper::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2], d[3]);
   }
 };
 
-struct SM80_16x8x16_F32BF16BF16F32_TN : OfWarp, TakesStored {
-  using Operand = bfloat16_t;
-  using Sum = float;
-  static constexpr int kPacked = 2;
-  static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
-    cute::SM80_16x8x16_F32BF16BF16F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
-                                              d[3]);
-  }
-};
-
-struct SM80_16x8x8_F32TF32TF32F32_TN : OfWarp {
-  using Operand = float;
-  using Sum = float;
-  static constexpr int kPacked = 1;
+struct SM80_16x8x16_F32F16F16F32_TN : AddsFloats<cute::SM80_16x8x16_F32F16F16F32_TN, half_t>, TakesStored {};
+struct SM80_16x8x16_F32BF16BF16F32_TN : AddsFloats<cute::SM80_16x8x16_F32BF16BF16F32_TN, bfloat16_t>, TakesStored {};
+struct SM80_16x8x8_F32TF32TF32F32_TN : AddsFloats<cute::SM80_16x8x8_F32TF32TF32F32_TN, float> {
   static __device__ __forceinline__ uint32_t prepare(uint32_t stored) {
     return round_to_tf32(__uint_as_float(stored));
-  }
-  static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
-    cute::SM80_16x8x8_F32TF32TF32F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
-                                             d[3]);
   }
 };
 
 struct SM80_16x8x32_S32S8S8S32_TN : OfWarp, TakesStored {
-  using Operand = int8_t;
+  using OperandA = int8_t;
+  using OperandB = int8_t;
   using Sum = int32_t;
   static constexpr int kPacked = 4;
   static __device__ __forceinline__ void mma(int32_t* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
@@ -239,10 +228,10 @@ struct UniversalFMA_S32 : OfThread {
   }
 };
 
-// Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp.
-template <class Atom, class T>
+// Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp, of its A or its B.
+template <class Atom, bool kIsA, class T>
 __device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
-  using Operand = typename Atom::Operand;
+  using Operand = cute::conditional_t<kIsA, typename Atom::OperandA, typename Atom::OperandB>;
   constexpr int kBits = 32 / Atom::kPacked;
   uint32_t word = 0;
 #pragma unroll

@@ -105,3 +105,28 @@ def test_warp_groups_multiply_bytes_as_they_are_stored(kinds: tuple[str, str]) -
         (interpreted,) = run_function(module, None, [x, w], level=level)
         assert_product(interpreted, x, w)
     assert_product(emulated(module, x, w), x, w)
+
+
+BY_WARPS = Plan(tile=(0, 32), loop_tile=64, block=(64,), loads="cp_async")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rows"),
+    [(("e4m3", "e4m3"), 1), (("e5m2", "e4m3"), 24), (("e5m2", "e5m2"), 16), (("e4m3", "e5m2"), 8)],
+)
+def test_warps_multiply_bytes_as_they_are_stored(kinds: tuple[str, str], rows: int) -> None:
+    """Both matrices by ``ldmatrix``, of whole rows of 16 bytes along k."""
+    module = compiled(linear(kinds, (rows, 96, 128)), BY_WARPS)
+    pair = "".join(kinds).upper()
+    assert instructions(module) == {f"SM89_16x8x32_F32{pair}F32_TN"}
+    assert all(op.ldmatrix == (True, True) for op in module.walk() if isinstance(op, sched.MmaOp))
+    x, w = drawn(kinds[0], (rows, 128), 2), drawn(kinds[1], (96, 128), 3)
+    for level in ("logical", "address"):
+        (interpreted,) = run_function(module, None, [x, w], level=level)
+        assert_product(interpreted, x, w)
+    assert_product(emulated(module, x, w), x, w)
+
+
+def test_f8_becomes_f16_where_no_instruction_takes_it() -> None:
+    module = compiled(linear(("e4m3", "e5m2"), (16, 96, 128)), BY_WARPS, "sm_80")
+    assert instructions(module) == {"SM80_16x8x16_F32F16F16F32_TN"}

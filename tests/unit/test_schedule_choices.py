@@ -155,7 +155,7 @@ def test_accumulator_registers(
         ("bf16", 32, False, "SM80_16x8x16_F32BF16BF16F32_TN"),
         ("f32", 33, False, "SM80_16x8x8_F32TF32TF32F32_TN"),
         ("f32", 128, True, "UniversalFMA_F32"),
-        ("e4m3", 64, False, "SM80_16x8x16_F32F16F16F32_TN"),
+        ("e4m3", 64, False, "SM89_16x8x32_F32E4M3E4M3F32_TN"),
         ("s8", 256, False, "SM80_16x8x32_S32S8S8S32_TN"),
         ("s8", 31, False, "UniversalFMA_S32"),
         ("e5m2", 1, False, "UniversalFMA_F32"),
@@ -163,6 +163,11 @@ def test_accumulator_registers(
 )
 def test_the_instruction_of_each_type(element: str, threads: int, ieee: bool, atom: str) -> None:
     assert choose_atom((element, element), threads, TARGET, ieee=ieee).name == atom
+
+
+def test_f8_is_multiplied_as_f16_where_a_target_has_nothing_else() -> None:
+    atom = choose_atom(("e4m3", "e5m2"), 128, target_named("sm_80"), ieee=False)
+    assert atom.name == "SM80_16x8x16_F32F16F16F32_TN"
 
 
 def test_threads_share_what_no_warp_multiplies() -> None:

@@ -189,6 +189,10 @@ def _warp_wide() -> Iterator[MmaAtom]:
             rows.append(("SM80", "sm_80", (8, 8, 16), _8X16, _8X16, _8X8, types))
             rows.append(("SM80", "sm_80", (16, 8, 16), _16X16_QUADS, _8X16, _16X8, types))
             rows.append(("SM80", "sm_80", (16, 8, 32), _16X32_QUADS, _8X32_QUADS, _16X8, types))
+    for a_type in ("e4m3", "e5m2"):
+        for b_type in ("e4m3", "e5m2"):
+            types = ("f32", a_type, b_type, "f32")
+            rows.append(("SM89", "sm_89", (16, 8, 32), _16X32_QUADS, _8X32_QUADS, _16X8, types))
     for prefix, arch, shape, a_layout, b_layout, c_layout, types in rows:
         m, n, k = shape
         d_type, a_type, b_type, c_type = types

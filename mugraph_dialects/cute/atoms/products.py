@@ -1,9 +1,10 @@
 """Which instruction multiplies matrices of an element type: the one place that names it.
 
 Tensor cores take f16, bf16 and i8 as they are stored, and f32 rounded to TF32 (10 bits of
-mantissa, to nearest, ties away from zero).  f8 is converted exactly to f16 first: that is right on
-every target, while the f8 instruction of sm_89 and sm_90 adds up products with fewer bits than
-fp32 has.
+mantissa, to nearest, ties away from zero).  f8 is taken as it is stored where a target has such
+an instruction, and converted exactly to f16 first where it has none.  On sm_90a and sm_100a ptxas
+makes of ``mma.sync`` of f8 a conversion and a product of f16, which adds up as that does; on sm_89
+it would add up with fewer bits.
 
 Scalar fused multiply-adds serve products in plain fp32 and blocks of less than a warp: every type
 is converted exactly to fp32 (i8 to 32-bit integers) first.
@@ -29,7 +30,13 @@ _TENSOR_CORE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("bf16", "bf16"): ("SM80_16x8x16_F32BF16BF16F32_TN",),
     ("f32", "f32"): ("SM80_16x8x8_F32TF32TF32F32_TN",),
     ("s8", "s8"): ("SM80_16x8x32_S32S8S8S32_TN",),
-    **{pair: ("SM80_16x8x16_F32F16F16F32_TN",) for pair in _F8_PAIRS},
+    **{
+        (a, b): (
+            f"SM89_16x8x32_F32{a.upper()}{b.upper()}F32_TN",
+            "SM80_16x8x16_F32F16F16F32_TN",
+        )
+        for a, b in _F8_PAIRS
+    },
 }
 """Of the types of A and B: the instructions of warps, the first that a target has is taken."""
 

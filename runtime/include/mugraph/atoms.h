@@ -80,6 +80,13 @@ struct SM80_16x8x8_F32TF32TF32F32_TN : AddsFloats<cute::SM80_16x8x8_F32TF32TF32F
   }
 };
 
+using E4M3 = float_e4m3_t;
+using E5M2 = float_e5m2_t;
+struct SM89_16x8x32_F32E4M3E4M3F32_TN : AddsFloats<cute::SM89_16x8x32_F32E4M3E4M3F32_TN, E4M3, E4M3>, TakesStored {};
+struct SM89_16x8x32_F32E4M3E5M2F32_TN : AddsFloats<cute::SM89_16x8x32_F32E4M3E5M2F32_TN, E4M3, E5M2>, TakesStored {};
+struct SM89_16x8x32_F32E5M2E4M3F32_TN : AddsFloats<cute::SM89_16x8x32_F32E5M2E4M3F32_TN, E5M2, E4M3>, TakesStored {};
+struct SM89_16x8x32_F32E5M2E5M2F32_TN : AddsFloats<cute::SM89_16x8x32_F32E5M2E5M2F32_TN, E5M2, E5M2>, TakesStored {};
+
 struct SM80_16x8x32_S32S8S8S32_TN : OfWarp, TakesStored {
   using OperandA = int8_t;
   using OperandB = int8_t;

@@ -67,6 +67,8 @@ PLACES = (i32, i64)
 """Types of numbers of rows, and of places along a dimension."""
 FLOAT_TYPES = tuple(type_ for type_ in ELEMENT_TYPES if not isinstance(type_, IntegerType))
 """Floating-point types of elements."""
+F8_TYPES = frozenset({f8E4M3FN, f8E5M2})
+"""Floating-point types of 8 bits, which products may have one of each of."""
 HALF_TYPES = tuple(type_ for type_ in FLOAT_TYPES if DESCRIPTIONS[type_].bits == 16)
 """Floating-point types of which two share a register; they are computed with in f32."""
 
@@ -76,6 +78,14 @@ def element_type_name(type_: Attribute) -> str:
     if type_ not in DESCRIPTIONS:
         raise VerifyException(f"{type_} is no element type of tensors")
     return DESCRIPTIONS[type_].instruction
+
+
+def operand_names(lhs: SSAValue, rhs: SSAValue) -> tuple[str, str]:
+    """How the table of instructions calls the types of a product's operands."""
+    return (
+        element_type_name(element_type_of(lhs.type)),
+        element_type_name(element_type_of(rhs.type)),
+    )
 
 
 def is_integer(type_: Attribute) -> bool:
@@ -179,11 +189,20 @@ def verify_sum_types(op: Operation, source: SSAValue, result: SSAValue, cast: st
         )
 
 
+def verify_factors(op: Operation, lhs: SSAValue, rhs: SSAValue, cast: str) -> None:
+    """Checks that matrices of the operands' types are multiplied: of one type, or both of f8."""
+    if not {element_type_of(lhs.type), element_type_of(rhs.type)} <= F8_TYPES:
+        verify_same_type(op, [lhs, rhs], cast)
+
+
 def verify_product_types(
     op: Operation, lhs: SSAValue, rhs: SSAValue, result: SSAValue, cast: str
 ) -> None:
-    """Checks a matrix product: operands of one type, i8 into i32 or floating-point numbers."""
-    verify_same_type(op, [lhs, rhs], cast)
+    """Checks a matrix product: operands of one type, i8 into i32 or floating-point numbers.
+
+    One operand may be of one type of f8 and the other of the other.
+    """
+    verify_factors(op, lhs, rhs, cast)
     type_, result_type = element_type_of(lhs.type), element_type_of(result.type)
     if is_integer(type_) and (type_, result_type) != (i8, i32):
         raise VerifyException(

@@ -64,9 +64,9 @@ def estimate(rows: int, blocks: int, threads: int, target: Target) -> tuple[floa
     tile_bytes = 2 * depth * (rows + columns)
     (stages,) = choose_ring_stages((Ring(tile_bytes),), 1, ITERATIONS, target)
     product = SmallProduct(
-        rows, columns, depth, "f16", 2, threads, ITERATIONS, tile_bytes, stages, blocks
+        rows, columns, depth, ("f16", "f16"), 2, threads, ITERATIONS, tile_bytes, stages, blocks
     )
-    atom = choose_atom("f16", threads, ieee=False)
+    atom = choose_atom(("f16", "f16"), threads, target, ieee=False)
     by_warps = choose_warp_layout(
         rows, columns, depth, atom, threads, target, iterations=ITERATIONS
     )

@@ -22,15 +22,18 @@ from mugraph.codegen.cuda.operations import (
 )
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
-from mugraph.dialects.cute.matrix_descriptor import SharedMatrix
-from mugraph.dialects.element_types import DESCRIPTIONS, HALF_TYPES
+from mugraph.dialects.cute.atoms.mma import ELEMENT_BITS
+from mugraph.dialects.cute.matrix_descriptor import TRANSPOSED_BYTES, SharedMatrix
+from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import shape_of
 
-_OPERANDS = {DESCRIPTIONS[type_].instruction: DESCRIPTIONS[type_].cuda for type_ in HALF_TYPES}
+_OPERANDS = {type_.instruction: type_.cuda for type_ in DESCRIPTIONS.values()}
+_SUMS = {"f32": ("float", "f"), "s32": ("int32_t", "r")}
+"""Types of sums, and how assembler text constrains them."""
 _REGISTERS_A = 4
-"""32-bit registers of A, 64 x 16 elements of 16 bits over 128 threads."""
+"""32-bit registers of A, 64 rows of 32 bytes over 128 threads."""
 
 
 WHOLE = (False,)
@@ -43,99 +46,76 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer, halves: Sequence[bool] =
     It has a function for each of ``halves``: of sums in one array, or in two arrays, the first
     half of the columns and the second.
     """
-    if atom.a_type not in _OPERANDS or atom.a_type != atom.b_type or atom.c_type != "f32":
+    types = (atom.a_type, atom.b_type)
+    if not _OPERANDS.keys() >= {*types} or atom.c_type not in _SUMS:
         raise CodegenError(
-            f"the CUDA target's warp-group products are of f16 or bf16 added up in f32; it cannot "
-            f"print {atom.name} yet"
+            "the CUDA target's warp-group products are of f16, bf16 or f8 added up in f32, or of "
+            f"i8 added up in i32; it cannot print {atom.name} yet"
         )
+    classes = ", ".join([*(_OPERANDS[type_] for type_ in types), _SUMS[atom.c_type][0]])
+    base, length = "OfWarpgroup", atom.shape_mnk[1]
     if atom.swaps_operands:
-        print_swapped_atom(atom, writer)
-        return
-    columns = atom.shape_mnk[1]
-    writer.open(f"struct {atom.name} : atoms::OfWarpgroup<{_OPERANDS[atom.a_type]}, {columns}> {{")
+        base, length = "OfSwappedWarpgroup", atom.shape_mnk[0]
+    writer.open(f"struct {atom.name} : atoms::{base}<{classes}, {length}> {{")
     for in_halves in halves:
         _print_product(atom, writer, halves=in_halves)
     writer.close("};")
 
 
 def _print_product(atom: MmaAtom, writer: Writer, *, halves: bool) -> None:
+    """Prints the function that issues an instruction, its sums in one array or in two.
+
+    Its operands in assembler text, by their numbers: the sums, the matrices as registers or
+    descriptors, for each descriptor whether lines are neighbours, and whether it adds.
+    """
     rows, columns, depth = atom.shape_mnk
     in_registers = atom.a_space == "registers"
-    sums = atom.values_of_c
-    after_a = sums + (_REGISTERS_A if in_registers else 1)
-    listed = ", ".join(f"%{i}" for i in range(sums))
-    matrix_a = f"%{sums}"
-    if in_registers:
-        matrix_a = "{" + ", ".join(f"%{i}" for i in range(sums, after_a)) + "}"
-    first_flag = after_a + 1
-    flags = f"%{first_flag}" if in_registers else f"%{first_flag}, %{first_flag + 1}"
-    adds = first_flag + (1 if in_registers else 2)
-    parameters = "class B" if in_registers else "class A, class B"
+    matrices = [("a", "A", atom.a_type), ("b", "B", atom.b_type)]
+    if atom.swaps_operands:
+        rows, columns = columns, rows
+        matrices.reverse()
+    count, (sum_type, constraint) = atom.values_of_c, _SUMS[atom.c_type]
+    listed = ", ".join(f"%{i}" for i in range(count))
+    passed: list[str] = []
+
+    def operand(text: str) -> str:
+        passed.append(text)
+        return f"%{count + len(passed) - 1}"
+
+    operands = [f"{{{listed}}}"]
+    for name, _, _ in matrices:
+        if name == "a" and in_registers:
+            registers = [operand(f'"r"(a[{i}])') for i in range(_REGISTERS_A)]
+            operands.append("{" + ", ".join(registers) + "}")
+        else:
+            operands.append(operand(f'"l"({name}.descriptor())'))
+    operands.append("adds")
+    if atom.c_type == "f32":
+        operands += ["1", "1"]  # the sign of each matrix
+    if ELEMENT_BITS[atom.a_type] == 8 * TRANSPOSED_BYTES:
+        in_shared = [class_ for name, class_, _ in matrices if name == "b" or not in_registers]
+        operands += [operand(f'"n"(int({class_}::kTransposed))') for class_ in in_shared]
+    adds = operand('"r"(adds)')
+    types = ".".join(type_ for _, _, type_ in matrices)
+    name = f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.{atom.c_type}.{types}"
+    half = count // 2 if halves else count
+    places = [f"d[{i}]" for i in range(half)] + [f"e[{i}]" for i in range(count - half)]
     a_parameter = f"uint32_t const (&a)[{_REGISTERS_A}]" if in_registers else "A const& a"
-    transposed = "" if in_registers else '"n"(int(A::kTransposed)), '
-    passed = (
-        ", ".join(f'"r"(a[{i}])' for i in range(_REGISTERS_A))
-        if in_registers
-        else '"l"(a.descriptor())'
-    )
-    writer.line(f"template <{parameters}>")
+    sums = f"{sum_type}* d, {sum_type}* e" if halves else f"{sum_type}* d"
+    writer.line(f"template <{'class B' if in_registers else 'class A, class B'}>")
     writer.open(
-        f"static __device__ __forceinline__ void mma(float* d, {'float* e, ' if halves else ''}"
-        f"{a_parameter}, B const& b, "
+        f"static __device__ __forceinline__ void mma({sums}, {a_parameter}, B const& b, "
         "[[maybe_unused]] int thread, [[maybe_unused]] uint32_t adds = 1) {"
     )
     writer.line("#if defined(__CUDA_ARCH__)")
-    operation = (
-        f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.f32.{atom.a_type}.{atom.b_type}"
-    )
-    writer.line(
-        f'asm volatile("{{\\n.reg .pred adds;\\nsetp.ne.u32 adds, %{adds}, 0;\\n{operation} "'
-    )
-    writer.line(f'    "{{{listed}}}, {matrix_a}, %{after_a}, adds, 1, 1, {flags};\\n}}\\n"')
-    half = sums // 2 if halves else sums
-    places = [f"d[{i}]" for i in range(half)] + [f"e[{i}]" for i in range(sums - half)]
-    writer.line("    : " + ", ".join(f'"+f"({place})' for place in places))
-    writer.line(
-        f'    : {passed}, "l"(b.descriptor()), {transposed}"n"(int(B::kTransposed)), "r"(adds));'
-    )
+    writer.line(f'asm volatile("{{\\n.reg .pred adds;\\nsetp.ne.u32 adds, {adds}, 0;\\n{name} "')
+    writer.line(f'    "{", ".join(operands)};\\n}}\\n"')
+    writer.line("    : " + ", ".join(f'"+{constraint}"({place})' for place in places))
+    writer.line(f"    : {', '.join(passed)});")
     writer.line("#else")
     writer.line(f"emulate({'d, e' if halves else 'd'}, a, b, thread);")
     writer.line("#endif")
     writer.close()
-
-
-def print_swapped_atom(atom: MmaAtom, writer: Writer) -> None:
-    """Prints the class of an instruction whose left matrix is our right one, and the other way."""
-    rows, columns, depth = atom.shape_mnk
-    sums = atom.values_of_c
-    listed = ", ".join(f"%{i}" for i in range(sums))
-    operation = (
-        f"wgmma.mma_async.sync.aligned.m{columns}n{rows}k{depth}.f32.{atom.b_type}.{atom.a_type}"
-    )
-    operand = _OPERANDS[atom.a_type]
-    writer.open(f"struct {atom.name} : atoms::OfSwappedWarpgroup<{operand}, {rows}> {{")
-    writer.line("template <class A, class B>")
-    writer.open(
-        "static __device__ __forceinline__ void mma(float* d, A const& a, B const& b, "
-        "[[maybe_unused]] int thread, [[maybe_unused]] uint32_t adds = 1) {"
-    )
-    writer.line("#if defined(__CUDA_ARCH__)")
-    writer.line(
-        f'asm volatile("{{\\n.reg .pred adds;\\nsetp.ne.u32 adds, %{sums + 4}, 0;\\n{operation} "'
-    )
-    writer.line(
-        f'    "{{{listed}}}, %{sums}, %{sums + 1}, adds, 1, 1, %{sums + 2}, %{sums + 3};\\n}}\\n"'
-    )
-    writer.line("    : " + ", ".join(f'"+f"(d[{i}])' for i in range(sums)))
-    writer.line(
-        '    : "l"(b.descriptor()), "l"(a.descriptor()), "n"(int(B::kTransposed)), '
-        '"n"(int(A::kTransposed)), "r"(adds));'
-    )
-    writer.line("#else")
-    writer.line("emulate(d, a, b, thread);")
-    writer.line("#endif")
-    writer.close()
-    writer.close("};")
 
 
 def shared_matrix_type(matrix: SharedMatrix, element: str) -> str:

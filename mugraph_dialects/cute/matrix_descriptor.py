@@ -20,6 +20,8 @@ ROW_BYTES = (128, 64, 32)
 """How long a row can be."""
 UNIT_BYTES = 16
 """What a swizzle keeps together."""
+TRANSPOSED_BYTES = 2
+"""The size of elements of which rows may be those along m or n."""
 PATTERN_ROWS = 8
 """Rows after which the pattern of a swizzle repeats."""
 
@@ -103,6 +105,11 @@ def matrix_descriptor(layout: Layout[int] | ComposedLayout, element_bytes: int) 
     plain = layout.layout if isinstance(layout, ComposedLayout) else layout
     lines, depth = coalesced_modes(plain[0]), coalesced_modes(plain[1])
     transposed = bool(lines) and lines[0][1] == 1
+    if transposed and element_bytes != TRANSPOSED_BYTES:
+        raise LayoutError(
+            "its elements are neighbours along m or n, and warp groups take those of "
+            f"{element_bytes * 8} bits only as neighbours along k"
+        )
     along, rows = (lines, depth) if transposed else (depth, lines)
     if not along or along[0][1] != 1:
         raise LayoutError("neither k nor the lines are contiguous")

@@ -19,6 +19,7 @@ from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import (
+    F8_TYPES,
     is_integer,
     verify_product_types,
 )
@@ -40,7 +41,7 @@ from mugraph.dialects.tb.operators import parallel_indices, product_indices
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
 PRODUCT_RESULTS: dict[Attribute, tuple[Attribute, ...]] = {
-    type_: (type_, f16, bf16, f32) for type_ in (f8E4M3FN, f8E5M2)
+    type_: (f8E4M3FN, f8E5M2, f16, bf16, f32) for type_ in F8_TYPES
 }
 """Types of results of products, where they are others than the operands' own and f32."""
 
@@ -65,8 +66,8 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
 
     Accumulates in fp32, or in fp16 where the graph asks for it: ``kn.matmul %a, %b compute f16``.
     f16 and bf16 give results of their type, or the sums themselves in f32.  f32 is multiplied as
-    TF32, or in plain fp32 with ``precision ieee``; i8 is added up in i32.  f8 gives its own type,
-    f16, bf16 or f32, and is multiplied as f16, which it becomes exactly.
+    TF32, or in plain fp32 with ``precision ieee``; i8 is added up in i32.  f8, of one type or of
+    both, gives f8, f16, bf16 or f32, and is multiplied as f16, which it becomes exactly.
     """
 
     name = "kn.matmul"

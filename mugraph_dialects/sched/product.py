@@ -16,12 +16,12 @@ from mugraph.dialects.cute.atoms import (
     loads_as_stored,
     mma_atom,
     scalar_atom,
-    tensor_core_atom,
+    tensor_core_atoms,
 )
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.element_types import element_type_name, verify_same_type
+from mugraph.dialects.element_types import element_type_name, operand_names, verify_factors
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import mma_accesses
@@ -194,15 +194,15 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         verify_part(self, held, self.start, product, "the product")
 
     def _verify_instruction(self, accumulator: TileType, mma: TiledMmaAttr) -> None:
-        """The operands are of one type, which the instruction multiplies."""
-        verify_same_type(self, [self.lhs, self.rhs], "sched.map identity")
-        element = element_type_name(element_type_of(self.lhs.type))
-        taken = tensor_core_atom(element), scalar_atom(element)
+        """The operands are of types that the instruction multiplies."""
+        verify_factors(self, self.lhs, self.rhs, "sched.map identity")
+        types = operand_names(self.lhs, self.rhs)
+        taken = (*tensor_core_atoms(*types), scalar_atom(types[0]))
         atom = mma_atom(mma.atom)
         if atom.name in PRODUCT_ATOMS and atom not in taken:
             raise VerifyException(
                 f"{op_label(self)}: {atom.name} does not multiply "
-                f"{element_type_of(self.lhs.type)}; use {taken[0].name} or {taken[1].name}"
+                f"{element_type_of(self.lhs.type)}; use {' or '.join(one.name for one in taken)}"
             )
         summed = element_type_name(accumulator.element_type)
         if summed != atom.c_type:
@@ -210,7 +210,8 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
                 f"{op_label(self)}: {atom.name} adds up in {atom.c_type}, the accumulator holds "
                 f"{accumulator.element_type}"
             )
-        for value, uses_ldmatrix in zip((self.lhs, self.rhs), self.ldmatrix, strict=True):
+        operands = zip((self.lhs, self.rhs), types, self.ldmatrix, strict=True)
+        for value, element, uses_ldmatrix in operands:
             if uses_ldmatrix and (atom.is_scalar or not loads_as_stored(atom, element)):
                 raise VerifyException(
                     f"{op_label(self)}: ldmatrix cannot load {value_label(value)}, whose elements "

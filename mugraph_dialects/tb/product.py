@@ -60,8 +60,9 @@ class MatmulOp(
 
     ``%m = tb.matmul %a, %b then [exp] : (...) -> ...`` applies an epilogue to each element.
 
-    Both operands have one element type.  i8 is added up in i32, exactly (modulo 2^32); everything
-    else in fp32.  f32 is multiplied as TF32, or in plain fp32 with ``precision ieee``.
+    Both operands have one element type, or each one of f8.  i8 is added up in i32, exactly (modulo
+    2^32); everything else in fp32.  f32 is multiplied as TF32, or in plain fp32 with ``precision
+    ieee``.
     """
 
     name = "tb.matmul"

@@ -16,7 +16,7 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from mugraph.dialects.cute.atoms import tensor_core_atom
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.programming_model import GROUP_ROWS, WARPGROUP
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
@@ -30,7 +30,7 @@ from mugraph.passes.costs.overlap import IN_A_KERNEL, side_by_side
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
 from mugraph.passes.targets import Target
 
-INSTRUCTION = tensor_core_atom("f16")
+INSTRUCTION = mma_atom("SM80_16x8x16_F32F16F16F32_TN")
 """What products are counted in, whoever computes them."""
 LAUNCH_NS = 880.0
 """From one kernel's end to the next one's first load, and from its last store to its end."""
@@ -130,6 +130,8 @@ class Product(NamedTuple):
     """How many add to the same sum."""
     group_rows: int = 0
     """Rows, where they are enough for warp groups to multiply tiles as they are loaded."""
+    element: str = INSTRUCTION.a_type
+    """The type of the operands, as the table of rates calls it."""
 
     @property
     def macs(self) -> int:
@@ -203,7 +205,7 @@ class PhaseWork(NamedTuple):
             and groups
             and product.group_rows % (groups * GROUP_ROWS) == 0
         ):
-            return GROUP_SLACK * group_cycles(product.macs, target)
+            return GROUP_SLACK * group_cycles(product.macs, target, product.element)
         schedulers = min(warps, target.schedulers_per_multiprocessor)
         each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
         # Warps share the sums first, and then what is added to each.

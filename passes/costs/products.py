@@ -58,6 +58,6 @@ def group_latency(groups: int) -> float:
     return GROUP_LATENCY if groups == 1 else GROUP_LATENCY / 2
 
 
-def group_cycles(macs: float, target: Target, element: str = "f16") -> float:
+def group_cycles(macs: float, target: Target, element: str) -> float:
     """Cycles of a multiprocessor's tensor cores for products of warp groups (``wgmma``)."""
     return macs / target.macs_a_cycle[WGMMA][element]

@@ -18,12 +18,17 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
-from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.atoms import (
+    MmaAtom,
+    WarpgroupForm,
+    mma_atom,
+    warpgroup_family,
+)
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
-from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS, WARP
@@ -38,12 +43,7 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.costs.products import group_cycles, group_latency
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout, product_cost
-from mugraph.passes.schedule.lower_threadblock.warpgroups import (
-    DEPTH,
-    ELEMENTS,
-    longest_instruction,
-    warpgroup_atom,
-)
+from mugraph.passes.schedule.lower_threadblock.warpgroups import require_family
 from mugraph.passes.schedule.plan_swizzle import possible_layouts
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -98,21 +98,26 @@ def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> Mm
     Its threads hold the same, and what is in memory came there by bulk copies, in rows that a
     descriptor can say.  A left matrix that threads wrote before the loop is taken from registers.
     """
-    element = element_type_name(element_type_of(op.rhs.type))
     rows, columns = shape_of(op.accumulator.type)[-2:]
-    depth, length = shape_of(op.rhs.type)[-2], longest_instruction(columns)
+    depth, family = shape_of(op.rhs.type)[-2], warpgroup_family(*operand_names(op.lhs, op.rhs))
     groups = threads // GROUP_THREADS
-    if _arrangement(op) != arrangement or op.at is not None or element not in ELEMENTS:
+    if _arrangement(op) != arrangement or op.at is not None or family is None:
         return None
-    if length is None or rows % (GROUP_ROWS * groups) or depth % DEPTH:
+    length = family.longest(columns)
+    if length is None or rows % (GROUP_ROWS * groups) or depth % family.depth:
         return None
     in_registers = op.lhs_in_registers or walked_layout(op.lhs) is None
-    atom = warpgroup_atom(element, length, lhs_in_registers=in_registers)
+    atom = family.atom(length, form_of(in_registers=in_registers))
     if not held_alike(mma_atom(arrangement.atom), arrangement.thr_layout[:2], atom, (groups, 1)):
         return None
     if in_registers and not op.lhs_in_registers and not is_loaded_once(op):
         return None
     return atom if walked_layout(op.rhs, transposed=True) is not None else None
+
+
+def form_of(*, in_registers: bool) -> WarpgroupForm:
+    """The form of an instruction whose left matrix is in registers, or in shared memory."""
+    return WarpgroupForm.REGISTERS if in_registers else WarpgroupForm.SHARED
 
 
 def is_loaded_once(op: sched.MmaOp) -> bool:
@@ -168,11 +173,12 @@ def walked_layout(value: SSAValue, *, transposed: bool = False) -> AnyLayout | N
     return None
 
 
-def cycles_of_groups(op: sched.MmaOp, groups: int, target: Target) -> float:
+def cycles_of_groups(op: sched.MmaOp, atom: MmaAtom, groups: int, target: Target) -> float:
     """An estimate of the cycles that a product takes by warp groups, each time."""
     rows, columns = shape_of(op.accumulator.type)[-2:]
     depth = shape_of(op.rhs.type)[-2]
-    return group_cycles(rows * columns * depth, target) + group_latency(groups)
+    cycles = group_cycles(rows * columns * depth, target, atom.a_type)
+    return cycles + group_latency(groups)
 
 
 def cycles_of_warps(op: sched.MmaOp, arrangement: TiledMmaAttr, target: Target) -> float:
@@ -185,7 +191,9 @@ def cycles_of_warps(op: sched.MmaOp, arrangement: TiledMmaAttr, target: Target) 
 
 def is_faster(chain: Chain, target: Target) -> bool:
     """Whether warp groups take fewer cycles for the products of a chain than single warps."""
-    by_groups = math.fsum(cycles_of_groups(op, chain.groups, target) for op in chain.products)
+    by_groups = math.fsum(
+        cycles_of_groups(op, atom, chain.groups, target) for op, atom in chain.products.items()
+    )
     by_warps = math.fsum(cycles_of_warps(op, chain.arrangement, target) for op in chain.products)
     return by_groups < by_warps
 
@@ -250,10 +258,10 @@ def dividing(arrangement: TiledMmaAttr, columns: int) -> TiledMmaAttr:
     atom = mma_atom(arrangement.atom)
     if columns % atom.shape_mnk[1] == 0:
         return arrangement
-    length = longest_instruction(columns)
+    family = require_family((atom.a_type, atom.b_type))
+    length = family.longest(columns)
     assert length is not None  # whole instructions of eight columns
-    in_registers = atom.a_space == "registers"
-    narrow = warpgroup_atom(atom.a_type, length, lhs_in_registers=in_registers)
+    narrow = family.atom(length, form_of(in_registers=atom.a_space == "registers"))
     return TiledMmaAttr(narrow.name, arrangement.thr_layout)
 
 

@@ -3,7 +3,7 @@
 Sources: the B200 data sheet (memory bandwidth, clock) and the tables of the CUDA programming guide
 for compute capability 10.0 (shared memory, threads, blocks, multiply-adds, special functions).
 Nothing was measured on a B200: latencies are those of the H200, and rates of ``mma.sync`` those of
-the A100.  Its ``tcgen05`` products are not compiled yet.
+the A100, of f8 that of f16.  Its ``tcgen05`` products are not compiled yet.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ TARGET = Target(
     max_blocks_per_multiprocessor=32,
     macs_a_cycle={
         FMA: {"f32": 128, "s32": 64},
-        MMA: {"f16": 1024, "bf16": 1024, "tf32": 512, "s8": 2048},
+        MMA: {
+            "f16": 1024,
+            "bf16": 1024,
+            "tf32": 512,
+            "e4m3": 1024,
+            "e5m2": 1024,
+            "s8": 2048,
+        },
     },
     mma_latency=33,
     special_a_cycle=16,

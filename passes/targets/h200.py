@@ -8,8 +8,8 @@ functions).  What bulk copies keep on their way: ``benchmarks/h200/stages.py``
 
 NVIDIA gives no rate of ``mma.sync``.  Alone, without loads, it reached 646 TFLOP/s in f16
 (``docs/texpr.md``; no script is kept), 1236 multiply-adds a cycle at the highest clock; of other
-types the rates of the A100 serve.  No script measures the latencies of memory under load and of a
-product: they are estimates.
+types the rates of the A100 serve, of f8, which it multiplies as f16, that of f16.  No script
+measures the latencies of memory under load and of a product: they are estimates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ TARGET = Target(
     max_blocks_per_multiprocessor=32,
     macs_a_cycle={
         FMA: {"f32": 128, "s32": 64},
-        MMA: {"f16": 1236, "bf16": 1236, "tf32": 512, "s8": 2048},
+        MMA: {
+            "f16": 1236,
+            "bf16": 1236,
+            "tf32": 512,
+            "e4m3": 1236,
+            "e5m2": 1236,
+            "s8": 2048,
+        },
         WGMMA: {"f16": 2048, "bf16": 2048, "tf32": 1024, "e4m3": 4096, "e5m2": 4096, "s8": 4096},
     },
     mma_latency=33,

@@ -4,7 +4,7 @@
 #include "channels.h"
 using namespace cute;
 
-struct SM90_64x128x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, 128> {
+struct SM90_64x128x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, half_t, float, 128> {
   template <class A, class B>
   static __device__ __forceinline__ void mma(float* d, A const& a, B const& b, [[maybe_unused]] int thread, [[maybe_unused]] uint32_t adds = 1) {
     #if defined(__CUDA_ARCH__)
@@ -18,7 +18,7 @@ struct SM90_64x128x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, 128> {
   }
 };
 
-struct SM90_64x256x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, 256> {
+struct SM90_64x256x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, half_t, float, 256> {
   template <class A, class B>
   static __device__ __forceinline__ void mma(float* d, float* e, A const& a, B const& b, [[maybe_unused]] int thread, [[maybe_unused]] uint32_t adds = 1) {
     #if defined(__CUDA_ARCH__)

@@ -16,7 +16,7 @@ from xdsl.parser import Parser
 
 from mugraph.codegen.architecture import Architecture
 from mugraph.dialects import sched
-from mugraph.dialects.cute.atoms import tensor_core_atom
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.passes.schedule.analysis.registers import (
     MAX_THREAD_REGISTERS,
     Tiles,
@@ -38,7 +38,7 @@ from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 
-ATOM = tensor_core_atom("f16")
+ATOM = mma_atom("SM80_16x8x16_F32F16F16F32_TN")
 TOLERANCE = 32
 """ptxas takes so many registers more than a thread needs where it has them to spare."""
 

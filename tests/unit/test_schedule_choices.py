@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mugraph.dialects.cute.atoms import tensor_core_atom
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
     WORTH_A_SUM,
     WarpLayout,
@@ -26,7 +26,7 @@ from mugraph.passes.schedule.pipeline_loads.stages import (
 from mugraph.passes.targets import target_named
 
 TARGET = target_named("sm_90a")
-ATOM = tensor_core_atom("f16")
+ATOM = mma_atom("SM80_16x8x16_F32F16F16F32_TN")
 MMA_M, MMA_N, MMA_K = ATOM.shape_mnk
 
 
@@ -155,18 +155,24 @@ def test_accumulator_registers(
         ("bf16", 32, False, "SM80_16x8x16_F32BF16BF16F32_TN"),
         ("f32", 33, False, "SM80_16x8x8_F32TF32TF32F32_TN"),
         ("f32", 128, True, "UniversalFMA_F32"),
-        ("e4m3", 64, False, "SM80_16x8x16_F32F16F16F32_TN"),
+        ("e4m3", 64, False, "SM89_16x8x32_F32E4M3E4M3F32_TN"),
         ("s8", 256, False, "SM80_16x8x32_S32S8S8S32_TN"),
         ("s8", 31, False, "UniversalFMA_S32"),
         ("e5m2", 1, False, "UniversalFMA_F32"),
     ],
 )
 def test_the_instruction_of_each_type(element: str, threads: int, ieee: bool, atom: str) -> None:
-    assert choose_atom(element, threads, ieee=ieee).name == atom
+    assert choose_atom((element, element), threads, TARGET, ieee=ieee).name == atom
+
+
+def test_f8_is_multiplied_as_f16_where_a_target_has_nothing_else() -> None:
+    atom = choose_atom(("e4m3", "e5m2"), 128, target_named("sm_80"), ieee=False)
+    assert atom.name == "SM80_16x8x16_F32F16F16F32_TN"
 
 
 def test_threads_share_what_no_warp_multiplies() -> None:
-    layout = choose_warp_layout(4, 4, 9, choose_atom("f16", 20, ieee=False), 20, TARGET)
+    atom = choose_atom(("f16", "f16"), 20, TARGET, ieee=False)
+    layout = choose_warp_layout(4, 4, 9, atom, 20, TARGET)
     assert (layout.m * layout.n, layout.tiles(4, 4)) == (16, (1, 1))
 
 

@@ -26,7 +26,7 @@ TARGET = target_named("sm_90a")
 
 
 def product(rows: int, columns: int, depth: int, threads: int, tile_bytes: int) -> SmallProduct:
-    return SmallProduct(rows, columns, depth, "f16", 2, threads, 32, tile_bytes, 4, 132)
+    return SmallProduct(rows, columns, depth, ("f16", "f16"), 2, threads, 32, tile_bytes, 4, 132)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,9 @@ def product(rows: int, columns: int, depth: int, threads: int, tile_bytes: int) 
         (2, 64, 128, "f16", 128, "2 rows are no multiple of 8"),
         (16, 32, 128, "f16", 128, "32 columns are no multiple of 64"),
         (16, 64, 24, "bf16", 128, "a depth of 24 is no multiple of 16"),
-        (16, 64, 128, "f32", 128, "warp groups multiply f16 and bf16, not f32"),
+        (16, 64, 128, "f32", 128, "warp groups do not multiply f32"),
+        (16, 64, 48, "e4m3", 128, "a depth of 48 is no multiple of 32"),
+        (16, 64, 128, "s8", 128, None),
         (16, 64, 128, "f16", 96, "96 threads are no warp group of 128"),
         (16, 64, 128, "f16", 160, None),
     ],
@@ -43,7 +45,7 @@ def product(rows: int, columns: int, depth: int, threads: int, tile_bytes: int) 
 def test_what_stands_in_the_way(
     rows: int, columns: int, depth: int, element: str, threads: int, reason: str | None
 ) -> None:
-    obstacle = swap_obstacle(rows, columns, depth, element, threads)
+    obstacle = swap_obstacle(rows, columns, depth, (element, element), threads)
     assert (obstacle and obstacle.reason) == reason
 
 
@@ -83,7 +85,7 @@ def test_the_cheaper_way_is_chosen_unless_one_is_asked_for(
         small.rows,
         small.columns,
         small.depth,
-        choose_atom("f16", small.threads, ieee=False),
+        choose_atom(("f16", "f16"), small.threads, TARGET, ieee=False),
         small.threads,
         TARGET,
     )
@@ -97,7 +99,8 @@ def test_the_cheaper_way_is_chosen_unless_one_is_asked_for(
 
 def test_what_an_iteration_uses_stays_with_single_warps() -> None:
     used = replace(product(16, 64, 128, 128, 0), sums_once=False)
-    by_warps = choose_warp_layout(16, 64, 128, choose_atom("f16", 128, ieee=False), 128, TARGET)
+    atom = choose_atom(("f16", "f16"), 128, TARGET, ieee=False)
+    by_warps = choose_warp_layout(16, 64, 128, atom, 128, TARGET)
     assert choose_small_layout(used, by_warps, TARGET) == by_warps
     assert choose_small_layout(used, by_warps, TARGET, swap=True) == swapped_layout(used)
 
@@ -124,12 +127,13 @@ def test_the_estimate_chooses_what_was_faster(case: tuple[int, int, int]) -> Non
     columns = 6144 // blocks
     tile_bytes = 2 * 128 * (rows + columns)
     (stages,) = choose_ring_stages((Ring(tile_bytes),), 1, 32, TARGET)
-    small = SmallProduct(rows, columns, 128, "f16", 2, threads, 32, tile_bytes, stages, blocks)
+    types = ("f16", "f16")
+    small = SmallProduct(rows, columns, 128, types, 2, threads, 32, tile_bytes, stages, blocks)
     by_warps = choose_warp_layout(
         rows,
         columns,
         128,
-        choose_atom("f16", threads, ieee=False),
+        choose_atom(types, threads, TARGET, ieee=False),
         threads,
         TARGET,
         element_bytes=2,

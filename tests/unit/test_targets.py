@@ -15,6 +15,7 @@ from mugraph.dialects.plan import Plan
 from mugraph.errors import UserError
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import choose_atom
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import (
     MMA,
@@ -72,9 +73,15 @@ def test_a_name_stands_once_and_numbers_are_of_one_gpu(target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
-@pytest.mark.parametrize("atom", sorted(PRODUCT_ATOMS))
-def test_every_target_says_how_fast_each_instruction_is(target: Target, atom: str) -> None:
-    assert 0 < instruction_cycles(mma_atom(atom), target) <= 8
+@pytest.mark.parametrize("element", ["f16", "bf16", "f32", "e4m3", "e5m2", "s8"])
+@pytest.mark.parametrize("ieee", [False, True])
+def test_every_target_says_how_fast_what_it_takes_is(
+    target: Target, element: str, ieee: bool
+) -> None:
+    """The instruction that is chosen for each type is one that has a rate."""
+    atom = choose_atom((element, element), 128, target, ieee=ieee)
+    assert atom.name in PRODUCT_ATOMS
+    assert 0 < instruction_cycles(atom, target) <= 16
 
 
 def test_costs_follow_the_target() -> None:
@@ -83,7 +90,7 @@ def test_costs_follow_the_target() -> None:
     rates = {name: {"f16": h200.macs_a_cycle[name]["f16"] // 2} for name in (MMA, WGMMA)}
     slow = replace(h200, macs_a_cycle=rates)
     assert instruction_cycles(atom, slow) == 2 * instruction_cycles(atom, h200)
-    assert group_cycles(4096, slow) == 2 * group_cycles(4096, h200)
+    assert group_cycles(4096, slow, "f16") == 2 * group_cycles(4096, h200, "f16")
     assert device_ns(4800, h200) == 1 < device_ns(4800, target_named("h100"))
 
 

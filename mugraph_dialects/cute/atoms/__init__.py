@@ -1,12 +1,20 @@
 """MMA and copy instructions as data: their threads, values, shapes and element types."""
 
 from mugraph.dialects.cute.atoms.copy import COPY_ATOMS, TMA_COPIES, CopyAtom, copy_atom, tma_atom
-from mugraph.dialects.cute.atoms.mma import MMA_ATOMS, MmaAtom, mma_atom
+from mugraph.dialects.cute.atoms.mma import (
+    MMA_ATOMS,
+    MmaAtom,
+    WarpgroupFamily,
+    WarpgroupForm,
+    mma_atom,
+)
 from mugraph.dialects.cute.atoms.products import (
     PRODUCT_ATOMS,
     loads_as_stored,
     scalar_atom,
     tensor_core_atom,
+    tensor_core_atoms,
+    warpgroup_family,
 )
 
 __all__ = [
@@ -16,10 +24,14 @@ __all__ = [
     "TMA_COPIES",
     "CopyAtom",
     "MmaAtom",
+    "WarpgroupFamily",
+    "WarpgroupForm",
     "copy_atom",
     "loads_as_stored",
     "mma_atom",
     "scalar_atom",
     "tensor_core_atom",
+    "tensor_core_atoms",
     "tma_atom",
+    "warpgroup_family",
 ]

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from enum import StrEnum
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from mugraph.dialects.cute.algebra import composition
@@ -188,6 +189,10 @@ def _warp_wide() -> Iterator[MmaAtom]:
             rows.append(("SM80", "sm_80", (8, 8, 16), _8X16, _8X16, _8X8, types))
             rows.append(("SM80", "sm_80", (16, 8, 16), _16X16_QUADS, _8X16, _16X8, types))
             rows.append(("SM80", "sm_80", (16, 8, 32), _16X32_QUADS, _8X32_QUADS, _16X8, types))
+    for a_type in ("e4m3", "e5m2"):
+        for b_type in ("e4m3", "e5m2"):
+            types = ("f32", a_type, b_type, "f32")
+            rows.append(("SM89", "sm_89", (16, 8, 32), _16X32_QUADS, _8X32_QUADS, _16X8, types))
     for prefix, arch, shape, a_layout, b_layout, c_layout, types in rows:
         m, n, k = shape
         d_type, a_type, b_type, c_type = types
@@ -206,23 +211,6 @@ def _warp_wide() -> Iterator[MmaAtom]:
         )
 
 
-# wgmma: (accumulator, A, B, K, suffix of the name); 8-bit and tf32 operands are K-major only.
-_WGMMA_TYPES = (
-    ("f16", "f16", "f16", 16, ""),
-    ("f32", "f16", "f16", 16, ""),
-    ("f32", "bf16", "bf16", 16, ""),
-    ("f32", "tf32", "tf32", 8, "_TN"),
-    ("s32", "s8", "s8", 32, "_TN"),
-    ("s32", "s8", "u8", 32, "_TN"),
-    ("s32", "u8", "s8", 32, "_TN"),
-    ("s32", "u8", "u8", 32, "_TN"),
-    *(
-        (accumulator, a_type, b_type, 32, "_TN")
-        for accumulator in ("f16", "f32")
-        for a_type in ("e4m3", "e5m2")
-        for b_type in ("e4m3", "e5m2")
-    ),
-)
 _WGMMA_N = tuple(range(8, 257, 8))
 _WGMMA_N_INTEGER = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)
 
@@ -236,97 +224,129 @@ def _wgmma_a_in_registers(bits: int) -> Layout[int]:
     return _layout(f"((4,8,4),({packed},2,2)):(({k_step},1,16),(64,8,{4 * k_step}))")
 
 
-class _Wgmma(NamedTuple):
-    """What tells an instruction of warp groups from others."""
+class WarpgroupForm(StrEnum):
+    """Where the operands of an instruction of warp groups are."""
+
+    SHARED = "SS"
+    """Both in shared memory."""
+    REGISTERS = "RS"
+    """The left one in registers."""
+    SWAPPED = "SWAPPED"
+    """Both in shared memory, each in the place of the other."""
+
+
+class WarpgroupFamily(NamedTuple):
+    """The instructions of warp groups (``wgmma``) for operands of two types and sums of one."""
 
     d_type: str
     a_type: str
     b_type: str
-    n: int
-    k: int
-    suffix: str
-    a_space: str
 
     @property
-    def types(self) -> str:
-        return (self.d_type + self.a_type + self.b_type).upper()
+    def depth(self) -> int:
+        """The extent along k: 32 bytes."""
+        return 256 // ELEMENT_BITS[self.a_type]
 
     @property
-    def name(self) -> str:
-        form = "SS" if self.a_space == "shared" else "RS"
-        return f"SM90_64x{self.n}x{self.k}_{self.types}_{form}{self.suffix}"
+    def lengths(self) -> tuple[int, ...]:
+        """The columns that an instruction can have: its rows, where its operands are swapped."""
+        return _WGMMA_N_INTEGER if self.d_type == "s32" else _WGMMA_N
 
-    def atom(self) -> MmaAtom:
-        """wgmma.mma_async of a warp group: B and, for _SS, A from shared memory."""
-        n, k = self.n, self.k
-        in_shared = self.a_space == "shared"
+    @property
+    def is_k_major(self) -> bool:
+        """Whether operands in shared memory must have neighbours along k: all but 16 bits."""
+        return ELEMENT_BITS[self.a_type] != 16
+
+    @property
+    def forms(self) -> tuple[WarpgroupForm, ...]:
+        """The forms that are known; TF32 and sums of f16 have none with swapped operands."""
+        swaps = self.d_type != "f16" and self.a_type != "tf32"
+        return tuple(form for form in WarpgroupForm if swaps or form is not WarpgroupForm.SWAPPED)
+
+    def name(self, length: int, form: WarpgroupForm) -> str:
+        """The name of an instruction; that of a form which CuTe knows is CuTe's."""
+        types = (self.d_type + self.a_type + self.b_type).upper()
+        if form is WarpgroupForm.SWAPPED:
+            return f"SM90_{length}x64x{self.depth}_{types}_{form}"
+        suffix = "_TN" if self.is_k_major else ""
+        return f"SM90_64x{length}x{self.depth}_{types}_{form}{suffix}"
+
+    def longest(self, columns: int) -> int | None:
+        """The most columns of an instruction that divide a product's; ``None`` where none does."""
+        return max((length for length in self.lengths if columns % length == 0), default=None)
+
+    def atom(self, length: int, form: WarpgroupForm) -> MmaAtom:
+        """The instruction of so many columns; of so many rows, where its operands are swapped."""
+        if form is WarpgroupForm.SWAPPED:
+            return self._swapped(length)
+        in_shared = form is WarpgroupForm.SHARED
+        depth = self.depth
         return MmaAtom(
-            self.name,
-            (64, n, k),
+            self.name(length, form),
+            (64, length, depth),
             _WARP_GROUP,
-            _layout(f"(128,(64,{k})):(0,(1,64))")
+            _layout(f"(128,(64,{depth})):(0,(1,64))")
             if in_shared
             else _wgmma_a_in_registers(ELEMENT_BITS[self.a_type]),
-            _layout(f"(128,({n},{k})):(0,(1,{n}))"),
-            _layout(f"((4,8,4),(2,2,{n // 8})):((128,1,16),(64,8,512))"),
+            _layout(f"(128,({length},{depth})):(0,(1,{length}))"),
+            _layout(f"((4,8,4),(2,2,{length // 8})):((128,1,16),(64,8,512))"),
             self.d_type,
             self.a_type,
             self.b_type,
             self.d_type,
             "sm_90a",
-            self.a_space,
+            "shared" if in_shared else "registers",
             "shared",
         )
 
-    @property
-    def has_swapped(self) -> bool:
-        """Whether it is also known with its operands swapped."""
-        of_halves = self.a_type in ("f16", "bf16")
-        return self.a_space == "shared" and self.d_type == "f32" and of_halves
-
-    @property
-    def swapped_name(self) -> str:
-        return f"SM90_{self.n}x64x{self.k}_{self.types}_{SWAPPED}"
-
-    def swapped(self) -> MmaAtom:
+    def _swapped(self, length: int) -> MmaAtom:
         """With both operands swapped: the transposed product, for matrices of few rows.
 
         The hardware computes D^T = B^T A^T, so that the 64 rows of the instruction are columns of D
         and its columns, of which there may be as few as 8, are rows of D.  Threads then hold D as
         the composition of a transposition with the accumulator's layout says.
         """
-        atom = self.atom()
+        hardware = WarpgroupFamily(self.d_type, self.b_type, self.a_type)
+        atom = hardware.atom(length, WarpgroupForm.SHARED)
         m, n, k = atom.shape_mnk
         return atom._replace(
-            name=self.swapped_name,
+            name=self.name(length, WarpgroupForm.SWAPPED),
             shape_mnk=(n, m, k),
             a_layout=atom.b_layout,
             b_layout=atom.a_layout,
             c_layout=composition(Layout((m, n), (n, 1)), atom.c_layout),
+            a_type=self.a_type,
+            b_type=self.b_type,
             swaps_operands=True,
         )
 
 
-def _wgmma() -> Iterator[_Wgmma]:
-    """All instructions of warp groups, swapped ones aside."""
-    for d_type, a_type, b_type, k, suffix in _WGMMA_TYPES:
-        for n in _WGMMA_N_INTEGER if d_type == "s32" else _WGMMA_N:
-            yield _Wgmma(d_type, a_type, b_type, n, k, suffix, "shared")
-            yield _Wgmma(d_type, a_type, b_type, n, k, suffix, "registers")
-
-
-SWAPPED = "SWAPPED"
-"""The last part of the names of instructions whose operands are swapped."""
+WARPGROUP_FAMILIES = (
+    WarpgroupFamily("f16", "f16", "f16"),
+    WarpgroupFamily("f32", "f16", "f16"),
+    WarpgroupFamily("f32", "bf16", "bf16"),
+    WarpgroupFamily("f32", "tf32", "tf32"),
+    *(WarpgroupFamily("s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
+    *(
+        WarpgroupFamily(d, a, b)
+        for d in ("f16", "f32")
+        for a in ("e4m3", "e5m2")
+        for b in ("e4m3", "e5m2")
+    ),
+)
+"""All instructions of warp groups."""
 
 
 @cache
 def _makers() -> Mapping[str, Callable[[], MmaAtom]]:
-    """How each instruction is made: there are 1000, and a program uses few."""
+    """How each instruction is made: there are 1600, and a program uses few."""
     small = (*_universal(), *_dp4a(), *_volta(), *_warp_wide())
     makers: dict[str, Callable[[], MmaAtom]] = {atom.name: lambda atom=atom: atom for atom in small}
-    large = list(_wgmma())
-    makers |= {each.name: each.atom for each in large}
-    return makers | {each.swapped_name: each.swapped for each in large if each.has_swapped}
+    for family in WARPGROUP_FAMILIES:
+        for form in family.forms:
+            for length in family.lengths:
+                makers[family.name(length, form)] = partial(family.atom, length, form)
+    return makers
 
 
 @cache

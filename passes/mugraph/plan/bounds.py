@@ -128,11 +128,11 @@ class TiledKernels:
         columns = self.shapes[op.operands[-1]][-1]
         count = math.prod(leading, start=_padded(rows, m) * _padded(columns, n))
         total = np.zeros(len(self.partitions))
-        for lhs, fits_groups in op.factors:
+        for lhs, fits_groups, element in op.factors:
             instructions = count * _padded(self.shapes[lhs][-1], k)
             cycles = instructions * each
             if fits_groups and target.multiplies_in_warpgroups:
-                by_groups = GROUP_SLACK * group_cycles(m * n * k, target) * instructions
+                by_groups = GROUP_SLACK * group_cycles(m * n * k, target, element) * instructions
                 can = (rows % GROUP_ROWS == 0) & (columns % GROUP_COLUMNS == 0)
                 cycles = np.where(can, np.minimum(cycles, by_groups), cycles)
             total += cycles

@@ -156,9 +156,11 @@ def with_ping_pong(
 
 def has_long_epilogue(shape: KernelShape, target: Target) -> bool:
     """Whether what comes after the loop takes long beside its products."""
-    macs = sum(product.macs for product in shape.loop.products)
+    cycles = math.fsum(
+        group_cycles(product.macs, target, product.element) for product in shape.loop.products
+    )
     of_a_warp = shape.after.elements * FUNCTION_CYCLES / shape.threads
-    loop = shape.iterations * group_cycles(macs, target)
+    loop = shape.iterations * cycles
     epilogue = epilogue_cycles(of_a_warp, shape.threads // target.warp_size, target)
     return EpilogueTime(loop, epilogue).is_long
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 
 from mugraph.dialects import tb
-from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
-from mugraph.dialects.tensor_types import element_type_of
 from mugraph.passes.costs.kernels import KernelShape
 from mugraph.passes.mugraph.plan.shape import matrices_of, product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
@@ -60,9 +59,9 @@ def can_swap(space: TileSpace, partition: Partition, shape: KernelShape) -> bool
             columns = tile_shape_of(space, partition, rhs)[-1]
             if rows > GROUP_ROWS:
                 continue
-            element = element_type_name(element_type_of(lhs.type))
+            types = operand_names(lhs, rhs)
             loaded = all(isinstance(value.owner, tb.InputOp) for value in (lhs, rhs))
-            obstacle = swap_obstacle(rows, columns, depth, element, shape.threads)
+            obstacle = swap_obstacle(rows, columns, depth, types, shape.threads)
             if not loaded or math.prod(leading) > 1 or obstacle is not None:
                 return False
             found = True

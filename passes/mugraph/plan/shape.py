@@ -11,6 +11,8 @@ from typing import NamedTuple
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.cute.atoms import warpgroup_family
+from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.idle_iterations import (
@@ -95,6 +97,23 @@ def matrices_of(op: Operation) -> Sequence[tuple[SSAValue, SSAValue]]:
     return [(lhs, rhs)]
 
 
+class Factor(NamedTuple):
+    """A left matrix of a product, and how warp groups could multiply it."""
+
+    lhs: SSAValue
+    fits_groups: bool
+    """Whether they could, as both matrices are."""
+    element: str
+    """The type whose rate they then have."""
+
+    @classmethod
+    def of(cls, lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> Factor:
+        """The left one of two matrices.  F32 counts as f16, which it is not multiplied as."""
+        family = warpgroup_family(*operand_names(lhs, rhs))
+        element = INSTRUCTION.a_type if family is None else family.a_type
+        return cls(lhs, _is_for_groups(lhs, rhs, phases), element)
+
+
 def _is_for_groups(lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> bool:
     """Whether warp groups could multiply two matrices as they are.
 
@@ -163,8 +182,8 @@ class OperatorWork(NamedTuple):
 
     operands: tuple[SSAValue, ...]
     results: tuple[SSAValue, ...]
-    factors: tuple[tuple[SSAValue, bool], ...]
-    """Of products: each left matrix, and whether warp groups could multiply it as it is."""
+    factors: tuple[Factor, ...]
+    """Of products."""
     steps: int
     """For each element; 0 where a product adds up what an accumulator keeps, or what is done with
     its elements anyhow scales them."""
@@ -177,9 +196,9 @@ class OperatorWork(NamedTuple):
     @classmethod
     def of(cls, op: Operation, phases: LoopPhases) -> OperatorWork:
         """An operator's part of a model."""
-        factors: list[tuple[SSAValue, bool]] = []
+        factors: list[Factor] = []
         if product_index(op) is not None:
-            factors = [(lhs, _is_for_groups(lhs, rhs, phases)) for lhs, rhs in matrices_of(op)]
+            factors = [Factor.of(lhs, rhs, phases) for lhs, rhs in matrices_of(op)]
         steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
         if (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)) or _scales_a_product(op):
             steps = 0
@@ -440,11 +459,11 @@ def _work(
             rows, columns = tiles[0][-2], tiles[-1][-1]
             sources = [(rows, columns)]
             m, n, k = INSTRUCTION.shape_mnk
-            for lhs, fits_groups in op.factors:
+            for lhs, fits_groups, element in op.factors:
                 steps = _padded(shapes[lhs][-1], k)
                 count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
                 for_groups = fits_groups and columns % GROUP_COLUMNS == 0
-                products.append(Product(count, steps, rows if for_groups else 0))
+                products.append(Product(count, steps, rows if for_groups else 0, element))
             sums += math.prod(tiles[0][:-1]) * columns
         elif op.steps:
             count = max(math.prod(shape) for shape in tiles)

@@ -175,12 +175,12 @@ def _(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 def _product(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form], type_: Attribute) -> Form:
     """The sums of a product, in an element type."""
     writer = kernel.writer
-    factor_type = element_type_of(op.lhs.type)
+    types = element_type_of(op.lhs.type), element_type_of(op.rhs.type)
     precision = None if op.precision is None else op.precision.data
     rank = len(shape_of(op.lhs.type))
 
     def product(left: SSAValue, right: SSAValue) -> SSAValue:
-        left, right = (writer.cast(tile, factor_type) for tile in (left, right))
+        left, right = map(writer.cast, (left, right), types)
         return writer.product(left, right, type_, precision)
 
     left, right = forms

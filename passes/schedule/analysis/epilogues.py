@@ -34,15 +34,15 @@ def epilogue_time(kernel: sched.KernelOp, target: Target) -> EpilogueTime | None
     warps = sched.enclosing_threads(loop) // WARP
     if not products or not target.multiplies_in_warpgroups:
         return None
-    macs = sum(
-        math.prod(shape_of(sums.type)) * shape_of(op.rhs.type)[-2]
+    cycles = math.fsum(
+        group_cycles(
+            math.prod(shape_of(sums.type)) * shape_of(op.rhs.type)[-2], target, op.atom.a_type
+        )
         for op in products
         for sums in op.accumulators
     )
     of_a_warp = math.fsum(_cycles(op) for op in ends.walk())
-    return EpilogueTime(
-        loop.iterations * group_cycles(macs, target), epilogue_cycles(of_a_warp, warps, target)
-    )
+    return EpilogueTime(loop.iterations * cycles, epilogue_cycles(of_a_warp, warps, target))
 
 
 def _cycles(op: Operation) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from xdsl.ir import Operation
 
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.dialects.sched import (
     BulkCopyOp,
@@ -24,7 +24,6 @@ from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
-    element_type_of,
     shape_of,
     value_label,
 )
@@ -85,7 +84,7 @@ def product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
         rows,
         columns,
         shape_of(op.rhs.type)[-2],
-        element_type_name(element_type_of(op.rhs.type)),
+        operand_names(op.lhs, op.rhs),
         element_bytes_of(op.rhs.type),
         enclosing_threads(op),
         1 if loop is None else loop_iterations(kernel),
@@ -108,7 +107,7 @@ def layout_by_warps(
         product.rows,
         product.columns,
         product.depth,
-        choose_atom(product.element, product.threads, ieee=False),
+        choose_atom(product.types, product.threads, target, ieee=False),
         product.threads,
         target,
         element_bytes=product.element_bytes,
@@ -121,7 +120,7 @@ def _obstacle(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> str | None:
     if isinstance(op, WarpgroupMmaOp):
         return None
     found = swap_obstacle(
-        product.rows, product.columns, product.depth, product.element, product.threads
+        product.rows, product.columns, product.depth, product.types, product.threads
     )
     if found is not None:
         return found.reason

@@ -10,14 +10,14 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.cute.chaining import accumulator_is_operand
-from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
 from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
-from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, op_label, shape_of
+from mugraph.dialects.tensor_types import element_bytes_of, op_label, shape_of
 from mugraph.passes.schedule.analysis.registers import (
     WORKING_REGISTERS,
     register_limit,
@@ -53,8 +53,7 @@ def choose_layout_of(
     op: tb.MatmulOp, threads: int, iterations: int, target: Target, *, along_k: bool = True
 ) -> WarpLayout:
     """How a block's warps share a product whose partial sums are added once in ``iterations``."""
-    element = element_type_name(element_type_of(op.lhs.type))
-    atom = choose_atom(element, threads, ieee=op.is_ieee)
+    atom = choose_atom(operand_names(op.lhs, op.rhs), threads, target, ieee=op.is_ieee)
     *_, rows, columns = shape_of(op.result.type)
     return choose_warp_layout(
         rows,
@@ -108,7 +107,7 @@ def choose_warp_layouts(
     for op in graph.body.block.ops:
         if not isinstance(op, tb.MatmulOp):
             continue
-        if op in chained and (along_m := layout_along_m(op, graph.threads)) is not None:
+        if op in chained and (along_m := layout_along_m(op, graph.threads, target)) is not None:
             layouts[op] = along_m
             continue
         by_groups = None
@@ -150,8 +149,8 @@ def why_not_swapped(
 
 def _obstacle_to_swap(op: tb.MatmulOp, graph: CustomizedOp) -> Obstacle | None:
     *_, rows, columns = shape_of(op.result.type)
-    depth, element = shape_of(op.lhs.type)[-1], element_type_name(element_type_of(op.lhs.type))
-    obstacle = swap_obstacle(rows, columns, depth, element, graph.threads)
+    depth, types = shape_of(op.lhs.type)[-1], operand_names(op.lhs, op.rhs)
+    obstacle = swap_obstacle(rows, columns, depth, types, graph.threads)
     if obstacle is None and not reads_descriptors(op):
         return Obstacle("its operands do not come by bulk copies as warp groups read them")
     return obstacle
@@ -164,12 +163,12 @@ def _of_few_rows(
     if _obstacle_to_swap(op, graph) is not None:
         return by_warps
     *_, rows, columns = shape_of(op.result.type)
-    depth, element = shape_of(op.lhs.type)[-1], element_type_name(element_type_of(op.lhs.type))
+    depth, types = shape_of(op.lhs.type)[-1], operand_names(op.lhs, op.rhs)
     product = SmallProduct(
         rows,
         columns,
         depth,
-        element,
+        types,
         element_bytes_of(op.lhs.type),
         graph.threads,
         graph.forloop_range,
@@ -199,11 +198,11 @@ def chained_products(graph: CustomizedOp) -> set[tb.MatmulOp]:
     return chained
 
 
-def layout_along_m(op: tb.MatmulOp, threads: int) -> WarpLayout | None:
+def layout_along_m(op: tb.MatmulOp, threads: int, target: Target) -> WarpLayout | None:
     """All warps of a block along m; ``None`` where some would be idle, or a row is not a warp's."""
-    element = element_type_name(element_type_of(op.lhs.type))
-    atom = choose_atom(element, threads, ieee=op.is_ieee)
-    if atom.is_scalar or not accumulator_is_operand(atom, atom) or element != atom.a_type:
+    types = operand_names(op.lhs, op.rhs)
+    atom = choose_atom(types, threads, target, ieee=op.is_ieee)
+    if atom.is_scalar or not accumulator_is_operand(atom, atom) or types[0] != atom.a_type:
         return None
     warps = threads // atom.threads
     rows = shape_of(op.result.type)[-2]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
-from mugraph.dialects.cute.atoms.mma import SWAPPED
+from mugraph.dialects.cute.atoms import WarpgroupForm
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, GROUP_THREADS, WARPGROUP
 from mugraph.passes.costs.memory import TURN_NS, arrival_cycles, shared_cycles
 from mugraph.passes.costs.overlap import IN_AN_ITERATION, side_by_side
@@ -19,9 +18,8 @@ from mugraph.passes.costs.products import GROUP_LATENCY, group_cycles, sum_cycle
 from mugraph.passes.schedule.analysis.remarks import Obstacle
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout, product_cost
 from mugraph.passes.schedule.lower_threadblock.warpgroups import (
-    DEPTH,
     group_obstacle,
-    longest_instruction,
+    require_family,
 )
 from mugraph.passes.targets import Target
 
@@ -38,14 +36,15 @@ WORTH_A_SWAP = 0.99
 class SmallProduct:
     """A product of ``rows`` x ``depth`` and ``depth`` x ``columns`` by a block, in each iteration.
 
-    ``tile_bytes`` are what an iteration of its loop loads into one of ``stages`` stages, in each of
-    ``blocks`` blocks; ``sums_once``: whether what warps along k have is added only behind the loop.
+    ``types`` are the names of the operands' types; ``tile_bytes`` are what an iteration of its loop
+    loads into one of ``stages`` stages, in each of ``blocks`` blocks; ``sums_once``: whether what
+    warps along k have is added only behind the loop.
     """
 
     rows: int
     columns: int
     depth: int
-    element: str
+    types: tuple[str, str]
     element_bytes: int
     threads: int
     iterations: int
@@ -69,17 +68,11 @@ class WayCost:
     cycles: float
 
 
-def swapped_atom(element: str, rows: int) -> MmaAtom:
-    """The instruction for so many rows with swapped operands, adding up in fp32."""
-    name = element.upper()
-    return mma_atom(f"SM90_{rows}x{GROUP_ROWS}x{DEPTH}_F32{name}{name}_{SWAPPED}")
-
-
 def swap_obstacle(
-    rows: int, columns: int, depth: int, element: str, threads: int
+    rows: int, columns: int, depth: int, types: tuple[str, str], threads: int
 ) -> Obstacle | None:
     """Why warp groups cannot compute a product with swapped operands; ``None`` where they can."""
-    obstacle = group_obstacle(depth, element, threads)
+    obstacle = group_obstacle(depth, types, threads)
     if obstacle is not None:
         return obstacle
     if rows % GROUP_COLUMNS:
@@ -104,9 +97,10 @@ def swapped_layout(product: SmallProduct) -> WarpLayout:
     """
     tiles, groups = product.columns // GROUP_ROWS, product.threads // GROUP_THREADS
     along_n = max(count for count in range(1, groups + 1) if tiles % count == 0)
-    length = longest_instruction(product.rows)
+    family = require_family(product.types)
+    length = family.longest(product.rows)
     assert length is not None  # a multiple of 8
-    return WarpLayout(swapped_atom(product.element, length), 1, along_n)
+    return WarpLayout(family.atom(length, WarpgroupForm.SWAPPED), 1, along_n)
 
 
 def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCost:
@@ -124,7 +118,7 @@ def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCo
         atom_m, atom_n, atom_k = layout.atom.shape_mnk
         read_bytes = instructions * (atom_m + atom_n) * atom_k * product.element_bytes
         macs = instructions * atom_m * atom_n * atom_k
-        multiplied = group_cycles(macs, target, product.element)
+        multiplied = group_cycles(macs, target, product.types[0])
         product_cycles = max(multiplied, shared_cycles(read_bytes, target)) + GROUP_LATENCY
         warps = layout.n * WARPGROUP
     else:
@@ -177,7 +171,6 @@ __all__ = [
     "choose_small_layout",
     "describe",
     "swap_obstacle",
-    "swapped_atom",
     "swapped_layout",
     "way_cost",
 ]

@@ -11,7 +11,7 @@ from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.passes.costs.memory import shared_cycles
 from mugraph.passes.costs.products import sum_cycles, warp_steps_cycles
 from mugraph.passes.schedule.analysis.registers import UNROLLED_VALUES, Tiles
-from mugraph.passes.targets import Target
+from mugraph.passes.targets import MMA, Target
 
 WORTH_A_SUM = 0.8
 """Warps along k must take so little of the cycles without them: the estimate is no better."""
@@ -49,13 +49,13 @@ class WarpLayout:
         return math.ceil(math.ceil(depth / self.atom.shape_mnk[2]) / self.k)
 
 
-def choose_atom(element: str, threads: int, *, ieee: bool) -> MmaAtom:
-    """The instruction for products of an element type (``f16``, ``e4m3``, ``s8`` ...) in a block.
+def choose_atom(types: tuple[str, str], threads: int, target: Target, *, ieee: bool) -> MmaAtom:
+    """The instruction for products of element types (``f16``, ``e4m3``, ``s8`` ...) in a block.
 
     Tensor cores, unless f32 must not be rounded to TF32 (``ieee``) or there is no whole warp.
     """
-    atom = tensor_core_atom(element)
-    return scalar_atom(element) if ieee or threads < atom.threads else atom
+    atom = tensor_core_atom(*types, target.macs_a_cycle[MMA])
+    return scalar_atom(types[0]) if ieee or threads < atom.threads else atom
 
 
 def warp_layouts(atom: MmaAtom, threads: int) -> Iterator[WarpLayout]:

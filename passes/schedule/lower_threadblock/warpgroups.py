@@ -13,56 +13,45 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.bulk import BulkCopyError
-from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.atoms import WarpgroupFamily, WarpgroupForm, warpgroup_family
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
-from mugraph.dialects.element_types import element_type_name
-from mugraph.dialects.programming_model import (
-    GROUP_COLUMNS,
-    GROUP_ROWS,
-    GROUP_THREADS,
-    MAX_GROUP_COLUMNS,
-)
+from mugraph.dialects.element_types import operand_names
+from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     element_bytes_of,
-    element_type_of,
     shape_of,
 )
 from mugraph.passes.schedule.analysis.remarks import Obstacle
 from mugraph.passes.schedule.lower_threadblock.bulk_loads import layouts_of_load
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout
 
-DEPTH = 16
-"""The extent of an instruction along k."""
-ELEMENTS = ("f16", "bf16")
+
+def require_family(types: tuple[str, str]) -> WarpgroupFamily:
+    """The instructions of warp groups for operands of which :func:`group_obstacle` has nothing."""
+    family = warpgroup_family(*types)
+    assert family is not None  # asked before
+    return family
 
 
-def warpgroup_atom(element: str, columns: int, *, lhs_in_registers: bool = False) -> MmaAtom:
-    """The instruction that multiplies 64 rows by so many columns, adding up in fp32."""
-    name, form = element.upper(), "RS" if lhs_in_registers else "SS"
-    return mma_atom(f"SM90_{GROUP_ROWS}x{columns}x{DEPTH}_F32{name}{name}_{form}")
+def group_obstacle(depth: int, types: tuple[str, str], threads: int) -> Obstacle | None:
+    """Why warp groups among so many threads compute no product of such a depth, if they do not.
 
-
-def longest_instruction(columns: int) -> int | None:
-    """The most columns of an instruction that divide a product's; ``None`` where none does."""
-    lengths = range(GROUP_COLUMNS, min(columns, MAX_GROUP_COLUMNS) + 1, GROUP_COLUMNS)
-    return max((length for length in lengths if columns % length == 0), default=None)
-
-
-def group_obstacle(depth: int, element: str, threads: int) -> Obstacle | None:
-    """Why warp groups among so many threads compute no product of such a depth, if they do not."""
-    if element not in ELEMENTS:
+    ``types`` are the names of the operands' types.
+    """
+    family = warpgroup_family(*types)
+    if family is None:
         return Obstacle(
-            f"warp groups multiply {' and '.join(ELEMENTS)}, not {element}",
-            f"multiply {' or '.join(ELEMENTS)} where that is exact enough",
+            f"warp groups do not multiply {' by '.join(dict.fromkeys(types))}",
+            "multiply f16, bf16, f8 or i8 where that is exact enough",
         )
-    if depth % DEPTH:
+    if depth % family.depth:
         return Obstacle(
-            f"a depth of {depth} is no multiple of {DEPTH}",
-            f"cut tiles of a multiple of {DEPTH} along k",
+            f"a depth of {depth} is no multiple of {family.depth}",
+            f"cut tiles of a multiple of {family.depth} along k",
         )
     if threads < GROUP_THREADS:
         return Obstacle(
@@ -73,24 +62,26 @@ def group_obstacle(depth: int, element: str, threads: int) -> Obstacle | None:
 
 
 def choose_warpgroup_layout(
-    rows: int, columns: int, depth: int, element: str, threads: int
+    rows: int, columns: int, depth: int, types: tuple[str, str], threads: int
 ) -> WarpLayout | None:
     """How the warp groups of a block share a product; ``None`` where they cannot.
 
     All groups take part.  The longest instructions along n first: each reads 64 rows of A and all
     its columns of B from shared memory.
     """
-    if group_obstacle(depth, element, threads) is not None or threads % GROUP_THREADS:
+    if group_obstacle(depth, types, threads) is not None or threads % GROUP_THREADS:
         return None
+    family = require_family(types)
     groups = threads // GROUP_THREADS
     found: list[tuple[int, WarpLayout]] = []
     for along_m in range(1, groups + 1):
         along_n, rest = divmod(groups, along_m)
         if rest or rows % (along_m * GROUP_ROWS) or columns % along_n:
             continue
-        length = longest_instruction(columns // along_n)
+        length = family.longest(columns // along_n)
         if length is not None:
-            found.append((length, WarpLayout(warpgroup_atom(element, length), along_m, along_n)))
+            atom = family.atom(length, WarpgroupForm.SHARED)
+            found.append((length, WarpLayout(atom, along_m, along_n)))
     return max(found, key=lambda entry: entry[0])[1] if found else None
 
 
@@ -137,16 +128,15 @@ def warpgroup_layout_of(op: tb.MatmulOp, threads: int) -> WarpLayout | None:
     if not reads_descriptors(op):
         return None
     *_, rows, columns = shape_of(op.result.type)
-    element = element_type_name(element_type_of(op.lhs.type))
-    return choose_warpgroup_layout(rows, columns, shape_of(op.lhs.type)[-1], element, threads)
+    types = operand_names(op.lhs, op.rhs)
+    return choose_warpgroup_layout(rows, columns, shape_of(op.lhs.type)[-1], types, threads)
 
 
 __all__ = [
     "choose_warpgroup_layout",
     "group_obstacle",
     "is_read_by_warpgroups",
-    "longest_instruction",
     "reads_descriptors",
-    "warpgroup_atom",
+    "require_family",
     "warpgroup_layout_of",
 ]

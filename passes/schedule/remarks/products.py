@@ -9,15 +9,13 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.errors import LayoutError
-from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
-from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.cute.matrix_descriptor import TRANSPOSED_BYTES, matrix_descriptor
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
-    element_type_of,
     shape_of,
     value_label,
 )
@@ -28,7 +26,7 @@ from mugraph.passes.schedule.lower_threadblock.small_products import (
     choose_small_layout,
     swap_obstacle,
 )
-from mugraph.passes.schedule.lower_threadblock.warpgroups import group_obstacle, longest_instruction
+from mugraph.passes.schedule.lower_threadblock.warpgroups import group_obstacle, require_family
 from mugraph.passes.schedule.plan_swizzle import possible_layouts
 from mugraph.passes.schedule.remarks.scheduled import Scheduled
 from mugraph.passes.schedule.use_warpgroups import find_chains, is_faster
@@ -52,12 +50,12 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
     kernel = scheduled.kernel
     product = product_of(op, kernel)
     rows, columns, threads = product.rows, product.columns, product.threads
-    element = element_type_name(element_type_of(op.rhs.type))
-    why = group_obstacle(product.depth, element, threads)
+    types = product.types
+    why = group_obstacle(product.depth, types, threads)
     if why is not None:
         return why
     few = rows % GROUP_ROWS != 0
-    if few and (why := swap_obstacle(rows, columns, product.depth, element, threads)) is not None:
+    if few and (why := swap_obstacle(rows, columns, product.depth, types, threads)) is not None:
         return Obstacle(
             f"its {rows} rows fill no instruction of {GROUP_ROWS}, and its operands cannot change "
             f"places: {why.reason}",
@@ -92,7 +90,7 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
             f"{threads} threads are not made of warp groups of {GROUP_THREADS}",
             f"give the block whole ones (plan <block = [{whole}]>)",
         )
-    if longest_instruction(columns) is None:
+    if require_family(types).longest(columns) is None:
         return Obstacle(f"{columns} columns are no multiple of 8", "cut wider tiles", 1)
     if op.at is not None:
         return Obstacle(
@@ -131,7 +129,12 @@ def _operand_obstacle(value: SSAValue, *, transposed: bool) -> Obstacle | None:
             reasons.append(f"{value_label(value)} may be {layout}: {error}")
         else:
             return None
-    return Obstacle(reasons[0]) if reasons else None
+    if not reasons:
+        return None
+    # A byte cannot change places with its neighbours on the way, as two of them can.
+    stays = element_bytes_of(value.type) != TRANSPOSED_BYTES
+    mend = "store the tensor so that what is summed over is contiguous" if stays else ""
+    return Obstacle(reasons[0], mend)
 
 
 def epilogue_remarks(scheduled: Scheduled) -> Iterator[Remark]:

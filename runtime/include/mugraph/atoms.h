@@ -8,8 +8,8 @@
 // Products are exact; the sums of an instruction are formed in Sum. Those in float come in an order that the hardware
 // chooses, truncated; those in int32_t are exact modulo 2^32.
 //
-// Instructions of a warp group (sm_90a): kM = 64, kN a multiple of 8, kK = 16. Their operands are matrices in shared
-// memory, or A in registers; a generated file defines those it uses. Thread t holds, in
+// Instructions of a warp group (sm_90a): kM = 64, kN a multiple of 8, kK elements are 32 bytes. Their operands are
+// matrices in shared memory, or A in registers; a generated file defines those it uses. Thread t holds, in
 //   d[c]: D(row, column) with row = 16 (t / 32) + t % 32 / 4 + 8 (c / 2 % 2), column = 8 (c / 4) + 2 (t % 4) + c % 2
 //
 // Instructions of one thread: kM = kN = kK = 1, a fused multiply-add.
@@ -59,41 +59,37 @@ struct TakesStored {
   static __device__ __forceinline__ uint32_t prepare(uint32_t stored) { return stored; }
 };
 
-struct SM80_16x8x16_F32F16F16F32_TN : OfWarp, TakesStored {
-  using Operand = half_t;
+// An instruction of a warp that adds up in float, by CuTe's wrapper of it.
+template <class Wrapper, class TypeOfA, class TypeOfB = TypeOfA>
+struct AddsFloats : OfWarp {
+  using OperandA = TypeOfA;
+  using OperandB = TypeOfB;
   using Sum = float;
-  static constexpr int kPacked = 2;
+  static_assert(sizeof(OperandA) == sizeof(OperandB), "both operands have elements of one size");
+  static constexpr int kPacked = 4 / static_cast<int>(sizeof(OperandA));
   static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
-    cute::SM80_16x8x16_F32F16F16F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
-                                            d[3]);
+    Wrapper::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2], d[3]);
   }
 };
 
-struct SM80_16x8x16_F32BF16BF16F32_TN : OfWarp, TakesStored {
-  using Operand = bfloat16_t;
-  using Sum = float;
-  static constexpr int kPacked = 2;
-  static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
-    cute::SM80_16x8x16_F32BF16BF16F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
-                                              d[3]);
-  }
-};
-
-struct SM80_16x8x8_F32TF32TF32F32_TN : OfWarp {
-  using Operand = float;
-  using Sum = float;
-  static constexpr int kPacked = 1;
+struct SM80_16x8x16_F32F16F16F32_TN : AddsFloats<cute::SM80_16x8x16_F32F16F16F32_TN, half_t>, TakesStored {};
+struct SM80_16x8x16_F32BF16BF16F32_TN : AddsFloats<cute::SM80_16x8x16_F32BF16BF16F32_TN, bfloat16_t>, TakesStored {};
+struct SM80_16x8x8_F32TF32TF32F32_TN : AddsFloats<cute::SM80_16x8x8_F32TF32TF32F32_TN, float> {
   static __device__ __forceinline__ uint32_t prepare(uint32_t stored) {
     return round_to_tf32(__uint_as_float(stored));
   }
-  static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
-    cute::SM80_16x8x8_F32TF32TF32F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
-                                             d[3]);
-  }
 };
 
+using E4M3 = float_e4m3_t;
+using E5M2 = float_e5m2_t;
+struct SM89_16x8x32_F32E4M3E4M3F32_TN : AddsFloats<cute::SM89_16x8x32_F32E4M3E4M3F32_TN, E4M3, E4M3>, TakesStored {};
+struct SM89_16x8x32_F32E4M3E5M2F32_TN : AddsFloats<cute::SM89_16x8x32_F32E4M3E5M2F32_TN, E4M3, E5M2>, TakesStored {};
+struct SM89_16x8x32_F32E5M2E4M3F32_TN : AddsFloats<cute::SM89_16x8x32_F32E5M2E4M3F32_TN, E5M2, E4M3>, TakesStored {};
+struct SM89_16x8x32_F32E5M2E5M2F32_TN : AddsFloats<cute::SM89_16x8x32_F32E5M2E5M2F32_TN, E5M2, E5M2>, TakesStored {};
+
 struct SM80_16x8x32_S32S8S8S32_TN : OfWarp, TakesStored {
-  using Operand = int8_t;
+  using OperandA = int8_t;
+  using OperandB = int8_t;
   using Sum = int32_t;
   static constexpr int kPacked = 4;
   static __device__ __forceinline__ void mma(int32_t* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
@@ -103,13 +99,25 @@ struct SM80_16x8x32_S32S8S8S32_TN : OfWarp, TakesStored {
   }
 };
 
-template <class OperandType, int kColumns>
+// A product of two elements, as it is added to a sum.
+template <class Sum, class A, class B>
+__device__ __forceinline__ Sum product(A a, B b) {
+  if constexpr (cute::is_same<Sum, int32_t>::value) {
+    return static_cast<int32_t>(a) * static_cast<int32_t>(b);
+  } else {
+    return to_float(a) * to_float(b);
+  }
+}
+
+template <class TypeOfA, class TypeOfB, class TypeOfSum, int kColumns>
 struct OfWarpgroup {
-  using Operand = OperandType;
-  using Sum = float;
+  using OperandA = TypeOfA;
+  using OperandB = TypeOfB;
+  using Sum = TypeOfSum;
+  static_assert(sizeof(OperandA) == sizeof(OperandB), "both operands have elements of one size");
   static constexpr int kM = 64;
   static constexpr int kN = kColumns;
-  static constexpr int kK = 16;
+  static constexpr int kK = 32 / static_cast<int>(sizeof(OperandA));
   static constexpr int kThreads = 128;
   static constexpr int kValues = kColumns / 2;
   static constexpr bool kHasPairs = true;
@@ -126,18 +134,18 @@ struct OfWarpgroup {
 
   // What the instruction adds to the values of the calling thread, for emulation on the host.
   template <class A, class B>
-  static void emulate(float* d, A const& a, B const& b, int thread) {
+  static void emulate(Sum* d, A const& a, B const& b, int thread) {
     for (int c = 0; c < kValues; ++c) {
       for (int k = 0; k < kK; ++k) {
-        d[c] += static_cast<float>(a.element(row_of(thread, c), k)) * static_cast<float>(b.element(column_of(thread, c), k));
+        d[c] = plus(d[c], product<Sum>(a.element(row_of(thread, c), k), b.element(column_of(thread, c), k)));
       }
     }
   }
 
   // The same where the sums of the first half of the columns are in `d`, the others in `e`.
   template <class A, class B>
-  static void emulate(float* d, float* e, A const& a, B const& b, int thread) {
-    float sums[kValues];
+  static void emulate(Sum* d, Sum* e, A const& a, B const& b, int thread) {
+    Sum sums[kValues];
     for (int c = 0; c < kValues; ++c) sums[c] = c < kValues / 2 ? d[c] : e[c - kValues / 2];
     emulate(sums, a, b, thread);
     for (int c = 0; c < kValues; ++c) (c < kValues / 2 ? d[c] : e[c - kValues / 2]) = sums[c];
@@ -146,17 +154,18 @@ struct OfWarpgroup {
   // The same with A in registers: the four lanes that share a row hold its elements, a pair of neighbours along k in
   // each register, those of a[q] at k = 2 (t % 4) + 8 (q / 2), of the rows of d[2 (q % 2)].
   template <class B>
-  static __device__ void emulate(float* d, uint32_t const (&a)[4], B const& b, int thread) {
-    Operand rows[2][kK];
+  static __device__ void emulate(Sum* d, uint32_t const (&a)[4], B const& b, int thread) {
+    static_assert(sizeof(OperandA) == 2, "matrices in registers are of 16 bits");
+    OperandA rows[2][kK];
     for (int q = 0; q < 4; ++q) {
       for (int lane = 0; lane < 4; ++lane) {
         const uint32_t pair = __shfl_sync(0xffffffffu, a[q], thread % 32 / 4 * 4 + lane);
-        for (int e = 0; e < 2; ++e) rows[q % 2][2 * lane + 8 * (q / 2) + e] = from_bits<Operand>(pair >> 16 * e & 0xffff);
+        for (int e = 0; e < 2; ++e) rows[q % 2][2 * lane + 8 * (q / 2) + e] = from_bits<OperandA>(pair >> 16 * e & 0xffff);
       }
     }
     for (int c = 0; c < kValues; ++c) {
       for (int k = 0; k < kK; ++k) {
-        d[c] += static_cast<float>(rows[slot_of(c)][k]) * static_cast<float>(b.element(column_of(thread, c), k));
+        d[c] = plus(d[c], product<Sum>(rows[slot_of(c)][k], b.element(column_of(thread, c), k)));
       }
     }
   }
@@ -165,11 +174,12 @@ struct OfWarpgroup {
 // The same with swapped operands: the hardware multiplies the transposed matrices, so that its 64 rows are columns of D,
 // and rows of D, kRows of them, its columns. Thread t holds, in
 //   d[c]: D(row, column) with row = 8 (c / 4) + 2 (t % 4) + c % 2, column = 16 (t / 32) + t % 32 / 4 + 8 (c / 2 % 2)
-template <class OperandType, int kRows>
+template <class TypeOfA, class TypeOfB, class TypeOfSum, int kRows>
 struct OfSwappedWarpgroup {
-  using Transposed = OfWarpgroup<OperandType, kRows>;
-  using Operand = OperandType;
-  using Sum = float;
+  using Transposed = OfWarpgroup<TypeOfB, TypeOfA, TypeOfSum, kRows>;
+  using OperandA = TypeOfA;
+  using OperandB = TypeOfB;
+  using Sum = TypeOfSum;
   static constexpr int kM = kRows;
   static constexpr int kN = Transposed::kM;
   static constexpr int kK = Transposed::kK;
@@ -186,7 +196,7 @@ struct OfSwappedWarpgroup {
 
   // What the instruction adds to the values of the calling thread, for emulation on the host.
   template <class A, class B>
-  static void emulate(float* d, A const& a, B const& b, int thread) {
+  static void emulate(Sum* d, A const& a, B const& b, int thread) {
     Transposed::emulate(d, b, a, thread);
   }
 };
@@ -225,10 +235,10 @@ struct UniversalFMA_S32 : OfThread {
   }
 };
 
-// Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp.
-template <class Atom, class T>
+// Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp, of its A or its B.
+template <class Atom, bool kIsA, class T>
 __device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
-  using Operand = typename Atom::Operand;
+  using Operand = cute::conditional_t<kIsA, typename Atom::OperandA, typename Atom::OperandB>;
   constexpr int kBits = 32 / Atom::kPacked;
   uint32_t word = 0;
 #pragma unroll

@@ -18,7 +18,7 @@ func.func @depth(%x: tensor<2112x192xf16>, %w: tensor<192x1024xf16>) -> tensor<2
   func.return %o : tensor<2112x1024xf16>
 }
 
-// CHECK: remark: kernel @type_custom0: the product %product, 64x128 of depth 32, is computed by mma.sync and not by WGMMA, since warp groups multiply f16 and bf16, not f32; multiply f16 or bf16 where that is exact enough [wgmma]
+// CHECK: remark: kernel @type_custom0: the product %product, 64x128 of depth 32, is computed by mma.sync and not by WGMMA, since warp groups do not multiply f32; multiply f16, bf16, f8 or i8 where that is exact enough [wgmma]
 func.func @type(%x: tensor<2112x512xf32>, %w: tensor<512x1024xf32>) -> tensor<2112x1024xf32> {
   %o = kn.customized %x, %w grid [8, 33, 1] block [128, 1, 1] forloop 16 {
   ^bb0(%dx: tensor<2112x512xf32>, %dw: tensor<512x1024xf32>):

@@ -8,7 +8,7 @@ from interpreter_programs import integers, parse
 from xdsl.ir import Block
 
 from mugraph.dialects import sched
-from mugraph.dialects.cute.atoms import tensor_core_atom
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.thread_values import accumulator_values
 from mugraph.dialects.sched.accesses import StageReference
 from mugraph.runtime.interpreter import run_function
@@ -134,7 +134,7 @@ def test_a_fragment_holds_what_the_header_says(
     warps: tuple[int, int, int], extents: tuple[int, int]
 ) -> None:
     warps_m, warps_n, warps_k = warps
-    held = accumulator_values(tensor_core_atom("f16"), warps, (warps_k, *extents))
+    held = accumulator_values(mma_atom("SM80_16x8x16_F32F16F16F32_TN"), warps, (warps_k, *extents))
     part, row, column = held.coordinates()
     *_, m, n = held.tile
     shape = (1, warps_k, warps_n, warps_m, m // warps_m, n // warps_n)

@@ -14,6 +14,7 @@
 #include <cute/arch/copy_sm75.hpp>
 #include <cute/arch/copy_sm80.hpp>
 #include <cute/arch/mma_sm80.hpp>
+#include <cute/arch/mma_sm89.hpp>
 
 #if defined(__GNUC__) && !defined(__CUDACC_RTC__)
 #pragma GCC diagnostic pop

@@ -42,11 +42,17 @@ struct SharedMatrix {
 };
 
 // Keeps the compiler from moving what it does with a register across this place.
-template <int kValues>
-__device__ __forceinline__ void pin(float (&values)[kValues]) {
+template <class Sum, int kValues>
+__device__ __forceinline__ void pin(Sum (&values)[kValues]) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
-  for (int i = 0; i < kValues; ++i) asm volatile("" : "+f"(values[i])::"memory");
+  for (int i = 0; i < kValues; ++i) {
+    if constexpr (cute::is_same<Sum, float>::value) {
+      asm volatile("" : "+f"(values[i])::"memory");
+    } else {
+      asm volatile("" : "+r"(values[i])::"memory");
+    }
+  }
 #endif
 }
 

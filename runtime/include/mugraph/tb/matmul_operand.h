@@ -23,6 +23,7 @@ namespace tb {
 template <bool kIsA, int kWarps, class Layout, bool kLdmatrix, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN,
           int kWarpsK = 1>
 struct MatmulOperand {
+  using Operand = cute::conditional_t<kIsA, typename Atom::OperandA, typename Atom::OperandB>;
   static constexpr int kPacked = Atom::kPacked;
   static constexpr int kStep = 8 * kPacked;  // elements along k of one instruction
   static constexpr int kLine = 4 * kPacked;  // and of one line of ldmatrix
@@ -130,7 +131,7 @@ struct MatmulOperand {
   __device__ __forceinline__ void load(uint32_t (&registers)[4], T const* source, int tile, int step) const {
     const bool has_second = kIsA || tile + 1 < kTiles;
     if constexpr (kLdmatrix) {
-      static_assert(cute::is_same<T, typename Atom::Operand>::value,
+      static_assert(cute::is_same<T, Operand>::value,
                     "ldmatrix loads what the instruction takes; print kLdmatrix false for other types");
       T const* line = source + lines.template offset<kIsTail>(tile, step);
       if (has_second) {
@@ -148,7 +149,7 @@ struct MatmulOperand {
         for (int e = 0; e < kPacked; ++e) {
           elements[e] = source[element_offset<kIsTail>(lane, warp, warp_k, tile, step, q, e)];
         }
-        registers[q] = atoms::pack<Atom>(elements);
+        registers[q] = atoms::pack<Atom, kIsA>(elements);
       }
     }
     if constexpr (kIsTail) {

@@ -1,6 +1,6 @@
 // Products whose left matrix is in registers: acc += A B, by kWarpsM warps of a block, side by side along m.
 //
-// A is an MmaFragment of Atom::Operand with kK columns: accumulators side by side are operand A of the instruction,
+// A is an MmaFragment of Atom::OperandA with kK columns: accumulators side by side are operand A of the instruction,
 // value by value (mugraph_dialects/cute/chaining.py proves it for an atom). BLayout is (N, K) as in matmul.h.
 #pragma once
 
@@ -15,7 +15,7 @@ struct RegisterOperand {
   static constexpr int kStep = 8 * Atom::kPacked;
   static_assert(Atom::kPacked == 2 && kK % kStep == 0, "operands in registers are of 16 bits and whole instructions");
   using Fragment = MmaFragment<kWarpsM, 1, kM, kK, Atom>;
-  using T = typename Atom::Operand;
+  using T = typename Atom::OperandA;
   static constexpr int kValues = Fragment::kValues;
   static constexpr int kSteps = kK / kStep;
 

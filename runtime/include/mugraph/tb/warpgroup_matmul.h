@@ -13,7 +13,7 @@
 namespace mugraph {
 namespace tb {
 
-// How an instruction reads kLines lines of an operand, 16 elements along k, of a tile with this layout (lines, k).
+// How an instruction reads kLines lines of an operand, 32 bytes along k, of a tile with this layout (lines, k).
 template <class T, class OperandLayout, int kLines>
 struct WarpgroupOperand {
   using Parts = LayoutParts<OperandLayout>;
@@ -23,6 +23,7 @@ struct WarpgroupOperand {
   using Depth = Mode<decltype(cute::layout<1>(Linear{}))>;
   static constexpr bool kTransposed = Lines::kFirstStride == 1;
   static_assert(kTransposed || Depth::kFirstStride == 1, "lines or k must be contiguous");
+  static_assert(!kTransposed || sizeof(T) == 2, "elements that have not 16 bits are neighbours along k");
   static constexpr int kRows = kTransposed ? Depth::kSize : Lines::kSize;
   static constexpr int kSpan = kTransposed ? Lines::kFirstExtent : Depth::kFirstExtent;
   static constexpr int kSwizzleBits = kSpan * sizeof(T) == 128 ? 3 : kSpan * sizeof(T) == 64 ? 2 : 1;
@@ -47,7 +48,7 @@ struct WarpgroupOperand {
 // Before products are added to a fragment, or written to one that is fresh: the instruction leaves out what it held,
 // which emulation on the host does not.
 template <bool kFresh, class Fragment>
-__device__ __forceinline__ void prepare(float (&acc)[Fragment::kValues]) {
+__device__ __forceinline__ void prepare(typename Fragment::Sum (&acc)[Fragment::kValues]) {
 #if !defined(__CUDA_ARCH__)
   if (kFresh) Fragment::clear(acc);
 #endif
@@ -56,9 +57,11 @@ __device__ __forceinline__ void prepare(float (&acc)[Fragment::kValues]) {
 
 template <int kGroupsM, int kGroupsN, class ALayout, class BLayout, class Atom, bool kByAll = false>
 struct WarpgroupMatmul {
-  using T = typename Atom::Operand;
-  using A = WarpgroupOperand<T, ALayout, Atom::kM>;
-  using B = WarpgroupOperand<T, BLayout, Atom::kN>;
+  using TA = typename Atom::OperandA;
+  using TB = typename Atom::OperandB;
+  using Sum = typename Atom::Sum;
+  using A = WarpgroupOperand<TA, ALayout, Atom::kM>;
+  using B = WarpgroupOperand<TB, BLayout, Atom::kN>;
   static_assert(A::Depth::kSize == B::Depth::kSize, "A (M, K) and B (N, K) must have the same K");
   using Fragment = MmaFragment<kGroupsM, kGroupsN, A::Lines::kSize, B::Lines::kSize, Atom>;
   static_assert(A::Lines::kSize % (kGroupsM * Atom::kM) == 0 && B::Lines::kSize % (kGroupsN * Atom::kN) == 0 &&
@@ -68,7 +71,7 @@ struct WarpgroupMatmul {
 
   // acc += A B, finished when it returns.
   template <bool kFresh = false>
-  static __device__ __forceinline__ void mma(float (&acc)[kValues], T const* a, T const* b, int thread) {
+  static __device__ __forceinline__ void mma(Sum (&acc)[kValues], TA const* a, TB const* b, int thread) {
     issue<kFresh>(acc, a, b, thread);
     wait_products<0>();
     pin(acc);
@@ -76,7 +79,7 @@ struct WarpgroupMatmul {
 
   // Starts acc += A B, as one group: acc, a and b are in use until wait_products() says that it is finished.
   template <bool kFresh = false>
-  static __device__ __forceinline__ void issue(float (&acc)[kValues], T const* a, T const* b, int thread) {
+  static __device__ __forceinline__ void issue(Sum (&acc)[kValues], TA const* a, TB const* b, int thread) {
     const int group = uniform(thread / Atom::kThreads);
     if (!kByAll && group >= kGroupsM * kGroupsN) return;
     prepare<kFresh, Fragment>(acc);
@@ -98,16 +101,16 @@ struct WarpgroupMatmul {
   }
 
   // The same with the sums of the first half of the columns in `left`, the others in `right`; two products with one A.
-  static __device__ __forceinline__ void mma(float (&left)[kValues / 2], float (&right)[kValues / 2], T const* a,
-                                             T const* b, int thread) {
+  static __device__ __forceinline__ void mma(Sum (&left)[kValues / 2], Sum (&right)[kValues / 2], TA const* a,
+                                             TB const* b, int thread) {
     issue(left, right, a, b, thread);
     wait_products<0>();
     pin(left);
     pin(right);
   }
 
-  static __device__ __forceinline__ void issue(float (&left)[kValues / 2], float (&right)[kValues / 2], T const* a,
-                                               T const* b, int thread) {
+  static __device__ __forceinline__ void issue(Sum (&left)[kValues / 2], Sum (&right)[kValues / 2], TA const* a,
+                                               TB const* b, int thread) {
     static_assert(kGroupsN == 1 && Fragment::kTilesN == 1, "one instruction must have all columns");
     const int group = uniform(thread / Atom::kThreads);
     if (!kByAll && group >= kGroupsM) return;
@@ -129,12 +132,15 @@ struct WarpgroupMatmul {
 
 // The same with A in registers, by kGroupsM groups side by side along m.
 //
-// A is an MmaFragment of Atom::Operand of the same groups: accumulators are operand A of the instruction, value by value
+// A is an MmaFragment of Atom::OperandA of the same groups: accumulators are operand A of the instruction, value by value
 // (mugraph_dialects/cute/chaining.py proves it for an atom).
 template <int kGroupsM, int kM, class BLayout, class Atom, bool kByAll = false>
 struct RegisterWarpgroupMatmul {
-  using T = typename Atom::Operand;
-  using B = WarpgroupOperand<T, BLayout, Atom::kN>;
+  using T = typename Atom::OperandA;
+  using TB = typename Atom::OperandB;
+  using Sum = typename Atom::Sum;
+  using B = WarpgroupOperand<TB, BLayout, Atom::kN>;
+  static_assert(sizeof(T) == 2, "accumulators are operand A of 16 bits");
   using Fragment = MmaFragment<kGroupsM, 1, kM, B::Lines::kSize, Atom>;
   static constexpr int kSteps = B::Depth::kSize / Atom::kK;
   static constexpr int kWords = 4;  // of A, in a step
@@ -145,7 +151,7 @@ struct RegisterWarpgroupMatmul {
 
   // acc += A B, finished when it returns.
   template <bool kFresh = false>
-  static __device__ __forceinline__ void mma(float (&acc)[kValues], T const (&a)[kValuesOfA], T const* b, int thread) {
+  static __device__ __forceinline__ void mma(Sum (&acc)[kValues], T const (&a)[kValuesOfA], TB const* b, int thread) {
     issue<kFresh>(acc, a, b, thread);
     wait_products<0>();
     pin(acc);
@@ -153,7 +159,7 @@ struct RegisterWarpgroupMatmul {
 
   // Starts acc += A B, as one group: acc, a and b are in use until wait_products() says that it is finished.
   template <bool kFresh = false>
-  static __device__ __forceinline__ void issue(float (&acc)[kValues], T const (&a)[kValuesOfA], T const* b,
+  static __device__ __forceinline__ void issue(Sum (&acc)[kValues], T const (&a)[kValuesOfA], TB const* b,
                                                int thread) {
     if (!kByAll && uniform(thread / Atom::kThreads) >= kGroupsM) return;
     uint32_t words[Fragment::kTilesM][kSteps][kWords];

@@ -63,7 +63,7 @@ inline void set(uint32_t& target, double value) {
   target = static_cast<uint32_t>(static_cast<uint64_t>(static_cast<int64_t>(value)));
 }
 
-template <class Operand, class Sum>
+template <class Operand, class Sum, class OperandB = Operand>
 struct Mma16x8 {
   static void fma(Sum& d0, Sum& d1, Sum& d2, Sum& d3, uint32_t const& a0, uint32_t const& a1, uint32_t const& a2,
                   uint32_t const& a3, uint32_t const& b0, uint32_t const& b1, Sum const& c0, Sum const& c1,
@@ -84,7 +84,7 @@ struct Mma16x8 {
         const int pair = k % (4 * kPacked) / kPacked;
         const uint32_t a = lanes[row % 8 * 4 + pair].a[row / 8 + 2 * half];
         const uint32_t b = lanes[column * 4 + pair].b[half];
-        sums[c] += Operand::element(a, k % kPacked) * Operand::element(b, k % kPacked);
+        sums[c] += Operand::element(a, k % kPacked) * OperandB::element(b, k % kPacked);
       }
     }
     set(d0, sums[0]);

@@ -1,0 +1,132 @@
+"""Products of 8-bit types: the instructions that schedules have, and values through all of them."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+from cases.build import compile_emulated
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.dialects import sched
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import compile_pipeline
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.execute import CudaModule
+from mugraph.runtime.interpreter import run_function
+
+Array = npt.NDArray[Any]
+TYPES = {
+    "e4m3": (mi.float8_e4m3fn, ml_dtypes.float8_e4m3fn),
+    "e5m2": (mi.float8_e5m2, ml_dtypes.float8_e5m2),
+    "s8": (mi.int8, np.int8),
+}
+
+
+def drawn(kind: str, shape: tuple[int, ...], seed: int) -> Array:
+    """Normal numbers, or all integers alike."""
+    random = np.random.default_rng(seed)
+    if kind == "s8":
+        return random.integers(-128, 128, shape).astype(np.int8)
+    return random.standard_normal(shape).astype(TYPES[kind][1])
+
+
+def linear(kinds: tuple[str, str], extents: tuple[int, int, int]) -> ModuleOp:
+    """x (m, k) times the transpose of weights (n, k), as layers store them."""
+    rows, columns, depth = extents
+    graph = mi.new_kernel_graph("linear")
+    x = graph.new_input((rows, depth), dtype=TYPES[kinds[0]][0])
+    w = graph.new_input((columns, depth), dtype=TYPES[kinds[1]][0])
+    if kinds[0] == "s8":
+        sums = mi.cast(graph.matmul(x, mi.transpose(w)), mi.float32)
+    else:
+        sums = graph.matmul(x, mi.transpose(w), dtype=mi.float32)
+    graph.mark_output(sums)
+    return graph.module()
+
+
+def compiled(module: ModuleOp, plan: Plan, arch: str = "sm_90a") -> ModuleOp:
+    """The schedule of a program under a plan."""
+    PassPipeline(compile_pipeline(arch, plan)).apply(make_context(), module)
+    module.verify()
+    return module
+
+
+def instructions(module: ModuleOp) -> set[str]:
+    """The instructions of its products."""
+    products = [op for op in module.walk() if isinstance(op, sched.MmaOp | sched.WarpgroupMmaOp)]
+    types = [op.results[0].type for op in products]
+    return {
+        type_.tiled_mma.atom
+        for type_ in types
+        if isinstance(type_, sched.TileType) and type_.tiled_mma
+    }
+
+
+def emulated(module: ModuleOp, *inputs: Array) -> Array:
+    """What its kernels compute as CUDA, on the CPU."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    made = generate_cuda(module, make_context(), "sm_90a")
+    (result,) = CudaModule(compile_emulated(made.source), made.signature).run(list(inputs))
+    return result
+
+
+def assert_product(result: Array, x: Array, w: Array) -> None:
+    """Products of bytes are exact, and so are sums of integers; others err by roundings of f32."""
+    exact = x.astype(np.float64) @ w.astype(np.float64).T
+    if x.dtype == np.int8:
+        np.testing.assert_array_equal(result, exact)
+        return
+    most = np.abs(x.astype(np.float64)) @ np.abs(w.astype(np.float64)).T
+    assert (np.abs(result - exact) <= 2**-20 * most).all()
+
+
+BY_GROUPS = Plan(tile=(64, 64), loop_tile=64, block=(128,), loads="tma")
+
+
+@pytest.mark.parametrize(
+    "kinds", [("e4m3", "e4m3"), ("e5m2", "e5m2"), ("e4m3", "e5m2"), ("s8", "s8")]
+)
+def test_warp_groups_multiply_bytes_as_they_are_stored(kinds: tuple[str, str]) -> None:
+    module = compiled(linear(kinds, (128, 128, 128)), BY_GROUPS)
+    sums = "S32" if "s8" in kinds else "F32"
+    pair = "".join(kinds).upper()
+    assert instructions(module) == {f"SM90_64x64x32_{sums}{pair}_SS_TN"}
+    x, w = drawn(kinds[0], (128, 128), 0), drawn(kinds[1], (128, 128), 1)
+    for level in ("logical", "address"):
+        (interpreted,) = run_function(module, None, [x, w], level=level)
+        assert_product(interpreted, x, w)
+    assert_product(emulated(module, x, w), x, w)
+
+
+BY_WARPS = Plan(tile=(0, 32), loop_tile=64, block=(64,), loads="cp_async")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rows"),
+    [(("e4m3", "e4m3"), 1), (("e5m2", "e4m3"), 24), (("e5m2", "e5m2"), 16), (("e4m3", "e5m2"), 8)],
+)
+def test_warps_multiply_bytes_as_they_are_stored(kinds: tuple[str, str], rows: int) -> None:
+    """Both matrices by ``ldmatrix``, of whole rows of 16 bytes along k."""
+    module = compiled(linear(kinds, (rows, 96, 128)), BY_WARPS)
+    pair = "".join(kinds).upper()
+    assert instructions(module) == {f"SM89_16x8x32_F32{pair}F32_TN"}
+    assert all(op.ldmatrix == (True, True) for op in module.walk() if isinstance(op, sched.MmaOp))
+    x, w = drawn(kinds[0], (rows, 128), 2), drawn(kinds[1], (96, 128), 3)
+    for level in ("logical", "address"):
+        (interpreted,) = run_function(module, None, [x, w], level=level)
+        assert_product(interpreted, x, w)
+    assert_product(emulated(module, x, w), x, w)
+
+
+def test_f8_becomes_f16_where_no_instruction_takes_it() -> None:
+    module = compiled(linear(("e4m3", "e5m2"), (16, 96, 128)), BY_WARPS, "sm_80")
+    assert instructions(module) == {"SM80_16x8x16_F32F16F16F32_TN"}

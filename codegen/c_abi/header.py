@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mugraph.codegen.c_abi.interface import INTERFACE_VERSION, WORKSPACE_ALIGNMENT, CInterface
+from mugraph.codegen.c_abi.model import INVALID_WEIGHTS, comments, declarations
 
 STATUS_CODES: tuple[tuple[str, str], ...] = (
     ("MUGRAPH_SUCCESS", "the kernels are on the stream"),
@@ -72,6 +73,7 @@ def print_header(interface: CInterface) -> str:
             " * An output must not overlap an input, another output or the workspace"
             + (", but for:" if interface.in_place else "."),
             *_in_place(interface),
+            *comments(interface),
             " */",
             f"#ifndef {guard}",
             f"#define {guard}",
@@ -83,6 +85,11 @@ def print_header(interface: CInterface) -> str:
             *(
                 [f"#ifndef {INVALID_EXTENT}", f"#define {INVALID_EXTENT} 6", "#endif"]
                 if interface.extents
+                else []
+            ),
+            *(
+                [f"#ifndef {INVALID_WEIGHTS}", f"#define {INVALID_WEIGHTS} 7", "#endif"]
+                if interface.model
                 else []
             ),
             "",
@@ -118,6 +125,7 @@ def print_header(interface: CInterface) -> str:
             "/* A sentence on the last failure of a call on this thread; empty before it. */",
             f"MUGRAPH_API const char *{name}_error(void);",
             "",
+            *declarations(interface),
             "#ifdef __cplusplus",
             "}",
             "#endif",

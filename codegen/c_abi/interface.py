@@ -15,6 +15,7 @@ from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.functions import arguments_of, results_of
+from mugraph.dialects.model_arguments import ModelArguments, model_arguments
 from mugraph.dialects.named_extents import (
     NamedExtent,
     argument_names,
@@ -108,6 +109,8 @@ class CInterface:
 
     Only the rows that change are written then.
     """
+    model: ModelArguments = field(default_factory=ModelArguments)
+    """Which inputs are weights of a file, or kept from call to call."""
 
     def sizes_of(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The values of the extents, from the inputs' extents.
@@ -216,4 +219,5 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
         inputs = [replace(t, names=argument_names(function, i)) for i, t in enumerate(inputs)]
         outputs = [replace(t, names=result_names(function, i)) for i, t in enumerate(outputs)]
     needed, in_place = workspace_bytes(function), _in_place(results)
-    return CInterface(name, tuple(inputs), tuple(outputs), needed, extents, in_place)
+    model = model_arguments(function)
+    return CInterface(name, tuple(inputs), tuple(outputs), needed, extents, in_place, model)

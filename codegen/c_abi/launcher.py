@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi.header import INVALID_EXTENT, parameters, print_header
 from mugraph.codegen.c_abi.interface import WORKSPACE_ALIGNMENT, CInterface, CTensor
+from mugraph.codegen.c_abi.model import definitions
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.named_extents import NamedExtent
 
@@ -107,6 +108,7 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
     return "\n".join(
         [
             '#include "c_interface.h"',
+            *(['#include "c_model.h"'] if interface.model else []),
             "",
             *(f"void {symbol}({_EXECUTE});" for symbol in symbols),
             "",
@@ -138,5 +140,6 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
             "stream);",
             "}",
             "",
+            *definitions(interface),
         ]
     )

@@ -37,6 +37,8 @@ class ElementType(NamedTuple):
     """In the CUDA headers: a type of C++."""
     tensor_map: str
     """In tensor maps: ``CU_TENSOR_MAP_DATA_TYPE_...``."""
+    safetensors: str
+    """In files of weights."""
 
     @property
     def bits(self) -> int:
@@ -45,15 +47,15 @@ class ElementType(NamedTuple):
 
 
 DESCRIPTIONS: dict[Attribute, ElementType] = {
-    f16: ElementType("f16", "float16", (2, 16), "half_t", "FLOAT16"),
-    bf16: ElementType("bf16", "bfloat16", (4, 16), "bfloat16_t", "BFLOAT16"),
-    f32: ElementType("f32", "float32", (2, 32), "float", "FLOAT32"),
-    f8E4M3FN: ElementType("e4m3", "float8_e4m3fn", (10, 8), "float_e4m3_t", "UINT8"),
-    f8E5M2: ElementType("e5m2", "float8_e5m2", (12, 8), "float_e5m2_t", "UINT8"),
-    i8: ElementType("s8", "int8", (0, 8), "int8_t", "UINT8"),
-    i32: ElementType("s32", "int32", (0, 32), "int32_t", "INT32"),
-    i64: ElementType("s64", "int64", (0, 64), "int64_t", "INT64"),
-    i1: ElementType("b8", "bool", (6, 8), "bool", "UINT8"),
+    f16: ElementType("f16", "float16", (2, 16), "half_t", "FLOAT16", "F16"),
+    bf16: ElementType("bf16", "bfloat16", (4, 16), "bfloat16_t", "BFLOAT16", "BF16"),
+    f32: ElementType("f32", "float32", (2, 32), "float", "FLOAT32", "F32"),
+    f8E4M3FN: ElementType("e4m3", "float8_e4m3fn", (10, 8), "float_e4m3_t", "UINT8", "F8_E4M3"),
+    f8E5M2: ElementType("e5m2", "float8_e5m2", (12, 8), "float_e5m2_t", "UINT8", "F8_E5M2"),
+    i8: ElementType("s8", "int8", (0, 8), "int8_t", "UINT8", "I8"),
+    i32: ElementType("s32", "int32", (0, 32), "int32_t", "INT32", "I32"),
+    i64: ElementType("s64", "int64", (0, 64), "int64_t", "INT64", "I64"),
+    i1: ElementType("b8", "bool", (6, 8), "bool", "UINT8", "BOOL"),
 }
 """Every type that elements of DTensors and STensors may have, and its names.
 

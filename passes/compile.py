@@ -3,27 +3,89 @@ kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException, PassFailedException
 
 from mugraph.dialects.plan import Plan
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
+from mugraph.passes.program.fuse_kernels.refused import Refusal
 from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
+from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import DEFAULT_TARGET
-from mugraph.passes.transpile import transpile_pipeline
+from mugraph.passes.transpile import LEVEL_ENDS, transpile_pipeline
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FuseCompilablePass(FuseKernelsPass):
+    """``--fuse-kernels``, but for kernels that ``--transpile`` refuses.
+
+    Each kernel that is found is compiled alone, which takes as long as the program does.
+    """
+
+    plan: Plan = field(default_factory=Plan)
+
+    def refusal(self, ctx: Context) -> Refusal:
+        """The first line of what a pass says of a kernel alone."""
+
+        def why(kernel: ModuleOp) -> str | None:
+            try:
+                verifying(transpile_pipeline(self.arch, self.plan), LEVEL_ENDS).apply(ctx, kernel)
+            except DiagnosticException as error:
+                return str(error).splitlines()[0].removesuffix(":")
+            return None
+
+        return why
+
+
+def with_kernels_that_compile(make: Callable[[bool], T]) -> T:
+    """``make(False)``; where a pass refuses a kernel in that, ``make(True)``.
+
+    What is made takes its passes from :func:`compile_pipeline`, with that as ``checked``.  Raises
+    what the first one raises where the second fails, too.
+    """
+    try:
+        return make(False)
+    except PassFailedException as error:
+        try:
+            return make(True)
+        except DiagnosticException:
+            raise error from None
 
 
 def compile_pipeline(
-    arch: str = DEFAULT_TARGET, plan: Plan | None = None, *, fuse: bool = True
+    arch: str = DEFAULT_TARGET,
+    plan: Plan | None = None,
+    *,
+    fuse: bool = True,
+    checked: bool = False,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``mugraph.compile``: operators share kernels, unless told not to, and then
-    those of ``--transpile``."""
+    those of ``--transpile``.
+
+    ``checked``: no kernels that these refuse (:class:`FuseCompilablePass`).
+    """
     steps = transpile_pipeline(arch, plan)
-    return (BucketExtentsPass(), FuseKernelsPass(arch), *steps) if fuse else steps
+    if not fuse:
+        return steps
+    compilable = FuseCompilablePass(arch, plan=plan or Plan())
+    return (BucketExtentsPass(), compilable if checked else FuseKernelsPass(arch), *steps)
 
 
 def planned_then_scheduled(
-    arch: str = DEFAULT_TARGET, plan: Plan | None = None, *, fuse: bool = True
+    arch: str = DEFAULT_TARGET,
+    plan: Plan | None = None,
+    *,
+    fuse: bool = True,
+    checked: bool = False,
 ) -> tuple[tuple[ModulePass, ...], tuple[ModulePass, ...]]:
     """The passes of :func:`compile_pipeline` in two parts.
 
@@ -31,6 +93,6 @@ def planned_then_scheduled(
 
     After the first part a function's signature is final; the second makes the kernels for ``arch``.
     """
-    steps = compile_pipeline(arch, plan, fuse=fuse)
+    steps = compile_pipeline(arch, plan, fuse=fuse, checked=checked)
     start = next(i for i, step in enumerate(steps) if isinstance(step, LowerThreadblockPass))
     return steps[:start], steps[start:]

@@ -43,7 +43,7 @@ from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.sharding import mesh_of
 from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
-from mugraph.passes.compile import planned_then_scheduled
+from mugraph.passes.compile import planned_then_scheduled, with_kernels_that_compile
 from mugraph.passes.program.contiguous_collectives import ContiguousCollectivesPass
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.targets import architecture_named
@@ -110,11 +110,29 @@ def generate_sources(
         PassPipeline((PartitionPass(), ContiguousCollectivesPass())).apply(context, module)
         module.verify()
         function = only_function(module)
+
+    def make(checked: bool) -> Sources:
+        return _scheduled(module, context, kinds, name, fuse=fuse, checked=checked)
+
+    return with_kernels_that_compile(make) if fuse else make(False)
+
+
+def _scheduled(
+    module: ModuleOp,
+    context: Context,
+    kinds: Mapping[Architecture, str],
+    name: str | None,
+    *,
+    fuse: bool,
+    checked: bool,
+) -> Sources:
+    """The sources of a program; ``checked`` is that of ``compile_pipeline``."""
+    function = only_function(module)
     planned: dict[Architecture, ModuleOp] = {}
     interfaces: list[CInterface] = []
     for arch, target in kinds.items():
         own = module.clone()
-        planning, _ = _steps_for(function, target, fuse=fuse)
+        planning, _ = _steps_for(function, target, fuse=fuse, checked=checked)
         PassPipeline(planning).apply(context, own)
         own.verify()
         found = interface_of(only_function(own), name)
@@ -127,7 +145,7 @@ def generate_sources(
     scheduled: dict[Architecture, ModuleOp] = {}
     for arch, own in planned.items():
         scheduled[arch] = own.clone()
-        _, scheduling = _steps_for(function, kinds[arch], fuse=fuse)
+        _, scheduling = _steps_for(function, kinds[arch], fuse=fuse, checked=checked)
         PassPipeline(scheduling).apply(context, scheduled[arch])
     return _sources_of(scheduled, interfaces)
 
@@ -148,11 +166,11 @@ def _names_by_architecture(names: Sequence[str]) -> dict[Architecture, str]:
 Steps = tuple[ModulePass, ...]
 
 
-def _steps_for(function: FuncOp, target: str, *, fuse: bool) -> tuple[Steps, Steps]:
+def _steps_for(function: FuncOp, target: str, *, fuse: bool, checked: bool) -> tuple[Steps, Steps]:
     """The passes that settle a function's interface, and those that then make its kernels."""
     if is_texpr(function):
         return steps_to_kernels(function, target), ()
-    return planned_then_scheduled(target, fuse=fuse)
+    return planned_then_scheduled(target, fuse=fuse, checked=checked)
 
 
 def _sources_of(

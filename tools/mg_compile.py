@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.locations import reported_within
 from mugraph.reading import (
@@ -25,7 +30,11 @@ def _parser() -> argparse.ArgumentParser:
         "for each architecture, a CMake package, a pkg-config file and a manifest.",
         allow_abbrev=False,
     )
-    parser.add_argument("input", help="the µGraph as MLIR text (- is stdin), or a .te file")
+    parser.add_argument(
+        "input",
+        help="the µGraph as MLIR text (- is stdin), a .te file, or a model that torch.export.save "
+        "wrote (.pt2)",
+    )
     add_size_argument(parser)
     parser.add_argument(
         "--arch",
@@ -47,9 +56,31 @@ def _parser() -> argparse.ArgumentParser:
         help="leave operators that are not in a custom kernel as they are written",
     )
     parser.add_argument(
+        "--no-weights",
+        dest="weights",
+        action="store_false",
+        help="of a model: write no file of its weights; the library reads those of a checkpoint",
+    )
+    parser.add_argument(
         "--sources-only", action="store_true", help="write the texts and compile nothing"
     )
     return parser
+
+
+def _read(
+    path: str, sizes: Sequence[str], name: str | None, context: Context
+) -> tuple[ModuleOp, str, Any]:
+    """The module of an input, the text that it is known by, and its model where it is one."""
+    if path.endswith(".te"):
+        text = read_text(path) + "".join(f"-- --size {size}\n" for size in sizes)
+        return read_module(path, context, sizes), text, None
+    refuse_sizes(sizes)
+    if path.endswith(".pt2"):
+        exported = import_module("mugraph.torch.exported")
+        model = exported.read_exported(Path(path), name or Path(path).stem)
+        return model.module, str(model.module), model
+    text = read_text(path)
+    return parse_text(context, text, "stdin" if path == "-" else path), text, None
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -67,14 +98,7 @@ def _main(arguments: Sequence[str]) -> int:
     for arch in architectures:
         target_named(arch)
     context = make_context()
-    text = read_text(options.input)
-    if options.input.endswith(".te"):
-        module = read_module(options.input, context, options.size)
-        text += "".join(f"-- --size {size}\n" for size in options.size)
-    else:
-        refuse_sizes(options.size)
-        name = "stdin" if options.input == "-" else options.input
-        module = parse_text(context, text, name)
+    module, text, model = _read(options.input, options.size, options.name, context)
     with reported_within(module):
         module.verify()
         sources = generate_sources(module, context, architectures, options.name, fuse=options.fuse)
@@ -82,6 +106,9 @@ def _main(arguments: Sequence[str]) -> int:
         written = write_sources(sources, options.output)
     else:
         written = build(sources, options.output, text, flags=options.nvcc_flag)
+    if model is not None:
+        folder = options.output / "share" / sources.interface.name
+        written += model.save(folder, weights=options.weights)
     for path in written:
         print(path)
     return 0

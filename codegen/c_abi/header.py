@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mugraph.codegen.c_abi.interface import INTERFACE_VERSION, WORKSPACE_ALIGNMENT, CInterface
+from mugraph.codegen.c_abi.model import INVALID_WEIGHTS, comments, declarations
 
 STATUS_CODES: tuple[tuple[str, str], ...] = (
     ("MUGRAPH_SUCCESS", "the kernels are on the stream"),
@@ -89,6 +90,7 @@ def print_header(interface: CInterface) -> str:
             + (", but for:" if interface.in_place else "."),
             *_in_place(interface),
             *_communicators(interface),
+            *comments(interface),
             " */",
             f"#ifndef {guard}",
             f"#define {guard}",
@@ -100,6 +102,11 @@ def print_header(interface: CInterface) -> str:
             *(
                 [f"#ifndef {INVALID_EXTENT}", f"#define {INVALID_EXTENT} 6", "#endif"]
                 if interface.extents
+                else []
+            ),
+            *(
+                [f"#ifndef {INVALID_WEIGHTS}", f"#define {INVALID_WEIGHTS} 7", "#endif"]
+                if interface.model
                 else []
             ),
             "",
@@ -140,6 +147,7 @@ def print_header(interface: CInterface) -> str:
             "/* A sentence on the last failure of a call on this thread; empty before it. */",
             f"MUGRAPH_API const char *{name}_error(void);",
             "",
+            *declarations(interface),
             "#ifdef __cplusplus",
             "}",
             "#endif",

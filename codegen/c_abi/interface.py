@@ -15,6 +15,7 @@ from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.functions import arguments_of, results_of
+from mugraph.dialects.model_arguments import ModelArguments, model_arguments
 from mugraph.dialects.named_extents import (
     NamedExtent,
     argument_names,
@@ -119,6 +120,8 @@ class CInterface:
     """
     communicators: tuple[CCommunicator, ...] = ()
     """Of a program of each of several devices; members' ranks are their places in the group."""
+    model: ModelArguments = field(default_factory=ModelArguments)
+    """Which inputs are weights of a file, or kept from call to call."""
 
     def sizes_of(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The values of the extents, from the inputs' extents.
@@ -236,6 +239,14 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
         )
         for axes, devices in groups
     ]
+    model = model_arguments(function)
     return CInterface(
-        name, tuple(inputs), tuple(outputs), needed, extents, in_place, tuple(communicators)
+        name,
+        tuple(inputs),
+        tuple(outputs),
+        needed,
+        extents,
+        in_place,
+        tuple(communicators),
+        model,
     )

@@ -14,6 +14,7 @@ from mugraph.codegen.c_abi.interface import (
     CInterface,
     CTensor,
 )
+from mugraph.codegen.c_abi.model import definitions
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.named_extents import NamedExtent
 
@@ -132,6 +133,7 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
     return "\n".join(
         [
             '#include "c_interface.h"',
+            *(['#include "c_model.h"'] if interface.model else []),
             "",
             *(f"void {symbol}({_EXECUTE});" for symbol in symbols),
             "",
@@ -164,5 +166,6 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
             "stream);",
             "}",
             "",
+            *definitions(interface),
         ]
     )

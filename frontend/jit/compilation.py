@@ -34,7 +34,11 @@ from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
 from mugraph.jit.mesh import MeshKernel, mesh_shape
-from mugraph.passes.compile import compile_pipeline, planned_then_scheduled
+from mugraph.passes.compile import (
+    compile_pipeline,
+    planned_then_scheduled,
+    with_kernels_that_compile,
+)
 from mugraph.passes.program.convert_linalg_to_kn import ConvertLinalgToKnPass
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import UsePeersPass
@@ -289,8 +293,10 @@ def _prepare_module(
         interface = interface_of(only_function(module))
         return lambda: CpuKernel(original, interface)
     target = target_named(name)
-    steps = steps_to_kernels(function, name) if is_te else compile_pipeline(name, plan, fuse=fuse)
-    verifying(steps, LEVEL_ENDS).apply(context, module)
+    if is_te:
+        verifying(steps_to_kernels(function, name), LEVEL_ENDS).apply(context, module)
+    else:
+        module = _with_kernels(module, context, name, plan, fuse=fuse)
     if remarks and not is_te:
         RemarksPass(name).apply(context, module)
     interface = interface_of(only_function(module))
@@ -300,6 +306,20 @@ def _prepare_module(
     return lambda: CudaKernel(
         compile_library(source, found.name, flags=flags), interface, found.name
     )
+
+
+def _with_kernels(
+    module: ModuleOp, context: Context, target: str, plan: Plan | None, *, fuse: bool
+) -> ModuleOp:
+    """A copy of a program, scheduled."""
+
+    def make(checked: bool) -> ModuleOp:
+        own = module.clone()
+        steps = compile_pipeline(target, plan, fuse=fuse, checked=checked)
+        verifying(steps, LEVEL_ENDS).apply(context, own)
+        return own
+
+    return with_kernels_that_compile(make) if fuse else make(False)
 
 
 def _architecture(arch: str) -> str | None:

@@ -93,19 +93,27 @@ class Refusals:
         return None
 
 
-def translate(graph_module: Any, name: str, constant: Sequence[bool], *, tf32: bool) -> KernelGraph:
+def translate(
+    graph_module: Any,
+    name: str,
+    constant: Sequence[bool],
+    *,
+    tf32: bool,
+    names: Sequence[str | None] = (),
+) -> KernelGraph:
     """The program of a graph whose calls are all converted.
 
     Its inputs are the placeholders in order, with torch's strides, or row-major where elements
     share addresses; its results have torch's strides where those are dense.  ``constant`` says of
-    each input whether it is a weight.
+    each input whether it is a weight, ``names`` what it is called.
     """
     graph = KernelGraph(name)
     values: dict[Any, Any] = {}
-    weights = iter(constant)
+    weights, hints = iter(constant), iter(names)
     for node in graph_module.graph.nodes:
         if node.op == "placeholder":
-            values[node] = _input(graph, tensor_like(node.meta["val"]), constant=next(weights))
+            like = tensor_like(node.meta["val"])
+            values[node] = _input(graph, like, next(hints, None), constant=next(weights))
         elif node.op == "output":
             for each in results_of(graph_module):
                 like = tensor_like(each.meta["val"])
@@ -142,11 +150,13 @@ def input_strides(like: TensorLike) -> tuple[int, ...]:
     return row_major_strides(like.shape) if shared else like.strides
 
 
-def _input(graph: KernelGraph, like: TensorLike, *, constant: bool = False) -> DTensor:
+def _input(
+    graph: KernelGraph, like: TensorLike, name: str | None = None, *, constant: bool = False
+) -> DTensor:
     strides = input_strides(like)
     given = None if strides == row_major_strides(like.shape) else strides
     # What has no dimension is given as a tensor of one element, which is broadcast.
-    return graph.new_input(like.shape or (1,), given, like.dtype, constant=constant)
+    return graph.new_input(like.shape or (1,), given, like.dtype, name=name, constant=constant)
 
 
 def _inputs_of(graph: KernelGraph, node: Any) -> dict[Any, DTensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
 from mugraph.passes.program.fuse_kernels.choice import find_in_buckets, prepare_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.program.fuse_kernels.refused import Refusal, without_refused
 from mugraph.passes.program.fuse_kernels.rows import read_rows_in_place
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -24,11 +26,22 @@ def fuse_program(function: FuncOp, target: Target, *, certificates: bool = False
 
 
 def fuse_buckets(
-    buckets: Sequence[FuncOp], target: Target, *, certificates: bool = False
+    buckets: Sequence[FuncOp],
+    target: Target,
+    *,
+    certificates: bool = False,
+    refusal: Refusal | None = None,
 ) -> list[Fusion]:
-    """The same in all buckets of a program, small ones first."""
+    """The same in all buckets of a program, small ones first.
+
+    Operators of a kernel that there is a ``refusal`` of stand apart; a note on stderr names them.
+    """
     found = find_in_buckets(buckets, target, certificates=certificates)
     for bucket, own in zip(buckets, found, strict=True):
+        if refusal is not None:
+            own, sentences = without_refused(own, refusal)
+            for sentence in sentences:
+                print(f"--fuse-kernels: note: {sentence}", file=sys.stderr)
         own.fusion.apply(own.groups)
         if not certificates:
             read_rows_in_place(bucket, target)
@@ -71,15 +84,19 @@ class FuseKernelsPass(ModulePass):
     arch: str = DEFAULT_TARGET
     certificates: bool = False
 
+    def refusal(self, ctx: Context) -> Refusal | None:
+        """What says of a kernel that it does not compile, where that is asked."""
+        return None
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuses in every µGraph of the module."""
-        target = target_named(self.arch)
+        target, refusal = target_named(self.arch), self.refusal(ctx)
         for function in op.walk():
             if not isinstance(function, FuncOp) or is_foreign(function):
                 continue
             if not is_smaller_bucket(function):
                 buckets = buckets_of(op, function)
-                fuse_buckets(buckets, target, certificates=self.certificates)
+                fuse_buckets(buckets, target, certificates=self.certificates, refusal=refusal)
 
 
 __all__ = ["FuseKernelsPass", "fuse_buckets", "fuse_program", "prepare_program"]

@@ -139,6 +139,7 @@ struct Allocation {
 };
 
 inline std::vector<Allocation> allocations;
+inline std::size_t alignment = 16;  // of what cudaMalloc gives; of a GPU's own it is 256
 inline bool waits_for_grids = false;  // the kernel that runs was launched to overlap
 inline bool has_waited = true;
 
@@ -423,7 +424,8 @@ extern "C" {
 // Allocations end at a page that must not be touched, so reading past the end faults.
 inline cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   constexpr std::size_t kPage = emulator::kPage;
-  const std::size_t rounded = std::max<std::size_t>((bytes + 15) / 16 * 16, 16);
+  const std::size_t unit = emulator::alignment;
+  const std::size_t rounded = std::max<std::size_t>((bytes + unit - 1) / unit * unit, unit);
   const std::size_t pages = (rounded + kPage - 1) / kPage * kPage;
   void* const memory = mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;

@@ -16,6 +16,18 @@ inline cudaError_t cudaMemset(void* target, int byte, std::size_t bytes) {
   std::memset(target, byte, bytes);
   return cudaSuccess;
 }
+inline cudaError_t cudaMemsetAsync(void* target, int byte, std::size_t bytes, cudaStream_t) {
+  return cudaMemset(target, byte, bytes);
+}
+inline cudaError_t cudaMemcpyAsync(void* target, void const* source, std::size_t bytes, cudaMemcpyKind kind,
+                                   cudaStream_t) {
+  return cudaMemcpy(target, source, bytes, kind);
+}
+// The current device has the capability that the generated code is compiled for, 9.0.
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+  return cudaSuccess;
+}
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) { return cudaErrorNotSupported; }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*) { return cudaErrorNotSupported; }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long long) {

@@ -34,6 +34,7 @@ from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
 from mugraph.jit.mesh import MeshKernel, mesh_shape
+from mugraph.jit.tuned import tuned
 from mugraph.passes.compile import compile_pipeline, planned_then_scheduled
 from mugraph.passes.program.convert_linalg_to_kn import ConvertLinalgToKnPass
 from mugraph.passes.program.partition import PartitionPass
@@ -77,6 +78,7 @@ def compile(
     remarks: bool = False,
     plan: Plan | None = None,
     fuse: bool = True,
+    tune: bool = False,
 ) -> Kernel: ...
 
 
@@ -104,6 +106,7 @@ def compile(
     remarks: bool = False,
     plan: Plan | None = None,
     fuse: bool = True,
+    tune: bool = False,
     mesh: Any = None,
 ) -> Any:
     """A kernel for ``arch``: an architecture such as ``sm_90a``, a GPU such as ``h100``,
@@ -114,6 +117,8 @@ def compile(
     `.te` file.  Operators outside of custom kernels share kernels (``--fuse-kernels``), unless
     ``fuse`` is false.  Kernels are planned (``--plan``); ``plan`` has the parts that are said of
     all of them: ``Plan(tiles="written")`` keeps how each is cut.
+    With ``tune`` kernels have the plans that were measured to be fastest; those that were not
+    measured yet are now, on this machine's GPU, which takes a minute for each.
     ``lineinfo`` compiles with nvcc's ``-lineinfo``, so that profilers show the lines of the file
     or of the Python program that built the graph.  ``remarks`` prints, to standard error, what each
     kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
@@ -134,14 +139,19 @@ def compile(
     if not isinstance(arch, str):
         raise UserError("example inputs are those of a PyTorch model; an arch is a word: 'cpu'.")
     if mesh is not None:
-        if sizes or lineinfo or remarks:
+        if sizes or lineinfo or remarks or tune:
             raise UserError(
-                "sizes, lineinfo and remarks are of a program on one device; leave them out beside "
-                "mesh."
+                "sizes, lineinfo, remarks and tune are of a program on one device; leave them out "
+                "beside mesh."
             )
         return _on_mesh(graph, arch, mesh, plan, fuse=fuse)
+    if tune and plan is not None:
+        raise UserError(
+            "tune=True finds all parts of plans by measuring; leave plan out, or write its parts "
+            "into the kernels that they are of."
+        )
     prepared = _prepare(
-        graph, arch, sizes or {}, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks
+        graph, arch, sizes or {}, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks, tune=tune
     )
     return prepared()
 
@@ -222,6 +232,7 @@ def _prepare(
     fuse: bool,
     lineinfo: bool = False,
     remarks: bool = False,
+    tune: bool = False,
 ) -> Callable[[], Kernel]:
     """Runs the passes and the printer; the result runs nvcc and loads."""
     context = make_context()
@@ -229,7 +240,14 @@ def _prepare(
     with reported_within(module):
         try:
             return _prepare_module(
-                module, context, arch, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks
+                module,
+                context,
+                arch,
+                plan,
+                fuse=fuse,
+                lineinfo=lineinfo,
+                remarks=remarks,
+                tune=tune,
             )
         except DiagnosticException as error:
             # The note that xDSL adds is the whole module, which the caller has.
@@ -248,6 +266,7 @@ def _prepare_module(
     fuse: bool,
     lineinfo: bool,
     remarks: bool,
+    tune: bool,
 ) -> Callable[[], Kernel]:
     module.verify()
     function = only_function(module)
@@ -257,9 +276,10 @@ def _prepare_module(
             "DeviceMesh that it is for as mesh=."
         )
     is_te = is_texpr(function)
-    if is_te and plan is not None:
+    if is_te and (plan is not None or tune):
         raise UserError(
-            "a plan says how kernels of µGraphs are compiled; leave it out for a .te file."
+            "a plan says how kernels of µGraphs are compiled; leave plan and tune out for a .te "
+            "file."
         )
     if is_foreign(function) and not is_te:
         ConvertLinalgToKnPass(strict=True).apply(context, module)
@@ -278,8 +298,12 @@ def _prepare_module(
         interface = interface_of(only_function(module))
         return lambda: CpuKernel(original, interface)
     target = target_named(name)
-    steps = steps_to_kernels(function, name) if is_te else compile_pipeline(name, plan, fuse=fuse)
-    verifying(steps, LEVEL_ENDS).apply(context, module)
+    if tune:
+        module = tuned(module, context, name, fuse=fuse)
+    else:
+        of_kernels = compile_pipeline(name, plan, fuse=fuse)
+        steps = steps_to_kernels(function, name) if is_te else of_kernels
+        verifying(steps, LEVEL_ENDS).apply(context, module)
     if remarks and not is_te:
         RemarksPass(name).apply(context, module)
     interface = interface_of(only_function(module))

@@ -3,6 +3,8 @@
     python -m benchmarks.shapes list --seed 1 --count 20
     python -m benchmarks.shapes check --seed 1 --count 20
     python -m benchmarks.shapes run --seed 1 --count 40 --output benchmarks/results/shapes_h200
+    python -m benchmarks.shapes tune --seed 1 --count 8 --plans plans.jsonl
+    python -m benchmarks.shapes regret plans.jsonl.records --output benchmarks/results/regret_h200
     python -m benchmarks.shapes merge part1.json part2.json --output benchmarks/results/shapes_h200
 
 Odd seeds are for development, even ones for the record.  ``run`` needs the GPU, ``check`` does
@@ -25,7 +27,10 @@ from benchmarks.h200.run import SECONDS
 from benchmarks.shapes.check import check
 from benchmarks.shapes.draw import Shape, shapes
 from benchmarks.shapes.measure import Options, run, write
+from benchmarks.shapes.regret import regrets_of, write_regrets
+from benchmarks.shapes.tuned import Settings, tune
 from mugraph.errors import UserError
+from mugraph.tune.records import read_records
 
 
 def chosen(arguments: argparse.Namespace) -> list[Shape]:
@@ -70,11 +75,29 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.jobs,
         arguments.limit,
         arguments.output,
+        arguments.plans,
     )
+    if options.plans is not None and not options.plans.is_file():
+        raise UserError(f"there is no plan database {options.plans}; the command tune makes one.")
     records = run(options)
     measured = [records[each.name] for each in options.shapes if each.name in records]
     complete = len(measured) == len(options.shapes)
     return 0 if complete and all(record.ours is not None for record in measured) else 1
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    settings = Settings(
+        chosen(arguments), arguments.arch, arguments.jobs, arguments.limit, arguments.seconds
+    )
+    return 0 if tune(settings, arguments.plans) else 1
+
+
+def _regret(arguments: argparse.Namespace) -> int:
+    found = regrets_of([one for path in arguments.records for one in read_records(path)])
+    if not found:
+        raise UserError("no kernel of a drawn shape is in these records; tune writes some.")
+    write_regrets(found, arguments.output)
+    return 0
 
 
 def _merge(arguments: argparse.Namespace) -> int:
@@ -93,6 +116,7 @@ def _arguments() -> argparse.ArgumentParser:
         ("list", "the shapes of a seed", _list),
         ("check", "plan and interpret them, without a GPU", _check),
         ("run", "build, check and time them on this machine's GPU", _run),
+        ("tune", "measure plans of their kernels on this machine's GPU", _tune),
     ):
         added = commands.add_parser(name, help=does)
         added.set_defaults(command=command)
@@ -109,7 +133,16 @@ def _arguments() -> argparse.ArgumentParser:
             added.add_argument(
                 "--max-autotune", type=int, default=0, metavar="N", help="also of every Nth shape"
             )
+            added.add_argument("--plans", type=Path, help="a plan database: time ours tuned, too")
+        if command in (_run, _tune):
             added.add_argument("--limit", type=float, default=SECONDS, help="seconds to begin in")
+        if command is _tune:
+            added.add_argument("--plans", type=Path, required=True, help="the plan database")
+            added.add_argument("--seconds", type=float, default=40.0, help="for a kernel, about")
+    regrets = commands.add_parser("regret", help="what the estimate's plans lose, by layers")
+    regrets.add_argument("records", type=Path, nargs="+", help="what tune wrote beside its plans")
+    regrets.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
+    regrets.set_defaults(command=_regret)
     merges = commands.add_parser("merge", help="put results of several runs together")
     merges.add_argument("parts", type=Path, nargs="+")
     merges.add_argument("--output", type=Path, required=True)

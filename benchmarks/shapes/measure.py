@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from benchmarks.h200.building import Build, Task, TensorOf, build, tensors_of
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.measure import random_inputs, settle
 from benchmarks.h200.peers import Level
-from benchmarks.h200.pipelines import OURS, Variant
+from benchmarks.h200.pipelines import OURS, PLANNED, Variant
 from benchmarks.h200.records import Record, Records
 from benchmarks.h200.run import LAST_PEER, summary
 from benchmarks.h200.warming import compile_peers, in_processes
@@ -30,9 +30,10 @@ from benchmarks.programs.measure import FUSED, measured
 from benchmarks.shapes.draw import ELEMENT_TYPES, Shape, shape_named
 from benchmarks.shapes.kinds import Attention
 from benchmarks.shapes.peers import peers_of, written
-from benchmarks.shapes.report import page
+from benchmarks.shapes.report import PLANS, TUNED, page
 from mugraph.runtime.compare import tolerance_for
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
+from mugraph.tune import gpu_here
 
 ROUND_MICROSECONDS = 40_000.0
 """How long a system's samples of one of five rounds take, at most."""
@@ -51,6 +52,8 @@ class Options:
     limit: float
     """Seconds after which no further shape is begun."""
     output: Path
+    plans: Path | None = None
+    """A plan database: ours is measured under its plans, too."""
 
 
 def level_of(shape: Shape, options: Options) -> Level:
@@ -60,12 +63,21 @@ def level_of(shape: Shape, options: Options) -> Level:
     return options.level
 
 
-def task_of(shape: Shape, arch: str, folder: Path) -> Task:
-    """What is built of a shape, whose program is written into a folder."""
+def tasks_of(shape: Shape, arch: str, folder: Path, plans: Path | None = None) -> list[Task]:
+    """What is built of a shape, whose program is written into a folder: ours, and ours tuned."""
     scales = tuple(each.scale for each in shape.operands)
     plain = Rewritten(shape.name, partial(written, shape), scales, shape.flop, folder=folder)
     plain.path.write_text(str(shape.module()), encoding="utf-8")
-    return Task(plain, Variant(OURS, FUSED), arch)
+    variants = [Variant(OURS, FUSED)]
+    if plans is not None:
+        variants.append(Variant(TUNED, tuned_pipeline(plans)))
+    return [Task(plain, variant, arch) for variant in variants]
+
+
+def tuned_pipeline(plans: Path) -> str:
+    """What ``mugraph.compile(..., tune=True)`` does to a program, with a database that is there."""
+    known = f'use-plans{{database="{plans.resolve()}" gpu="{gpu_here() or ""}"}}'
+    return f"fuse-kernels,decompose-program,end-loads,{known},{PLANNED}"
 
 
 def inputs_of(shape: Shape, tensors: Sequence[TensorOf]) -> tuple[Any, ...]:
@@ -124,22 +136,23 @@ def run(options: Options) -> Records:
     written_to = options.output.with_suffix(".json")
     records = results.read(written_to) if written_to.exists() else {}
     facts = facts_of_this_run(options.arch)
-    missing = [s for s in options.shapes if not is_measured(s, records, facts)]
+    missing = [s for s in options.shapes if not is_measured(s, records, facts, options.plans)]
     say(f"{len(missing)} of {len(options.shapes)} shapes are to be measured on {facts['gpu']}")
     watched = Watched(say, measure)
     with TemporaryDirectory() as folder, ProcessPoolExecutor(options.jobs) as pool:
-        tasks = [task_of(shape, options.arch, Path(folder)) for shape in missing]
-        building = [pool.submit(build, task) for task in tasks]
+        tasks = [tasks_of(s, options.arch, Path(folder), options.plans) for s in missing]
+        building = [[pool.submit(build, task) for task in each] for each in tasks]
         if options.level is not Level.NONE:
             in_processes(partial(compile_ahead, options.level), [s.name for s in missing])
             say("torch has compiled the peers")
         try:
-            for shape, task, built in zip(missing, tasks, building, strict=True):
+            for shape, futures in zip(missing, building, strict=True):
                 if time.perf_counter() - start > options.limit:
                     say(f"time is up; {shape.name} and what follows is not begun")
                     break
                 end = began + options.limit + LAST_PEER
-                job = job_of(shape, task, built, facts | shape.facts, options, end)
+                builds = [future.result() for future in futures]
+                job = job_of(shape, builds, facts | shape.facts, options, end)
                 record = watched.run(job)
                 for line in summary(record):
                     say(line)
@@ -151,27 +164,36 @@ def run(options: Options) -> Records:
     return records
 
 
-def is_measured(shape: Shape, records: Records, facts: dict[str, str]) -> bool:
-    """Whether a shape was measured at this commit on such a GPU."""
+def is_measured(
+    shape: Shape, records: Records, facts: dict[str, str], plans: Path | None = None
+) -> bool:
+    """Whether a shape was measured at this commit on such a GPU, under plans if there are some."""
     record = records.get(shape.name)
-    return record is not None and all(record.facts[n] == facts[n] for n in ("commit", "gpu"))
+    if record is None or (plans is not None and PLANS not in record.facts):
+        return False
+    return all(record.facts[name] == facts[name] for name in ("commit", "gpu"))
 
 
 def job_of(
     shape: Shape,
-    task: Task,
-    building: Future[Build],
+    builds: Sequence[Build],
     facts: dict[str, str],
     options: Options,
     end: float,
 ) -> Job:
     """What the measuring process does for a shape, once it is built."""
-    built = building.result()
+    ours, *tuned = builds
+    # Where measured plans change nothing there is one library: the cache is by contents.
+    differing = [one for one in tuned if one.library is None or one.library != ours.library]
     peers = peers_of(shape, level_of(shape, options))
     # Ours may not be built; its peers are checked nevertheless.
     tolerance = tolerance_for([storage_dtype(ELEMENT_TYPES[shape.element_type])])
-    tensors = tensors_of(task.workload)
-    return Job(task.workload, tensors, (built,), peers, None, tolerance, facts, end=end)
+    workload = ours.task.workload
+    facts = facts | {PLANS: options.plans.name} if options.plans is not None else facts
+    return Job(
+        *(workload, tensors_of(workload), (ours, *differing), peers, None, tolerance, facts),
+        end=end,
+    )
 
 
 def write(records: Records, output: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +17,23 @@ from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.records import Record, System
 from benchmarks.h200.statistics import Samples
 from benchmarks.programs.families import several
+from benchmarks.shapes import measure
 from benchmarks.shapes.__main__ import main
 from benchmarks.shapes.check import check, interpreted
 from benchmarks.shapes.draw import MOST_FLOP, Array, Shape, elements_of, shape_named, shapes
 from benchmarks.shapes.kinds import KINDS, MOST_COLUMNS, Attention
-from benchmarks.shapes.measure import is_measured, task_of, write
+from benchmarks.shapes.measure import is_measured, tasks_of, write
 from benchmarks.shapes.models import MODELS
 from benchmarks.shapes.peers import peers_of
+from benchmarks.shapes.regret import regrets_of, write_regrets
+from benchmarks.shapes.report import PLANS, TUNED, page
 from mugraph.errors import UserError
+from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase
+from mugraph.reading import make_context
 from mugraph.runtime.compare import compare, tolerance_for
+from mugraph.tune import tunable_kernels
+from mugraph.tune.records import ESTIMATE
+from mugraph.tune.records import Record as TuningRecord
 
 ARCH = "sm_90a"
 DRAWN = shapes(3, 300)
@@ -110,8 +119,24 @@ def test_peers_by_level() -> None:
 
 def test_a_program_is_built_from_its_file(tmp_path: Path) -> None:
     shape = next(shape for shape in DRAWN if shape.kind.name == "gated MLP")
-    prepared = prepare(task_of(shape, ARCH, tmp_path))
+    (task,) = tasks_of(shape, ARCH, tmp_path)
+    prepared = prepare(task)
     assert isinstance(prepared, Prepared) and "__global__" in prepared.source
+
+
+def test_a_database_gives_a_shape_another_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = next(each for each in DRAWN if each.group == "gated MLP, M <= 64")
+    (kernel,), _ = tunable_kernels(shape.module(), make_context(), ARCH)
+    plan = kernel.candidates(1)[0]
+    plans = tmp_path / "plans.jsonl"
+    PlanDatabase([Entry(kernel.structure, "h200", plan, 1.0, 2.0)]).write(plans)
+    for gpu, same in (("h200", False), ("h100", True)):
+        monkeypatch.setattr(measure, "gpu_here", lambda gpu=gpu: gpu)
+        ours, tuned = map(prepare, tasks_of(shape, ARCH, tmp_path, plans))
+        assert isinstance(ours, Prepared) and isinstance(tuned, Prepared)
+        assert (ours.source == tuned.source) is same
 
 
 def test_a_shape_that_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +155,9 @@ def record_of(shape: Shape, times: dict[str, float]) -> Record:
     names = ("gpu", "date", "arch", "python", "nvcc", "torch", "commit")
     record = Record(shape.name, dict.fromkeys(names, "x") | shape.facts, 10, 1.0)
     for name, time in times.items():
-        record.add(System(name, RIGHT, is_peer=name != OURS)).set_samples(Samples((time,)))
+        record.add(System(name, RIGHT, is_peer=name not in (OURS, TUNED))).set_samples(
+            Samples((time,))
+        )
     return record
 
 
@@ -143,9 +170,46 @@ def test_a_page_has_geometric_means_of_groups(tmp_path: Path) -> None:
     records[other.name].add(System(COMPILED, "wrong: error 1.0e+00", is_peer=True))
     write(records, tmp_path / "page")
     text = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "| linear, M <= 64 | 2 | 2 | 1.00 | 0.25 | 4.00 | 1 |" in text
+    assert "| linear, M <= 64 | 2 | 2 | 1.00 | 0.25 | 4.00 | 1 |  |  |  |" in text
     assert "torch.compile: wrong" in text
     assert results.read(tmp_path / "page.json") == records
+
+
+def test_tuned_kernels_have_means_of_their_own() -> None:
+    one, other = [shape for shape in DRAWN if shape.group == "linear, M <= 64"][:2]
+    records = {
+        one.name: record_of(one, {OURS: 2.0, TUNED: 1.0}),
+        other.name: record_of(other, {OURS: 2.0}),  # where the plans change nothing
+    }
+    for record in records.values():
+        record.facts[PLANS] = "plans.jsonl"
+        record.add(System(EAGER, RIGHT, is_peer=True)).set_samples(Samples((4.0,)))
+    text = "\n".join(page(records))
+    assert "| linear, M <= 64 | 2 | 2 | 2.00 | 2.00 | 2.00 | 0 | 2 | 2.83 | 2.00 |" in text
+
+
+def tuning_record(kernel: str, code: str, times: tuple[float, ...], role: str = "") -> TuningRecord:
+    return TuningRecord("structure", "h200", kernel, f"plan of {code}", code, "", times, role, "1")
+
+
+def test_regret_is_against_plans_that_were_measured_often(tmp_path: Path) -> None:
+    shape = DRAWN[0]
+    kernel, library = f"{shape.name}_custom0", "of_no_shape_custom0"
+    records = [
+        tuning_record(kernel, "a", (12.0,) * 5, ESTIMATE),
+        tuning_record(kernel, "a", (12.0,) * 20, ESTIMATE),
+        tuning_record(kernel, "b", (10.0,) * 40),
+        tuning_record(kernel, "lucky", (5.0,) * 5),
+        tuning_record(kernel, "c", (14.0,) * 40),
+        tuning_record(library, "a", (12.0,) * 5, ESTIMATE),
+        tuning_record(f"{DRAWN[1].name}_custom0", "b", (12.0,) * 40),
+    ]
+    (one,) = regrets_of(records)
+    assert (one.kernel, one.group, one.plans) == (kernel, shape.group, 4)
+    assert one.regret == pytest.approx(0.2) and one.plan == "plan of b"
+    write_regrets([one, replace(one, chosen=10.0)], tmp_path / "regret")
+    text = (tmp_path / "regret.md").read_text(encoding="utf-8")
+    assert f"| {shape.group} | 2 | 10.0% | 9.5% | 20.0% | 1 | 0 |" in text
 
 
 def test_what_another_commit_measured_is_measured_again() -> None:

@@ -16,10 +16,12 @@ from typing import Any
 from benchmarks.h200.peers import COMPILED, EAGER, MAX_AUTOTUNE, SDPA_BACKENDS, Level, Peer
 from benchmarks.programs.families import several
 from benchmarks.shapes.draw import Shape
-from benchmarks.shapes.kinds import AS_TORCH, EPSILON, Attention, Decode, Linear, Rows
+from benchmarks.shapes.kinds import AS_TORCH, EPSILON, Attention, Decode, Linear, Products, Rows
 
 COPY = "copy"
 """What only copies a row-wise kernel's large inputs: as many bytes as it reads and writes."""
+CUBLASLT = "cuBLASLt"
+"""PyTorch's functions, whose products cublasLt computes."""
 BACKENDS = ("flash", "cudnn", "efficient")
 
 
@@ -40,6 +42,8 @@ def peers_of(shape: Shape, level: Level) -> tuple[Peer, ...]:
         Peer(COMPILED, function, compiled="default"),
         Peer(MAX_AUTOTUNE, function, Level.ALL, compiled="max-autotune-no-cudagraphs"),
     ]
+    if isinstance(shape.kind, Products):
+        peers.append(Peer(CUBLASLT, partial(with_cublaslt, shape)))
     if isinstance(shape.kind, Linear) and "bias" in shape.drawn.options:
         peers.append(Peer("addmm", partial(with_addmm, shape)))
     if isinstance(shape.kind, Attention):
@@ -60,6 +64,19 @@ def peers_of(shape: Shape, level: Level) -> tuple[Peer, ...]:
 def written(shape: Shape, *inputs: Any) -> Any:
     """The function as a user writes it."""
     return shape.of_torch()(*inputs)
+
+
+def with_cublaslt(shape: Shape, *inputs: Any) -> Any:
+    """The function as a user writes it, by the library that PyTorch does not prefer."""
+    import torch
+
+    prefer = torch.backends.cuda.preferred_blas_library
+    usual = prefer()
+    prefer("cublaslt")
+    try:
+        return written(shape, *inputs)
+    finally:
+        prefer(usual)
 
 
 def with_addmm(shape: Shape, x: Any, w: Any, bias: Any, *residual: Any) -> Any:

@@ -50,8 +50,8 @@ Array = npt.NDArray[Any]
 SEED = 22
 SCALE, WHOLE_SCALE = 0.25, 16
 """Of random inputs: small enough that no exponential overflows; and of integers."""
-STEP_SECONDS = 60.0
-"""How long a kernel may take to be checked, or measured."""
+INPUT_SECONDS, STEP_SECONDS = 120.0, 20.0
+"""How long inputs may take to be made, and a kernel to be checked, or measured."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class CudaWorkbench:
 
     def _begin(self) -> None:
         """Starts a measuring process, which knows what results are to be."""
-        self._gpu.call(begin, self._text, seconds=STEP_SECONDS)
+        self._gpu.call(begin, self._text, seconds=INPUT_SECONDS)
         # The plan of the estimate is built before others.
         if self._first is not None:
             self._gpu.call(check, self._first, seconds=STEP_SECONDS)
@@ -251,7 +251,7 @@ def time_programs(
     try:
         with ThreadPoolExecutor(len(builders)) as pool:
             before, after = pool.map(compiled, builders, (None, known))
-        gpu.call(begin, text, seconds=STEP_SECONDS)
+        gpu.call(begin, text, seconds=INPUT_SECONDS)
         gpu.call(check, before, seconds=STEP_SECONDS)
         problem = gpu.call(check, after, seconds=STEP_SECONDS)
         if problem:

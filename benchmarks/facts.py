@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from mugraph.errors import UserError
 from mugraph.runtime.toolchain import find_toolchain
 
 MACHINE_START = "machine start"
@@ -27,9 +28,14 @@ def machine_start() -> str:
 
 
 def graphics_card() -> str:
-    """Name and driver of the GPU, as nvidia-smi says."""
+    """Name and driver of the GPU, as nvidia-smi says; ``UserError`` where there is none."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    done = subprocess.run(query, capture_output=True, text=True, check=True)
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UserError(
+            "there is no NVIDIA GPU here (nvidia-smi says so), to measure on."
+        ) from error
     return done.stdout.splitlines()[0].strip()
 
 

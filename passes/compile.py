@@ -13,6 +13,8 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException
 
 from mugraph.dialects.plan import Plan
+from mugraph.passes.mugraph.known_plans import UsePlansPass
+from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.passes.program.fuse_kernels.refused import Refusal
@@ -67,17 +69,32 @@ def compile_pipeline(
     *,
     fuse: bool = True,
     checked: bool = False,
+    known_plans: UsePlansPass | None = None,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``mugraph.compile``: operators share kernels, unless told not to, and then
     those of ``--transpile``.
 
-    ``checked``: no kernels that these refuse (:class:`FuseCompilablePass`).
+    ``checked``: no kernels that these refuse (:class:`FuseCompilablePass`).  ``known_plans`` runs
+    before kernels are planned.
     """
     steps = transpile_pipeline(arch, plan)
-    if not fuse:
+    if fuse:
+        compilable = FuseCompilablePass(arch, plan=plan or Plan())
+        steps = (BucketExtentsPass(), compilable if checked else FuseKernelsPass(arch), *steps)
+    if known_plans is None:
         return steps
-    compilable = FuseCompilablePass(arch, plan=plan or Plan())
-    return (BucketExtentsPass(), compilable if checked else FuseKernelsPass(arch), *steps)
+    start = _first(steps, PlanPass)
+    return (*steps[:start], known_plans, *steps[start:])
+
+
+def before_planning(arch: str = DEFAULT_TARGET, *, fuse: bool = True) -> tuple[ModulePass, ...]:
+    """The passes of :func:`compile_pipeline` after which kernels are planned."""
+    steps = compile_pipeline(arch, fuse=fuse)
+    return steps[: _first(steps, PlanPass)]
+
+
+def _first(steps: tuple[ModulePass, ...], kind: type[ModulePass]) -> int:
+    return next(place for place, step in enumerate(steps) if isinstance(step, kind))
 
 
 def planned_then_scheduled(
@@ -94,5 +111,5 @@ def planned_then_scheduled(
     After the first part a function's signature is final; the second makes the kernels for ``arch``.
     """
     steps = compile_pipeline(arch, plan, fuse=fuse, checked=checked)
-    start = next(i for i, step in enumerate(steps) if isinstance(step, LowerThreadblockPass))
+    start = _first(steps, LowerThreadblockPass)
     return steps[:start], steps[start:]

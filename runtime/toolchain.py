@@ -173,6 +173,20 @@ def device_architecture() -> str | None:
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
+def device_name() -> str | None:
+    """The driver's name of the first GPU, or None where there is none."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), 0) != 0:
+        return None
+    if driver.cuDeviceGetName(name, len(name), device) != 0:
+        return None
+    return name.value.decode(errors="replace")
+
+
 def _holds_cute(folder: Path) -> bool:
     return (folder / "cute" / "layout.hpp").is_file()
 

@@ -36,6 +36,7 @@ PASSES = {
     "chunk-scans": "mugraph.passes.program.chunk_scans:ChunkScansPass",
     "decompose-program": "mugraph.passes.program.decompose_program:DecomposeProgramPass",
     "insert-copies": "mugraph.passes.mugraph.insert_copies:InsertCopiesPass",
+    "use-plans": "mugraph.passes.mugraph.known_plans:UsePlansPass",
     "plan": "mugraph.passes.mugraph.plan:PlanPass",
     "retile": "mugraph.passes.mugraph.retile:RetilePass",
     "online-softmax": "mugraph.passes.mugraph.online_softmax:OnlineSoftmaxPass",

@@ -73,12 +73,17 @@ def prepared(call: Call, sets: int) -> Captured:
     return first if calls <= first.calls else capture(call, sets, calls)
 
 
-def interleaved(graphs: Sequence[Captured], before: Callable[[int], None]) -> list[Samples]:
+def interleaved(
+    graphs: Sequence[Captured],
+    before: Callable[[int], None],
+    microseconds_a_round: float | None = None,
+) -> list[Samples]:
     """Samples of each graph, in rounds: other work of the machine hits all of them.
 
     Each round has another order: products of 4096 x 4096 run into the limit of power, and what ran
     before decides how fast the clock still is.  ``before`` is called with the graph's number
-    whenever one is about to run.
+    whenever one is about to run.  ``microseconds_a_round`` is how long a graph runs in a round, at
+    most: one that takes long has fewer samples then.
     """
     values: list[list[float]] = [[] for _ in graphs]
     for turn in range(ROUNDS):
@@ -87,6 +92,9 @@ def interleaved(graphs: Sequence[Captured], before: Callable[[int], None]) -> li
         for index in order:
             graph = graphs[index]
             before(index)
-            sample(graph)  # what ran before is not measured with it
-            values[index] += [sample(graph) for _ in range(SAMPLES_PER_ROUND)]
+            once = sample(graph) * graph.calls  # what ran before is not measured with it
+            count = SAMPLES_PER_ROUND
+            if microseconds_a_round is not None:
+                count = max(1, min(count, int(microseconds_a_round / once)))
+            values[index] += [sample(graph) for _ in range(count)]
     return [Samples(tuple(times)) for times in values]

@@ -8,11 +8,13 @@ max-autotune's time of lora was 9.7 instead of 7.9 us).
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any
 
 from benchmarks.h200.building import tensors_of
-from benchmarks.h200.peers import Level, peers_of
+from benchmarks.h200.peers import Level, Peer, peers_of
 from benchmarks.h200.workloads import WORKLOADS, Workload
 
 PROCESSES = 8
@@ -22,32 +24,40 @@ TUNED = "max-autotune"
 
 def warm_up(workloads: Sequence[Workload], level: Level) -> None:
     """Compiles the peers of all workloads; what fails here fails again where it is measured."""
-    names = [workload.name for workload in workloads]
+    in_processes(partial(_compile, level), [workload.name for workload in workloads])
+
+
+def in_processes(compile_each: Callable[[Sequence[str]], None], names: Sequence[str]) -> None:
+    """Calls a function of names in several processes, each with a part of them."""
     parts = [names[start::PROCESSES] for start in range(min(PROCESSES, len(names)))]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max(len(parts), 1), context) as pool:
-        for future in [pool.submit(_compile, part, level) for part in parts]:
+        for future in [pool.submit(compile_each, part) for part in parts]:
             future.exception()
 
 
-def _compile(names: Sequence[str], level: Level) -> None:
-    import torch
-
+def _compile(level: Level, names: Sequence[str]) -> None:
     from benchmarks.h200.measure import random_inputs
 
     for name in names:
         workload = WORKLOADS[name]
         inputs = random_inputs(tensors_of(workload)[:-1], workload.scales)
-        for peer in peers_of(workload, level):
-            if peer.compiled is None or peer.compiled.startswith(TUNED):
-                continue
-            torch.compiler.reset()
-            try:
-                with torch.inference_mode():
-                    given = inputs if peer.prepare is None else peer.prepare(inputs)
-                    peer.ready()(*given)
-                    torch.cuda.synchronize()
-            except Exception:  # said by the process that measures
-                continue
-        del inputs
-        torch.cuda.empty_cache()
+        compile_peers(peers_of(workload, level), inputs)
+
+
+def compile_peers(peers: Sequence[Peer], inputs: Sequence[Any]) -> None:
+    """Compiles the peers that torch compiles without tuning, by a call with inputs."""
+    import torch
+
+    for peer in peers:
+        if peer.compiled is None or peer.compiled.startswith(TUNED):
+            continue
+        torch.compiler.reset()
+        try:
+            with torch.inference_mode():
+                given = inputs if peer.prepare is None else peer.prepare(inputs)
+                peer.ready()(*given)
+                torch.cuda.synchronize()
+        except Exception:  # said by the process that measures
+            continue
+    torch.cuda.empty_cache()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -28,7 +29,15 @@ from benchmarks.h200.report import number
 from benchmarks.h200.run import summary
 from benchmarks.h200.statistics import set_count
 from benchmarks.h200.timing import Captured, interleaved, prepared
-from benchmarks.h200.worker import OURS_SECONDS, PEER_SECONDS, Job, Step, Watched
+from benchmarks.h200.worker import (
+    EXPECTED_SECONDS,
+    NO_TIME_LEFT,
+    OURS_SECONDS,
+    PEER_SECONDS,
+    Job,
+    Step,
+    Watched,
+)
 from benchmarks.h200.workloads import Rewritten
 from benchmarks.programs import PROGRAMS
 from benchmarks.programs.families import Program, several
@@ -93,10 +102,33 @@ def measure(job: Job, begin: Callable[[Step], None]) -> Record:
     given = program.random_inputs(SEED)
     inputs = tuple(torch.from_numpy(each).to(DEVICE) for each in given)
     expected = [torch.from_numpy(each).to(DEVICE) for each in program.reference(*given)]
+    function = program.torch_function()
+    peers = [replace(peer, function=function) for peer in job.peers]
+    return measured(job, begin, inputs, expected, torch.float16, peers)
+
+
+def measured(
+    job: Job,
+    begin: Callable[[Step], None],
+    inputs: tuple[Any, ...],
+    expected: Sequence[Any],
+    dtype: Any,
+    peers: Sequence[Peer],
+    sample_microseconds: float | None = None,
+) -> Record:
+    """Checks and times what was built of one program, and its peers, on inputs on the GPU.
+
+    ``expected`` are the results in float64, ``dtype`` is torch's type of all results.
+    ``sample_microseconds`` is how long the samples of a round should take together, at most: those
+    of long graphs are fewer then.  Raises where the GPU cannot be used any more.
+    """
+    import torch
+
     flat = torch.cat([result.reshape(-1) for result in expected])
     total = sum(tensor.bytes for tensor in job.tensors)
     sets = [inputs] + [tuple(map(torch.clone, inputs)) for _ in range(set_count(total) - 1)]
-    record = Record(program.name, job.facts, total, floor_microseconds(total, 0))
+    floor = floor_microseconds(total, job.workload.flop)
+    record = Record(job.workload.name, job.facts, total, floor)
     graphs: dict[str, Captured] = {}
     kernels: dict[str, Results] = {}
 
@@ -104,7 +136,11 @@ def measure(job: Job, begin: Callable[[Step], None]) -> Record:
         record.add(job.failed.get(system.name, system))
         if system.name in job.failed or system.status != RIGHT:
             return
-        begin(Step(system.name, seconds))
+        left = job.end - time.time()
+        if left < EXPECTED_SECONDS[Level.FAST] and system.is_peer:
+            system.status = NO_TIME_LEFT
+            return
+        begin(Step(system.name, min(seconds, max(left, OURS_SECONDS))))
         try:
             if (graph := prepare()) is not None:
                 graphs[system.name] = graph
@@ -115,33 +151,38 @@ def measure(job: Job, begin: Callable[[Step], None]) -> Record:
 
     def ours(system: System, built: Build) -> Captured | None:
         kernel = kernels[system.name] = Results(built)
-        verdict = kernel.check(inputs, flat, torch.float16)
+        verdict = kernel.check(inputs, flat, dtype)
         system.status, system.relative_error = verdict.status, verdict.relative_error
         if not verdict.right:
             return None
-        return prepared(kernel.call(sets, Guarded(flat.shape, torch.float16).tensor), len(sets))
+        return prepared(kernel.call(sets, Guarded(flat.shape, dtype).tensor), len(sets))
 
     def others(system: System, peer: Peer) -> Captured | None:
         torch.compiler.reset()
         with torch.inference_mode():
-            function = replace(peer, function=program.torch_function()).ready()
-            verdict = judge_each(torch, several(function(*inputs)), expected, job.tolerance)
-            system.status, system.relative_error = verdict.status, verdict.relative_error
-            if not verdict.right:
+            function = peer.ready()
+            given = [inputs if peer.prepare is None else peer.prepare(inputs) for inputs in sets]
+            results = function(*given[0])
+            if peer.same_function:
+                verdict = judge_each(torch, several(results), expected, job.tolerance)
+                system.status, system.relative_error = verdict.status, verdict.relative_error
+            if system.status != RIGHT:
                 return None
-            return prepared(lambda index: function(*sets[index]), len(sets))
+            return prepared(lambda index: function(*given[index]), len(sets))
 
     for built in job.builds:
         variant = built.task.variant
         system = System(variant.name, built.error or RIGHT, pipeline=variant.pipeline)
         system.kernels, system.progress = list(built.kernels), list(built.progress)
         add(system, OURS_SECONDS, lambda system=system, built=built: ours(system, built))
-    for peer in job.peers:
-        system = System(peer.name, RIGHT, is_peer=True)
+    for peer in peers:
+        system = System(peer.name, RIGHT, is_peer=peer.same_function)
         add(system, PEER_SECONDS, lambda system=system, peer=peer: others(system, peer))
     names = list(graphs)
     samples = interleaved(
-        list(graphs.values()), lambda index: begin(Step(names[index], OURS_SECONDS))
+        list(graphs.values()),
+        lambda index: begin(Step(names[index], OURS_SECONDS)),
+        sample_microseconds,
     )
     for name, values in zip(names, samples, strict=True):
         system = record.systems[name]

@@ -64,6 +64,11 @@ def softmax(x: Array) -> Array:
     return powers / powers.sum(-1, keepdims=True)
 
 
+def causal_mask(scores: Array) -> Array:
+    """Scores of keys up to each query's place, and -inf for later ones."""
+    return np.where(np.tril(np.ones(scores.shape[-2:], np.bool_)), scores, -np.inf)
+
+
 def rms_norm(x: Array, weight: Array | None = None, eps: float = 0.0) -> Array:
     """Along the last dimension."""
     normal = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)

@@ -39,6 +39,12 @@ def softmax(x: Any) -> Any:
     return torch.softmax(x, -1)
 
 
+def causal_mask(scores: Any) -> Any:
+    """Scores of keys up to each query's place, and -inf for later ones."""
+    ones = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
+    return scores.masked_fill(~ones.tril(), float("-inf"))
+
+
 def rms_norm(x: Any, weight: Any = None, eps: float = 0.0) -> Any:
     """Along the last dimension."""
     return functional.rms_norm(x, x.shape[-1:], weight, eps)

@@ -34,6 +34,7 @@ from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
 from mugraph.jit.mesh import MeshKernel, mesh_shape
+from mugraph.jit.tuned import tuned
 from mugraph.passes.compile import (
     compile_pipeline,
     planned_then_scheduled,
@@ -82,6 +83,7 @@ def compile(
     remarks: bool = False,
     plan: Plan | None = None,
     fuse: bool = True,
+    tune: bool = False,
 ) -> Kernel: ...
 
 
@@ -110,6 +112,7 @@ def compile(
     remarks: bool = False,
     plan: Plan | None = None,
     fuse: bool = True,
+    tune: bool = False,
     mesh: Any = None,
     peers: bool = False,
 ) -> Any:
@@ -121,6 +124,8 @@ def compile(
     `.te` file.  Operators outside of custom kernels share kernels (``--fuse-kernels``), unless
     ``fuse`` is false.  Kernels are planned (``--plan``); ``plan`` has the parts that are said of
     all of them: ``Plan(tiles="written")`` keeps how each is cut.
+    With ``tune`` kernels have the plans that were measured to be fastest; those that were not
+    measured yet are now, on this machine's GPU, which takes a minute for each.
     ``lineinfo`` compiles with nvcc's ``-lineinfo``, so that profilers show the lines of the file
     or of the Python program that built the graph.  ``remarks`` prints, to standard error, what each
     kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
@@ -142,16 +147,21 @@ def compile(
     if not isinstance(arch, str):
         raise UserError("example inputs are those of a PyTorch model; an arch is a word: 'cpu'.")
     if mesh is not None:
-        if sizes or lineinfo or remarks:
+        if sizes or lineinfo or remarks or tune:
             raise UserError(
-                "sizes, lineinfo and remarks are of a program on one device; leave them out beside "
-                "mesh."
+                "sizes, lineinfo, remarks and tune are of a program on one device; leave them out "
+                "beside mesh."
             )
         return _on_mesh(graph, arch, mesh, plan, fuse=fuse, peers=peers)
     if peers:
         raise UserError("peers is of a program on several devices; leave it out without a mesh.")
+    if tune and plan is not None:
+        raise UserError(
+            "tune=True finds all parts of plans by measuring; leave plan out, or write its parts "
+            "into the kernels that they are of."
+        )
     prepared = _prepare(
-        graph, arch, sizes or {}, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks
+        graph, arch, sizes or {}, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks, tune=tune
     )
     return prepared()
 
@@ -237,6 +247,7 @@ def _prepare(
     fuse: bool,
     lineinfo: bool = False,
     remarks: bool = False,
+    tune: bool = False,
 ) -> Callable[[], Kernel]:
     """Runs the passes and the printer; the result runs nvcc and loads."""
     context = make_context()
@@ -244,7 +255,14 @@ def _prepare(
     with reported_within(module):
         try:
             return _prepare_module(
-                module, context, arch, plan, fuse=fuse, lineinfo=lineinfo, remarks=remarks
+                module,
+                context,
+                arch,
+                plan,
+                fuse=fuse,
+                lineinfo=lineinfo,
+                remarks=remarks,
+                tune=tune,
             )
         except DiagnosticException as error:
             # The note that xDSL adds is the whole module, which the caller has.
@@ -263,6 +281,7 @@ def _prepare_module(
     fuse: bool,
     lineinfo: bool,
     remarks: bool,
+    tune: bool,
 ) -> Callable[[], Kernel]:
     module.verify()
     function = only_function(module)
@@ -272,9 +291,10 @@ def _prepare_module(
             "DeviceMesh that it is for as mesh=."
         )
     is_te = is_texpr(function)
-    if is_te and plan is not None:
+    if is_te and (plan is not None or tune):
         raise UserError(
-            "a plan says how kernels of µGraphs are compiled; leave it out for a .te file."
+            "a plan says how kernels of µGraphs are compiled; leave plan and tune out for a .te "
+            "file."
         )
     if is_foreign(function) and not is_te:
         ConvertLinalgToKnPass(strict=True).apply(context, module)
@@ -295,6 +315,8 @@ def _prepare_module(
     target = target_named(name)
     if is_te:
         verifying(steps_to_kernels(function, name), LEVEL_ENDS).apply(context, module)
+    elif tune:
+        module = tuned(module, context, name, fuse=fuse)
     else:
         module = _with_kernels(module, context, name, plan, fuse=fuse)
     if remarks and not is_te:

@@ -45,6 +45,15 @@ def target_named(name: str) -> Target:
     return found
 
 
+def gpu_named(device: str) -> str:
+    """What a GPU is called where something is kept for it: its target's name, if it has one.
+
+    ``device`` is the driver's name of it, such as ``NVIDIA H100 80GB HBM3``.
+    """
+    words = device.lower().replace("-", " ").split()
+    return next((name for name in TARGETS if name in words), device)
+
+
 def architecture_named(name: str) -> str:
     """What nvcc compiles for: the architecture of a GPU that has a name, else what was given."""
     return TARGETS[name].arch if name in TARGETS else name
@@ -59,5 +68,6 @@ __all__ = [
     "Target",
     "architecture_named",
     "default_targets",
+    "gpu_named",
     "target_named",
 ]

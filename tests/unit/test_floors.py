@@ -25,7 +25,7 @@ FLOORS = (
     ("mugraph.tools",),
     ("mugraph.torch",),
     ("mugraph.build",),
-    ("mugraph.jit",),
+    ("mugraph.jit", "mugraph.tune"),
     ("mugraph.reading",),
     ("mugraph.cute",),
     ("mugraph.texpr",),

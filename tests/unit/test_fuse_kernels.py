@@ -12,11 +12,13 @@ from fuzz.programs import launches_of
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
+from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
-from mugraph.dialects import kn, tb
+from mugraph.dialects import kn, sched, tb
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.fuse_kernels import (
     algebra,
     fuse_program,
@@ -31,6 +33,7 @@ from mugraph.passes.program.fuse_kernels.explain import explanation
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.targets import target_named
+from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
 
@@ -610,3 +613,15 @@ def test_an_exponential_of_a_column_times_it_is_no_weight_of_a_sum() -> None:
     module = module_of(program)
     own, _ = fused(module)
     require_proof(module, own)
+
+
+@pytest.mark.parametrize("columns", [50304, 128256])
+def test_rows_that_fit_no_block_are_walked_along(columns: int) -> None:
+    """A kernel without a loop is none where it cannot be given one and its tiles fit no block."""
+    graph = mi.new_kernel_graph("long_rows")
+    graph.mark_output(mi.softmax(graph.new_input((64, columns))))
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    kernels = [op for op in module.walk() if isinstance(op, sched.KernelOp)]
+    loops = [kernel.forloop for kernel in kernels if kernel.forloop is not None]
+    assert any(loop.value.data > 1 for loop in loops)

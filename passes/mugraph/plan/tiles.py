@@ -22,6 +22,13 @@ from mugraph.passes.costs.kernels import (
     estimate,
 )
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
+from mugraph.passes.mugraph.plan.limits import (
+    ALIKE_NS,
+    WORTH_FILLING,
+    Longest,
+    among_the_least,
+    nearly_the_least,
+)
 from mugraph.passes.mugraph.plan.parts import can_have
 from mugraph.passes.mugraph.plan.shape import (
     KernelModel,
@@ -75,13 +82,9 @@ OPERATORS_OF_COMBINATION = 3
 """On each part: a product with its weight, the accumulator, and its rescaling."""
 WORTHWHILE = 0.97
 """The present partition stays where no other takes so little of its time."""
-NEARLY_ALL, WORTH_FILLING = 0.95, 1.1
-"""The part of the multiprocessors that should have a block, and how much longer that may take.
-
-Memory delivers more to more of them than the estimate knows (``benchmarks/results/h200_plans.md``).
-"""
-ALIKE_NS = 80.0
-"""Times that differ by less are alike: no launch is as regular."""
+NEARLY_ALL = 0.95
+"""The part of the multiprocessors that should have a block: memory delivers more to more of them
+than the estimate knows (``benchmarks/results/h200_plans.md``)."""
 
 
 class TileChoice(NamedTuple):
@@ -378,9 +381,9 @@ Fits = Callable[[Partition, KernelShape], bool]
 
 
 def _candidates(
-    space: TileSpace, target: Target, fits: Fits | None, *, split: bool
+    space: TileSpace, target: Target, fits: Fits | None, limit: Longest, *, split: bool
 ) -> list[TileChoice]:
-    """All allowed partitions but those that take too long for :func:`choose_least_time`.
+    """All allowed partitions but those that take too long for a limit.
 
     What the loads take shows of most of them that they do.
     """
@@ -408,7 +411,7 @@ def _candidates(
             if fits is None or fits(candidate, shape):
                 loop_bytes = shape.loop_bytes
                 choices.append(TileChoice(candidate, division.split, time, loop_bytes))
-                longest = min(longest, WORTH_FILLING * time + ALIKE_NS)
+                longest = limit(time)
     return choices
 
 
@@ -425,11 +428,10 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
         return can_have(space, partition, shape, written, target)
 
     present = estimate(now, target) if fits(old, now) else None
-    free = sum(extent > 1 for extent in old.grid) < len(AXES)
-    split = free and written.split_k != 1
-    choices = _candidates(space, target, fits, split=split)
+    split = _may_split(space, written)
+    choices = _candidates(space, target, fits, nearly_the_least(), split=split)
     if not choices and written != Plan():
-        choices = _candidates(space, target, None, split=split)
+        choices = _candidates(space, target, None, nearly_the_least(), split=split)
     if not choices:
         return None
     fastest = min(choices, key=lambda choice: choice.time)
@@ -444,6 +446,23 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
     return best
+
+
+def _may_split(space: TileSpace, written: Plan) -> bool:
+    """Whether a plan and the grid leave room for blocks that share a loop."""
+    free = sum(extent > 1 for extent in partition_of(space).grid) < len(AXES)
+    return free and written.split_k != 1
+
+
+def least_times(space: TileSpace, target: Target, written: Plan, count: int) -> list[TileChoice]:
+    """The partitions of least estimated time, so many, that leave room for a plan; least first."""
+
+    def fits(partition: Partition, shape: KernelShape) -> bool:
+        return can_have(space, partition, shape, written, target)
+
+    split = _may_split(space, written)
+    choices = _candidates(space, target, fits, among_the_least(count), split=split)
+    return sorted(choices, key=lambda choice: choice.time)[:count]
 
 
 def why_kept(space: TileSpace, target: Target) -> str:
@@ -523,6 +542,7 @@ __all__ = [
     "divisors",
     "in_one_iteration",
     "is_allowed",
+    "least_times",
     "parallel_dimensions",
     "why_kept",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
@@ -16,7 +17,7 @@ from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.costs.kernels import ITERATION_CYCLES, LAUNCH_NS, WARP_CYCLES, estimate
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE, device_ns
-from mugraph.passes.mugraph.plan.choose import space_of
+from mugraph.passes.mugraph.plan.choose import require_cuttable, space_of, tiles_of
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
@@ -90,12 +91,29 @@ def time_as_written(op: Operation, target: Target) -> float:
     return least_time(moved, (), target)
 
 
+def require_cuttable_alone(graph: CustomizedOp, plan: Plan) -> None:
+    """Raises ``RetileError`` where a kernel that is in no function cannot be cut as a plan says."""
+    function = FuncOp("alone", ([], list(graph.result_types)))
+    copy = graph.clone()
+    function.body.block.add_ops([copy, ReturnOp(*copy.results)])
+    try:
+        require_cuttable(copy, plan)
+    finally:
+        function.erase()
+
+
 def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
     """Nanoseconds of a custom kernel with its best tiles; infinite where none fit a block."""
     trial = graph.clone()
     try:
-        choice = choose_least_time(space_of(trial, Plan()), target, Plan())
-        return math.inf if choice is None else choice.time
+        space = space_of(trial, Plan())
+        choice = choose_least_time(space, target, Plan())
+        if choice is None:
+            return math.inf
+        # Where it cannot be cut so it stays as it is, and must fit a block then.
+        if estimate(shape_under(space, partition_of(space)), target) is None:
+            require_cuttable_alone(graph, tiles_of(space, choice))
+        return choice.time
     except RetileError:
         space = find_dimensions(graph)
         time = estimate(shape_under(space, partition_of(space)), target)

@@ -1,0 +1,1 @@
+"""Shapes that are drawn, not chosen: layers of public models at sizes that a seed says."""

@@ -1,0 +1,203 @@
+"""Tunes the kernels of a program, one after another, and writes down what is found."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from mugraph.dialects.plan import Plan
+from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase, UsePlansPass
+from mugraph.passes.targets import gpu_named
+from mugraph.runtime.toolchain import cache_directory, device_name
+from mugraph.tune.cuda import CudaWorkbench, time_programs
+from mugraph.tune.kernels import TunedKernel, compiler_version, tunable_kernels
+from mugraph.tune.records import Records
+from mugraph.tune.search import Outcome, Search
+from mugraph.tune.workbench import MeasureError, Workbench
+
+VARIABLE = "MUGRAPH_PLANS"
+"""The environment variable that names the plan database."""
+
+CANDIDATES = 48
+"""Plans whose tiles are estimated to be the fastest, of which as many are tried."""
+SECONDS = 60.0
+"""How long the search for a kernel takes, about."""
+
+Compare = Callable[[str, str, bool, UsePlansPass], tuple[list[float], list[float]]]
+"""Of a program's text, a target and whether operators share kernels: microseconds without and with
+the plans of a database."""
+
+OpenBench = Callable[[TunedKernel, int], AbstractContextManager[Workbench]]
+"""Where a kernel is built, by so many processes, and measured."""
+
+
+def database_path() -> Path:
+    """The plan database: what :data:`VARIABLE` names, or a file in mugraph's cache."""
+    given = os.environ.get(VARIABLE)
+    return Path(given) if given else cache_directory() / "plans.jsonl"
+
+
+def gpu_here() -> str | None:
+    """What the first GPU of this machine is called in a database; ``None`` where there is none."""
+    name = device_name()
+    return None if name is None else gpu_named(name)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How kernels are tuned, and where what is found is kept."""
+
+    database: Path
+    gpu: str
+    candidates: int = CANDIDATES
+    seconds: float = SECONDS
+    """For a kernel."""
+    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
+    again: bool = False
+    """Whether kernels are tuned that the database knows."""
+
+    @property
+    def records(self) -> Path:
+        """Where all that is measured is written down."""
+        return self.database.with_name(self.database.name + ".records")
+
+
+Say = Callable[[str], None]
+
+
+def say_on_stderr(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def tune_kernels(
+    kernels: Sequence[TunedKernel],
+    options: Options,
+    say: Say = say_on_stderr,
+    open_bench: OpenBench = CudaWorkbench,
+) -> list[Entry]:
+    """Finds the fastest plan of each kernel, and writes it into the database when it is found.
+
+    Returns the entries of all kernels, those that the database knew before among them.  A kernel
+    that cannot be measured is said, and has none.  Raises ``UserError`` where a file cannot be
+    read or written.
+    """
+    entries: list[Entry] = []
+    for number, kernel in enumerate(kernels, 1):
+        head = f"[{number}/{len(kernels)}] {kernel.name}"
+        known = PlanDatabase.read(options.database).find(kernel.structure, options.gpu)
+        if known is not None and not options.again:
+            say(f"{head} is known: {known.microseconds:.2f} µs, {known.before:.2f} µs before")
+            entries.append(known)
+            continue
+        records = Records(
+            options.records,
+            kernel.structure,
+            options.gpu,
+            kernel.name,
+            compiler_version(),
+            anew=options.again,
+        )
+        try:
+            with open_bench(kernel, options.jobs) as bench:
+                search = Search(
+                    bench, records, lambda text, head=head: say(f"{head}: {text}"), options.seconds
+                )
+                outcome = search.run(kernel.candidates(options.candidates), kernel.variants)
+        except MeasureError as error:
+            say(f"{head} is not tuned: {error}")
+            continue
+        entry = entry_of(kernel, outcome, options.gpu)
+        say(f"{head}: {said(outcome)}")
+        # Read again: another process may have written meanwhile.
+        database = PlanDatabase.read(options.database)
+        database.replace(entry)
+        database.write(options.database)
+        entries.append(entry)
+    return entries
+
+
+def tune_program(
+    module: ModuleOp,
+    context: Context,
+    target: str,
+    options: Options,
+    *,
+    fuse: bool = True,
+    say: Say = say_on_stderr,
+    open_bench: OpenBench = CudaWorkbench,
+    compare: Compare = time_programs,
+) -> list[Entry]:
+    """Tunes the kernels of a program, and then compares the program as a whole.
+
+    Kernels that follow each other are not as fast as each alone: where the program takes longer
+    with the plans that are new, these are taken back.  Returns the entries of its kernels.
+    """
+    kernels, left = tunable_kernels(module, context, target, fuse=fuse)
+    for sentence in left:
+        say(sentence)
+    old = PlanDatabase.read(options.database)
+    entries = tune_kernels(kernels, options, say, open_bench)
+    new = [one for one in entries if one != old.find(one.structure, one.gpu) and one.plan.parts()]
+    if not new or len(entries) == 1:
+        return entries
+    known = UsePlansPass(str(options.database), options.gpu, target)
+    try:
+        before, after = map(statistics.median, compare(str(module), target, fuse, known))
+    except MeasureError as error:
+        say(f"the program as a whole is not compared: {error}")
+        return entries
+    say(f"the program: {after:.2f} µs, {before:.2f} µs without measured plans")
+    if after <= before:
+        return entries
+    say(f"the plans of {len(new)} kernels are taken back: the program is slower with them")
+    database = PlanDatabase.read(options.database)
+    kept = [
+        replace(one, plan=Plan(), microseconds=one.before) if one in new else one for one in entries
+    ]
+    for entry in kept:
+        database.replace(entry)
+    database.write(options.database)
+    return kept
+
+
+def entry_of(kernel: TunedKernel, outcome: Outcome, gpu: str) -> Entry:
+    """What a database keeps of a search."""
+    return Entry(
+        kernel.structure,
+        gpu,
+        outcome.plan,
+        round(outcome.microseconds, 3),
+        round(outcome.before, 3),
+        kernel.name,
+        datetime.now(UTC).date().isoformat(),
+    )
+
+
+def said(outcome: Outcome) -> str:
+    """A sentence on a search."""
+    tried = f"{outcome.built} plans measured, {outcome.refused} cannot be"
+    rest = "" if outcome.complete else "; its time was up before all were tried"
+    if not outcome.plan.parts():
+        return f"the plan of the estimate stays, {outcome.before:.2f} µs ({tried}{rest})"
+    return f"{outcome.microseconds:.2f} µs, {outcome.before:.2f} µs before ({tried}{rest})"
+
+
+__all__ = [
+    "CANDIDATES",
+    "SECONDS",
+    "Options",
+    "database_path",
+    "gpu_here",
+    "tune_kernels",
+    "tune_program",
+]

@@ -1,0 +1,219 @@
+"""Databases of measured plans: their text, what is refused, and how kernels get plans of them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import PassFailedException
+
+import mugraph
+import mugraph.build as mi
+from mugraph.dialects.plan import Plan
+from mugraph.errors import UserError
+from mugraph.passes.compile import before_planning
+from mugraph.passes.mugraph.known_plans import (
+    Entry,
+    PlanDatabase,
+    PlanDatabaseWarning,
+    UsePlansPass,
+    use_plans,
+)
+from mugraph.passes.mugraph.known_plans.database import entry_of, plan_of_text, plan_text
+from mugraph.passes.mugraph.known_plans.structure import structure_of
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.targets import gpu_named
+from mugraph.reading import make_context
+
+ARCH, GPU = "sm_90a", "h200"
+PLAN = Plan(grid=(32, 1, 1), forloop=8, loads="tma", stages=(3,), preferred=("stages",))
+
+
+def graph() -> mi.KernelGraph:
+    """rms_norm(X) · W."""
+    graph = mi.new_kernel_graph("norm_linear")
+    x, w = graph.new_input((16, 512)), graph.new_input((512, 1024))
+    graph.mark_output(mi.rms_norm(x) @ w)
+    return graph
+
+
+@pytest.fixture
+def planless() -> ModuleOp:
+    """The graph's kernel before it is planned."""
+    module = graph().module()
+    PassPipeline(before_planning(ARCH)).apply(make_context(), module)
+    return module
+
+
+def entry(module: ModuleOp, plan: Plan = PLAN, **others: object) -> Entry:
+    (kernel,) = custom_kernels(module)
+    return replace(Entry(structure_of(kernel), GPU, plan, 4.0, 5.0, "k", "today"), **others)  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    "plan", [Plan(), PLAN, Plan(swap_ab=False, along=(0, -1, -1), pdl="none", tiles="written")]
+)
+def test_lines_are_read_as_they_were_written(plan: Plan) -> None:
+    written = Entry("0123", GPU, plan, 4.125, 5.5, 'a name, with "quotes"', "2026-11-25")
+    assert entry_of(written.line()) == written
+    assert plan_of_text(plan_text(plan)) == plan
+    assert "\n" not in written.line()
+
+
+def test_no_plan_is_a_sentence() -> None:
+    with pytest.raises(ValueError, match="grids is no part of a plan"):
+        plan_of_text("grids = [3]")
+
+
+def test_files_are_merged_in_any_order(planless: ModuleOp, tmp_path: Path) -> None:
+    some = [
+        entry(planless),
+        entry(planless, Plan(forloop=4), microseconds=3.0),
+        entry(planless, gpu="h100"),
+        entry(planless, structure="another"),
+    ]
+    lines = [each.line() + "\n" for each in some]
+    paths = tmp_path / "one", tmp_path / "other"
+    paths[0].write_text("".join(lines))
+    paths[1].write_text("".join(reversed(lines)))
+    one, other = map(PlanDatabase.read, paths)
+    for number, database in enumerate((one, other)):
+        assert len(database) == 3
+        assert database.find(some[0].structure, GPU) == some[1]  # it gained more
+        database.write(paths[number])
+    assert paths[0].read_text() == paths[1].read_text()
+
+
+def test_no_file_is_an_empty_database(tmp_path: Path) -> None:
+    assert len(PlanDatabase.read(tmp_path / "none")) == 0
+
+
+def edited(line: str) -> str:
+    return line.replace("forloop = 8", "forloop = 4")
+
+
+def stale(line: str) -> str:
+    fields = json.loads(line)
+    return Entry(fields["structure"], GPU, PLAN, 1.0, 2.0, version="0.0.1").line()
+
+
+def cut_off(line: str) -> str:
+    return line[: len(line) // 2]
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [(edited, "was edited"), (stale, "is stale: mugraph 0.0.1 measured it"), (cut_off, "no JSON")],
+)
+def test_what_cannot_be_used_is_ignored_with_a_warning(
+    planless: ModuleOp, tmp_path: Path, damage: object, reason: str
+) -> None:
+    path, good = tmp_path / "plans", entry(planless, structure="good")
+    assert callable(damage)
+    path.write_text(f"{good.line()}\n{damage(entry(planless).line())}\n")
+    with pytest.warns(PlanDatabaseWarning, match=f"line 2, is ignored: it .*{reason}"):
+        database = PlanDatabase.read(path)
+    assert len(database) == 1 and database.find("good", GPU) == good
+    assert use_plans(planless, database, GPU) == []
+
+
+def test_a_kernel_gets_the_plan_of_its_structure_and_gpu(planless: ModuleOp) -> None:
+    database = PlanDatabase([entry(planless)])
+    assert use_plans(planless.clone(), database, "h100") == []
+    (changed,) = use_plans(planless, database, GPU)
+    assert changed.decided == PLAN
+    assert use_plans(planless, database, GPU) == []  # its plan is another kernel's now
+
+
+def test_parts_that_a_user_wrote_make_another_kernel(planless: ModuleOp) -> None:
+    database = PlanDatabase([entry(planless)])
+    (kernel,) = custom_kernels(planless)
+    kernel.decided = Plan(loads="cp_async")
+    assert use_plans(planless, database, GPU) == []
+
+
+def test_a_plan_that_cannot_be_is_ignored_with_a_warning(planless: ModuleOp) -> None:
+    database = PlanDatabase([entry(planless, Plan(grid=(7, 7, 7)))])
+    with pytest.warns(PlanDatabaseWarning, match="the plan that was measured on h200 is ignored"):
+        assert use_plans(planless, database, GPU) == []
+
+
+def test_the_estimate_s_plan_is_no_plan_to_write(planless: ModuleOp) -> None:
+    assert use_plans(planless, PlanDatabase([entry(planless, Plan())]), GPU) == []
+
+
+def test_the_pass_says_where_there_is_no_file(planless: ModuleOp, tmp_path: Path) -> None:
+    missing = UsePlansPass(str(tmp_path / "none"))
+    with pytest.raises(PassFailedException, match=r"there is no file .*none; write database=FILE"):
+        missing.apply(make_context(), planless)
+
+
+def test_gpus_are_called_as_their_targets() -> None:
+    assert gpu_named("NVIDIA H200") == "h200"
+    assert gpu_named("NVIDIA H100 80GB HBM3") == "h100"
+    assert gpu_named("NVIDIA A100-SXM4-80GB") == "a100"
+    assert gpu_named("NVIDIA GH200 480GB") == "NVIDIA GH200 480GB"
+
+
+@pytest.fixture
+def without_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A database of its own, and no GPU to measure on; its path."""
+    monkeypatch.setattr("mugraph.jit.tuned.device_architecture", lambda: None)
+    monkeypatch.setattr("mugraph.jit.tuned.gpu_here", lambda: None)
+
+    def source_itself(source: str, *others: object, **flags: object) -> str:
+        del others, flags
+        return source
+
+    monkeypatch.setattr("mugraph.jit.compilation.compile_library", source_itself)
+    monkeypatch.setattr("mugraph.jit.compilation.CudaKernel", source_itself)
+    path = tmp_path / "plans.jsonl"
+    monkeypatch.setenv("MUGRAPH_PLANS", str(path))
+    return path
+
+
+def test_a_compilation_uses_what_is_known(planless: ModuleOp, without_gpu: Path) -> None:
+    """Instead of kernels it gives their source."""
+    plain = mugraph.compile(graph(), ARCH)
+    assert mugraph.compile(graph(), ARCH, tune=True) == plain
+    PlanDatabase([entry(planless)]).write(without_gpu)
+    assert mugraph.compile(graph(), ARCH) == plain
+    assert mugraph.compile(graph(), ARCH, tune=True) != plain
+    assert mugraph.compile(graph(), "h100", tune=True) == mugraph.compile(graph(), "h100")
+
+
+def test_a_plan_that_no_schedule_can_have_is_not_used(
+    planless: ModuleOp, without_gpu: Path
+) -> None:
+    plain = mugraph.compile(graph(), ARCH)
+    impossible = Plan(grid=(32, 1, 1), forloop=8, stages=(64,))
+    PlanDatabase([entry(planless, impossible)]).write(without_gpu)
+    with pytest.warns(PlanDatabaseWarning, match="are not used: .*stages = \\[64\\]"):
+        assert mugraph.compile(graph(), ARCH, tune=True) == plain
+
+
+def test_on_the_cpu_nothing_is_tuned(without_gpu: Path) -> None:
+    kernel = mugraph.compile(graph(), "cpu", tune=True)
+    x, w = (np.ones(shape, np.float16) for shape in ((16, 512), (512, 1024)))
+    np.testing.assert_allclose(kernel(x, w), np.full((16, 1024), 512.0), rtol=1e-3)
+    assert not without_gpu.exists()
+
+
+def test_what_contradicts_tuning_is_refused() -> None:
+    with pytest.raises(UserError, match="tune=True finds all parts of plans by measuring"):
+        mugraph.compile(graph(), ARCH, tune=True, plan=Plan(loads="tma"))
+    with pytest.raises(UserError, match=r"leave plan and tune out for a \.te file"):
+        mugraph.compile("examples/texpr/vector_add.te", ARCH, tune=True, sizes={"N": 64})
+
+
+def test_reading_a_good_file_warns_of_nothing(planless: ModuleOp, tmp_path: Path) -> None:
+    PlanDatabase([entry(planless)]).write(tmp_path / "plans")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(PlanDatabase.read(tmp_path / "plans")) == 1

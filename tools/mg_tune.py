@@ -1,0 +1,138 @@
+"""``mg-tune``: measures plans of a program's kernels on this machine's GPU, and keeps the best."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = ArgumentParser(
+        prog="mg-tune",
+        description="Measures plans of each kernel of a program on this machine's GPU, and keeps "
+        "the fastest in a plan database, for mugraph.compile(graph, tune=True) and --use-plans.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("input", help="the program or µGraph as MLIR text (- is stdin)")
+    parser.add_argument(
+        "--arch", default="native", help="the architecture or GPU to plan for (default: native)"
+    )
+    parser.add_argument(
+        "--plans",
+        type=Path,
+        metavar="FILE",
+        help="the database (default: MUGRAPH_PLANS, or a file in mugraph's cache)",
+    )
+    parser.add_argument(
+        "--candidates", type=int, metavar="N", help="plans to begin with (default: 48)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        metavar="SECONDS",
+        help="how long the search for a kernel takes, about (default: 60)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="builds at a time (default: cores)",
+    )
+    parser.add_argument("--again", action="store_true", help="also kernels that the file knows")
+    parser.add_argument(
+        "--no-fuse",
+        dest="fuse",
+        action="store_false",
+        help="leave operators that are not in a custom kernel as they are written",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print kernels and candidates, and measure nothing"
+    )
+    return parser
+
+
+def _require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise ToolError(sentence)
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    count, limit = options.candidates, options.limit
+    _require(count is None or count >= 1, f"--candidates {count} must be at least 1.")
+    _require(options.jobs >= 1, f"--jobs {options.jobs} must be at least 1.")
+    _require(limit is None or limit > 0, f"--limit {limit} must be more than 0 seconds.")
+    _require(
+        not options.input.endswith(".te"),
+        "a .te file has no plans: mg-tune takes programs and µGraphs as MLIR text.",
+    )
+
+    # After the arguments are known to be right: the dialects take a while to load.
+    from mugraph.codegen.architecture import Architecture, choose_architecture
+    from mugraph.dialects.locations import reported_within
+    from mugraph.passes.mugraph.known_plans.database import plan_text
+    from mugraph.passes.targets import DEFAULT_TARGET, default_targets, target_named
+    from mugraph.reading import make_context, read_module
+    from mugraph.runtime.toolchain import device_architecture, find_toolchain
+    from mugraph.tune import (
+        CANDIDATES,
+        SECONDS,
+        Options,
+        database_path,
+        gpu_here,
+        tunable_kernels,
+        tune_program,
+    )
+
+    count = count or CANDIDATES
+    device, gpu = device_architecture(), gpu_here()
+    arch = options.arch
+    if arch == "native":
+        native = None if device is None else choose_architecture(device, [*default_targets()])
+        arch = native or DEFAULT_TARGET
+    target = target_named(arch)
+    context = make_context()
+    module = read_module(options.input, context)
+    with reported_within(module):
+        kernels, left = tunable_kernels(module, context, arch, fuse=options.fuse)
+    if options.list:
+        for sentence in left:
+            print(sentence, file=sys.stderr)
+        for kernel in kernels:
+            print(f"{kernel.name} {kernel.structure}")
+            for plan in kernel.candidates(count):
+                print(f"    plan <{plan_text(plan)}>")
+        return 0
+    if device is None or gpu is None:
+        raise ToolError(
+            "mg-tune measures on an NVIDIA GPU, and there is none here; --list shows what it would "
+            "measure."
+        )
+    _require(
+        Architecture(target.arch).runs_on(Architecture(device)),
+        f"code for {target.arch} does not run on the GPU of this machine, which is {device}.",
+    )
+    find_toolchain()  # what is missing is said before the passes run
+    path = options.plans or database_path()
+    settings = Options(path, gpu, count, limit or SECONDS, options.jobs, options.again)
+    with reported_within(module):
+        tuned = tune_program(module, context, arch, settings, fuse=options.fuse)
+    for entry in tuned:
+        print(f"{entry.kernel}: {entry.before:.2f} -> {entry.microseconds:.2f} µs")
+    if not kernels:
+        print("the program has no kernel whose plan can be tuned.", file=sys.stderr)
+    return 0 if len(tuned) == len(kernels) else 1
+
+
+def main() -> int:
+    """The ``mg-tune`` command; returns its exit code."""
+    return run_tool("mg-tune", lambda: _main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

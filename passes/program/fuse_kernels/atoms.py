@@ -196,9 +196,9 @@ def tie(op: Operation, atoms: Atoms) -> None:
         ]
         if index.result is not None:
             places += [(result, index.result) for result in op.results]
-        for place in places:
-            for other in places:
-                atoms.unify(place, other)
+        rows = [atoms.dims(value)[dim] for value, dim in places if shape_of(value.type)[dim] > 1]
+        for row in rows[1:]:
+            unify(rows[0], row)
 
 
 @tie.register

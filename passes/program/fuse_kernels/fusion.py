@@ -119,16 +119,27 @@ class Fusion:
         What has it besides others is no kernel either: with more operators tensors are numbered
         together in more ways.
         """
-        for number in reversed(list(bits(group))):
-            rest = group & ~(1 << number)
-            operators = self.program.members(rest)
-            if not any(map(is_view, operators)):
-                continue
-            try:
-                places_of(operators, Atoms.of(operators))
-            except NotFusedError:
-                group = rest
+        count = group.bit_count()
+        while count > 1:
+            # Many operators are left out at once first: few are to blame.
+            count = (count + 1) // 2
+            numbers = list(bits(group))[::-1]
+            for start in range(0, len(numbers), count):
+                rest = group & ~sum(1 << number for number in numbers[start : start + count])
+                if self._is_no_kernel(rest):
+                    group = rest
         return group
+
+    def _is_no_kernel(self, group: Group) -> bool:
+        """Whether the views of a group do not go together."""
+        operators = self.program.members(group)
+        if not any(map(is_view, operators)):
+            return False
+        try:
+            places_of(operators, Atoms.of(operators))
+        except NotFusedError:
+            return True
+        return False
 
     def builder_of(self, group: Group) -> tuple[Part, KernelBuilder]:
         """What writes a group as a kernel, with its operators alone.

@@ -53,7 +53,7 @@ _reduce_scatter: Any = getattr(distributed, "reduce_scatter_single", None) or (
 CALLS = 20
 """Calls in a CUDA graph."""
 SAMPLES = 15
-LONGEST = timedelta(seconds=100)
+LONGEST = timedelta(seconds=150)
 """After this a device that waits for another gives up."""
 JOBS = max(2, (os.cpu_count() or 2) - 2)
 """Kernels under nvcc at a time."""

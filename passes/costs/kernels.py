@@ -304,7 +304,9 @@ def sums_of_a_thread(shape: KernelShape, target: Target) -> int:
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
     stages = stages_of(shape, target)
-    if stages is None or shape.loop.sums > sums_of_a_thread(shape, target) * shape.threads:
+    # What the loop has summed is kept while products after it are computed.
+    sums = shape.loop.sums + shape.after.sums
+    if stages is None or sums > sums_of_a_thread(shape, target) * shape.threads:
         return None
     clock = target.clock_ghz
     loop_bytes, first_bytes, tensor_bytes, _ = shape.loading

@@ -151,6 +151,10 @@ def test_sums_that_no_block_can_keep() -> None:
     assert estimate(shape, TARGET) is None
     assert estimate(shape._replace(threads=512), TARGET) is None  # fewer registers each
     assert estimate(shape._replace(loop=PhaseWork((), 0, sums=128 * 256)), TARGET) is not None
+    half = PhaseWork((), 0, sums=64 * 256)  # kept while a product after the loop has its own
+    assert estimate(shape._replace(loop=half, after=half), TARGET) is not None
+    beside = shape._replace(loop=half, after=PhaseWork((), 0, sums=128 * 256))
+    assert estimate(beside, TARGET) is None
 
 
 PRODUCT = """

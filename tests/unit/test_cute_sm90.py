@@ -263,6 +263,34 @@ def test_threads_that_wait_for_ever_are_an_error() -> None:
         run_texpr(function, [a, b])
 
 
+def test_warps_meet_in_roles_of_their_own() -> None:
+    """Each of two warps turns its numbers round through shared memory, one of them twice."""
+
+    @cute.kernel
+    def turned(x: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        tile = cute.SmemAllocator().allocate_tensor("f32", cute.Layout(64))
+        warp, lane = cute.arch.warp_idx(), cute.arch.lane_idx()
+        tile[thread] = x[thread]
+        cute.arch.sync_warp()
+        x[thread] = tile[warp * 32 + 31 - lane]
+        with cute.when(warp == 1):
+            cute.arch.sync_warp()
+            tile[thread] = x[thread]
+            cute.arch.sync_warp()
+            x[thread] = tile[warp * 32 + 31 - lane]
+
+    x = np.arange(64, dtype=np.float32)
+    launch = turned(x).launch((1,), (64,))
+    assert find_texpr_hazards(kernel_of(launch)) == []
+    launch.run()
+    np.testing.assert_array_equal(x, [*range(31, -1, -1), *range(32, 64)])
+    for number in range(3):
+        kernel = kernel_of(launch)
+        orders_of(kernel)[number].detach()
+        assert find_texpr_hazards(kernel), number
+
+
 def test_text_reads_back() -> None:
     from xdsl.parser import Parser
 

@@ -82,8 +82,6 @@ class HandOver:
     def __init__(self, kernel: te.KernelOp, number: int, without: Operation | None = None) -> None:
         self.holder = kernel.threads
         self.without = without
-        self.number = number
-        self.kernel = kernel
         threads = self.holder.iterations
         mbarriers = [op for op in kernel.walk() if isinstance(op, te.NewMbarriersOp)]
         self._first: dict[SSAValue, int] = {}

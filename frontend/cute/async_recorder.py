@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr
 from xdsl.ir import SSAValue
 
 from mugraph.cute.errors import KernelError
@@ -36,6 +36,7 @@ from mugraph.dialects.te import (
     MbarrierInitOp,
     MbarrierWaitOp,
     NamedBarrierOp,
+    NewOp,
     ProxyFenceOp,
     Scope,
     SectionOp,
@@ -45,6 +46,7 @@ from mugraph.dialects.te import (
     WarpgroupMmaOp,
     WarpgroupWaitOp,
 )
+from mugraph.passes.texpr.te_promote import OFFSET
 
 Place: TypeAlias = tuple[SSAValue, Sequence[SSAValue], AffineMapAttr]
 """A buffer or mbarriers, and the index of one of it: its operands and their map."""
@@ -170,10 +172,13 @@ class AsyncRecorder:
 
     @staticmethod
     def _require_pattern(engine: RecordedEngine, start: Numeric, pattern: int, what: str) -> None:
-        if as_index(start).multiple * engine.dtype.itemsize % pattern:
+        owner = engine.buffer.owner
+        offset = owner.attributes.get(OFFSET) if isinstance(owner, NewOp) else None
+        begins = offset.value.data if isinstance(offset, IntegerAttr) else 0
+        if begins % pattern or as_index(start).multiple * engine.dtype.itemsize % pattern:
             raise KernelError(
-                f"{what}: the tile begins at element {start} of '{engine.buffer.name_hint}', which "
-                f"is no multiple of {pattern} bytes, after which its swizzle repeats"
+                f"{what}: the tile begins at byte {begins} and element {start} of "
+                f"'{engine.buffer.name_hint}'; expected a multiple of {pattern} bytes"
             )
 
     # Products of warp groups.

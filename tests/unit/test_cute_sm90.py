@@ -263,6 +263,73 @@ def test_threads_that_wait_for_ever_are_an_error() -> None:
         run_texpr(function, [a, b])
 
 
+def test_warps_meet_in_roles_of_their_own() -> None:
+    """Each of two warps turns its numbers round through shared memory, one of them twice."""
+
+    @cute.kernel
+    def turned(x: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        tile = cute.SmemAllocator().allocate_tensor("f32", cute.Layout(64))
+        warp, lane = cute.arch.warp_idx(), cute.arch.lane_idx()
+        tile[thread] = x[thread]
+        cute.arch.sync_warp()
+        x[thread] = tile[warp * 32 + 31 - lane]
+        with cute.when(warp == 1):
+            cute.arch.sync_warp()
+            tile[thread] = x[thread]
+            cute.arch.sync_warp()
+            x[thread] = tile[warp * 32 + 31 - lane]
+
+    x = np.arange(64, dtype=np.float32)
+    launch = turned(x).launch((1,), (64,))
+    assert find_texpr_hazards(kernel_of(launch)) == []
+    launch.run()
+    np.testing.assert_array_equal(x, [*range(31, -1, -1), *range(32, 64)])
+    for number in range(3):
+        kernel = kernel_of(launch)
+        orders_of(kernel)[number].detach()
+        assert find_texpr_hazards(kernel), number
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_copies_overtake_loads_without_a_fence(fenced: bool) -> None:
+    """A stage that threads have loaded from, and that they hand back by an arrival alone."""
+
+    @cute.kernel(results=["b"])
+    def passed(a: Any, b: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        memory = cute.SmemAllocator()
+        tile = memory.allocate_tensor("f32", cute.Layout((1, 32), (32, 1)))
+        full, empty = (memory.allocate_array("i64", name=name) for name in ("full", "empty"))
+        load = cute.make_tma_copy("SM90_TMA_LOAD", a, tile.layout)
+        with cute.when(thread == 0):
+            cute.arch.mbarrier_init(full, 1)
+            cute.arch.mbarrier_init(empty, 32)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.sync_threads()
+        with cute.when(thread == 32):
+            for k in cute.dynamic_range(4):
+                cute.arch.mbarrier_wait(empty, (k + 1) % 2)
+                cute.arch.mbarrier_arrive_and_expect_tx(full, load.bytes)
+                row = cute.local_tile(a, (1, 32), (k, 0))
+                to, source = cute.tma_partition(load, 0, cute.Layout(1), tile, row)
+                cute.copy(load, source, to, tma_bar_ptr=full)
+        with cute.when(thread < 32):
+            for k in cute.dynamic_range(4):
+                cute.arch.mbarrier_wait(full, k % 2)
+                b[k, thread] = tile[0, thread]
+                if fenced:
+                    cute.arch.fence_proxy()
+                cute.arch.mbarrier_arrive(empty)
+
+    a, b = draw((4, 32), np.float32), np.zeros((4, 32), np.float32)
+    launch = passed(a, b).launch((1,), (64,))
+    kinds = {finding.kind for finding in find_texpr_hazards(kernel_of(launch))}
+    assert kinds == (set() if fenced else {HazardKind.MISSING_FENCE})
+    launch.run()
+    np.testing.assert_array_equal(b, a)
+
+
 def test_text_reads_back() -> None:
     from xdsl.parser import Parser
 

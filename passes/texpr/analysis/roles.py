@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mugraph.dialects import te
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.dialects.te.points import Rows, all_hold
 from mugraph.passes.texpr.analysis.evaluate import variables_of
@@ -17,9 +18,12 @@ WAITS = (te.MbarrierWaitOp, te.NamedBarrierOp)
 
 def takes_turns(threads: te.ThreadsOp) -> bool:
     """Whether threads of a block wait for each other, but for barriers of the whole block."""
-    kernel = threads.parent_op()
-    asynchronous = (te.NewMbarriersOp, te.BulkCopyOp, te.WarpgroupMmaOp, te.NamedBarrierOp)
-    return kernel is not None and any(isinstance(op, asynchronous) for op in kernel.walk())
+    asynchronous = (te.MbarrierOp, te.BulkCopyOp, te.WarpgroupMmaOp, te.NamedBarrierOp)
+    return any(
+        isinstance(op, asynchronous)
+        or (isinstance(op, te.BarrierOp) and enclosing(op, te.StepOp) is not None)
+        for op in threads.walk()
+    )
 
 
 def roles_of(threads: te.ThreadsOp) -> Iterator[Rows]:

@@ -155,12 +155,13 @@ def test_tiled_multiplication(mma: TiledMma) -> None:
     _multiply(mma, m, n, k)
 
 
-def test_operands_in_shared_memory_have_no_fragment() -> None:
+def test_operands_in_shared_memory_are_their_own_fragments() -> None:
+    """The instruction reads them through descriptors."""
     mma = TiledMma("SM90_64x64x16_F32F16F16_SS")
     mine = mma.get_slice(0)
-    tensor = make_counting_tensor(Layout((64, 16)))
-    with pytest.raises(LayoutError, match="reads A from shared memory"):
-        mine.make_fragment_a(mine.partition_a(tensor), np.float16)
+    tile = make_counting_tensor(Layout((64, 16)))
+    a, b = mine.partition_a(tile), mine.partition_b(tile)
+    assert mine.make_fragment_a(a) is a and mine.make_fragment_b(b) is b
 
 
 def test_tiled_mma_errors() -> None:

@@ -82,8 +82,6 @@ class HandOver:
     def __init__(self, kernel: te.KernelOp, number: int, without: Operation | None = None) -> None:
         self.holder = kernel.threads
         self.without = without
-        self.number = number
-        self.kernel = kernel
         threads = self.holder.iterations
         mbarriers = [op for op in kernel.walk() if isinstance(op, te.NewMbarriersOp)]
         self._first: dict[SSAValue, int] = {}
@@ -180,6 +178,7 @@ class HandOver:
 
     def _meet(self, op: Operation, role: Role, number: int, threads: int) -> Course:
         """Waits until as many threads have come as often to a barrier."""
+        self.memory.settle(role.threads)
         role.met[number] = mine = role.met.get(number, 0) + 1
         self._has_moved = True
         come = [one for one in self.roles if one.met.get(number, 0) >= mine]
@@ -242,6 +241,7 @@ class HandOver:
                     f"{named(op)} waits for phase {phase} of {barrier.name} in thread {some[0]}; "
                     "the next one, of the other parity, may have ended too: it may wait for ever",
                 )
+            self.memory.settle(some)
             barrier.waited[some] = phase
             barrier.waited_at[some] = self.clocks.epochs[some]
             barrier.wait = op
@@ -314,6 +314,7 @@ class HandOver:
     @_act.register
     def _(self, op: te.ProxyFenceOp, threads: Rows, role: Role) -> None:
         self.memory.fence(threads)
+        self.memory.settle(threads)
 
     # What engines do.
 
@@ -440,6 +441,7 @@ class HandOver:
                 self.memory.write(event, self._under_way())
             else:
                 self.memory.check_written(event)
+                event.settled = np.full(len(event.places), NEVER)
                 self.memory.reads.append(event)
 
     def _under_way(self) -> list[Event]:

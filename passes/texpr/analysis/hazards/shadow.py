@@ -43,6 +43,8 @@ class Event:
     numbers: IntArray
     epochs: IntArray
     """Of the threads; of what is not over yet later than any."""
+    settled: IntArray | None = None
+    """Of loads of threads: in which epochs they are known to have brought their values."""
 
 
 class Shadow:
@@ -92,7 +94,7 @@ class Shadow:
         ``under_way`` are the reads by engines that are not over.
         """
         self.check_written(event)
-        self._check_read(event, under_way)
+        self._check_read(event, under_way, by_copy=agent is not None)
         self.writer[event.places] = event.threads if agent is None else agent
         self.written_in[event.places] = event.epochs if agent is None else epoch
         self.unfenced[event.places] = agent is None
@@ -122,7 +124,17 @@ class Shadow:
                 f"{self.writer[place]}, and no 'fence_proxy' orders them",
             )
 
-    def _check_read(self, event: Event, under_way: Iterable[Event]) -> None:
+    def settle(self, threads: Rows) -> None:
+        """The loads of threads have brought their values: they wait, or run a fence, behind them.
+
+        Arrivals at mbarriers, and barriers of a warp, overtake loads that nothing has used yet.
+        """
+        for event in self.reads:
+            if event.settled is not None:
+                now = (event.settled == NEVER) & np.isin(event.threads, threads)
+                event.settled[now] = self.epochs_of(event.threads[now])
+
+    def _check_read(self, event: Event, under_way: Iterable[Event], *, by_copy: bool) -> None:
         """Whether all that reads these places has happened before."""
         self._mine[event.places] = np.arange(1, len(event.places) + 1)
         for other in (*self.reads, *under_way):
@@ -136,12 +148,36 @@ class Shadow:
             wrong = np.flatnonzero(~(known | same))
             if len(wrong):
                 self._report_pair(event, int(mine[wrong[0]]), other, int(hit[wrong[0]]))
+            elif by_copy and other.settled is not None:
+                self._check_settled(event, mine, other, hit)
         self._mine[event.places] = 0
+
+    def _check_settled(self, event: Event, mine: Rows, other: Event, rows: Rows) -> None:
+        """Whether the loads of places that a copy overwrites have brought their values."""
+        assert other.settled is not None
+        settled = other.settled[rows]
+        known = self.clocks.known[event.threads[mine], other.threads[rows]] >= settled
+        same = (event.threads[mine] == other.threads[rows]) & (settled < NEVER)
+        wrong = np.flatnonzero(~(known | same))
+        if len(wrong):
+            row = int(rows[wrong[0]])
+            self.report(
+                HazardKind.MISSING_FENCE,
+                (event.access.op, other.access.op),
+                f"{says(other.access, int(other.numbers[row]))} in thread {other.threads[row]}, "
+                f"and may still do so when {named(event.access.op)} writes there: arrivals "
+                "overtake loads; a 'fence_proxy' before the arrival orders them",
+            )
 
     def drop_known(self, running: Rows) -> None:
         """Forgets reads that all threads that still run know to be over."""
         known = self.clocks.known[running].min(axis=0)
-        self.reads = [event for event in self.reads if (known[event.threads] < event.epochs).any()]
+        self.reads = [
+            event
+            for event in self.reads
+            if (known[event.threads] < event.epochs).any()
+            or (event.settled is not None and (known[event.threads] < event.settled).any())
+        ]
 
     def _report_pair(
         self, event: Event, row: int, other: Event, other_row: int | None = None

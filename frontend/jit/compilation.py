@@ -100,7 +100,9 @@ def compile(
 
 
 @overload
-def compile(graph: Any, arch: tuple[Any, ...] | list[Any]) -> Callable[..., Any]: ...
+def compile(
+    graph: Any, arch: tuple[Any, ...] | list[Any] | dict[str, Any]
+) -> Callable[..., Any]: ...
 
 
 def compile(
@@ -144,6 +146,11 @@ def compile(
     """
     if _is_of_torch(graph):
         return import_module("mugraph.torch").compile_model(graph, arch)
+    if callable(graph) and not isinstance(arch, str):
+        raise UserError(
+            'a function is compiled by torch.compile(function, backend="mugraph"); what is '
+            "compiled for example inputs is a torch.nn.Module, or what torch.export.export gives."
+        )
     if not isinstance(arch, str):
         raise UserError("example inputs are those of a PyTorch model; an arch is a word: 'cpu'.")
     if mesh is not None:

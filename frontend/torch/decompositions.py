@@ -58,8 +58,8 @@ def why_no_product(
     """Why a convolution is no matrix product of mugraph's; ``None`` where it is one."""
     if transposed or any(output_padding):
         return "it is a transposed convolution"
-    if groups != 1:
-        return f"it is a convolution in {groups} groups"
+    if groups != 1 and weight.shape[1] < LEAST_CHANNELS:
+        return f"it is a convolution in {groups} groups of {weight.shape[1]} channels"
     if x.dim() != weight.dim():
         return "it is a convolution without a batch"
     torch = import_torch()
@@ -74,6 +74,8 @@ def _convolution(
     dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
 ) -> Any:  # fmt: skip
     """The product of each window's elements, as a row, and the weights of each channel."""
+    if _is_by_channel(x, weight, transposed, groups, output_padding):
+        return _convolved_by_channel(x, weight, bias, stride, padding, dilation)
     if why_no_product(x, weight, transposed, groups, output_padding) is not None:
         return NotImplemented
     channels, taps = weight.shape[0], weight.shape[2:]
@@ -82,11 +84,48 @@ def _convolution(
     else:
         windows = _overlapping(x, taps, stride, padding, dilation)
     batch, *places = windows.shape[: len(taps) + 1]
-    rows = windows.reshape(batch * math.prod(places), -1)
-    columns = weight.reshape(channels, -1).t()
     torch = import_torch()
-    made = rows @ columns if bias is None else torch.addmm(bias, rows, columns)
+    if groups == 1:
+        rows = windows.reshape(batch * math.prod(places), -1)
+        columns = weight.reshape(channels, -1).t()
+        made = rows @ columns if bias is None else torch.addmm(bias, rows, columns)
+    else:
+        rows = windows.reshape(batch * math.prod(places), groups, -1).transpose(0, 1)
+        columns = weight.reshape(groups, channels // groups, -1).transpose(1, 2)
+        made = (rows @ columns).transpose(0, 1).reshape(-1, channels)
+        made = made if bias is None else made + bias
     return made.reshape(batch, *places, channels).movedim(-1, 1).contiguous()
+
+
+LEAST_CHANNELS = 8
+"""Groups of fewer channels are too small for a product each."""
+MOST_TAPS = 8
+"""Windows of more elements that each channel has of its own stay in torch: they are copied."""
+
+
+def _is_by_channel(
+    x: Any, weight: Any, transposed: bool, groups: int, output_padding: Sequence[int]
+) -> bool:
+    """Whether each channel has a small window of its own, as the convolutions of Mamba."""
+    return (
+        1 < groups == weight.shape[0] == x.shape[1]
+        and math.prod(weight.shape[2:]) <= MOST_TAPS
+        and why_no_product(x, weight, transposed, 1, output_padding) is None
+    )
+
+
+def _convolved_by_channel(
+    x: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Any:  # fmt: skip
+    """The sum, in fp32, of each window's elements times the numbers of their channel."""
+    taps = weight.shape[2:]
+    windows = _overlapping(x, taps, stride, padding, dilation).movedim(-2, 1)
+    numbers = weight.float().reshape(weight.shape[0], *[1] * len(taps), -1)
+    total = (windows.float() * numbers).sum(-1)
+    if bias is not None:
+        total = total + _by_channel(bias.float(), x)
+    return total.to(x.dtype)
 
 
 def _apart(x: Any, taps: Sequence[int]) -> Any:
@@ -218,6 +257,33 @@ def _cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     if len(types) > 1:
         return NotImplemented
     return import_torch().cat(filled, dim) if len(filled) > 1 else filled[0].clone()
+
+
+@_decomposes("slice_scatter.default")
+def _slice_scatter(
+    x: Any, part: Any, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Any:  # fmt: skip
+    """What stands before the part, the part, and what stands behind it."""
+    first, last, _ = slice(start, end).indices(x.shape[dim])
+    if step != 1 or last <= first:
+        return NotImplemented
+    parts = [x.narrow(dim, 0, first), part, x.narrow(dim, last, x.shape[dim] - last)]
+    filled = [each.to(x.dtype) for each in parts if each.numel()]
+    return import_torch().cat(filled, dim) if len(filled) > 1 else filled[0].clone()
+
+
+@_decomposes("linalg_vector_norm.default")
+def _vector_norm(
+    x: Any, order: float = 2, dim: Sequence[int] | None = None, keepdim: bool = False, *,
+    dtype: Any = None,
+) -> Any:  # fmt: skip
+    """The root of the sum of squares, in fp32."""
+    torch = import_torch()
+    if order != 2 or x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        return NotImplemented
+    dims = list(range(x.dim())) if dim is None else dim
+    return x.float().square().sum(dims, keepdim=keepdim).sqrt().to(dtype or x.dtype)
 
 
 @_decomposes("full_like.default")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from mugraph.errors import UserError
 from mugraph.torch.backend import backend
@@ -13,14 +13,21 @@ from mugraph.torch.operator import import_torch
 def compile_model(model: Any, example_inputs: Any) -> Callable[..., Any]:
     """A model of torch, or an exported program, compiled for inputs like these, which it runs on.
 
-    The result takes the model's positional arguments and records no gradients; inputs of other
-    extents compile it again.  Raises ``UserError`` without example inputs, for a model in training
-    mode, for a model on another device than its inputs, and for what is neither a module nor an
-    exported program.
+    ``example_inputs`` are a tuple of positional arguments, or a dict of keyword arguments.  The
+    result takes the model's arguments and records no gradients; inputs of other extents compile it
+    again.  Raises ``UserError`` without example inputs, for a model in training mode, for a model
+    on another device than its inputs, for inputs that an exported program does not take, and for
+    what is neither a module nor an exported program.
     """
     torch = import_torch()
-    if isinstance(model, torch.export.ExportedProgram):
+    is_exported = isinstance(model, torch.export.ExportedProgram)
+    if is_exported:
         module = model.module()
+    elif isinstance(model, torch.jit.ScriptModule):
+        raise UserError(
+            "the model was made by torch.jit, whose code torch.compile does not take; compile the "
+            "torch.nn.Module that it was made of."
+        )
     elif not isinstance(model, torch.nn.Module):
         raise UserError(
             f"a {type(model).__name__} is no model of PyTorch; expected a torch.nn.Module or what "
@@ -33,20 +40,34 @@ def compile_model(model: Any, example_inputs: Any) -> Callable[..., Any]:
         )
     else:
         module = model
-    if not isinstance(example_inputs, (tuple, list)):
+    named: dict[str, Any] = {}
+    given: tuple[Any, ...] = ()
+    if isinstance(example_inputs, dict):
+        named = cast(dict[str, Any], example_inputs)
+    elif isinstance(example_inputs, (tuple, list)):
+        given = tuple(cast(Sequence[Any], example_inputs))
+    else:
         raise UserError(
             "a PyTorch model is compiled for inputs like those of its calls; give a tuple of them: "
-            "mugraph.compile(model, (x,))."
+            "mugraph.compile(model, (x,)), or a dict of keyword arguments."
         )
-    _require_one_device(module, example_inputs)
+    _require_one_device(module, (*given, *named.values()))
     compiled = torch.compile(module, backend=backend, dynamic=False)
 
-    def call(*inputs: Any) -> Any:
+    def call(*inputs: Any, **others: Any) -> Any:
         """What the model gives for these inputs."""
         with torch.no_grad():
-            return compiled(*inputs)
+            return compiled(*inputs, **others)
 
-    call(*example_inputs)
+    try:
+        call(*given, **named)
+    except AssertionError as error:
+        if not is_exported:
+            raise
+        raise UserError(
+            f"the program was exported for other inputs ({str(error).splitlines()[0]}); export it "
+            "for inputs like these."
+        ) from error
     return call
 
 

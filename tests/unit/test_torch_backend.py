@@ -48,6 +48,21 @@ def draw(*shape: int, dtype: Any = None) -> Any:
 functional = torch.nn.functional
 attention = functional.scaled_dot_product_attention
 FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "short windows of channels": (
+        lambda x, w, b: functional.conv1d(x, w, b, padding=3, groups=6),
+        [draw(2, 6, 9), draw(6, 1, 4), draw(6)]),
+    "short windows of channels, in steps": (
+        lambda x, w: functional.conv2d(x, w, stride=2, dilation=(1, 2), groups=3),
+        [draw(2, 3, 8, 9, dtype=torch.bfloat16), draw(3, 1, 2, 3, dtype=torch.bfloat16)]),
+    "parts that are replaced": (
+        lambda x, y: torch.slice_scatter(x, y, 1, 1, 4) + torch.slice_scatter(x, y, -1, -3),
+        [draw(3, 6), draw(3, 3)]),
+    "vector norms": (
+        lambda x: torch.linalg.vector_norm(x, dim=(0, 2), keepdim=True) + x.norm(),
+        [draw(3, 4, 5)]),
+    "a convolution in groups": (
+        lambda x, w, b: functional.conv1d(x, w, b, padding=2, groups=3),
+        [draw(2, 24, 9), draw(12, 8, 4), draw(12)]),
     "arithmetic": (lambda x, y: (2 - x) * y + x / 3 - y.square() / 4, [draw(5, 7), draw(7)]),
     "halves": (lambda x, y: x @ y + x.sum(-1, keepdim=True), [draw(6, 16, dtype=torch.bfloat16)] * 1
                + [draw(16, 8, dtype=torch.bfloat16)]),
@@ -306,6 +321,24 @@ def test_it_is_known_by_its_name() -> None:
         warnings.simplefilter("ignore")
         names = torch._dynamo.list_backends()
     assert "mugraph" in names
+
+
+def test_inputs_may_have_names_and_must_be_those_of_an_exported_program() -> None:
+    layer, x = torch.nn.Linear(8, 8).eval(), torch.randn(4, 8)
+    with torch.no_grad():
+        assert_near(mugraph.compile(layer, {"input": x})(input=x), layer(x))
+    exported = torch.export.export(layer, (x,))
+    assert_near(mugraph.compile(exported, (x,))(x), layer(x))
+    with pytest.raises(UserError, match=r"exported for other inputs \(.*\); export it for inputs"):
+        mugraph.compile(exported, (x[:2],))
+
+
+def test_what_is_no_module_is_refused() -> None:
+    x = torch.randn(4, 8)
+    with pytest.raises(UserError, match=r"a function is compiled by torch\.compile\(function"):
+        mugraph.compile(torch.relu, (x,))
+    with pytest.raises(UserError, match=r"made by torch\.jit"):
+        mugraph.compile(torch.jit.trace(torch.nn.ReLU().eval(), x), (x,))
 
 
 def test_training_is_refused() -> None:

@@ -212,3 +212,17 @@ def test_what_few_bits_lose_is_in_the_budget(promote: bool) -> None:
     # Of results of about 32.
     assert budget.max() < (2.5 if promote else 16)
     assert error.max() > 2**-24 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(("kinds", "rows"), [(("e4m3", "e5m2"), 16), (("s8", "s8"), 8)])
+def test_few_rows_by_swapped_operands(kinds: tuple[str, str], rows: int) -> None:
+    """The hardware's left matrix is the right one, with its own type."""
+    plan = Plan(tile=(0, 64), loop_tile=64, block=(128,), loads="tma", swap_ab=True)
+    module = compiled(linear(kinds, (rows, 128, 256)), plan)
+    pair, sums = "".join(kinds).upper(), "S32" if "s8" in kinds else "F32"
+    assert instructions(module) == {f"SM90_{rows}x64x32_{sums}{pair}_SWAPPED"}
+    x, w = drawn(kinds[0], (rows, 256), 9), drawn(kinds[1], (128, 256), 10)
+    for level in ("logical", "address"):
+        (interpreted,) = run_function(module, None, [x, w], level=level)
+        assert_product(interpreted, x, w)
+    assert_product(emulated(module, x, w), x, w)

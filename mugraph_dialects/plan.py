@@ -71,6 +71,8 @@ class Plan:
     """Stages of the rings, or of all tiles of the loop; the last one counts for the others."""
     swap_ab: bool | None = None
     """Whether products with few rows are those of the transposed matrices, by warp groups."""
+    promote: bool | None = None
+    """Whether sums of each iteration that an instruction adds with few bits are added up in f32."""
     persistent: bool | None = None
     """Whether as many blocks as run at once take several work tiles each."""
     ping_pong: int | None = None

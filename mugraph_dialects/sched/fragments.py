@@ -8,6 +8,7 @@ share a row exchange what they have, by shuffles.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import BoolAttr
@@ -19,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.definition import irdl_op_definition
@@ -40,7 +42,7 @@ from mugraph.dialects.sched.compute_accesses import mma_accesses
 from mugraph.dialects.sched.mappings import fragment_stream, matrix_layout
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
-from mugraph.dialects.sched.types import SharedType, TileType
+from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
@@ -60,19 +62,21 @@ def _fragment(value: SSAValue) -> TileType:
 
 @irdl_op_definition
 class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Loads what threads hold of a buffer in shared memory, as the fragment's layout says.
+    """Loads what threads hold of a buffer, as the fragment's layout says.
+
+    Numbers may come from a tile in device memory, else the buffer is in shared memory.
 
     - The left matrix that ``sched.mma`` multiplies: ``ldmatrix true`` as there, else element by
       element.
     - A number for each column of a product, for all threads with values of it, through an epilogue.
       The buffer is one matrix of one column (or row) with as many numbers.
     - A matrix of a product's extents, as threads hold the product, or a number for each row of it,
-      through an epilogue.
+      through an epilogue.  A buffer of one element is the number of every row.
     """
 
     name = "sched.load"
 
-    source = operand_def(SharedType)
+    source = operand_def(SharedType | GlobalType)
     destination = operand_def(TileType)
     epilogue = opt_prop_def(EpilogueAttr)
     ldmatrix = opt_prop_def(BoolAttr)
@@ -115,9 +119,17 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         """Whether it loads a number for each column of a product."""
         return not self.loads_operand and _fragment(self.destination).sliced_axis == -2
 
+    @property
+    def loads_one_number(self) -> bool:
+        """Whether it loads one number for all rows of a product."""
+        is_one = math.prod(shape_of(self.source.type)) == 1
+        return is_one and _fragment(self.destination).sliced_axis == -1
+
     def matrix(self) -> AnyLayout:
         """The buffer as a matrix: (rows, columns), or one row of numbers."""
         shape, layout = shape_of(self.source.type), resolved_layout_of(self.source)
+        if self.loads_one_number:
+            return Layout((_fragment(self.destination).get_shape()[-2], 1), (0, 0))
         is_column = self.loads_columns and shape[-1] == 1
         return matrix_layout(layout, shape, transposed=is_column)
 
@@ -131,6 +143,10 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     def verify_(self) -> None:
         """Checks extents, types, and that the fragment can be loaded."""
+        if self.loads_operand and not isinstance(self.source.type, SharedType):
+            raise VerifyException(
+                f"{op_label(self)} loads a matrix to multiply, which must be in shared memory"
+            )
         if epilogue_of(self).accumulates:
             raise VerifyException(f"{op_label(self)} cannot add to registers; leave out 'accum'")
         if self.loads_operand:
@@ -180,7 +196,7 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 f"{op_label(self)} loads what threads hold of a product or a number for each of "
                 f"its rows, not {destination}"
             )
-        if shape != destination.get_shape():
+        if shape != destination.get_shape() and not self.loads_one_number:
             raise VerifyException(
                 f"{op_label(self)}: source has {dims(shape)}, destination "
                 f"{dims(destination.get_shape())}"
@@ -207,6 +223,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Rows of 16 bytes, one below the other; or along the numbers."""
+        if not isinstance(self.source.type, SharedType):
+            return []
         is_matrix = _fragment(self.destination).sliced_axis is None
         if self.loads_operand or is_matrix:
             return [matrix_access(self.source)]

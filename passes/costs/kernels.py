@@ -132,6 +132,8 @@ class Product(NamedTuple):
     """Rows, where they are enough for warp groups to multiply tiles as they are loaded."""
     element: str = INSTRUCTION.a_type
     """The type of the operands, as the table of rates calls it."""
+    promoted: bool = False
+    """Whether threads add the sums of each iteration to those of the loop."""
 
     @property
     def macs(self) -> int:

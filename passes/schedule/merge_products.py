@@ -67,6 +67,8 @@ def _pair(first: sched.WarpgroupMmaOp, second: sched.WarpgroupMmaOp) -> Pair | N
     if first.accumulator.type != second.accumulator.type:
         return None
     columns = shape_of(first.accumulator.type)[-1]
+    if first.atom.sum_bits is not None:
+        return None  # threads may add up the sums of each, and take the place of zeros
     if mma_atom(first.tiled_mma.atom).swaps_operands:
         return None  # the right matrix is then read 64 columns an instruction, merged or not
     groups_n, length = first.tiled_mma.thr_layout[1], mma_atom(first.tiled_mma.atom).shape_mnk[1]

@@ -47,10 +47,13 @@ def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> i
     if is_lowered(kernel):
         return "its rings are lowered; run --lower-rings after --persist-blocks"
     products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
-    if not products or not all(op.is_async and not op.lhs_in_registers for op in products):
+    if not products or any(op.lhs_in_registers for op in products):
         return "its loop is not of products of warp groups that read shared memory"
-    wait = ends.body.block.first_op
-    if not isinstance(wait, sched.WarpgroupWaitOp) or wait.pending_products:
+    # Those that are promoted end in their iteration.
+    wait, run_on = ends.body.block.first_op, {op.is_async for op in products}
+    if len(run_on) > 1:
+        return "some of its products end in their iteration, and others run on"
+    if run_on == {True} and (not isinstance(wait, sched.WarpgroupWaitOp) or wait.pending_products):
         return "its last product does not end in the epilogue"
     channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
     moving = {op.channel for op in loop.body.block.ops if isinstance(op, sched.ConsumeOp)}

@@ -190,6 +190,21 @@ class Arithmetic:
             dtype = self.compute_dtype
         return value if dtype == value.dtype else self.load(convert(value, dtype))
 
+    def added_with(
+        self,
+        bits: int,
+        depth: int,
+        product: Array,
+        factors: tuple[Array, Array],
+        before: Array | None,
+    ) -> Array:
+        """A product whose instruction keeps so many fraction bits of what it adds.
+
+        ``depth`` is its extent along k, ``before`` what it is added to.  Results here are those of
+        fp32; bounds grow by what a run may lose.
+        """
+        return product
+
     def multiplicand(self, value: Array) -> Array:
         """An f32 operand of a matrix product in TF32: rounded to that."""
         return value if self.precision is Precision.FLOAT64 else round_to_tf32(value)

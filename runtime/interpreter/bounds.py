@@ -544,6 +544,34 @@ class BoundedArithmetic(Arithmetic):
         """The same numbers, with what storing them may add to the bounds."""
         return cast(BoundedArray, value).rounded_to(storage_dtype(element_type))
 
+    def added_with(
+        self,
+        bits: int,
+        depth: int,
+        product: Any,
+        factors: tuple[Any, Any],
+        before: Any | None,
+    ) -> Any:
+        """The same numbers, with what storing models lose of each addend below the largest one.
+
+        An instruction cuts ``depth`` products and the sum before to a multiple of 2^-bits of the
+        largest of them, and its result once more.
+        """
+        left, right = (cast(BoundedArray, factor).value for factor in factors)
+        sums = np.zeros(product.value.shape) if before is None else before.value
+        lost = np.zeros(product.value.shape)
+        for first in range(0, left.shape[-1], depth):
+            ours, theirs = left[..., first : first + depth], right[..., first : first + depth, :]
+            most = np.abs(ours).max(-1, keepdims=True) * np.abs(theirs).max(-2, keepdims=True)
+            largest = np.maximum(most, np.abs(sums) + lost)
+            sums = sums + np.matmul(ours, theirs)
+            lost = lost + 2.0**-bits * ((depth + 1) * largest + np.abs(sums))
+        bounds = [
+            bound + lost if model.stores else bound
+            for bound, model in zip(product.components[1:], self.models, strict=True)
+        ]
+        return product.of([product.value, *bounds])
+
     def multiplicand(self, value: Any) -> Any:
         """The same numbers, with what rounding to TF32 may add to the bounds."""
         return cast(BoundedArray, value).rounded_to_tf32()

@@ -251,6 +251,12 @@ class ScheduleFunctions(InterpreterFunctions):
             self.copy(op, args[:2], iteration)
         return ()
 
+    def loaded_tile(self, value: SSAValue, tile: DeviceTile, iteration: int) -> Array:
+        """The tile of an iteration; what does not exist of it is zero."""
+        tiles = self.frame.tiles_of(tile.tensor, tile.slicing, iteration)
+        arithmetic = self.frame.arithmetic
+        return padded(arithmetic, arithmetic.load(tiles), shape_of(value.type))
+
     def copy(
         self,
         op: sched.CopyOp | sched.BulkCopyOp,
@@ -261,11 +267,7 @@ class ScheduleFunctions(InterpreterFunctions):
         source, destination = cast(tuple[DeviceTile | Buffer, DeviceTile | Buffer], buffers)
         if isinstance(source, DeviceTile) and isinstance(destination, Buffer):
             self.require_iteration(op, source, iteration)
-            tiles = self.frame.tiles_of(source.tensor, source.slicing, iteration)
-            # What does not exist of a tile is zero in shared memory.
-            loaded = padded(
-                self.frame.arithmetic, self.frame.arithmetic.load(tiles), shape_of(op.source.type)
-            )
+            loaded = self.loaded_tile(op.source, source, iteration)
             is_same = element_type_of(op.source.type) == element_type_of(op.destination.type)
             write: Callable[..., None] = self.write
             if isinstance(op, sched.BulkCopyOp) and op.at is not None:

@@ -18,7 +18,11 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.functions import matmul
-from mugraph.runtime.interpreter.schedule_buffers import Buffer, ScheduleFunctions
+from mugraph.runtime.interpreter.schedule_buffers import (
+    Buffer,
+    DeviceTile,
+    ScheduleFunctions,
+)
 
 
 @register_impls
@@ -74,13 +78,31 @@ class ProductFunctions(InterpreterFunctions):
             return
         now, frame.iteration = frame.iteration, op.stage.iteration_at(frame.iteration)
         try:
-            product = matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
+            factors = self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs)
+            product = self._cut(op, matmul(*factors), factors, sums)
         finally:
             frame.iteration = now
         if op.is_async:
             products.commit(partial(self._add, op, product, sums))
         else:
             self._add(op, product, sums)
+
+    def _cut(
+        self,
+        op: sched.WarpgroupMmaOp,
+        product: Array,
+        factors: tuple[Array, Array],
+        sums: Sequence[Buffer],
+    ) -> Array:
+        """The product as its instruction adds it up, which may keep few bits of the addends."""
+        bits = op.atom.sum_bits
+        if bits is None:
+            return product
+        before = None
+        if not op.is_fresh and len(sums) == 1:
+            before = self.functions.read(op.accumulator, sums[0])
+        depth = op.atom.shape_mnk[2]
+        return self.functions.frame.arithmetic.added_with(bits, depth, product, factors, before)
 
     def _add(self, op: sched.WarpgroupMmaOp, product: Array, sums: Sequence[Buffer]) -> None:
         """Adds a product to its sums, or writes it to a fresh one."""
@@ -103,7 +125,12 @@ class ProductFunctions(InterpreterFunctions):
     @impl_writing(sched.LoadOp)
     def run_load(self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues) -> None:
         """A matrix as it is, or numbers side by side."""
-        value = self.functions.read(op.source, args[0])
+        if isinstance(args[0], DeviceTile):
+            value = self.functions.loaded_tile(op.source, args[0], self.functions.frame.iteration)
+        else:
+            value = self.functions.read(op.source, args[0])
         shape = shape_of(op.destination.type)
+        if op.loads_one_number:
+            value = np.broadcast_to(value, (*value.shape[:GRID_AXES], *shape))
         value = value.reshape(*value.shape[:GRID_AXES], *shape)
         self.functions.write(op.destination, args[1], value, epilogue_of(op))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from cases.build import compile_emulated
+from cases.check import derived
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
@@ -89,7 +91,7 @@ def assert_product(result: Array, x: Array, w: Array) -> None:
     assert (np.abs(result - exact) <= 2**-20 * most).all()
 
 
-BY_GROUPS = Plan(tile=(64, 64), loop_tile=64, block=(128,), loads="tma")
+BY_GROUPS = Plan(tile=(64, 64), loop_tile=64, block=(128,), loads="tma", promote=True)
 
 
 @pytest.mark.parametrize(
@@ -130,3 +132,97 @@ def test_warps_multiply_bytes_as_they_are_stored(kinds: tuple[str, str], rows: i
 def test_f8_becomes_f16_where_no_instruction_takes_it() -> None:
     module = compiled(linear(("e4m3", "e5m2"), (16, 96, 128)), BY_WARPS, "sm_80")
     assert instructions(module) == {"SM80_16x8x16_F32F16F16F32_TN"}
+
+
+def scaled(kinds: tuple[str, str], extents: tuple[int, int, int], by: str) -> ModuleOp:
+    """The same in bf16, times a scale of the whole tensor each, or of each row and column."""
+    rows, columns, depth = extents
+    graph = mi.new_kernel_graph("scaled")
+    x = graph.new_input((rows, depth), dtype=TYPES[kinds[0]][0])
+    w = graph.new_input((columns, depth), dtype=TYPES[kinds[1]][0])
+    shapes = ((rows, 1), (1, columns)) if by == "rows" else ((1, 1), (1, 1))
+    scale_x, scale_w = (graph.new_input(shape, dtype=mi.float32) for shape in shapes)
+    if kinds[0] == "s8":
+        sums = mi.cast(graph.matmul(x, mi.transpose(w)), mi.float32)
+    else:
+        sums = graph.matmul(x, mi.transpose(w), dtype=mi.float32)
+    graph.mark_output(mi.cast(sums * scale_x * scale_w, mi.bfloat16))
+    return graph.module()
+
+
+@pytest.mark.parametrize("kinds", [("e4m3", "e4m3"), ("s8", "s8")])
+@pytest.mark.parametrize("by", ["rows", "tensors"])
+def test_scales_are_applied_to_registers_in_the_kernel_of_the_product(
+    kinds: tuple[str, str], by: str
+) -> None:
+    """From device memory: shared memory holds rings alone."""
+    module = compiled(scaled(kinds, (128, 128, 128), by), BY_GROUPS)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert {atom[:16] for atom in instructions(module)} == {
+        "SM90_64x64x32_" + "FS"["s8" in kinds] + "3"
+    }
+    loads = [op for op in kernel.walk() if isinstance(op, sched.LoadOp)]
+    assert len(loads) == 2
+    assert all(isinstance(op.source.type, sched.GlobalType) for op in loads)
+    x, w = drawn(kinds[0], (128, 128), 4), drawn(kinds[1], (128, 128), 5)
+    random = np.random.default_rng(6)
+    shapes = ((128, 1), (1, 128)) if by == "rows" else ((1, 1), (1, 1))
+    scales = [random.uniform(0.5, 2, shape).astype(np.float32) for shape in shapes]
+    exact = x.astype(np.float64) @ w.astype(np.float64).T * scales[0] * scales[1]
+    for level in ("logical", "address"):
+        (result,) = run_function(module, None, [x, w, *scales], level=level)
+        np.testing.assert_allclose(result.astype(np.float64), exact, rtol=2**-8, atol=1e-4)
+    result = emulated(module, x, w, *scales)
+    np.testing.assert_allclose(result.astype(np.float64), exact, rtol=2**-8, atol=1e-4)
+
+
+def cut(numbers: Array, largest: Array, bits: int) -> Array:
+    """Numbers without what lies more than so many bits below the largest one beside them."""
+    unit = np.exp2(np.floor(np.log2(np.maximum(largest, 1e-300))) - bits)
+    return np.trunc(numbers / unit) * unit
+
+
+def added_coarsely(x: Array, w: Array, every: int, bits: int = 13) -> Array:
+    """x times the transpose of w as an instruction adds that cuts addends; by parts along k."""
+    total = np.zeros((len(x), len(w)))
+    for part in range(0, x.shape[1], every):
+        sums = np.zeros_like(total)
+        for first in range(part, part + every, 32):
+            ours, theirs = (each[:, first : first + 32].astype(np.float64) for each in (x, w))
+            products = ours[:, None, :] * theirs[None, :, :]
+            addends = np.concatenate([products, sums[:, :, None]], 2)
+            addends = cut(addends, np.abs(addends).max(2, keepdims=True), bits)
+            sums = addends.sum(2)
+            sums = cut(sums, np.abs(sums), bits)
+        total += sums
+    return total
+
+
+@pytest.mark.parametrize("promote", [True, False])
+def test_what_few_bits_lose_is_in_the_budget(promote: bool) -> None:
+    """Promoted sums are added in f32 once an iteration; without that they lose more and more."""
+    plan = replace(BY_GROUPS, promote=promote)
+    module = compiled(linear(("e4m3", "e4m3"), (64, 64, 1024)), plan)
+    products = [op for op in module.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    assert [(op.is_fresh, op.is_async) for op in products] == [(promote, not promote)]
+    x, w = drawn("e4m3", (64, 1024), 7), drawn("e4m3", (64, 1024), 8)
+    (exact,), (budget,) = derived(module, [x, w])
+    error = np.abs(added_coarsely(x, w, 64 if promote else 1024) - exact)
+    assert (error <= budget).all()
+    # Of results of about 32.
+    assert budget.max() < (2.5 if promote else 16)
+    assert error.max() > 2**-24 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(("kinds", "rows"), [(("e4m3", "e5m2"), 16), (("s8", "s8"), 8)])
+def test_few_rows_by_swapped_operands(kinds: tuple[str, str], rows: int) -> None:
+    """The hardware's left matrix is the right one, with its own type."""
+    plan = Plan(tile=(0, 64), loop_tile=64, block=(128,), loads="tma", swap_ab=True)
+    module = compiled(linear(kinds, (rows, 128, 256)), plan)
+    pair, sums = "".join(kinds).upper(), "S32" if "s8" in kinds else "F32"
+    assert instructions(module) == {f"SM90_{rows}x64x32_{sums}{pair}_SWAPPED"}
+    x, w = drawn(kinds[0], (rows, 256), 9), drawn(kinds[1], (128, 256), 10)
+    for level in ("logical", "address"):
+        (interpreted,) = run_function(module, None, [x, w], level=level)
+        assert_product(interpreted, x, w)
+    assert_product(emulated(module, x, w), x, w)

@@ -60,6 +60,8 @@ class MmaAtom(NamedTuple):
     b_space: str = "registers"
     swaps_operands: bool = False
     """Whether the hardware's left matrix is B, and what it computes the transposed product."""
+    sum_bits: int | None = None
+    """The fraction bits, below the largest addend, that are added; ``None``: as of fp32, or all."""
 
     @property
     def threads(self) -> int:
@@ -258,6 +260,14 @@ class WarpgroupFamily(NamedTuple):
         return ELEMENT_BITS[self.a_type] != 16
 
     @property
+    def sum_bits(self) -> int | None:
+        """As of :class:`MmaAtom`: products of f8 are cut to 14 bits before they are added.
+
+        Source: DeepSeek-V3 Technical Report (arXiv 2412.19437), section 3.3.2.
+        """
+        return 13 if self.d_type == "f32" and ELEMENT_BITS[self.a_type] == 8 else None
+
+    @property
     def forms(self) -> tuple[WarpgroupForm, ...]:
         """The forms that are known; TF32 and sums of f16 have none with swapped operands."""
         swaps = self.d_type != "f16" and self.a_type != "tf32"
@@ -297,6 +307,7 @@ class WarpgroupFamily(NamedTuple):
             "sm_90a",
             "shared" if in_shared else "registers",
             "shared",
+            sum_bits=self.sum_bits,
         )
 
     def _swapped(self, length: int) -> MmaAtom:

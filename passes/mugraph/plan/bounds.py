@@ -128,7 +128,7 @@ class TiledKernels:
         columns = self.shapes[op.operands[-1]][-1]
         count = math.prod(leading, start=_padded(rows, m) * _padded(columns, n))
         total = np.zeros(len(self.partitions))
-        for lhs, fits_groups, element in op.factors:
+        for lhs, fits_groups, element, _ in op.factors:
             instructions = count * _padded(self.shapes[lhs][-1], k)
             cycles = instructions * each
             if fits_groups and target.multiplies_in_warpgroups:

@@ -143,6 +143,8 @@ def with_ping_pong(
     takes long beside the loop, which other warps then use (``passes/costs/epilogues.py``).
     """
     shape = shape_under(space, choice.partition)
+    if any(product.promoted for product in shape.loop.products):
+        return None  # others multiply while a group adds up what it has
     persists = choice.split == 1 and can_persist(shape, target)
     if not persists or shape.threads != 2 * GROUP_THREADS or not has_long_epilogue(shape, target):
         return None

@@ -105,13 +105,17 @@ class Factor(NamedTuple):
     """Whether they could, as both matrices are."""
     element: str
     """The type whose rate they then have."""
+    promoted: bool
+    """Whether they hold the sums of an iteration beside those of the loop."""
 
     @classmethod
     def of(cls, lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> Factor:
         """The left one of two matrices.  F32 counts as f16, which it is not multiplied as."""
         family = warpgroup_family(*operand_names(lhs, rhs))
         element = INSTRUCTION.a_type if family is None else family.a_type
-        return cls(lhs, _is_for_groups(lhs, rhs, phases), element)
+        fits = _is_for_groups(lhs, rhs, phases)
+        promotes = fits and family is not None and family.sum_bits is not None and phases.promotes
+        return cls(lhs, fits, element, promotes)
 
 
 def _is_for_groups(lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> bool:
@@ -241,6 +245,8 @@ class LoopPhases(NamedTuple):
     """Tiles that are the same in each iteration."""
     sums: tuple[SSAValue, ...]
     """What is kept over all iterations."""
+    promotes: bool
+    """Whether sums of few bits are added up in f32, iteration by iteration."""
 
     @classmethod
     def of(cls, space: TileSpace, looped: frozenset[int]) -> LoopPhases:
@@ -273,7 +279,8 @@ class LoopPhases(NamedTuple):
                 if accumulates or not (is_written or _has_one_of(space, op.results, looped)):
                     late.update(op.results)
                     sums += op.results[:1]
-        return cls(tuple(loop), tuple(after), frozenset(same), tuple(sums))
+        promotes = space.graph.decided.promote is not False
+        return cls(tuple(loop), tuple(after), frozenset(same), tuple(sums), promotes)
 
 
 def _has_one_of(space: TileSpace, values: Iterable[SSAValue], numbers: frozenset[int]) -> bool:
@@ -459,12 +466,13 @@ def _work(
             rows, columns = tiles[0][-2], tiles[-1][-1]
             sources = [(rows, columns)]
             m, n, k = INSTRUCTION.shape_mnk
-            for lhs, fits_groups, element in op.factors:
+            for lhs, fits_groups, element, promoted in op.factors:
                 steps = _padded(shapes[lhs][-1], k)
                 count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
                 for_groups = fits_groups and columns % GROUP_COLUMNS == 0
-                products.append(Product(count, steps, rows if for_groups else 0, element))
-            sums += math.prod(tiles[0][:-1]) * columns
+                products.append(Product(count, steps, rows if for_groups else 0, element, promoted))
+            sets = 1 + any(factor.promoted for factor in op.factors)
+            sums += sets * math.prod(tiles[0][:-1]) * columns
         elif op.steps:
             count = max(math.prod(shape) for shape in tiles)
             elements += count * op.steps

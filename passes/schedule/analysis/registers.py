@@ -11,12 +11,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS, REGISTER_BYTES, REGISTER_STEP
 from mugraph.dialects.sched import (
     EmptyOp,
+    EpilogueOp,
     KernelOp,
     MapOp,
     MaskOp,
@@ -134,12 +135,32 @@ def _passing(body: Block) -> list[tuple[int, int]]:
         for op in inner:
             if isinstance(op, EmptyOp):
                 alive += op.registers_per_thread()
+                source = _converted_from(op, inner) if isinstance(phase, EpilogueOp) else None
+                if source is not None and op.result in last[source].operands:
+                    # Nobody needs the source any more, and each value takes the place of one.
+                    alive -= op.registers_per_thread()
             found.append((alive, _working_set(op)))
             for value in set(map(registers_of, op.operands)):
                 owner = value.owner
                 if isinstance(owner, EmptyOp) and owner.parent_op() is phase and last[value] is op:
                     alive -= owner.registers_per_thread()
     return found
+
+
+def _converted_from(op: EmptyOp, inner: Sequence[Operation]) -> SSAValue | None:
+    """The fragment of as many registers that is converted to a new one; ``None`` for others."""
+    writer = next((other for other in inner if op.result in other.operands), None)
+    if not isinstance(writer, MapOp) or writer.function.data.name != "identity":
+        return None
+    (source,) = writer.sources
+    held, made = source.type, op.result.type
+    if not isinstance(held, TileType) or held.layout != made.layout:
+        return None
+    owner = registers_of(source).owner
+    if not isinstance(owner, EmptyOp) or owner.parent_op() is op.parent_op():
+        return None
+    is_as_large = owner.registers_per_thread() == op.registers_per_thread()
+    return registers_of(source) if is_as_large else None
 
 
 def fragment_registers(kernel: KernelOp) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineSetAttr, IntegerAttr, ModuleOp, StringAttr, i64
@@ -45,6 +45,8 @@ from mugraph.passes.schedule.lower_threadblock.levels import Levels, find_levels
 from mugraph.passes.schedule.lower_threadblock.products import (
     WarpgroupLimits,
     choose_products,
+    no_room_to_promote,
+    not_promoted,
     spill_notes,
     why_not_swapped,
 )
@@ -101,6 +103,10 @@ def lower_graph(
     if channels and target.multiplies_in_warpgroups:
         groups = WarpgroupLimits(target, bytes_loaded_an_iteration(levels.inputs))
     products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
+    if graph.decided.promote is None and (op := not_promoted(graph, products)) is not None:
+        print(f"--lower-threadblock: note: {no_room_to_promote(op)}", file=sys.stderr)
+        graph.decided = replace(graph.decided, promote=False)
+        products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
     warp_layouts, registers = products.warp_layouts, products.registers
     if graph.decided.swap_ab:
         why = why_not_swapped(graph, warp_layouts, target)

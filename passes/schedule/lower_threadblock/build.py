@@ -18,6 +18,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import inherit_location
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched.kernel import WARP
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
     element_type_of,
     resolved_layout_of,
@@ -25,7 +26,11 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule.barriers.channel_steps import place_channel_steps
 from mugraph.passes.schedule.lower_threadblock.builder import Choices, KernelBuilder
-from mugraph.passes.schedule.lower_threadblock.bulk_loads import layouts_of_load
+from mugraph.passes.schedule.lower_threadblock.bulk_loads import (
+    are_numbers_of_results,
+    comes_in_bulk,
+    layouts_of_load,
+)
 from mugraph.passes.schedule.lower_threadblock.levels import Levels, loads_of_rings
 from mugraph.passes.schedule.lower_threadblock.operators import schedule_operator
 from mugraph.passes.schedule.lower_threadblock.warpgroups import is_read_by_warpgroups
@@ -42,14 +47,18 @@ Tensors = Mapping[SSAValue, SSAValue]
 
 
 def load_of(builder: KernelBuilder, op: tb.InputOp, tensors: Tensors) -> sched.CopyOp:
-    """The copy of one input by all threads, of its first tile where that comes before the loop."""
+    """The copy of one input by all threads, of its first tile where that comes before the loop.
+
+    With channels threads copy what only the operators behind the loop need.
+    """
     copy = op.resolved_copy()
     with builder.made_for(op):
         buffer = builder.allocate(op.result)
         tile = view_of(builder, op, tensors)
     partition = builder.copy_partition(copy, copy.element_bytes)
     within = [entry.dim for entry in ragged_dims(op.bounds())]
-    iteration = None if builder.moves(op) else 0
+    is_late = builder.choices.channels
+    iteration = None if builder.moves(op) or is_late else 0
     load = sched.CopyOp(tile, buffer, partition, iteration=iteration, within=within)
     inherit_location([load], op)
     return load
@@ -77,8 +86,17 @@ def lower_kernel(
 
     feeds: list[Feed] = []
     looped: list[Operation] = []
+    late: list[Operation] = []
     if choices.channels:
-        loads = {op: make_bulk_load(builder, op, inputs) for op in levels.inputs}
+        by_groups = any(is_of_warpgroups(layout.atom) for layout in choices.warp_layouts.values())
+        by_threads = [
+            op
+            for op in levels.inputs
+            if are_numbers_of_results(op, levels) and (by_groups or not comes_in_bulk(op))
+        ]
+        by_bulk = [op for op in levels.inputs if op not in by_threads]
+        loads = {op: make_bulk_load(builder, op, inputs) for op in by_bulk}
+        late += [load_of(builder, op, inputs) for op in by_threads]
         rings = [[loads.pop(op) for op in ring] for ring in loads_of_rings(levels)]
         feeds = [make_feed(ring, moves=True) for ring in rings]
         feeds += [make_feed([load], moves=False) for load in loads.values()]
@@ -87,7 +105,7 @@ def lower_kernel(
             place = looped if builder.moves(op) else builder.prologue
             place.append(load_of(builder, op, inputs))
     looped += lowered(builder, [op for level in levels.body for op in level])
-    late = lowered(builder, [op for level in levels.after for op in level])
+    late += lowered(builder, [op for level in levels.after for op in level])
 
     phases = [
         sched.PrologueOp(Block(builder.prologue)),

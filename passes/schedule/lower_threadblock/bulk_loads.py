@@ -6,6 +6,7 @@ barrier of theirs stands between a load and its readers, nor between these and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from mugraph.dialects import tb
@@ -21,6 +22,7 @@ from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
+    shape_of,
     value_label,
 )
 from mugraph.passes.schedule.analysis.remarks import Obstacle
@@ -48,6 +50,32 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
         copy.shape, copy.strides, copy.tile, copy.element_bytes, boxes=boxes or may_be_nested
     )
     return found if boxes else sorted(found, key=lambda layout: base_layout(layout).depth > 1)
+
+
+def comes_in_bulk(op: tb.InputOp) -> bool:
+    """Whether bulk copies can bring an input."""
+    try:
+        layouts_of_load(op)
+    except BulkCopyError:
+        return False
+    return True
+
+
+def are_numbers_of_results(op: tb.InputOp, levels: Levels) -> bool:
+    """Whether an input has numbers of rows or columns, or one, for operators behind the loop alone.
+
+    Such as scales, or a bias.  The threads that compute can load them when they need them.
+    """
+    if op.loop_dim >= 0 or op.through is not None or op.ends:
+        return False
+    late = {reader for level in levels.after for reader in level}
+    readers = [use.operation for use in op.result.uses]
+    return all(
+        reader in late
+        and isinstance(reader, tb.ElementwiseOp)
+        and math.prod(shape_of(reader.results[0].type)) > math.prod(shape_of(op.result.type))
+        for reader in readers
+    )
 
 
 def block_obstacles(threads: int, target: Target) -> Iterator[Obstacle]:
@@ -82,6 +110,8 @@ def obstacles(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
     if not levels.inputs:
         found.append("it loads nothing")
     for op in levels.inputs:
+        if are_numbers_of_results(op, levels):
+            continue
         try:
             layouts_of_load(op)
         except BulkCopyError as error:

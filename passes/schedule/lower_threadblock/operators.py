@@ -34,6 +34,7 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule.lower_threadblock.builder import KernelBuilder, sum_type
 from mugraph.passes.schedule.lower_threadblock.levels import updates_in_place
+from mugraph.passes.schedule.lower_threadblock.products import is_promoted
 
 NO_EPILOGUE = Epilogue()
 TRANSPOSED_BYTES = 2
@@ -250,7 +251,8 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     atom = builder.choices.warp_layouts[op].atom
     ldmatrix = (suits_ldmatrix(lhs, atom, -1), suits_ldmatrix(rhs, atom, -2))
     in_registers = op in builder.choices.register_accumulators
-    if in_registers and not functions:
+    promoted = is_promoted(op, builder.choices.warp_layouts[op], builder.graph.decided)
+    if in_registers and not functions and not promoted:
         total = builder.register_accumulator(op, type_)
         builder.here.append(multiply(op, builder, total, ldmatrix))
         return

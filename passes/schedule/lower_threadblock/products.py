@@ -14,6 +14,7 @@ from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
@@ -220,7 +221,15 @@ def adds_up_plainly(op: Operation) -> bool:
     return accumulates(op) and not isinstance(op, tb.AnyReductionOp)
 
 
-def product_work(op: tb.MatmulOp, layout: WarpLayout) -> RegisterWork:
+def is_promoted(op: tb.MatmulOp, layout: WarpLayout, decided: Plan) -> bool:
+    """Whether the sums of each iteration are added to those of the loop in f32, by threads.
+
+    So are those of f8 by warp groups, whose instruction adds with few bits, unless a plan says no.
+    """
+    return layout.atom.sum_bits is not None and accumulates(op) and decided.promote is not False
+
+
+def product_work(op: tb.MatmulOp, layout: WarpLayout, *, promoted: bool = False) -> RegisterWork:
     """The registers of a matrix product."""
     *_, rows, columns = shape_of(op.result.type)
     tiles = layout.tiles_of_a_warp(rows, columns)
@@ -228,7 +237,7 @@ def product_work(op: tb.MatmulOp, layout: WarpLayout) -> RegisterWork:
         tiles.values,
         tiles.operands,
         keepable=accumulates(op) and (layout.k == 1 or is_linear(tb.epilogue_of(op))),
-        transformed=bool(tb.epilogue_of(op).functions),
+        transformed=promoted or bool(tb.epilogue_of(op).functions),
         is_product=True,
     )
 
@@ -238,7 +247,8 @@ def work_of(
 ) -> RegisterWork:
     """The registers of an operator's work."""
     if isinstance(op, tb.MatmulOp):
-        return product_work(op, warp_layouts[op])
+        layout = warp_layouts[op]
+        return product_work(op, layout, promoted=is_promoted(op, layout, graph.decided))
     if not adds_up_plainly(op):
         return RegisterWork(0)
     shape = shape_of(op.results[0].type)
@@ -327,6 +337,24 @@ def choose_products(
         return ProductChoices(layouts, registers)
     layouts |= homeless
     return ProductChoices(layouts, choose_registers(graph, levels, layouts, target, threads))
+
+
+def not_promoted(graph: CustomizedOp, choices: ProductChoices) -> tb.MatmulOp | None:
+    """A product whose sums are to be promoted, and which registers do not hold beside those."""
+    for op, layout in choices.warp_layouts.items():
+        kept = op in choices.registers.accumulators
+        if is_promoted(op, layout, graph.decided) and not kept:
+            return op
+    return None
+
+
+def no_room_to_promote(op: tb.MatmulOp) -> str:
+    """A sentence for a product whose sums are added up by its instruction, with few bits."""
+    return (
+        f"{op_label(op)} is added up with 14 bits, as registers have no room for the sums of an "
+        "iteration beside those of the loop; give the block more warp groups, or make the tile "
+        "smaller, or write promote = false in its plan"
+    )
 
 
 def spill_notes(choices: RegisterChoices) -> Iterator[str]:

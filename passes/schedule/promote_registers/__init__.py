@@ -12,6 +12,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.schedule.analysis.registers import register_limit, registers_needed
+from mugraph.passes.schedule.promote_registers.direct_loads import load_directly
 from mugraph.passes.schedule.promote_registers.divisors import invert_divisors
 from mugraph.passes.schedule.promote_registers.hoist import hoist_invariant
 from mugraph.passes.schedule.promote_registers.linear import (
@@ -111,6 +112,7 @@ class PromoteRegistersPass(ModulePass):
                 hoist_invariant(kernel)
                 if promote_mma(kernel, target):
                     write_back(kernel)
+                    load_directly(kernel)
                 loads = load_long_rows(kernel)
                 promote_registers(kernel, target)
                 for load in loads:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 
-from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import sched
@@ -62,12 +62,12 @@ def _rows_and_columns(value: SSAValue) -> tuple[int, int] | None:
 
 
 def _broadcasts(values: Sequence[SSAValue], destination: SSAValue) -> bool:
-    """Whether values are of the destination's extents, or numbers of its rows or columns."""
+    """Whether values are of the destination's extents, or numbers of its rows, columns or all."""
     whole = _rows_and_columns(destination)
     if whole is None:
         return False
     parts = [_rows_and_columns(value) for value in values]
-    return all(part in (whole, (whole[0], 1), (1, whole[1])) for part in parts)
+    return all(part in (whole, (whole[0], 1), (1, whole[1]), (1, 1)) for part in parts)
 
 
 def has_columns(value: SSAValue, destination: SSAValue) -> bool:
@@ -136,19 +136,29 @@ def arrangement_of(op: Product) -> TiledMmaAttr | None:
 def _could_be_fragment(value: SSAValue) -> bool:
     """Whether a value may move to registers, by its type: computed in fp32 and one matrix.
 
-    What is rounded to 8 bits or to integers is rounded for good, and stays where it is.
+    What is rounded to 8 bits or to integers is rounded for good, and stays where it is.  Sums of
+    i8 are integers until they become numbers.
     """
     owner, type_ = value.owner, element_type_of(value.type)
     if isinstance(owner, Block) or _rows_and_columns(value) is None:
         return False
-    if is_integer(type_) or element_bytes_of(value.type) == 1:
+    if element_bytes_of(value.type) == 1:
+        return False
+    if is_integer(type_) and not all(_keeps_integers(use.operation) for use in value.uses):
         return False
     if isinstance(owner, sched.AllocOp):
         return owner.stage_count == 1
     if arrangement_in(value) is not None and shape_of(value.type)[-1] == 1:
         # A product of one column looks like numbers of rows, and is none.
         return False
-    return isinstance(owner, sched.EmptyOp) and isinstance(type_, Float32Type)
+    return isinstance(owner, sched.EmptyOp) and type_ in (f32, i32)
+
+
+def _keeps_integers(op: Operation) -> bool:
+    """Whether an operator makes sums of integers, passes them on, or makes numbers of them."""
+    if isinstance(op, sched.MapOp):
+        return op.function.data.name == "identity"
+    return isinstance(op, Product | sched.FillOp | sched.StoreOp)
 
 
 @dataclass
@@ -258,13 +268,15 @@ def _takes_columns_of(op: Operation, loaded: frozenset[SSAValue]) -> bool:
 def _loadable(
     operators: Sequence[Operation], joins: Mapping[Operation, Sequence[SSAValue]], uses: Uses
 ) -> frozenset[SSAValue]:
-    """Tiles that are brought from device memory for element-wise operators of chained products.
+    """Tiles that are brought from device memory for element-wise operators on products.
 
-    Such as a mask or a bias that is added to scores, beside them: threads load what they need, and
-    the products stay in registers.  None where no product multiplies what another operator made.
+    Such as a mask or a bias that is added to scores, or scales of rows and columns, beside them:
+    threads load what they need, and the products stay in registers.  None of products by single
+    warps of which none multiplies what another operator made.
     """
     made = {value for value, ops in uses.writers.items() if any(op in joins for op in ops)}
-    if not any(isinstance(op, sched.MmaOp) and op.lhs in made for op in joins):
+    chained = any(isinstance(op, sched.MmaOp) and op.lhs in made for op in joins)
+    if not chained and not any(isinstance(op, sched.WarpgroupMmaOp) for op in operators):
         return frozenset()
     readers = [
         op
@@ -347,6 +359,7 @@ def _chain_of(
         for source in op.sources
         if source not in values
     )
+    has_rows |= any(shape_of(value.type)[-1] == 1 for value in loaded)
     chain = Chain(values, running, products, has_rows, kept, loaded)
     return chain if chain.removed else None
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
@@ -26,10 +28,11 @@ IDENTITY = ScalarFunction("identity")
 
 
 def fragment_type(value: SSAValue, arrangement: TiledMmaAttr) -> sched.TileType:
-    """The fp32 fragment that holds a value: of a product, or of its rows."""
+    """The fragment that holds a value, in fp32 or i32: of a product, or of its rows."""
     shape = shape_of(value.type)
     layout = rows_of(arrangement, len(shape)) if shape[-1] == 1 else arrangement
-    return sched.TileType.of(shape, f32, layout)
+    computed = i32 if is_integer(element_type_of(value.type)) else f32
+    return sched.TileType.of(shape, computed, layout)
 
 
 def rows_of(arrangement: TiledMmaAttr, rank: int) -> sched.SliceAttr:
@@ -115,6 +118,9 @@ class ChainWriter:
             return self.fragment(source)
         shape = shape_of(source.type)
         type_ = fragment_type(source, self.arrangement)
+        if math.prod(shape) == 1:
+            rows = (*shape_of(destination.type)[:-1], 1)
+            type_ = sched.TileType.of(rows, f32, rows_of(self.arrangement, len(rows)))
         if has_columns(source, destination):
             along = sched.SliceAttr.of(self.arrangement, len(shape) - 2)
             type_ = sched.TileType.of(shape, f32, along)

@@ -65,16 +65,16 @@ struct MmaFragment {
     return value / (kTilesN * Atom::kValues) * Atom::kRowSlots + Atom::slot_of(value % Atom::kValues);
   }
 
-  // dst(m, n) = Epilogue(acc), rounded to nearest. CLayout is (M, N); where n is contiguous and pairs of columns are
-  // aligned, two elements are stored at once. Part p lies kPartStride * p elements further on, before the swizzle.
-  template <class Epilogue, class CLayout, int kPartStride = 0, class D>
-  static __device__ __forceinline__ void store(D* dst, Sum const (&acc)[kValues], int thread) {
+  // dst(m, n) = Epilogue(acc) of sums, or of what was computed of them, rounded to nearest. CLayout is (M, N); where n is
+  // contiguous and pairs of columns are aligned, two elements are stored at once. Part p lies kPartStride * p elements further on, before the swizzle.
+  template <class Epilogue, class CLayout, int kPartStride = 0, class D, class V>
+  static __device__ __forceinline__ void store(D* dst, V const (&acc)[kValues], int thread) {
     write<false, Epilogue, CLayout, kPartStride>(dst, acc, thread);
   }
 
   // dst(m, n) = dst(m, n) + Epilogue(acc): an accumulator in shared memory.
-  template <class Epilogue, class CLayout, int kPartStride = 0, class D>
-  static __device__ __forceinline__ void update(D* dst, Sum const (&acc)[kValues], int thread) {
+  template <class Epilogue, class CLayout, int kPartStride = 0, class D, class V>
+  static __device__ __forceinline__ void update(D* dst, V const (&acc)[kValues], int thread) {
     write<true, Epilogue, CLayout, kPartStride>(dst, acc, thread);
   }
 
@@ -157,8 +157,8 @@ struct MmaFragment {
   // The compiler moves no access to shared memory past this; all lanes of a warp get here.
   static __device__ __forceinline__ void keep_order() { __syncwarp(); }
 
-  template <bool kUpdate, class Epilogue, class CLayout, int kPartStride, class D>
-  static __device__ __forceinline__ void write(D* dst, Sum const (&acc)[kValues], int thread) {
+  template <bool kUpdate, class Epilogue, class CLayout, int kPartStride, class D, class V>
+  static __device__ __forceinline__ void write(D* dst, V const (&acc)[kValues], int thread) {
     if (thread >= kThreads) return;
     if constexpr (kIsLarge) thread = recomputed(thread);
     const Offsets<CLayout, kPartStride> offsets(thread);
@@ -173,7 +173,7 @@ struct MmaFragment {
 #pragma unroll
         for (int c = 0; c < Atom::kValues; c += kStep) {
           const bool has_row = (i + 1) * kWarpsM * Atom::kM <= kM || row_of(thread, i, c) < kM;
-          Sum const* values = &acc[(i * kTilesN + j) * Atom::kValues + c];
+          V const* values = &acc[(i * kTilesN + j) * Atom::kValues + c];
           if constexpr (Offsets<CLayout, kPartStride>::kHasPairs) {
             if (has_row && has_column(thread, j, c)) {
               write_pair<kUpdate, Epilogue>(dst + offsets(i, j, c), values);
@@ -183,7 +183,7 @@ struct MmaFragment {
             for (int e = 0; e < kStep; ++e) {
               if (has_row && has_column(thread, j, c + e)) {
                 D& target = *(dst + offsets(i, j, c + e));
-                using N = Number<D, Sum>;
+                using N = Number<D, V>;
                 const N result = Epilogue::apply(static_cast<N>(values[e]));
                 target = from_number<D>(kUpdate ? plus(to_number<N>(target), result) : result);
               }
@@ -199,9 +199,9 @@ struct MmaFragment {
     return (j + 1) * kWarpsN * Atom::kN <= kN || column_of(thread, j, c) < kN;
   }
 
-  template <bool kUpdate, class Epilogue, class D>
-  static __device__ __forceinline__ void write_pair(D* target, Sum const* values) {
-    using N = Number<D, Sum>;
+  template <bool kUpdate, class Epilogue, class D, class V>
+  static __device__ __forceinline__ void write_pair(D* target, V const* values) {
+    using N = Number<D, V>;
     N results[2] = {Epilogue::apply(static_cast<N>(values[0])), Epilogue::apply(static_cast<N>(values[1]))};
     Words<D, 2> words;
     if constexpr (kUpdate) {

@@ -13,7 +13,6 @@ namespace tb {
 // N a multiple of what the warps' instructions cover; elements of D have 16 bits. All threads of the fragment's warps call.
 template <class Fragment, class Atom, int kRows, class CLayout>
 struct QuadStore {
-  using Sum = typename Fragment::Sum;
   using Parts = LayoutParts<CLayout>;
   using Rows = Mode<decltype(cute::layout<0>(typename Parts::Linear{}))>;
   using Columns = Mode<decltype(cute::layout<1>(typename Parts::Linear{}))>;
@@ -27,8 +26,8 @@ struct QuadStore {
   static_assert(kBlocks % 4 == 0, "a thread must hold values of a multiple of four 8-column blocks");
   static constexpr int kHalves = 2;  // a lane has values of rows r and r + 8
 
-  template <class Epilogue, class D>
-  static __device__ __forceinline__ void run(D* dst, Sum const (&acc)[Fragment::kValues], int thread) {
+  template <class Epilogue, class D, class V>
+  static __device__ __forceinline__ void run(D* dst, V const (&acc)[Fragment::kValues], int thread) {
     static_assert(sizeof(D) == 2, "elements of 16 bits make vectors of eight");
     if (thread >= Fragment::kThreads) return;
     const int place = thread % 4;
@@ -43,7 +42,7 @@ struct QuadStore {
           uint32_t words[4];
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            Sum const* values = &acc[value_of(i, group * 4 + e, half)];
+            V const* values = &acc[value_of(i, group * 4 + e, half)];
             words[e] = bits_of(from_float<D>(Epilogue::apply(static_cast<float>(values[0])))) |
                        bits_of(from_float<D>(Epilogue::apply(static_cast<float>(values[1])))) << 16;
           }

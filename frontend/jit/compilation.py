@@ -146,13 +146,13 @@ def compile(
     """
     if _is_of_torch(graph):
         return import_module("mugraph.torch").compile_model(graph, arch)
-    if callable(graph) and not isinstance(arch, str):
+    if not isinstance(arch, str):
         raise UserError(
             'a function is compiled by torch.compile(function, backend="mugraph"); what is '
             "compiled for example inputs is a torch.nn.Module, or what torch.export.export gives."
+            if callable(graph)
+            else "example inputs are those of a PyTorch model; an arch is a word: 'cpu'."
         )
-    if not isinstance(arch, str):
-        raise UserError("example inputs are those of a PyTorch model; an arch is a word: 'cpu'.")
     if mesh is not None:
         if sizes or lineinfo or remarks or tune:
             raise UserError(

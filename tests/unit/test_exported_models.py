@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,23 @@ def test_a_program_without_python_generates_the_tokens_of_pytorch(
     done = subprocess.run([*command, *map(str, PROMPT)], capture_output=True, text=True, env=clean)
     assert done.returncode == 0, done.stderr
     assert [int(each) for each in done.stdout.split()] == expected
+
+
+def test_mg_compile_takes_a_file_of_torch_export(tmp_path: Path) -> None:
+    path, output = tmp_path / "counter.pt2", tmp_path / "compiled"
+    with torch.no_grad():
+        exporting = torch.export.export(Counter().eval(), (torch.randn(4, 16),))
+        torch.export.save(exporting, path)
+    command = [sys.executable, "-m", "mugraph.tools.mg_compile", str(path), "--sources-only"]
+    done = subprocess.run(
+        [*command, "--no-weights", "-o", str(output)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    written = {str(each.relative_to(output)) for each in map(Path, done.stdout.split())}
+    assert {"include/counter.h", "share/counter/constants.safetensors"} <= written
+    assert not (output / "share/counter/weights.safetensors").exists()
+    header = (output / "include/counter.h").read_text()
+    assert "first_weight: first.weight" in header and "int counter_new_state(" in header
 
 
 class Sorts(torch.nn.Module):

@@ -345,7 +345,8 @@ def _with_kernels(
     def make(checked: bool) -> ModuleOp:
         own = module.clone()
         steps = compile_pipeline(target, plan, fuse=fuse, checked=checked)
-        verifying(steps, LEVEL_ENDS).apply(context, own)
+        with reported_within(own):
+            verifying(steps, LEVEL_ENDS).apply(context, own)
         return own
 
     return with_kernels_that_compile(make) if fuse else make(False)

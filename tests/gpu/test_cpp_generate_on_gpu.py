@@ -18,8 +18,11 @@ torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("safetensors", reason="safetensors is not installed")
 
-# PyTorch warns of its own parts.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+# PyTorch warns of its own parts, and of what transformers keeps while it exports.
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::{kind}")
+    for kind in ("DeprecationWarning", "FutureWarning", "UserWarning")
+]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cpp_generate"
 PROMPT, COUNT = [5, 17, 42], 40

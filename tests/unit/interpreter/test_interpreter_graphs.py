@@ -28,8 +28,8 @@ from mugraph.tools.universe import MUGRAPH_UNIVERSE, PASSES
 
 ROOT = Path(__file__).parents[3]
 SAVED = ROOT.parent / "shared" / "mugraphs"
-OF_OTHERS = ("transpile", "load-operators", "partition", "explain-partition")
-"""A sequence of passes, and those that need a file of operators or a mesh of devices."""
+OF_OTHERS = ("transpile", "load-operators", "use-plans", "partition", "explain-partition")
+"""A sequence of passes, and those that need a file or a mesh of devices."""
 STAGES = tuple(name for name in PASSES if name not in OF_OTHERS)
 """The passes that need nothing but a module."""
 """The passes from a µGraph to a planned schedule, in the order in which they run."""

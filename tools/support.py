@@ -31,15 +31,7 @@ from mugraph.tools.diagnostics import describe_error
 TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
-NOT_RUN_YET: dict[str, tuple[str, ...]] = {
-    "kn.scatter": TYPES,
-    "kn.matmul": ("f8E4M3FN", "f8E5M2"),
-    **{
-        f"{dialect}.{name}": ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
-        for dialect in ("kn", "tb")
-        for name in ("round", "floor")
-    },
-}
+NOT_RUN_YET: dict[str, tuple[str, ...]] = {}
 """Operators, with their element types, whose cases have been compiled and run on a CPU only.
 
 A test requires that they are just those which the last run of the cases on a GPU lacks.

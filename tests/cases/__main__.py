@@ -1,6 +1,6 @@
 """Builds and runs the tables of cases.
 
-PYTHONPATH=tests python -m cases run --output benchmarks/results/cases_h200
+PYTHONPATH=tests python -m cases run --output benchmarks/results/cases
 PYTHONPATH=tests python -m cases sanitize --shards 4
 PYTHONPATH=tests python -m cases run --emulate 'tb_bcast/*'
 """

@@ -19,8 +19,8 @@ from mugraph.tools.support import NOT_RUN_YET, TYPES, answers, head, line, probe
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-GPU_RUN = ROOT / "benchmarks" / "results" / "cases_h200.json"
-"""What ``python -m cases run --output benchmarks/results/cases_h200`` wrote on a GPU."""
+GPU_RUN = ROOT / "benchmarks" / "results" / "cases.json"
+"""What ``python -m cases run --output benchmarks/results/cases`` wrote on a GPU."""
 
 SEVERAL = "is of several devices, which tests of a mesh run"
 WITHOUT_ROW = {

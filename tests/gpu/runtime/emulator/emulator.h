@@ -431,6 +431,7 @@ inline cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
   mprotect(static_cast<char*>(memory) + pages, kPage, PROT_NONE);
   *pointer = static_cast<char*>(memory) + pages - rounded;
+  std::memset(memory, 0xff, pages);  // NaN, until something is written
   emulator::allocations.push_back({static_cast<char*>(memory), pages});
   return cudaSuccess;
 }

@@ -242,8 +242,16 @@ class _Program:
                 graph.erase_node(node)
 
     def _refuse(self, refusals: Refusals) -> None:
-        """Raises ``UserError`` for what no program has: calls, and then inputs."""
+        """Raises ``UserError`` for what no program has: inputs, and then calls."""
         graph = self._graph_module.graph
+        for node in graph.find_nodes(op="placeholder"):
+            try:
+                tensor_like(node.meta["val"])
+            except NotConverted as error:
+                raise UserError(
+                    f"input '{self._name(node)}' of the model is {error}; export it with inputs "
+                    "of fixed extents, in types that mugraph has."
+                ) from error
         reasons: dict[str, None] = {}
         for node in graph.nodes:
             if node.op not in ("placeholder", "output") and (reason := refusals(node)) is not None:
@@ -253,14 +261,6 @@ class _Program:
                 "the whole model must be mugraph's in a library, but these have no conversion:\n"
                 + "\n".join(list(reasons)[:_SHOWN])
             )
-        for node in graph.find_nodes(op="placeholder"):
-            try:
-                tensor_like(node.meta["val"])
-            except NotConverted as error:
-                raise UserError(
-                    f"input '{self._name(node)}' of the model is {error}; export it with inputs "
-                    "of fixed extents, in types that mugraph has."
-                ) from error
 
 
 def _first_names(tensors: Mapping[str, Any]) -> dict[str, str]:

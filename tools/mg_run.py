@@ -17,9 +17,9 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.codegen.architecture import choose_architecture
 from mugraph.dialects.functions import result_types, whole_argument_types
-from mugraph.dialects.locations import reported_within
+from mugraph.dialects.locations import place_of, reported_within
 from mugraph.dialects.sharding import is_per_device
-from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
+from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of
 from mugraph.reading import make_context, parse_sizes, read_module
 from mugraph.runtime.compare import Comparison, Reference, compare, make_reference
 from mugraph.runtime.cuda import generate_cuda, only_function
@@ -41,6 +41,7 @@ from mugraph.tools.diagnostics import (
     add_size_argument,
     run_tool,
 )
+from mugraph.tools.each_kernel import kernels_alone
 
 Array = npt.NDArray[Any]
 
@@ -318,6 +319,12 @@ def _parser() -> argparse.ArgumentParser:
         "other; exit code 1 if they differ",
     )
     parser.add_argument(
+        "--each-kernel",
+        action="store_true",
+        help="run and check each kernel of a program alone, after --fuse-kernels for instance: "
+        "which of them is wrong",
+    )
+    parser.add_argument(
         "--tolerance",
         type=_tolerance,
         help="largest relative error, in the Frobenius norm (default: by the coarsest "
@@ -344,7 +351,22 @@ def _main(arguments: Sequence[str]) -> int:
     is_te = options.input_file.endswith(".te")
     module = read_module(options.input_file, context, options.size if is_te else ())
     with reported_within(module):
+        if options.each_kernel:
+            return _run_each_kernel(module, context, options)
         return _run(module, context, options)
+
+
+def _run_each_kernel(module: ModuleOp, context: Context, options: argparse.Namespace) -> int:
+    """Checks the kernels of a program one after another; 1 if one of them is wrong."""
+    if options.inputs is not None or options.outputs is not None or options.size:
+        raise ToolError("--each-kernel draws inputs; leave out --inputs, --outputs and --size.")
+    options.check = True
+    wrong = 0
+    for kernel in kernels_alone(only_function(module)):
+        times = "" if kernel.times == 1 else f", {kernel.times} times"
+        print(f"{place_of(kernel.operator)}: {op_label(kernel.operator)}{times}")
+        wrong += _run(kernel.module, context, options)
+    return 1 if wrong else 0
 
 
 def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int:

@@ -162,3 +162,39 @@ def test_outputs_of_other_shapes_are_refused():
         compare([np.zeros((2, 1))], [np.zeros(2)])
     with pytest.raises(ValueError):
         compare([np.zeros(2)], [])
+
+
+PROGRAM = """
+func.func @f(%x: tensor<4x8xf16>, %w: tensor<8x4xf32>) -> tensor<4x4xf16> {
+  %a = kn.exp %x : tensor<4x8xf16> -> tensor<4x8xf16>
+  %b = kn.exp %a : tensor<4x8xf16> -> tensor<4x8xf16>
+  %t = kn.reshape %b : tensor<4x8xf16> -> tensor<8x4xf16>
+  %d = kn.add %t, %t : (tensor<8x4xf16>, tensor<8x4xf16>) -> tensor<8x4xf16>
+  %m = kn.mul %d, %w : (tensor<8x4xf16>, tensor<8x4xf32>) -> tensor<8x4xf16>
+  %r = kn.reshape %m : tensor<8x4xf16> -> tensor<4x8xf16>
+  %y = kn.matmul %r, %d : (tensor<4x8xf16>, tensor<8x4xf16>) -> tensor<4x4xf16>
+  func.return %y : tensor<4x4xf16>
+}
+"""
+
+
+def test_each_kernel_is_checked_alone(run: Runner):
+    (run.folder / "f.mlir").write_text(PROGRAM)
+    code, out, err = run("--each-kernel")
+    assert (code, err) == (0, "")
+    kernels = [line.rpartition(": ")[2] for line in out.splitlines() if "f.mlir:" in line]
+    assert kernels == ["'kn.exp' %a, 2 times", "'kn.add' %d", "'kn.mul' %m", "'kn.matmul' %y"]
+    assert out.count("check: output 0, ") == 4
+
+
+def test_a_kernel_that_is_wrong_fails_the_run_and_the_others_are_checked(run: Runner):
+    (run.folder / "f.mlir").write_text(PROGRAM)
+    code, out, _ = run("--each-kernel", "--tolerance", "0")
+    assert code == 1
+    assert out.count("check: output 0, ") == 4
+
+
+@pytest.mark.parametrize("argument", ["--inputs", "--outputs"])
+def test_inputs_of_each_kernel_are_drawn(run: Runner, argument: str):
+    code, _, err = run("--each-kernel", argument, "{}/x.npy")
+    assert code == 1 and "leave out --inputs, --outputs and --size" in err

@@ -23,6 +23,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.commands import part_of, run_command
 from benchmarks.h200 import compile_time, counters, experiments, sanitize
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
@@ -50,11 +51,8 @@ def chosen(names: str) -> tuple[Workload, ...]:
 
 def shard_of(workloads: tuple[Workload, ...], shard: str) -> tuple[Workload, ...]:
     """The workloads of one part of several, ``2/3`` for instance: every third, from the second."""
-    part, slash, parts = shard.partition("/")
-    numbers = part.isdecimal() and parts.isdecimal()
-    if not slash or not numbers or not 1 <= int(part) <= int(parts):
-        raise UserError(f"--shard is {shard!r}; expected a part and their number, 1/3 for instance")
-    return workloads[int(part) - 1 :: int(parts)]
+    place, parts = part_of(shard)
+    return workloads[place::parts]
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -202,12 +200,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 def main() -> int:
     """Runs the command; exits 1 where one of ours has no time."""
-    arguments = _arguments().parse_args()
-    try:
-        return arguments.command(arguments)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return run_command(_arguments())
 
 
 if __name__ == "__main__":

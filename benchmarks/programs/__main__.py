@@ -19,6 +19,7 @@ import os
 import sys
 from pathlib import Path
 
+from benchmarks.commands import run_command
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS
 from benchmarks.programs import PROGRAMS
@@ -106,12 +107,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 def main() -> int:
     """Runs the command; exits 1 where a program misses what it should be."""
-    arguments = _arguments().parse_args()
-    try:
-        return arguments.command(arguments)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return run_command(_arguments())
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from benchmarks.commands import part_of, run_command
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
 from benchmarks.h200.run import SECONDS
@@ -37,15 +38,10 @@ def chosen(arguments: argparse.Namespace) -> list[Shape]:
     """The shapes of a command: a part of them, or those whose name has a word in it."""
     if arguments.count < 1 or arguments.first < 0:
         raise UserError("--count must be at least 1, and --first at least 0.")
-    part, slash, parts = arguments.shard.partition("/")
-    numbers = part.isdecimal() and parts.isdecimal()
-    if not slash or not numbers or not 1 <= int(part) <= int(parts):
-        raise UserError(f"--shard is {arguments.shard!r}; expected for instance 1/3.")
+    place, parts = part_of(arguments.shard)
     found = shapes(arguments.seed, arguments.first + arguments.count)[arguments.first :]
     return [
-        shape
-        for shape in found
-        if shape.index % int(parts) == int(part) - 1 and arguments.only in shape.name
+        shape for shape in found if shape.index % parts == place and arguments.only in shape.name
     ]
 
 
@@ -152,12 +148,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 def main() -> int:
     """Runs the command; exits 1 where something is not right."""
-    arguments = _arguments().parse_args()
-    try:
-        return arguments.command(arguments)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return run_command(_arguments())
 
 
 if __name__ == "__main__":

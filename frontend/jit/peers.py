@@ -75,7 +75,7 @@ class PeerMemory(ABC):
         return None
 
     def empty(self, tensor: CTensor) -> Any:
-        """A tensor that nobody else reads."""
+        """A tensor that nobody else reads; asked only of a memory that has a place for others."""
         raise NotImplementedError
 
 

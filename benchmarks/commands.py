@@ -1,0 +1,36 @@
+"""What the command lines of the benchmarks have in common."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from mugraph.errors import UserError
+
+
+def run_command(parser: argparse.ArgumentParser) -> int:
+    """Runs the command of the program's arguments; 1 where it ends with a sentence to its user.
+
+    The parser's commands set ``command``, which takes the arguments and returns an exit code.
+    """
+    arguments = parser.parse_args()
+    try:
+        return arguments.command(arguments)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def part_of(shard: str) -> tuple[int, int]:
+    """The place of a part, from 0, and how many parts there are: ``(1, 3)`` of ``2/3``.
+
+    Raises ``UserError`` where there is no such part.
+    """
+    part, slash, parts = shard.partition("/")
+    numbers = part.isdecimal() and parts.isdecimal()
+    if not slash or not numbers or not 1 <= int(part) <= int(parts):
+        raise UserError(f"--shard is {shard!r}; expected a part and their number, 1/3 for instance")
+    return int(part) - 1, int(parts)
+
+
+__all__ = ["part_of", "run_command"]

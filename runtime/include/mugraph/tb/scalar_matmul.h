@@ -32,6 +32,10 @@ struct ScalarMatmul {
     if (thread >= kThreadsM * kThreadsN) return;
     const int m = thread % kThreadsM;
     const int n = thread / kThreadsM;
+    // Where every thread begins at the same place, NVVM moves this pointer on in the register that addresses of other
+    // buffers are sums of, and ptxas 13.0 to 13.2 takes these sums again inside of the loop, of the moved pointer.
+    if constexpr (kThreadsM == 1) a += recomputed(0);
+    if constexpr (kThreadsN == 1) b += recomputed(0);
 #pragma unroll kUnroll
     for (int k = 0; k < ADepth::kSize; ++k) {
       Sum b_values[kTilesN];

@@ -90,7 +90,7 @@ def require_rows_in_order(through: SSAValue | None) -> None:
 class TensorDims(NamedTuple):
     """The dimensions of a device tensor as a tensor map has them, the contiguous one first.
 
-    ``order`` names them; those of extent 1 are left out.
+    ``order`` names them; those of extent 1, or along which nothing moves (stride 0), are left out.
     """
 
     order: tuple[int, ...]
@@ -115,7 +115,7 @@ class BulkTile(NamedTuple):
 
 def tensor_dims(shape: Sequence[int], strides: Sequence[int], element_bytes: int) -> TensorDims:
     """The dimensions of a tensor map; raises :class:`BulkCopyError` where there can be none."""
-    wide = [dim for dim, extent in enumerate(shape) if extent > 1]
+    wide = [dim for dim, extent in enumerate(shape) if extent > 1 and strides[dim]]
     order = sorted(wide, key=lambda dim: strides[dim])
     if not order or strides[order[0]] != 1:
         raise BulkCopyError("no dimension of the tensor is contiguous")
@@ -274,6 +274,13 @@ def _bulk_tile(
     tensor: TensorDims, tile: tuple[int, ...], layout: AnyLayout, element_bytes: int
 ) -> BulkTile:
     inner, *outer = tensor.order
+    for dim, extent in enumerate(tile):
+        if extent > 1 and dim not in tensor.order:
+            raise BulkCopyError(
+                f"its tiles have {extent} elements along dimension {dim}, which are one in memory",
+                f"let every tile have one element along its dimension {dim}",
+                dim,
+            )
     span = _span_of(layout, element_bytes)
     plain = base_layout(layout)
     along = {dim: _offsets_along(plain, dim) for dim in tensor.order}

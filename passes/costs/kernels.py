@@ -168,11 +168,14 @@ class PhaseWork(NamedTuple):
 
     def is_of_groups(self, threads: int, target: Target) -> bool:
         """Whether warp groups multiply all its products, and pass nothing on."""
+        return not self.chained and self.suits_groups(threads, target)
+
+    def suits_groups(self, threads: int, target: Target) -> bool:
+        """Whether warp groups multiply all its products, which bulk copies must bring."""
         groups = threads // target.warp_size // WARPGROUP
         return (
             target.multiplies_in_warpgroups
             and groups > 0
-            and not self.chained
             and bool(self.products)
             and all(
                 p.group_rows and p.group_rows % (groups * GROUP_ROWS) == 0 for p in self.products
@@ -262,7 +265,7 @@ class KernelShape(NamedTuple):
         """
         if target.bulk_bytes_in_flight is None:
             return False
-        by_groups = self.loop.is_of_groups(self.threads, target)
+        by_groups = self.loop.suits_groups(self.threads, target)
         return by_groups or self.copy_cycles(bulk=True) <= self.copy_cycles(bulk=False)
 
     def divided(self, split: int) -> KernelShape:

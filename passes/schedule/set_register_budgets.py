@@ -17,7 +17,11 @@ from xdsl.passes import ModulePass
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
-from mugraph.passes.schedule.analysis.registers import registers_needed
+from mugraph.passes.schedule.analysis.registers import (
+    WORKING_REGISTERS,
+    register_limit,
+    registers_needed,
+)
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 LOADING_REGISTERS = (40, 32, 24)
@@ -82,11 +86,10 @@ def find_budgeted(kernel: sched.KernelOp, target: Target) -> Budgeted | None:
         return None
     needed = registers_needed(kernel)
     # Products of few rows have few sums, and what is left of the registers the next kernel can use.
-    multiplies = any(
-        isinstance(op, sched.WarpgroupMmaOp) and not op.atom.swaps_operands
-        for role in computing
-        for op in role.walk()
-    )
+    products = [
+        op for role in computing for op in role.walk() if isinstance(op, sched.WarpgroupMmaOp)
+    ]
+    multiplies = any(not op.atom.swaps_operands for op in products)
     if not multiplies and needed <= kernel.registers_at_start:
         return None
     warps = -(-loading.warp_count // WARPGROUP) * WARPGROUP
@@ -94,6 +97,10 @@ def find_budgeted(kernel: sched.KernelOp, target: Target) -> Budgeted | None:
     threads = found.threads + warps * WARP
     blocks = kernel.resident_blocks or 1
     if threads * blocks > target.max_threads_per_multiprocessor:
+        return None
+    # ptxas compiles no instruction that has more registers than threads start with.
+    start = register_limit(threads * blocks, target.registers_per_multiprocessor)
+    if any(op.atom.values_of_c + WORKING_REGISTERS > start for op in products):
         return None
     return found
 

@@ -84,6 +84,16 @@ def test_what_cannot_be_moved() -> None:
         tensor_dims((2, 2, 2, 2, 2, 8), row_major_strides((2, 2, 2, 2, 2, 8)), 2)
 
 
+def test_heads_that_share_keys_are_no_dimension_of_a_tensor_map() -> None:
+    shape, strides = (8, 4, 256, 64), (16384, 0, 64, 1)
+    tensor = tensor_dims(shape, strides, 2)
+    assert tensor.order == (3, 2, 0)
+    (layout, *_) = tile_layouts(shape, strides, (1, 1, 64, 64), 2)
+    assert bulk_tile(tensor, (1, 1, 64, 64), layout, 2).box == (64, 64, 1)
+    with pytest.raises(BulkCopyError, match="2 elements along dimension 1, which are one in mem"):
+        bulk_tile(tensor, (1, 2, 64, 64), Layout((1, 2, 64, 64), (0, 4096, 64, 1)), 2)
+
+
 def test_stages_start_where_the_pattern_of_a_swizzle_does() -> None:
     # Four rows of 128 bytes are half a pattern of 1024.
     (layout,) = tile_layouts((64, 64), (64, 1), (4, 64), 2)

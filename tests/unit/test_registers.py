@@ -13,12 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schedules import passes_as_written
 from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
 
+from benchmarks.shapes.draw import shape_named
 from mugraph.codegen.architecture import Architecture
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.schedule.analysis.registers import (
     MAX_THREAD_REGISTERS,
+    WORKING_REGISTERS,
     Tiles,
     register_limit,
     registers_needed,
@@ -232,3 +237,22 @@ def test_budgets_are_no_more_than_a_block_starts_with(
     assert computing * budgets.computing + loading * budgets.loading <= start * (
         computing + loading
     )
+
+
+def test_threads_start_with_the_registers_of_every_instruction() -> None:
+    """ptxas compiles no other, whatever ``setmaxnreg`` gives its role later."""
+    module, context = shape_named("s1_041_gated_mlp_m52_n27648_k5120_f16").module(), make_context()
+    plan = PlanPass(grid=(216, 1, 1), forloop=80, tile=(64, 0), arch="sm_90a")
+    steps = compile_pipeline("sm_90a")
+    at = [step.name for step in steps].index("plan")
+    PassPipeline((*steps[:at], plan, *steps[at + 1 :])).apply(context, module)
+    kernels = [op for op in module.walk() if isinstance(op, sched.KernelOp)]
+    products = [
+        (kernel, op)
+        for kernel in kernels
+        for op in kernel.walk()
+        if isinstance(op, sched.WarpgroupMmaOp)
+    ]
+    assert max(op.atom.values_of_c for _, op in products) == 128
+    for kernel, op in products:
+        assert op.atom.values_of_c + WORKING_REGISTERS <= kernel.registers_at_start

@@ -93,6 +93,50 @@ def test_the_bound_by_which_partitions_are_left_out_is_below_every_estimate(name
     assert estimated > 10 and left_out > 0
 
 
+def plan_of_product(rows: int, depth: int, columns: int, options: str = "") -> Plan:
+    """What is planned for a product in tiles of a block a row of the result."""
+    text = f"""
+func.func @product(%x: tensor<{rows}x{depth}xf16>, %w: tensor<{depth}x{columns}xf16>)
+    -> tensor<{rows}x{columns}xf16> {{
+  %y = kn.customized %x, %w grid [{columns // 64}, {rows}, 1] block [128, 1, 1]
+      forloop {depth // 64} {options} {{
+  ^bb0(%0: tensor<{rows}x{depth}xf16>, %1: tensor<{depth}x{columns}xf16>):
+    %2 = tb.input %0 imap [-1, 0, -1] fordim 1
+      : tensor<{rows}x{depth}xf16> -> !tb.stensor<1x64xf16>
+    %3 = tb.input %1 imap [1, -1, -1] fordim 0
+      : tensor<{depth}x{columns}xf16> -> !tb.stensor<64x64xf16>
+    %4 = tb.matmul %2, %3 : (!tb.stensor<1x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<1x64xf16>
+    %5 = tb.forloop_accum none %4 : !tb.stensor<1x64xf16> -> !tb.stensor<1x64xf16>
+    tb.output %5 omap [1, 0, -1] : !tb.stensor<1x64xf16> -> tensor<{rows}x{columns}xf16>
+  }} : (tensor<{rows}x{depth}xf16>, tensor<{depth}x{columns}xf16>) -> tensor<{rows}x{columns}xf16>
+  func.return %y : tensor<{rows}x{columns}xf16>
+}}
+"""
+    context = make_context()
+    module = parse_text(context, text, "product.mlir")
+    PlanPass(arch="h200").apply(context, module)
+    RetilePass().apply(context, module.clone())
+    return next(op for op in module.walk() if isinstance(op, CustomizedOp)).decided
+
+
+@pytest.mark.parametrize(("rows", "tiles"), [(18, (24, 64)), (26, (32, 64)), (60, (64,))])
+def test_rows_that_fill_no_instruction_are_padded(rows: int, tiles: tuple[int, ...]) -> None:
+    plan = plan_of_product(rows, 4096, 14336)
+    assert plan.tile is not None and plan.tile[0] in tiles
+
+
+@pytest.mark.parametrize("rows", [24, 32, 64])
+def test_rows_that_fill_instructions_are_not(rows: int) -> None:
+    assert plan_of_product(rows, 4096, 14336).tile is None
+
+
+@pytest.mark.parametrize("rows", [841, 1579])
+def test_sums_of_tiles_that_end_past_the_rows_are_not_divided(rows: int) -> None:
+    plan = plan_of_product(rows, 28672, 8192)
+    assert plan.cuts() and plan.split_k in (None, 1)
+    assert plan.tile is not None and plan.tile[0] >= 64
+
+
 @pytest.mark.parametrize("name", ["gqa_bs8", "rmsnorm_bs8", "gated_mlp"])
 def test_what_is_left_out_by_its_bound_is_not_chosen(
     name: str, monkeypatch: pytest.MonkeyPatch

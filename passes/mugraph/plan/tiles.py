@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
 
-from xdsl.ir import Operation
-
-from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.passes.costs.kernels import (
     OVERLAP_NS,
     KernelShape,
@@ -29,22 +25,28 @@ from mugraph.passes.mugraph.plan.limits import (
     among_the_least,
     nearly_the_least,
 )
+from mugraph.passes.mugraph.plan.partitions import (
+    Divides,
+    adds_up,
+    dimensions_to_pad,
+    lacks_padding,
+    parallel_dimensions,
+    partitions,
+    products_of,
+    splits,
+)
 from mugraph.passes.mugraph.plan.parts import can_have
 from mugraph.passes.mugraph.plan.shape import (
     KernelModel,
     TiledKernel,
-    product_index,
     shape_under,
 )
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
 from mugraph.passes.mugraph.retile.partition import (
-    Cut,
     LoopCheck,
     Partition,
-    choose_partition,
-    has_one_of,
     partition_of,
     require_same_function,
 )
@@ -52,36 +54,22 @@ from mugraph.passes.targets import Target
 
 BLOCKS = (64, 128, 256, 512)
 """Numbers of threads to choose from."""
-SHORTEST_TILE, SHORTEST_PRODUCT = 16, 32
-"""Elements along what the loop cuts, at least: of all tiles, and of those of products.
-
-With 16 an iteration has a step of tensor cores for each tile that is waited for; three products of
-64 rows took 28 us on an H200, and 18 with 32 (``benchmarks/results/programs_h200.md``).
-"""
-LONGEST_TILE = 512
-"""Elements along what the loop cuts, of all tiles but those of one iteration."""
-LONGEST_ROW = 8192
-"""The same in kernels without products."""
-UNEVEN_TILES = (16, 32, 64, 128, 256)
-"""Tiles of dimensions that they do not divide: whole for products and bulk copies but the last."""
+MOST_OF_PRODUCTS = 256
+"""Of kernels with products.  With 512 threads none was the fastest, and many took two to five times
+as long as is estimated (``benchmarks/results/shapes_h200.md``)."""
 USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
 """Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
-SPLITS = (2, 4, 8, 16, 32)
-"""Over how many blocks a loop may be divided."""
-WAVES = 8
-"""Blocks for each multiprocessor, at most."""
-FEW_BLOCKS = 8
-"""Multiprocessors for each block, at most: a split of the loop can still fill the others."""
-SMALLEST_ROW_BYTES = SECTOR_BYTES
-"""Tiles have no shorter rows than this, unless the tensor has."""
 FEWEST_SUMS = 128
 """A block that combines parts has as many sums."""
 OPERATORS_OF_COMBINATION = 3
 """On each part: a product with its weight, the accumulator, and its rescaling."""
 WORTHWHILE = 0.97
 """The present partition stays where no other takes so little of its time."""
+WITHOUT_PADDING = 1.15
+"""How much longer products of warps take than is estimated, where padding would give them to warp
+groups: 25.2 us instead of 21.6 (``benchmarks/results/shapes_h200.md``)."""
 NEARLY_ALL = 0.95
 """The part of the multiprocessors that should have a block: memory delivers more to more of them
 than the estimate knows (``benchmarks/results/h200_plans.md``)."""
@@ -100,177 +88,6 @@ class TileChoice(NamedTuple):
         """Whether nearly all multiprocessors have a block."""
         blocks = math.prod(self.partition.grid) * self.split
         return blocks >= NEARLY_ALL * target.multiprocessors
-
-
-def divisors(number: int) -> list[int]:
-    """All of them, from 1 on."""
-    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
-    return sorted({*small, *(number // divisor for divisor in small)})
-
-
-def parallel_dimensions(space: TileSpace) -> list[frozenset[int]]:
-    """The dimensions that blocks may divide, those together that one axis cuts.
-
-    Every result has one of them, and no operator sums over them.
-    """
-    old = partition_of(space)
-    groups: list[frozenset[int]] = []
-    for number in range(len(space.dimensions)):
-        group = old.cut_together(number)
-        dimensions = [space.dimensions[other] for other in group]
-        if group in groups or any(
-            d.fixed
-            or d.summed
-            or d.looped
-            or len(d.axes) > 1
-            or any(axis in space.fixed_axes for axis in d.axes)
-            for d in dimensions
-        ):
-            continue
-        if all(has_one_of(space, output, group) for output in space.outputs()):
-            groups.append(group)
-    return groups
-
-
-def products_of(space: TileSpace) -> list[Operation]:
-    """The operators that sum products of two tiles."""
-    return [op for op in space.graph.body.block.ops if product_index(op) is not None]
-
-
-class Blocks(NamedTuple):
-    """Into how many blocks a dimension is cut, and in tiles of how many elements if not evenly."""
-
-    blocks: int
-    tile: int | None = None
-
-
-def uneven_tiles(extent: int, shortest: int, longest: int) -> list[int]:
-    """The tiles of powers of two that do not divide a dimension, and are shorter than it."""
-    return [
-        tile
-        for tile in UNEVEN_TILES
-        if shortest <= tile <= longest and tile < extent and extent % tile
-    ]
-
-
-def numbers_matrices(space: TileSpace, number: int) -> bool:
-    """Whether a dimension numbers the matrices of a product, of which it multiplies several."""
-    return any(number in space.numbers[op.operands[0]][:-2] for op in products_of(space))
-
-
-def _block_counts(space: TileSpace, number: int) -> list[Blocks]:
-    """Into how many blocks a dimension may be cut so that rows of tiles stay long enough."""
-    dimension = space.dimensions[number]
-    if numbers_matrices(space, number):
-        # Tiles of several matrices are cut into single ones at some cost.
-        return [Blocks(dimension.extent)]
-    smallest = 1
-    for op in space.graph.body.block.ops:
-        value = op.result if isinstance(op, tb.InputOp) else None
-        if value is not None and space.numbers[value][-1] == number:
-            smallest = max(smallest, SMALLEST_ROW_BYTES // 2)
-    evenly = [
-        Blocks(count)
-        for count in divisors(dimension.extent)
-        if dimension.extent // count >= smallest or count == 1
-    ]
-    uneven = uneven_tiles(dimension.extent, smallest, max(UNEVEN_TILES))
-    return [*evenly, *(Blocks(-(-dimension.extent // tile), tile) for tile in uneven)]
-
-
-def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
-    """Partitions with other grids, each dimension along the axis that it has, or a free one."""
-    old = partition_of(space)
-    taken = {axis for d in space.dimensions for axis in d.axes} | set(space.fixed_axes)
-    free = [axis for axis in range(len(AXES)) if axis not in taken]
-    axes: dict[frozenset[int], int] = {}
-    for group in sorted(
-        parallel_dimensions(space), key=lambda g: -max(space.dimensions[n].extent for n in g)
-    ):
-        own = space.dimensions[min(group)].axes
-        if own:
-            axes[group] = own[0]
-        elif free:
-            axes[group] = free.pop(0)
-    others = math.prod(extent for axis, extent in enumerate(old.grid) if axis not in axes.values())
-    most = WAVES * target.multiprocessors
-    present = math.prod(old.grid)
-    counts_of = [
-        sorted(
-            set[Blocks].intersection(*({*_block_counts(space, n)} for n in group)),
-            key=lambda each: (each.blocks, each.tile or 0),
-        )
-        for group in axes
-    ]
-    for counts in itertools.product(*counts_of):
-        blocks = others * math.prod(each.blocks for each in counts)
-        if not min(present, target.multiprocessors // FEW_BLOCKS) <= blocks <= max(most, present):
-            continue
-        grid, cuts = list(old.grid), list(old.cuts)
-        for (group, axis), (count, tile) in zip(axes.items(), counts, strict=True):
-            grid[axis] = count
-            for number in group:
-                cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped, tile)
-        yield old._replace(grid=tuple(grid), cuts=tuple(cuts))
-
-
-Divides = Callable[[frozenset[int]], bool]
-"""Whether a loop over these dimensions may be divided."""
-
-
-def _loop_tiles(space: TileSpace, looped: Sequence[int]) -> tuple[int, int]:
-    """The fewest and the most elements of a tile along what the loop cuts."""
-    if any(numbers_matrices(space, number) for number in looped):
-        return 1, 1
-    if products_of(space):
-        return SHORTEST_PRODUCT, LONGEST_TILE
-    return SHORTEST_TILE, LONGEST_ROW
-
-
-def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator[Partition]:
-    """The same with other numbers of iterations, as far as the loop's tiles may change."""
-    yield partition
-    if partition.forloop == 1 and not partition.looped():
-        # The present grid alone gets a loop where the graph has none.
-        if partition != partition_of(space):
-            return
-        try:
-            partition = choose_partition(space, Plan(forloop=2))
-        except RetileError:
-            return
-        cuts = tuple(
-            cut._replace(looped=new.looped)
-            for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
-        )
-        partition = partition._replace(cuts=cuts)
-    looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
-    if not looped or any(space.dimensions[number].fixed for number in looped):
-        return
-    if not divides(frozenset(looped)):
-        return
-    common = 0
-    for number in looped:
-        whole = partition.with_loop(1).split(number, space.dimensions[number].extent)
-        common = math.gcd(common, whole.block_extent)
-    shortest, longest = _loop_tiles(space, looped)
-    for iterations in divisors(common):
-        if shortest <= common // iterations <= longest or iterations == 1:
-            yield partition.with_loop(iterations)
-    extents = {space.dimensions[number].extent for number in looped}
-    if extents != {common}:
-        return  # blocks cut it, too, or each dimension in another way
-    for tile in uneven_tiles(common, shortest, longest):
-        yield partition.with_loop(-(-common // tile), tile)
-
-
-def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
-    """The present partition, and others, all with the present block."""
-    seen: set[Partition] = set()
-    for grid in (partition_of(space), *_grids(space, target)):
-        for partition in _loops(space, grid, divides):
-            if partition not in seen:
-                seen.add(partition)
-                yield partition
 
 
 class Division(NamedTuple):
@@ -294,22 +111,6 @@ class Division(NamedTuple):
         return None if time is None or second is None else time + second - OVERLAP_NS
 
 
-def _splits(space: TileSpace, partition: Partition, divides: Divides | None) -> Iterator[int]:
-    """Over how many blocks a partition's loop may be divided: not at all, and others."""
-    yield 1
-    looped = partition.looped()
-    used = sum(extent > 1 for extent in partition.grid)
-    if divides is None or used >= len(AXES) or not looped:
-        return
-    splits = [partition.split(n, space.dimensions[n].extent) for n in looped]
-    ragged = any(split.bound() and split.chosen is None for split in splits)
-    if ragged or not divides(looped):
-        return
-    for count in SPLITS:
-        if partition.forloop % count == 0:
-            yield count
-
-
 class _Bounded(NamedTuple):
     """A partition whose loop is divided over blocks, and nanoseconds that it takes at least."""
 
@@ -321,23 +122,24 @@ def _bounded(
     space: TileSpace, target: Target, threads: int, divides: Divides, *, split: bool
 ) -> list[_Bounded]:
     """All partitions and divisions, those first that may take least."""
-    model_of = cache(partial(KernelModel.of, space))
-    partitions = list(_partitions(space, target, divides))
+    model_of, to_pad = cache(partial(KernelModel.of, space)), dimensions_to_pad(space)
+    cuts = list(partitions(space, target, divides))
     alike: dict[frozenset[int], list[int]] = {}
-    for place, partition in enumerate(partitions):
+    for place, partition in enumerate(cuts):
         alike.setdefault(partition.looped(), []).append(place)
     whole: dict[int, TiledKernel] = {}
     bounds: list[tuple[int, int, float]] = []
     for looped, places in alike.items():
-        model, own = model_of(looped), [partitions[place] for place in places]
-        whole.update((place, model.under(partitions[place])) for place in places)
+        model, own = model_of(looped), [cuts[place] for place in places]
+        whole.update((place, model.under(cuts[place])) for place in places)
         kernels = TiledKernels(model, own, threads, target)
-        splits = [[*_splits(space, partition, divides if split else None)] for partition in own]
-        for count in sorted(set(itertools.chain(*splits))):
+        may_divide = divides if split else None
+        counts_of = [[*splits(space, partition, may_divide, to_pad)] for partition in own]
+        for count in sorted(set(itertools.chain(*counts_of))):
             times = kernels.least_times(count).tolist()
             bounds += [
                 (place, count, time)
-                for place, counts, time in zip(places, splits, times, strict=True)
+                for place, counts, time in zip(places, counts_of, times, strict=True)
                 if count in counts and time < math.inf
             ]
     found = [_Bounded(time, Division(whole[place], count)) for place, count, time in sorted(bounds)]
@@ -391,8 +193,11 @@ def _candidates(
     check = cache(partial(LoopAnalysis, space))
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
-    blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in BLOCKS)))
+    most = MOST_OF_PRODUCTS if products_of(space) else max(BLOCKS)
+    usual = ((threads, 1, 1) for threads in BLOCKS if threads <= most)
+    blocks = dict.fromkeys((space.graph.block_dim, *usual))
     fewest = min(map(math.prod, blocks))
+    to_pad = dimensions_to_pad(space)
     choices: list[TileChoice] = []
     longest = math.inf
     for least, division in _bounded(space, target, fewest, divides, split=split):
@@ -403,6 +208,8 @@ def _candidates(
         for block in blocks:
             shape = division.shape(math.prod(block))
             time = division.time(shape, target)
+            if time is not None and lacks_padding(partition, to_pad):
+                time *= WITHOUT_PADDING
             if time is not None and time <= longest:
                 timed.append((partition._replace(block=block), shape, time))
         if not timed or not allowed(partition):
@@ -443,7 +250,8 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     best = min((c for c in choices if c.time <= limit), key=partial(_effort, target))
     no_gain = present is not None and best.time > WORTHWHILE * present
     ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
-    if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
+    stays = no_gain and best.split == 1 and not lacks_padding(old, dimensions_to_pad(space))
+    if stays and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
     return best
 
@@ -517,15 +325,6 @@ def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> Ti
     return TileChoice(whole, 1, time, shape.loop_bytes)
 
 
-def adds_up(check: LoopCheck, looped: frozenset[int]) -> bool:
-    """Whether a loop over these dimensions adds up the same in any number of tiles and blocks."""
-    try:
-        check(looped)
-    except RetileError:
-        return False
-    return True
-
-
 def is_allowed(space: TileSpace, partition: Partition, check: LoopCheck | None = None) -> bool:
     """Whether a partition leaves the function as it is; ``check`` replaces the loop's analysis."""
     try:
@@ -539,10 +338,8 @@ __all__ = [
     "Division",
     "TileChoice",
     "choose_least_time",
-    "divisors",
     "in_one_iteration",
     "is_allowed",
     "least_times",
-    "parallel_dimensions",
     "why_kept",
 ]

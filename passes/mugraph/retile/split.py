@@ -24,6 +24,7 @@ from mugraph.passes.mugraph.retile.accumulators import divide
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
+from mugraph.passes.mugraph.retile.partition import Partition
 from mugraph.passes.mugraph.retile.writer import KernelWriter, replace_kernel
 
 PARTS_DIM = 0
@@ -86,6 +87,17 @@ def plan_split(space: TileSpace, splits: int) -> SplitPlan:
                 "--fuse-threadblock"
             )
     return SplitPlan(splits, used)
+
+
+def has_whole_parts(space: TileSpace, partition: Partition) -> bool:
+    """Whether all blocks have as many elements of each sum along the dimension of its parts."""
+    numbers = {
+        space.numbers[op.result][PARTS_DIM]
+        for op in space.graph.body.block.ops
+        if isinstance(op, tb.AccumulatorOp)
+    }
+    extents = {number: space.dimensions[number].extent for number in numbers if number is not None}
+    return not any(extent % partition.tile(number, extent) for number, extent in extents.items())
 
 
 def stored_map(space: TileSpace, tile: SSAValue, plan: SplitPlan) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 from mugraph.passes.mugraph.online_softmax.kernel import is_plain_exponential, online_softmax
-from mugraph.passes.mugraph.plan.tiles import SPLITS
+from mugraph.passes.mugraph.plan.partitions import SPLITS
 from mugraph.passes.program.fuse_kernels.algebra import in_the_loop, settled
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.forms import Form, Slices, Term, Whole

@@ -1,0 +1,303 @@
+"""How a kernel may be cut: its grids, its loops, and over how many blocks a loop is divided."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from xdsl.ir import Operation
+
+from mugraph.dialects import tb
+from mugraph.dialects.maps import AXES
+from mugraph.dialects.plan import Plan
+from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
+from mugraph.passes.mugraph.plan.shape import product_index
+from mugraph.passes.mugraph.retile.dimensions import TileSpace
+from mugraph.passes.mugraph.retile.errors import RetileError
+from mugraph.passes.mugraph.retile.partition import (
+    Cut,
+    LoopCheck,
+    Partition,
+    choose_partition,
+    has_one_of,
+    partition_of,
+)
+from mugraph.passes.mugraph.retile.split import has_whole_parts
+from mugraph.passes.targets import Target
+
+SHORTEST_TILE, SHORTEST_PRODUCT = 16, 32
+"""Elements along what the loop cuts, at least: of all tiles, and of those of products.
+
+With 16 an iteration has a step of tensor cores for each tile that is waited for; three products of
+64 rows took 28 us on an H200, and 18 with 32 (``benchmarks/results/programs_h200.md``).
+"""
+WHOLE_ROW = 64
+"""Elements along what the loop of products cuts, in whole swizzled rows of 128 bytes: where they
+divide it, tiles are powers of two.  With 192 a product took 38 us that takes 25 with 64 or 128
+(``benchmarks/results/shapes_h200.md``)."""
+LONGEST_TILE = 512
+"""Elements along what the loop cuts, of all tiles but those of one iteration."""
+LONGEST_ROW = 8192
+"""The same in kernels without products."""
+UNEVEN_TILES = (16, 32, 64, 128, 256)
+"""Tiles of dimensions that they do not divide: whole for products and bulk copies but the last."""
+SPLITS = (2, 4, 8, 16, 32)
+"""Over how many blocks a loop may be divided."""
+WAVES = 8
+"""Blocks for each multiprocessor, at most."""
+FEW_BLOCKS = 8
+"""Multiprocessors for each block, at most: a split of the loop can still fill the others."""
+SMALLEST_ROW_BYTES = SECTOR_BYTES
+"""Tiles have no shorter rows than this, unless the tensor has."""
+
+
+def divisors(number: int) -> list[int]:
+    """All of them, from 1 on."""
+    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})
+
+
+def parallel_dimensions(space: TileSpace) -> list[frozenset[int]]:
+    """The dimensions that blocks may divide, those together that one axis cuts.
+
+    Every result has one of them, and no operator sums over them.
+    """
+    old = partition_of(space)
+    groups: list[frozenset[int]] = []
+    for number in range(len(space.dimensions)):
+        group = old.cut_together(number)
+        dimensions = [space.dimensions[other] for other in group]
+        if group in groups or any(
+            d.fixed
+            or d.summed
+            or d.looped
+            or len(d.axes) > 1
+            or any(axis in space.fixed_axes for axis in d.axes)
+            for d in dimensions
+        ):
+            continue
+        if all(has_one_of(space, output, group) for output in space.outputs()):
+            groups.append(group)
+    return groups
+
+
+def products_of(space: TileSpace) -> list[Operation]:
+    """The operators that sum products of two tiles."""
+    return [op for op in space.graph.body.block.ops if product_index(op) is not None]
+
+
+class Blocks(NamedTuple):
+    """Into how many blocks a dimension is cut, and in tiles of how many elements if not evenly."""
+
+    blocks: int
+    tile: int | None = None
+
+
+def uneven_tiles(extent: int, shortest: int, longest: int) -> list[int]:
+    """The tiles of powers of two that do not divide a dimension, and are shorter than it."""
+    return [
+        tile
+        for tile in UNEVEN_TILES
+        if shortest <= tile <= longest and tile < extent and extent % tile
+    ]
+
+
+def padded_tiles(space: TileSpace, number: int) -> list[int]:
+    """Tiles of the whole of a dimension and some more, so that warp groups can have its products.
+
+    Those take eight columns, or 64 rows, at a time.  Of what is past the dimension nothing is
+    loaded.  Tiles of just 60 rows took 108 us where those of 64 took 60
+    (``benchmarks/results/shapes_h200.md``).
+    """
+    extent, fixed = space.dimensions[number].extent, space.dimensions[number].fixed
+    of_products = any(number in space.numbers[op.results[0]][-2:] for op in products_of(space))
+    if fixed or not of_products or extent <= GROUP_COLUMNS or extent % GROUP_COLUMNS == 0:
+        return []
+    padded = {-(-extent // whole) * whole for whole in (GROUP_COLUMNS, GROUP_ROWS)}
+    return [tile for tile in sorted(padded) if extent < tile <= max(UNEVEN_TILES)]
+
+
+def dimensions_to_pad(space: TileSpace) -> dict[int, int]:
+    """The dimensions that have padded tiles, each with its extent."""
+    return {
+        number: dimension.extent
+        for number, dimension in enumerate(space.dimensions)
+        if padded_tiles(space, number)
+    }
+
+
+def lacks_padding(partition: Partition, to_pad: Mapping[int, int]) -> bool:
+    """Whether tiles are as long as one of the dimensions that may be padded."""
+    return any(partition.tile(number, extent) == extent for number, extent in to_pad.items())
+
+
+def numbers_matrices(space: TileSpace, number: int) -> bool:
+    """Whether a dimension numbers the matrices of a product, of which it multiplies several."""
+    return any(number in space.numbers[op.operands[0]][:-2] for op in products_of(space))
+
+
+def _block_counts(space: TileSpace, number: int) -> list[Blocks]:
+    """Into how many blocks a dimension may be cut so that rows of tiles stay long enough."""
+    dimension = space.dimensions[number]
+    if numbers_matrices(space, number):
+        # Tiles of several matrices are cut into single ones at some cost.
+        return [Blocks(dimension.extent)]
+    smallest = 1
+    for op in space.graph.body.block.ops:
+        value = op.result if isinstance(op, tb.InputOp) else None
+        if value is not None and space.numbers[value][-1] == number:
+            smallest = max(smallest, SMALLEST_ROW_BYTES // 2)
+    evenly = [
+        Blocks(count)
+        for count in divisors(dimension.extent)
+        if dimension.extent // count >= smallest or count == 1
+    ]
+    uneven = uneven_tiles(dimension.extent, smallest, max(UNEVEN_TILES))
+    uneven += padded_tiles(space, number)
+    return [*evenly, *(Blocks(-(-dimension.extent // tile), tile) for tile in uneven)]
+
+
+def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
+    """Partitions with other grids, each dimension along the axis that it has, or a free one."""
+    old = partition_of(space)
+    taken = {axis for d in space.dimensions for axis in d.axes} | set(space.fixed_axes)
+    free = [axis for axis in range(len(AXES)) if axis not in taken]
+    axes: dict[frozenset[int], int] = {}
+    for group in sorted(
+        parallel_dimensions(space), key=lambda g: -max(space.dimensions[n].extent for n in g)
+    ):
+        own = space.dimensions[min(group)].axes
+        if own:
+            axes[group] = own[0]
+        elif free:
+            axes[group] = free.pop(0)
+    others = math.prod(extent for axis, extent in enumerate(old.grid) if axis not in axes.values())
+    most = WAVES * target.multiprocessors
+    present = math.prod(old.grid)
+    counts_of = [
+        sorted(
+            set[Blocks].intersection(*({*_block_counts(space, n)} for n in group)),
+            key=lambda each: (each.blocks, each.tile or 0),
+        )
+        for group in axes
+    ]
+    for counts in itertools.product(*counts_of):
+        blocks = others * math.prod(each.blocks for each in counts)
+        if not min(present, target.multiprocessors // FEW_BLOCKS) <= blocks <= max(most, present):
+            continue
+        grid, cuts = list(old.grid), list(old.cuts)
+        for (group, axis), (count, tile) in zip(axes.items(), counts, strict=True):
+            grid[axis] = count
+            for number in group:
+                cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped, tile)
+        yield old._replace(grid=tuple(grid), cuts=tuple(cuts))
+
+
+Divides = Callable[[frozenset[int]], bool]
+"""Whether a loop over these dimensions may be divided."""
+
+
+def _loop_tiles(space: TileSpace, looped: Sequence[int]) -> tuple[int, int]:
+    """The fewest and the most elements of a tile along what the loop cuts."""
+    if any(numbers_matrices(space, number) for number in looped):
+        return 1, 1
+    if products_of(space):
+        return SHORTEST_PRODUCT, LONGEST_TILE
+    return SHORTEST_TILE, LONGEST_ROW
+
+
+def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator[Partition]:
+    """The same with other numbers of iterations, as far as the loop's tiles may change."""
+    yield partition
+    if partition.forloop == 1 and not partition.looped():
+        # The present grid alone gets a loop where the graph has none.
+        if partition != partition_of(space):
+            return
+        try:
+            partition = choose_partition(space, Plan(forloop=2))
+        except RetileError:
+            return
+        cuts = tuple(
+            cut._replace(looped=new.looped)
+            for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
+        )
+        partition = partition._replace(cuts=cuts)
+    looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
+    if not looped or any(space.dimensions[number].fixed for number in looped):
+        return
+    if not divides(frozenset(looped)):
+        return
+    common = 0
+    for number in looped:
+        whole = partition.with_loop(1).split(number, space.dimensions[number].extent)
+        common = math.gcd(common, whole.block_extent)
+    shortest, longest = _loop_tiles(space, looped)
+    in_powers = bool(products_of(space)) and common % max(WHOLE_ROW, shortest) == 0
+    for iterations in divisors(common):
+        tile = common // iterations
+        if in_powers and tile.bit_count() > 1 and iterations > 1:
+            continue
+        if shortest <= tile <= longest or iterations == 1:
+            yield partition.with_loop(iterations)
+    extents = {space.dimensions[number].extent for number in looped}
+    if extents != {common}:
+        return  # blocks cut it, too, or each dimension in another way
+    for tile in uneven_tiles(common, shortest, longest):
+        yield partition.with_loop(-(-common // tile), tile)
+
+
+def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
+    """The present partition, and others, all with the present block."""
+    seen: set[Partition] = set()
+    for grid in (partition_of(space), *_grids(space, target)):
+        for partition in _loops(space, grid, divides):
+            if partition not in seen:
+                seen.add(partition)
+                yield partition
+
+
+def splits(
+    space: TileSpace, partition: Partition, divides: Divides | None, to_pad: Mapping[int, int]
+) -> Iterator[int]:
+    """Over how many blocks a partition's loop may be divided: not at all, and others.
+
+    Sums of padded tiles cannot be divided, others without padding are.
+    """
+    if not lacks_padding(partition, to_pad):
+        yield 1
+    looped = partition.looped()
+    used = sum(extent > 1 for extent in partition.grid)
+    if divides is None or used >= len(AXES) or not looped:
+        return
+    splits = [partition.split(n, space.dimensions[n].extent) for n in looped]
+    ragged = any(split.bound() and split.chosen is None for split in splits)
+    if ragged or not has_whole_parts(space, partition) or not divides(looped):
+        return
+    for count in SPLITS:
+        if partition.forloop % count == 0:
+            yield count
+
+
+def adds_up(check: LoopCheck, looped: frozenset[int]) -> bool:
+    """Whether a loop over these dimensions adds up the same in any number of tiles and blocks."""
+    try:
+        check(looped)
+    except RetileError:
+        return False
+    return True
+
+
+__all__ = [
+    "SPLITS",
+    "Divides",
+    "adds_up",
+    "dimensions_to_pad",
+    "divisors",
+    "lacks_padding",
+    "parallel_dimensions",
+    "partitions",
+    "products_of",
+    "splits",
+]

@@ -43,6 +43,9 @@ LONGEST_ROW = 8192
 """The same in kernels without products."""
 UNEVEN_TILES = (16, 32, 64, 128, 256)
 """Tiles of dimensions that they do not divide: whole for products and bulk copies but the last."""
+UNEVEN_LOOP_TILES = tuple(range(16, 257, 16))
+"""The same along what a loop cuts where no shortest tile divides it: many, so that the iterations
+of one can be divided over blocks."""
 SPLITS = (2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
 WAVES = 8
@@ -95,12 +98,10 @@ class Blocks(NamedTuple):
     tile: int | None = None
 
 
-def uneven_tiles(extent: int, shortest: int, longest: int) -> list[int]:
-    """The tiles of powers of two that do not divide a dimension, and are shorter than it."""
+def uneven_tiles(extent: int, tiles: Sequence[int], shortest: int, longest: int) -> list[int]:
+    """Those tiles that do not divide a dimension, and are shorter than it."""
     return [
-        tile
-        for tile in UNEVEN_TILES
-        if shortest <= tile <= longest and tile < extent and extent % tile
+        tile for tile in tiles if shortest <= tile <= longest and tile < extent and extent % tile
     ]
 
 
@@ -154,7 +155,7 @@ def _block_counts(space: TileSpace, number: int) -> list[Blocks]:
         for count in divisors(dimension.extent)
         if dimension.extent // count >= smallest or count == 1
     ]
-    uneven = uneven_tiles(dimension.extent, smallest, max(UNEVEN_TILES))
+    uneven = uneven_tiles(dimension.extent, UNEVEN_TILES, smallest, max(UNEVEN_TILES))
     uneven += padded_tiles(space, number)
     return [*evenly, *(Blocks(-(-dimension.extent // tile), tile) for tile in uneven)]
 
@@ -244,7 +245,8 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
     extents = {space.dimensions[number].extent for number in looped}
     if extents != {common}:
         return  # blocks cut it, too, or each dimension in another way
-    for tile in uneven_tiles(common, shortest, longest):
+    tiles = UNEVEN_TILES if common % max(shortest, 1) == 0 else UNEVEN_LOOP_TILES
+    for tile in uneven_tiles(common, tiles, shortest, longest):
         yield partition.with_loop(-(-common // tile), tile)
 
 
@@ -275,8 +277,9 @@ def splits(
     ragged = any(split.bound() and split.chosen is None for split in splits)
     if ragged or not has_whole_parts(space, partition) or not divides(looped):
         return
-    for count in SPLITS:
-        if partition.forloop % count == 0:
+    uneven = any(partition.cuts[number].tile is not None for number in looped)
+    for count in divisors(partition.forloop) if uneven else SPLITS:
+        if 1 < count <= max(SPLITS) and partition.forloop % count == 0:
             yield count
 
 

@@ -33,7 +33,7 @@ from mugraph.passes.program.fuse_kernels.explain import explanation
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.targets import target_named
-from mugraph.reading import make_context
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
 
@@ -625,3 +625,19 @@ def test_rows_that_fit_no_block_are_walked_along(columns: int) -> None:
     kernels = [op for op in module.walk() if isinstance(op, sched.KernelOp)]
     loops = [kernel.forloop for kernel in kernels if kernel.forloop is not None]
     assert any(loop.value.data > 1 for loop in loops)
+
+
+def test_a_library_multiplies_where_no_tile_divides_large_rows() -> None:
+    """Its tiles' padding costs a kernel of ours more than an activation's own launch."""
+    text = """
+func.func @main(%x: tensor<1579x28672xbf16>, %w: tensor<28672x8192xbf16>)
+    -> tensor<1579x8192xbf16> {
+  %y = kn.matmul %x, %w
+    : (tensor<1579x28672xbf16>, tensor<28672x8192xbf16>) -> tensor<1579x8192xbf16>
+  %z = kn.relu %y : tensor<1579x8192xbf16> -> tensor<1579x8192xbf16>
+  func.return %z : tensor<1579x8192xbf16>
+}
+"""
+    module, _ = fused(parse_text(make_context(), text, "product.mlir"))
+    names = [op.name for op in module.walk() if op.name.startswith("kn.")]
+    assert names == ["kn.matmul", "kn.relu"]

@@ -31,6 +31,7 @@ from mugraph.passes.program.fuse_kernels.segments import in_segments
 from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
     least_time,
+    library_time,
     product_time,
     scan_time,
     time_as_written,
@@ -193,13 +194,14 @@ class Fusion:
             return Attempt(time_of_kernel(op, self.target))
         time = time_as_written(op, self.target)
         if isinstance(op, MatmulOp) or (self.is_bucket and self.program.may_share(group)):
-            # A product takes what a custom kernel would.
+            # A product takes what a custom kernel would, but for a large one of a library.
             as_kernel = self.like_others(members, group)
             in_library = isinstance(op, MatmulOp) and op.is_in_library_type
             if as_kernel.part is not None and (self.is_bucket or not in_library):
                 return as_kernel
             if as_kernel.part is not None:
-                time = max(time, as_kernel.time)
+                by_library = library_time(op, self.target) if isinstance(op, MatmulOp) else math.inf
+                time = max(time, min(as_kernel.time, by_library))
         return Attempt(time)
 
     def like_others(self, members: Sequence[Operation], group: Group) -> Attempt:

@@ -46,6 +46,16 @@ def product_time(operators: Iterable[Operation], target: Target) -> float:
     return LAUNCH_NS + cycles / target.multiprocessors / target.clock_ghz if cycles else 0.0
 
 
+def library_time(op: MatmulOp, target: Target) -> float:
+    """Nanoseconds of a large product by cuBLAS; infinite for small ones, which it serves no better.
+
+    Products of 41 to 1,079 us took it 1.48 to 1.65 times what tensor cores have to take on an H200,
+    whose clock falls under load (``benchmarks/results/shapes_h200.md``).
+    """
+    least = product_time([op], target)
+    return LIBRARY_FACTOR * least if least >= LARGE_PRODUCT_NS else math.inf
+
+
 def scan_time(operators: Iterable[Operation], target: Target) -> float:
     """Nanoseconds that a kernel takes at least for the scans among operators, step by step."""
     steps = (shape_of(op.input.type)[op.reduced_dim] for op in operators if isinstance(op, ScanOp))
@@ -69,6 +79,10 @@ def time_of_a_block(loaded_bytes: float, target: Target) -> float:
     return LAUNCH_NS + target.memory_latency_ns + loaded_bytes / rate
 
 
+LARGE_PRODUCT_NS = 25_000.0
+"""At the rate of the tensor cores."""
+LIBRARY_FACTOR = 1.55
+"""By how much cuBLAS misses that rate in large products."""
 HIDDEN_NS = 500.0
 """What a kernel's launch costs less between others, by programmatic dependent launch.
 
@@ -126,6 +140,7 @@ __all__ = [
     "fastest_cycles",
     "in_a_program",
     "least_time",
+    "library_time",
     "moved_bytes",
     "product_time",
     "scan_time",

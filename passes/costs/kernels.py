@@ -350,9 +350,9 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         arithmetic,
         power=IN_A_KERNEL,
     )
-    tile = loop_bytes + first_bytes
-    fill = target.memory_latency_ns + tile / rate
+    # What later blocks wait for besides is among the bytes of all.
+    fill = (loop_bytes + first_bytes) / rate
     drain = (iteration + after) / clock
     # Persistent blocks load the next work tile while they are at the end of this one.
     starts = 1 if shape.loop.is_of_groups(shape.threads, target) else rounds
-    return LAUNCH_NS + starts * (fill + drain) + bound
+    return LAUNCH_NS + fill + starts * (target.memory_latency_ns + drain) + bound

@@ -18,6 +18,7 @@ from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
+from mugraph.passes.program.join_launches import JoinLaunchesPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
@@ -67,6 +68,7 @@ def transpile_pipeline(
         MaskRaggedPass(),
         FuseThreadblockPass(),
         ResolveLayoutPass(arch=arch),
+        JoinLaunchesPass(arch),
         PlanDTensorMemoryPass(),
         LowerThreadblockPass(arch),
         ShareKernelsPass(),

@@ -48,6 +48,7 @@ PASSES = {
     "fuse-kernels": "mugraph.passes.program.fuse_kernels:FuseKernelsPass",
     "fuse-threadblock": "mugraph.passes.mugraph.fuse_threadblock:FuseThreadblockPass",
     "resolve-layout": "mugraph.passes.mugraph.resolve_layout:ResolveLayoutPass",
+    "join-launches": "mugraph.passes.program.join_launches:JoinLaunchesPass",
     "plan-dtensor-memory": "mugraph.passes.program.plan_dtensor_memory:PlanDTensorMemoryPass",
     "lower-threadblock": "mugraph.passes.schedule.lower_threadblock:LowerThreadblockPass",
     "share-kernels": "mugraph.passes.schedule.share_kernels:ShareKernelsPass",

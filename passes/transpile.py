@@ -39,7 +39,7 @@ from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 
-LEVEL_ENDS = (PlanDTensorMemoryPass, SetRegisterBudgetsPass)
+LEVEL_ENDS = (PlanDTensorMemoryPass, JoinLaunchesPass)
 """What these leave is verified where users compile: the µGraphs, and their finished schedules.
 
 Tests verify after each pass.
@@ -68,7 +68,6 @@ def transpile_pipeline(
         MaskRaggedPass(),
         FuseThreadblockPass(),
         ResolveLayoutPass(arch=arch),
-        JoinLaunchesPass(arch),
         PlanDTensorMemoryPass(),
         LowerThreadblockPass(arch),
         ShareKernelsPass(),
@@ -85,6 +84,7 @@ def transpile_pipeline(
         ProgrammaticLaunchPass(arch),
         PlanSTensorMemoryPass(arch=arch),
         SetRegisterBudgetsPass(arch),
+        JoinLaunchesPass(arch),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
 

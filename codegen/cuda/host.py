@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any
 
@@ -31,7 +31,7 @@ from mugraph.dialects.alignment import (
 )
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
-from mugraph.dialects.kn.overlap import CanJoin, launches_of
+from mugraph.dialects.kn.overlap import RuntimePart, launches_of
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, returned_root
 from mugraph.dialects.named_extents import buckets_of
 from mugraph.dialects.tensor_types import (
@@ -57,6 +57,8 @@ class HostPrinter:
     places: dict[SSAValue, str]
     element: Callable[[SSAValue], str] = stored_type
     """The C++ type of a tensor's elements."""
+    joined_names: Mapping[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    """The kernel that runs those of several symbols side by side."""
     joins: bool = False
     """Whether what is printed is a part of a launch, which :meth:`run` returns."""
 
@@ -82,7 +84,7 @@ class HostPrinter:
         declared = {value: self.declare(value) for value in dict.fromkeys(values)}
         return [declared[value] for value in values]
 
-    def run(self, op: CanJoin, kernel: str, arguments: Sequence[str]) -> None:
+    def run(self, op: RuntimePart, kernel: str, arguments: Sequence[str]) -> None:
         """Prints the launch of a kernel of the runtime, or its part of one."""
         given = ", ".join(arguments)
         if self.joins:
@@ -366,8 +368,12 @@ def alignment_checks(function: FuncOp, places: Mapping[SSAValue, str]) -> list[s
     return checks
 
 
-def print_joined(launch: Sequence[Operation], printer: HostPrinter) -> None:
+def print_parts(launch: Sequence[Operation], printer: HostPrinter) -> None:
     """Prints one launch of several operators, each of which is a part of it."""
+    kernels = [op for op in launch if isinstance(op, sched.LaunchOp)]
+    if kernels:
+        print_joined(kernels, printer)
+        return
     writer, parts = printer.writer, [f"part{number}" for number in range(len(launch))]
     joined = replace(printer, joins=True)
     for op, part in zip(launch, parts, strict=True):
@@ -375,8 +381,30 @@ def print_joined(launch: Sequence[Operation], printer: HostPrinter) -> None:
         writer.line(f"// OP type: {op.name}")
         print_host_operation(op, joined)
         writer.close("}();")
-    overlaps = all(isinstance(op, CanJoin) and op.overlaps for op in launch)
+    overlaps = all(isinstance(op, RuntimePart) and op.overlaps for op in launch)
     writer.line(f"kn::launch_parts({queue(overlaps=overlaps)}, {', '.join(parts)});")
+
+
+def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> None:
+    """Prints one launch of several kernels."""
+    kernels = [launch.resolve() for launch in launches]
+    printer.writer.line(f"// OP type: {launches[0].name}, {len(launches)} in one")
+    tensors = [value for launch in launches for value in (*launch.arguments, *launch.outputs)]
+    pointers = printer.declare_all(tensors)
+    print_launch(
+        printer,
+        printer.joined_names[symbols_of(launches)],
+        [sum(math.prod(kernel.grid_dim) for kernel in kernels)],
+        kernels[0].block_dim,
+        max(kernel.smem_bytes or 0 for kernel in kernels),
+        pointers,
+        overlaps=kernels[0].waits_for_grids(),
+    )
+
+
+def symbols_of(launches: Sequence[sched.LaunchOp]) -> tuple[str, ...]:
+    """The names of the kernels that launches are of."""
+    return tuple(launch.kernel.root_reference.data for launch in launches)
 
 
 EXECUTE = "_execute_mugraph"
@@ -415,7 +443,7 @@ def print_execute(
             continue
         writer.open("{")
         if len(launch) > 1:
-            print_joined(launch, printer)
+            print_parts(launch, printer)
         else:
             writer.line(f"// OP type: {launch[0].name}")
             print_host_operation(launch[0], printer)

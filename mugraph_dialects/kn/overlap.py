@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
@@ -33,12 +33,16 @@ class CanOverlap(Operation, ABC):
         self.attributes[OVERLAPS] = UnitAttr()
 
 
-class CanJoin(CanOverlap, ABC):
-    """A kernel of the runtime whose blocks may be launched together with those of others.
+class CanJoin(Operation, ABC):
+    """A kernel whose blocks may be launched together with those of others.
 
     Operators with :data:`JOINED` share the launch of the operator in front of them.  Nothing of one
     launch waits for another part of it, so that none reads what another one writes.
     """
+
+    @abstractmethod
+    def joins(self) -> Hashable | None:
+        """What kernels of one launch have in common; ``None`` where it needs one of its own."""
 
     @property
     def is_joined(self) -> bool:
@@ -54,11 +58,12 @@ class CanJoin(CanOverlap, ABC):
         other: CanJoin = self
         while other.is_joined:
             before = other.prev_op
-            if not isinstance(before, CanJoin):
+            kind = before.joins() if isinstance(before, CanJoin) else None
+            if not isinstance(before, CanJoin) or kind is None or kind != other.joins():
                 what = "nothing" if before is None else op_label(before)
                 raise VerifyException(
                     f"{op_label(other)} shares the launch of the operator in front of it, but "
-                    f"{what} stands there, which shares none"
+                    f"{what} stands there, which cannot share one with it"
                 )
             for operand in self.operands:
                 if operand.owner is before:
@@ -67,6 +72,14 @@ class CanJoin(CanOverlap, ABC):
                         "is a part of computes; give it a launch of its own"
                     )
             other = before
+
+
+class RuntimePart(CanOverlap, CanJoin, ABC):
+    """A kernel of the runtime of which ``kn/parts.h`` can launch several as one."""
+
+    def joins(self) -> Hashable:
+        """Any others of the kind."""
+        return RuntimePart
 
 
 def launches_of(ops: Iterable[Operation]) -> list[list[Operation]]:
@@ -80,4 +93,4 @@ def launches_of(ops: Iterable[Operation]) -> list[list[Operation]]:
     return launches
 
 
-__all__ = ["JOINED", "OVERLAPS", "CanJoin", "CanOverlap", "launches_of"]
+__all__ = ["JOINED", "OVERLAPS", "CanJoin", "CanOverlap", "RuntimePart", "launches_of"]

@@ -1,11 +1,13 @@
-"""Small kernels of one launch: right on the emulator, and refused where one waits."""
+"""Kernels of one launch: right on the emulator, and refused where one waits for another."""
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import numpy as np
 import pytest
+from cases.build import compile_emulated
 from emulated_programs import emulated, graph_of
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
@@ -17,8 +19,9 @@ from mugraph.passes.memory.lifetimes import tensor_lifetimes
 from mugraph.passes.program.join_launches import join_launches
 from mugraph.passes.schedule.analysis.hazards import find_workspace_hazards
 from mugraph.passes.targets import target_named
-from mugraph.reading import make_context
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.execute import CudaModule
 
 
 def step(keys: Any, values: Any, old_keys: Any, old_values: Any, at: Any, table: Any) -> Any:
@@ -51,14 +54,76 @@ def test_parts_of_a_launch_compute_what_each_does_alone() -> None:
     np.testing.assert_array_equal(results[3], np.sqrt(table * table))
 
 
+def launches_in(source: str) -> list[str]:
+    """The lines of a generated file that launch kernels, but for copies into results."""
+    host = source[source.index("static void _execute_mugraph") :]
+    lines = [line.strip() for line in host.splitlines()]
+    starts = ("kn::", "mugraph::launch(")
+    return [line for line in lines if line.startswith(starts) and "kn::Copy<" not in line]
+
+
 def test_what_is_ready_is_launched_together() -> None:
-    """The product with the place; then both scatters, the rows and the root."""
+    """The sum and the product; then both scatters, the rows and the root."""
     text = generate_cuda(graph_of(step, *inputs()).module(), make_context(), "sm_90a").source
-    host = text[text.index("static void _execute_mugraph") :]
-    launches = [line.strip() for line in host.splitlines() if "launch_parts(" in line]
-    assert [line.count("part") - 1 for line in launches] == [3, 3]
-    # What is returned is in memory of its own: the tables are copied before rows are written.
-    assert host.count("::run(") == 2
+    assert [line.count("part") - 1 for line in launches_in(text)] == [3, 3]
+
+
+PRODUCTS = """
+func.func @f(%x: tensor<16x64xf16>, %v: tensor<64x64xf16>, %w: tensor<64x96xf16>)
+    -> (tensor<16x64xf16>, tensor<16x96xf16>) {
+  %a = kn.customized %x, %v grid [2, 2, 1] block [64, 1, 1] forloop 2 plan <tiles = written, loads = cp_async> {
+  ^bb0(%dx: tensor<16x64xf16>, %dw: tensor<64x64xf16>):
+    %sx = tb.input %dx imap [-1, 0, -1] fordim 1 : tensor<16x64xf16> -> !tb.stensor<8x32xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<64x64xf16> -> !tb.stensor<32x32xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<8x32xf16>, !tb.stensor<32x32xf16>) -> !tb.stensor<8x32xf16>
+    %s = tb.forloop_accum none %m : !tb.stensor<8x32xf16> -> !tb.stensor<8x32xf16>
+    tb.output %s omap [1, 0, -1] : !tb.stensor<8x32xf16> -> tensor<16x64xf16>
+  } : (tensor<16x64xf16>, tensor<64x64xf16>) -> tensor<16x64xf16>
+  %b = kn.customized %x, %w grid [3, 1, 1] block [64, 1, 1] forloop 4 plan <tiles = written, loads = cp_async> {
+  ^bb0(%dx: tensor<16x64xf16>, %dw: tensor<64x96xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x64xf16> -> !tb.stensor<16x16xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<64x96xf16> -> !tb.stensor<16x32xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<16x16xf16>, !tb.stensor<16x32xf16>) -> !tb.stensor<16x32xf16>
+    %s = tb.forloop_accum none %m : !tb.stensor<16x32xf16> -> !tb.stensor<16x32xf16>
+    tb.output %s omap [1, -1, -1] : !tb.stensor<16x32xf16> -> tensor<16x96xf16>
+  } : (tensor<16x64xf16>, tensor<64x96xf16>) -> tensor<16x96xf16>
+  func.return %a, %b : tensor<16x64xf16>, tensor<16x96xf16>
+}
+"""  # noqa: E501 the text as it is printed
+
+
+def test_custom_kernels_of_a_launch_compute_what_each_does_alone() -> None:
+    """Seven blocks, four of a grid of two rows, of kernels that differ in loops and memory."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    made = generate_cuda(parse_text(make_context(), PRODUCTS, "f"), make_context(), "sm_90a")
+    (launch,) = launches_in(made.source)
+    assert "dim3(7), dim3(64, 1, 1)" in launch
+    rng = np.random.default_rng(3)
+    x, v, w = (rng.standard_normal((16, 64)), *(rng.standard_normal((64, n)) for n in (64, 96)))
+    given = [each.astype(np.float16) for each in (x, v, w)]
+    results = CudaModule(compile_emulated(made.source), made.signature).run(given)
+    for result, weight in zip(results, given[1:], strict=True):
+        exact = given[0].astype(np.float64) @ weight.astype(np.float64)
+        np.testing.assert_allclose(result, exact, rtol=2**-10, atol=1e-2)
+
+
+BY_TMA = "forloop 4 plan <tiles = written, loads = tma>"
+
+
+@pytest.mark.parametrize(
+    ("why", "old", "new"),
+    [
+        ("more threads", "block [64, 1, 1] forloop 4", "block [128, 1, 1] forloop 4"),
+        ("a role that loads", "forloop 4 plan <tiles = written, loads = cp_async>", BY_TMA),
+        ("what the other computes", "%b = kn.customized %x,", "%b = kn.customized %a,"),
+    ],
+)  # fmt: skip
+def test_custom_kernels_that_differ_are_launched_alone(why: str, old: str, new: str) -> None:
+    text = PRODUCTS.replace(old, new)
+    assert text != PRODUCTS, why
+    made = generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a")
+    assert len(launches_in(made.source)) == 2
 
 
 CHAIN = """

@@ -18,6 +18,7 @@ from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
+from mugraph.passes.program.join_launches import JoinLaunchesPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
@@ -38,7 +39,7 @@ from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 
-LEVEL_ENDS = (PlanDTensorMemoryPass, SetRegisterBudgetsPass)
+LEVEL_ENDS = (PlanDTensorMemoryPass, JoinLaunchesPass)
 """What these leave is verified where users compile: the µGraphs, and their finished schedules.
 
 Tests verify after each pass.
@@ -83,6 +84,7 @@ def transpile_pipeline(
         ProgrammaticLaunchPass(arch),
         PlanSTensorMemoryPass(arch=arch),
         SetRegisterBudgetsPass(arch),
+        JoinLaunchesPass(arch),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
 

@@ -147,6 +147,8 @@ def _scheduled(
         scheduled[arch] = own.clone()
         _, scheduling = _steps_for(function, kinds[arch], fuse=fuse, checked=checked)
         PassPipeline(scheduling).apply(context, scheduled[arch])
+    # Launches that are joined need more of the workspace at a time.
+    interfaces = [interface_of(only_function(own), name) for own in scheduled.values()]
     return _sources_of(scheduled, interfaces)
 
 

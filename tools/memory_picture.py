@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.interfaces import HasWorkspace
+from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.kn.workspace import tensor_bytes
 from mugraph.dialects.sched import (
     BarrierOp,
@@ -173,7 +174,7 @@ def workspace_chart(function: FuncOp) -> MemoryChart | None:
     places = dict(zip(values, tensor_lifetimes(function, values), strict=True))
     moments = sorted({at for life in places.values() for at in (life.first, life.last)})
     column = {at: index for index, at in enumerate(moments)}
-    ops = list(function.walk())
+    launches = launches_of(function.walk())
     boxes: list[Box] = []
     for value, life in places.items():
         owner = value.owner
@@ -186,7 +187,7 @@ def workspace_chart(function: FuncOp) -> MemoryChart | None:
         boxes.append(Box(value_label(value), type_, offset, tensor_bytes(value), span))
     bound, method = _certificate(function.attributes.get(WORKSPACE_CERTIFICATE))
     peak = max(box.offset + box.size for box in boxes)
-    labels = [_kernel_label(ops[at]) for at in moments]
+    labels = [", ".join(map(_kernel_label, launches[at])) for at in moments]
     title = f"workspace of @{function.sym_name.data} in device memory"
     return MemoryChart(title, boxes, labels, peak, bound, method)
 

@@ -69,6 +69,7 @@ PASSES = {
     "explain-swizzle": "mugraph.passes.schedule.plan_swizzle:ExplainSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.schedule.plan_stensor_memory:PlanSTensorMemoryPass",
     "set-register-budgets": "mugraph.passes.schedule.set_register_budgets:SetRegisterBudgetsPass",
+    "join-launches": "mugraph.passes.program.join_launches:JoinLaunchesPass",
     "check-hazards": "mugraph.passes.schedule.check_hazards:CheckHazardsPass",
     "print-hazards": "mugraph.passes.schedule.check_hazards:PrintHazardsPass",
     "remarks": "mugraph.passes.schedule.remarks:RemarksPass",

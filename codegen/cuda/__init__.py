@@ -27,13 +27,15 @@ from mugraph.codegen.cuda.host import (
     find_places,
     print_execute,
     print_init,
+    symbols_of,
     workspace_bytes,
 )
 from mugraph.codegen.cuda.host_kernels import print_move
-from mugraph.codegen.cuda.kernel import print_kernel
+from mugraph.codegen.cuda.kernel import print_joined_kernel, print_kernel
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
 from mugraph.dialects.functions import is_foreign, mugraphs_of
+from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.named_extents import buckets_of, named_extents
 from mugraph.dialects.sched import BulkCopyOp, CustomOp, KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
@@ -115,19 +117,38 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     kernel_names: dict[str, str] = {}
     print_warpgroup_atoms(kernels, writer)
     swizzles = any(isinstance(op, BulkCopyOp) for kernel in kernels for op in kernel.walk())
-    for launch in launched:
-        kernel: KernelOp = launch.resolve()
+    joined_names: dict[tuple[str, ...], str] = {}
+
+    def print_once(kernel: KernelOp, known: dict[str, str], *, is_part: bool) -> str:
         symbol = kernel.sym_name.data
-        if symbol not in kernel_names:
-            kernel_names[symbol] = names.fresh(symbol)
+        if symbol not in known:
+            known[symbol] = names.fresh(f"{symbol}_part" if is_part else symbol)
             with writer.of_operation(kernel):
-                print_kernel(kernel, kernel_names[symbol], writer, swizzles_addresses=swizzles)
+                print_kernel(
+                    kernel, known[symbol], writer, swizzles_addresses=swizzles, is_part=is_part
+                )
+        return known[symbol]
+
+    part_names: dict[str, str] = {}
+    for bucket in buckets:
+        for launch in launches_of(bucket.body.block.ops):
+            of_kernels = [op for op in launch if isinstance(op, LaunchOp)]
+            if len(of_kernels) == 1:
+                print_once(of_kernels[0].resolve(), kernel_names, is_part=False)
+            symbols = symbols_of(of_kernels)
+            if len(of_kernels) < 2 or symbols in joined_names:
+                continue
+            parts = [print_once(op.resolve(), part_names, is_part=True) for op in of_kernels]
+            joined_names[symbols] = names.fresh(f"{symbols[0]}_joined")
+            print_joined_kernel(of_kernels, parts, joined_names[symbols], writer)
     executes = [names.fresh(f"execute_{bucket.sym_name.data}") for bucket in buckets]
     if not named_extents(func):
         executes = [EXECUTE]
     print_init(writer)
     for bucket, name in zip(buckets, executes, strict=True):
-        printer = HostPrinter(writer, names, kernel_names, find_places(bucket))
+        printer = HostPrinter(
+            writer, names, kernel_names, find_places(bucket), joined_names=joined_names
+        )
         print_execute(bucket, printer, alignment_checks(bucket, printer.places), name)
     if executes != [EXECUTE]:
         print_choice(dict(zip(executes, buckets, strict=True)), writer)

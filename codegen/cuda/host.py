@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any
 
@@ -31,6 +31,7 @@ from mugraph.dialects.alignment import (
 )
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
+from mugraph.dialects.kn.overlap import RuntimePart, launches_of
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, returned_root
 from mugraph.dialects.named_extents import buckets_of
 from mugraph.dialects.tensor_types import (
@@ -56,6 +57,10 @@ class HostPrinter:
     places: dict[SSAValue, str]
     element: Callable[[SSAValue], str] = stored_type
     """The C++ type of a tensor's elements."""
+    joined_names: Mapping[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    """The kernel that runs those of several symbols side by side."""
+    joins: bool = False
+    """Whether what is printed is a part of a launch, which :meth:`run` returns."""
 
     def declare(self, value: SSAValue) -> str:
         """Declares the pointer of a DTensor, or an index, in the current block; returns its name.
@@ -78,6 +83,14 @@ class HostPrinter:
         """Declares the pointers of an operator's tensors, each once; returns all their names."""
         declared = {value: self.declare(value) for value in dict.fromkeys(values)}
         return [declared[value] for value in values]
+
+    def run(self, op: RuntimePart, kernel: str, arguments: Sequence[str]) -> None:
+        """Prints the launch of a kernel of the runtime, or its part of one."""
+        given = ", ".join(arguments)
+        if self.joins:
+            self.writer.line(f"return {kernel}::part({given});")
+        else:
+            self.writer.line(f"{kernel}::run({queue(overlaps=op.overlaps)}, {given});")
 
 
 def workspace_bytes(function: FuncOp) -> int:
@@ -321,10 +334,8 @@ def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
             piece.pointer(pointer, steps)
             for pointer, steps in zip((result, *pointers), strides, strict=True)
         ]
-        writer.line(
-            f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>::run("
-            f"{queue(overlaps=op.overlaps)}, {', '.join(places)});"
-        )
+        kernel = f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>"
+        printer.run(op, kernel, places)
 
     print_pieces(writer, domain, strides, print_piece)
 
@@ -355,6 +366,45 @@ def alignment_checks(function: FuncOp, places: Mapping[SSAValue, str]) -> list[s
             alignment = result_alignment(function, index)
             checks.append(alignment_check(places[value], alignment, f"output {index}", value))
     return checks
+
+
+def print_parts(launch: Sequence[Operation], printer: HostPrinter) -> None:
+    """Prints one launch of several operators, each of which is a part of it."""
+    kernels = [op for op in launch if isinstance(op, sched.LaunchOp)]
+    if kernels:
+        print_joined(kernels, printer)
+        return
+    writer, parts = printer.writer, [f"part{number}" for number in range(len(launch))]
+    joined = replace(printer, joins=True)
+    for op, part in zip(launch, parts, strict=True):
+        writer.open(f"auto const {part} = [&] {{")
+        writer.line(f"// OP type: {op.name}")
+        print_host_operation(op, joined)
+        writer.close("}();")
+    overlaps = all(isinstance(op, RuntimePart) and op.overlaps for op in launch)
+    writer.line(f"kn::launch_parts({queue(overlaps=overlaps)}, {', '.join(parts)});")
+
+
+def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> None:
+    """Prints one launch of several kernels."""
+    kernels = [launch.resolve() for launch in launches]
+    printer.writer.line(f"// OP type: {launches[0].name}, {len(launches)} in one")
+    tensors = [value for launch in launches for value in (*launch.arguments, *launch.outputs)]
+    pointers = printer.declare_all(tensors)
+    print_launch(
+        printer,
+        printer.joined_names[symbols_of(launches)],
+        [sum(math.prod(kernel.grid_dim) for kernel in kernels)],
+        kernels[0].block_dim,
+        max(kernel.smem_bytes or 0 for kernel in kernels),
+        pointers,
+        overlaps=kernels[0].waits_for_grids(),
+    )
+
+
+def symbols_of(launches: Sequence[sched.LaunchOp]) -> tuple[str, ...]:
+    """The names of the kernels that launches are of."""
+    return tuple(launch.kernel.root_reference.data for launch in launches)
 
 
 EXECUTE = "_execute_mugraph"
@@ -388,12 +438,15 @@ def print_execute(
     writer.line(f"// buf: {needed} bytes of device memory for intermediates.")
     writer.open(execute_head(name))
     writer.lines(first)
-    for op in function.body.block.ops:
-        if isinstance(op, ReturnOp):
+    for launch in launches_of(function.body.block.ops):
+        if isinstance(launch[0], ReturnOp):
             continue
         writer.open("{")
-        writer.line(f"// OP type: {op.name}")
-        print_host_operation(op, printer)
+        if len(launch) > 1:
+            print_parts(launch, printer)
+        else:
+            writer.line(f"// OP type: {launch[0].name}")
+            print_host_operation(launch[0], printer)
         writer.close()
     if needed == 0:
         writer.line("(void)buf;")

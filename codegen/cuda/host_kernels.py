@@ -143,10 +143,7 @@ def _(op: kn.GatherOp, printer: HostPrinter) -> None:
         places = [
             piece.pointer(pointer, steps) for pointer, steps in zip(pointers, strides, strict=True)
         ]
-        writer.line(
-            f"kn::Gather<{count}, {row_stride}, Target, Row, Number>::run("
-            f"{queue(overlaps=op.overlaps)}, {', '.join(places)});"
-        )
+        printer.run(op, f"kn::Gather<{count}, {row_stride}, Target, Row, Number>", places)
 
     print_pieces(writer, domain, strides, print_piece)
 
@@ -178,10 +175,7 @@ def _(op: kn.ScatterOp, printer: HostPrinter) -> None:
         parts = [
             piece.pointer(pointer, steps) for pointer, steps in zip(places, strides, strict=True)
         ]
-        writer.line(
-            f"kn::Scatter<{count}, {result[dim]}, Source, Row, Number>::run({queued}, "
-            f"{', '.join(parts)});"
-        )
+        printer.run(op, f"kn::Scatter<{count}, {result[dim]}, Source, Row, Number>", parts)
 
     print_pieces(writer, domain, strides, print_piece)
 

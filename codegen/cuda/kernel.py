@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IndexType
@@ -36,15 +37,8 @@ def _held_by_nobody_else(kernel: sched.KernelOp) -> frozenset[int]:
     return frozenset(range(len(kernel.body.block.args)))
 
 
-def print_kernel(
-    kernel: sched.KernelOp, name: str, writer: Writer, *, swizzles_addresses: bool = False
-) -> None:
-    """Prints one kernel under the given C++ name; raises :class:`CodegenError` if unplanned."""
-    if kernel.smem_bytes is None:
-        raise CodegenError(
-            f"{op_label(kernel)} has no shared-memory plan; run --plan-stensor-memory first"
-        )
-    names = Names(sched.registers_of)
+def parameters_of(kernel: sched.KernelOp, names: Names) -> list[str]:
+    """The declarations of a kernel's parameters, but for tensor maps."""
     alone = _held_by_nobody_else(kernel)
     parameters: list[str] = []
     for argument in kernel.body.block.args:
@@ -52,16 +46,65 @@ def print_kernel(
             parameters.append(f"int const {names.of(argument)}")
             continue
         constness = " const" if argument.index < kernel.input_count else ""
-        type_ = stored_type(argument)
         restrict = " __restrict__" if argument.index in alone else ""
-        parameters.append(f"{type_}{constness}*{restrict} {names.of(argument)}")
+        parameters.append(f"{stored_type(argument)}{constness}*{restrict} {names.of(argument)}")
+    return parameters
+
+
+def print_joined_kernel(
+    launches: Sequence[sched.LaunchOp], parts: Sequence[str], name: str, writer: Writer
+) -> None:
+    """Prints a kernel whose blocks run those of several, which are printed as functions."""
+    kernels = [launch.resolve() for launch in launches]
+    names = Names()
+    lists = [parameters_of(kernel, names) for kernel in kernels]
+    resident = launches[0].resident
+    bounds = [kernels[0].threads, *([] if resident is None else [resident.value.data])]
+    open_kernel(writer, name, [each for one in lists for each in one], bounds, None)
+    first = 0
+    for kernel, part in zip(kernels, parts, strict=True):
+        blocks = math.prod(kernel.grid_dim)
+        columns, rows, _ = kernel.grid_dim
+        block = f"blockIdx.x - {first}" if first else "blockIdx.x"
+        arguments = [names.of(argument) for argument in kernel.body.block.args]
+        writer.open(f"if (blockIdx.x < {first + blocks}) {{")
+        place = f"tb::block_at<1>({block}, {columns}, {rows})"
+        writer.line(f"return {part}({', '.join([place, *arguments])});")
+        writer.close()
+        first += blocks
+    writer.close()
+    writer.line()
+
+
+def print_kernel(
+    kernel: sched.KernelOp,
+    name: str,
+    writer: Writer,
+    *,
+    swizzles_addresses: bool = False,
+    is_part: bool = False,
+) -> None:
+    """Prints one kernel under the given C++ name; raises :class:`CodegenError` if unplanned.
+
+    A part of a joined kernel is a function that is given the block's place in the grid.
+    """
+    if kernel.smem_bytes is None:
+        raise CodegenError(
+            f"{op_label(kernel)} has no shared-memory plan; run --plan-stensor-memory first"
+        )
+    names = Names(sched.registers_of)
+    parameters = parameters_of(kernel, names)
     maps = map_names(map_parameters(kernel), kernel.body.block.args, names)
     parameters += map_declarations(maps)
     bounds = [kernel.threads]
     if kernel.resident_blocks is not None:
         bounds.append(kernel.resident_blocks)
     cluster = kernel.cluster_dim if kernel.cluster is not None else None
-    open_kernel(writer, name, parameters, bounds, cluster)
+    if is_part:
+        listed = ", ".join(["uint3 const blockIdx", *parameters])
+        writer.open(f"__device__ __forceinline__ void {name}({listed}) {{")
+    else:
+        open_kernel(writer, name, parameters, bounds, cluster)
     printer = KernelPrinter(writer, names, kernel, maps={**maps})
     # Where bulk copies swizzle they do so by address; all kernels of a file declare it alike.
     print_shared_memory(writer, swizzles_addresses=bool(maps) or swizzles_addresses)

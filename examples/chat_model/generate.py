@@ -3,13 +3,15 @@
     python examples/chat_model/generate.py                      # a small model, on a CPU
     python examples/chat_model/generate.py --model FOLDER       # a downloaded Hugging Face model
     python examples/chat_model/generate.py --size 1b --tokens 256
+    python examples/chat_model/generate.py --temperature 0.8 --top-k 50
 
 ``FOLDER`` has a model's configuration, and its weights if they are there; else weights are drawn.
 Without a folder it is a Llama with drawn weights, of the size of Llama-3.2-1B on a GPU.  Each
-system gets the same prompt and a static cache, and takes the most likely token at each step; on a
-GPU a step is one CUDA graph.  Printed are tokens a second, the floor (every weight and the cache
-read once from device memory), how many tokens are those of PyTorch, and the largest difference of
-logits up to there.  It needs torch and transformers.
+system gets the same prompt and a static cache, and takes the most likely token at each step, or
+draws one of the most likely ones, with the same random numbers.  It compiles the choice with the
+model; on a GPU a step is one CUDA graph.  Printed are tokens a second, the floor (every weight and
+the cache read once from device memory), how many tokens are those of PyTorch, and the largest
+difference of logits up to there.  It needs torch and transformers.
 """
 
 from __future__ import annotations
@@ -58,13 +60,49 @@ def load_model(folder: Path | None, size: str, dtype: torch.dtype, device: str) 
 
 
 @dataclass
+class Sampling:
+    """How the next token is chosen: the most likely one at temperature 0."""
+
+    temperature: float
+    noise: Tensor
+    """Numbers between 0 and 1 (steps, candidates), a row a step."""
+    at: Tensor
+    """The row of this step (1)."""
+
+    def choose(self, logits: Tensor) -> Tensor:
+        """The next token (1, 1) by the logits (1, vocabulary).
+
+        The largest logit with Gumbel noise is drawn with the probabilities of a softmax.
+        """
+        if self.temperature == 0:
+            return logits.argmax(-1, keepdim=True)
+        likely, tokens = logits.float().topk(self.noise.shape[1])
+        noise = self.noise.index_select(0, self.at)
+        drawn = (likely / self.temperature - (-noise.log()).log()).argmax(-1, keepdim=True)
+        self.at.add_(1)
+        return tokens.gather(-1, drawn)
+
+
+def new_sampling(model: Any, temperature: float, candidates: int, places: int) -> Sampling:
+    """The same random numbers for each system."""
+    random = torch.Generator().manual_seed(1)
+    least = torch.finfo(torch.float32).tiny
+    noise = torch.rand(places, candidates, generator=random).clamp(least, 1 - 2**-24)
+    at = torch.zeros(1, dtype=torch.long, device=model.device)
+    return Sampling(temperature, noise.to(model.device), at)
+
+
+@dataclass
 class Generator:
-    """Greedy generation by one system, with a static cache."""
+    """Generation by one system, with a static cache."""
 
     model: Any
     compiled: Callable[..., Tensor]
-    """The model as the system compiles it: from tokens to logits."""
+    """A step as the system compiles it: from a token to logits, the next token in its place."""
     cache: StaticCache
+    places: int
+    """How many tokens the cache takes."""
+    sampling: Sampling
     token: Tensor
     """The next token (1, 1), where it lies in every step."""
     graph: Any = None
@@ -73,13 +111,13 @@ class Generator:
     def read(self, prompt: Tensor) -> None:
         """Fills an empty cache with a prompt (1, length), by PyTorch."""
         self.cache.reset()
+        self.sampling.at.zero_()
         logits = self.model(prompt, past_key_values=self.cache, use_cache=True).logits
-        self.token.copy_(logits[:, -1:].argmax(-1))
+        self.token.copy_(self.sampling.choose(logits[:, -1]))
 
     def step(self) -> None:
-        """The logits of the next token, and the most likely one behind it."""
+        """The logits of the next token, and the one that is chosen by them."""
         self.logits = self.compiled(self.token)
-        self.token.copy_(self.logits[:, -1:].argmax(-1))
 
     def prepare(self, prompt: Tensor) -> float:
         """Compiles a step, and captures it on a GPU; returns the seconds that it took."""
@@ -95,7 +133,15 @@ class Generator:
         return perf_counter() - start
 
     def generate(self, prompt: Tensor, count: int) -> tuple[Tensor, Tensor, float]:
-        """Tokens (count), the logits (count, vocabulary) of each, and the seconds of all steps."""
+        """Tokens (count), the logits (count, vocabulary) of each, and the seconds of all steps.
+
+        Raises ``ValueError`` where the cache has no room for them.
+        """
+        if prompt.shape[1] + count > self.places:
+            raise ValueError(
+                f"the cache has {self.places} places; a prompt of {prompt.shape[1]} tokens and "
+                f"{count} more need {prompt.shape[1] + count}: make it larger"
+            )
         self.read(prompt)
         run = self.step if self.graph is None else self.graph.replay
         tokens, logits = [], []
@@ -112,20 +158,21 @@ class Generator:
         return torch.cat(tokens).flatten(), torch.stack(logits), seconds
 
 
-def new_generator(model: Any, system: str, places: int) -> Generator:
+def new_generator(model: Any, system: str, places: int, sampling: Sampling) -> Generator:
     """A generator by a system, with room for so many tokens."""
     cache = StaticCache(config=model.config.get_text_config(decoder=True), max_cache_len=places)
 
     def forward(token: Tensor) -> Tensor:
-        return model(token, past_key_values=cache, use_cache=True).logits
+        logits = model(token, past_key_values=cache, use_cache=True).logits
+        token.copy_(sampling.choose(logits[:, -1]))
+        return logits
 
     compiled: Callable[..., Tensor] = forward
     if system != EAGER:
         backend = "mugraph" if system == "mugraph" else "inductor"
         compiled = torch.compile(forward, backend=backend, dynamic=False)
-    return Generator(
-        model, compiled, cache, torch.zeros(1, 1, dtype=torch.long, device=model.device)
-    )
+    token = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    return Generator(model, compiled, cache, places, sampling, token)
 
 
 def floor_seconds(model: Any, cache: StaticCache) -> float | None:
@@ -141,13 +188,22 @@ def floor_seconds(model: Any, cache: StaticCache) -> float | None:
     return total / target_named(arch).memory_bytes_per_ns * 1e-9
 
 
-def report(model: Any, systems: Sequence[str], prompt: Tensor, count: int) -> dict[str, Tensor]:
+def report(
+    model: Any,
+    systems: Sequence[str],
+    prompt: Tensor,
+    count: int,
+    temperature: float = 0.0,
+    candidates: int = 1,
+) -> dict[str, Tensor]:
     """Prints a line a system; returns the tokens of each."""
     results: dict[str, Tensor] = {}
     expected: tuple[Tensor, Tensor] | None = None
     for system in systems:
         torch.compiler.reset()
-        generator = new_generator(model, system, prompt.shape[1] + count + 4)
+        places = prompt.shape[1] + count + 4
+        sampling = new_sampling(model, temperature, candidates, places)
+        generator = new_generator(model, system, places, sampling)
         compiling = generator.prepare(prompt)
         tokens, logits, seconds = generator.generate(prompt, count)
         results[system] = tokens
@@ -182,6 +238,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Tensor]:
     parser.add_argument("--prompt", help="text, for a model with a tokenizer in its folder")
     parser.add_argument("--prompt-tokens", type=int, default=32, help="how many are drawn (32)")
     parser.add_argument("--tokens", type=int, default=256 if on_gpu else 8)
+    parser.add_argument(
+        "--temperature", type=float, default=0.0, help="draws tokens; 0, the default, does not"
+    )
+    parser.add_argument("--top-k", type=int, default=50, help="of so many likely ones (50)")
     parser.add_argument("--systems", nargs="+", default=[EAGER, "torch.compile", "mugraph"])
     given = parser.parse_args(arguments)
     with torch.no_grad():
@@ -192,7 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Tensor]:
             prompt = tokenizer(given.prompt, return_tensors="pt").input_ids
         else:
             prompt = torch.randint(3, model.config.vocab_size, (1, given.prompt_tokens))
-        results = report(model, given.systems, prompt.to(given.device), given.tokens)
+        prompt = prompt.to(given.device)
+        results = report(model, given.systems, prompt, given.tokens, given.temperature, given.top_k)
     if tokenizer is not None:
         print(tokenizer.decode(next(reversed(results.values()))))
     return results

@@ -152,10 +152,7 @@ def _compile_part(
     module = translate(part, PROGRAM, constant, tf32=tf32).module()
     written = str(module)
     if written not in compiled:
-        devices = {node.meta["val"].device for node in inputs}
-        if len(devices) != 1:
-            raise UserError(f"its inputs are on {len(devices)} devices")
-        make = _interpreted if devices.pop().type == "cpu" else _compiled
+        make = MAKERS[_device_type(inputs)]
         kernels = explained(module) if explains else ""
         compiled[written] = Compiled(make(module), kernels)
     return compiled[written]
@@ -175,6 +172,24 @@ def _interpreted(module: ModuleOp) -> Kernel:
     """The program on a CPU: all its layouts are written, so that no kernel need be planned."""
     module.verify()
     return CpuKernel(module, interface_as_written(only_function(module)))
+
+
+MAKERS: dict[str, Callable[[ModuleOp], Kernel]] = {"cpu": _interpreted, "cuda": _compiled}
+"""How a program is made to run on each type of device."""
+
+
+def _device_type(inputs: Sequence[Any]) -> str:
+    """That of all inputs of a part; raises ``UserError`` where there is no program for them."""
+    devices = {node.meta["val"].device for node in inputs}
+    named = " and ".join(sorted(map(str, devices)))
+    if len(devices) != 1:
+        raise UserError(
+            f"its inputs are on {named or 'no device'}; move the model and its inputs to one device"
+        )
+    (device,) = devices
+    if device.type not in MAKERS:
+        raise UserError(f"its inputs are on {named}; programs run on {' and '.join(MAKERS)}")
+    return device.type
 
 
 def _placeholders(part: Any) -> list[Any]:

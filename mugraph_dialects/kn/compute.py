@@ -33,7 +33,7 @@ from mugraph.dialects.elementwise_operators import (
 )
 from mugraph.dialects.interfaces import HasTileIndices, TileIndex
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
-from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.kn.overlap import RuntimePart
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
 from mugraph.dialects.shapes import matmul_shape
@@ -174,7 +174,7 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
             )
 
 
-class ElementwiseOp(FunctionOperator, KernelOp, CanOverlap, HasTileIndices, ABC):
+class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices, ABC):
     """A kernel that computes each element from the elements at the same place.
 
     What is computed of integers alone is exact, modulo two to the power of their bits.

@@ -14,7 +14,7 @@ from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths, ReadsRows, gathered_shape
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements, prefer_same_innermost
-from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.kn.overlap import RuntimePart
 from mugraph.dialects.kn.reshape import RegroupOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -22,7 +22,7 @@ from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, v
 
 
 @irdl_op_definition
-class GatherOp(KernelOp, CanOverlap, ReadsRows, HasDeviceCuts):
+class GatherOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
     """The rows of a table that a tensor of i32 or i64 names: embeddings of tokens.
 
     A row is what the table has at a place of its first dimension.  The kernel takes the nearest row

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.device_cuts import MovesWholeElements
 from mugraph.dialects.element_types import verify_values
 from mugraph.dialects.interfaces import HasLayoutConstraints
-from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.kn.overlap import CanJoin, CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.pieces import Move
@@ -50,6 +50,8 @@ class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
                 f"{op_label(self)}: the result has {dims(shape_of(self.result.type))}, expected "
                 f"{dims(expected)}"
             )
+        if isinstance(self, CanJoin):
+            self.verify_joined()
 
 
 class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements, ABC):

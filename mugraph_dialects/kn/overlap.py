@@ -1,14 +1,20 @@
-"""Pre-defined kernels that may be launched while the kernel before them still runs."""
+"""Pre-defined kernels that run beside others: before these have ended, or in one launch."""
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.tensor_types import op_label, value_label
 
 OVERLAPS = "kn.overlaps"
 """The attribute of such an operator once ``--programmatic-launch`` has decided so."""
+JOINED = "kn.joined"
+"""The attribute of an operator that ``--join-launches`` has put into the launch before it."""
 
 
 class CanOverlap(Operation, ABC):
@@ -25,3 +31,66 @@ class CanOverlap(Operation, ABC):
     def set_overlaps(self) -> None:
         """Lets it."""
         self.attributes[OVERLAPS] = UnitAttr()
+
+
+class CanJoin(Operation, ABC):
+    """A kernel whose blocks may be launched together with those of others.
+
+    Operators with :data:`JOINED` share the launch of the operator in front of them.  Nothing of one
+    launch waits for another part of it, so that none reads what another one writes.
+    """
+
+    @abstractmethod
+    def joins(self) -> Hashable | None:
+        """What kernels of one launch have in common; ``None`` where it needs one of its own."""
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the operator shares the launch of the one in front of it."""
+        return JOINED in self.attributes
+
+    def set_joined(self) -> None:
+        """Lets it."""
+        self.attributes[JOINED] = UnitAttr()
+
+    def verify_joined(self) -> None:
+        """Checks that what stands in front can share a launch, and computes no operand."""
+        other: CanJoin = self
+        while other.is_joined:
+            before = other.prev_op
+            kind = before.joins() if isinstance(before, CanJoin) else None
+            if not isinstance(before, CanJoin) or kind is None or kind != other.joins():
+                what = "nothing" if before is None else op_label(before)
+                raise VerifyException(
+                    f"{op_label(other)} shares the launch of the operator in front of it, but "
+                    f"{what} stands there, which cannot share one with it"
+                )
+            for operand in self.operands:
+                if operand.owner is before:
+                    raise VerifyException(
+                        f"{op_label(self)} reads {value_label(operand)}, which the launch that it "
+                        "is a part of computes; give it a launch of its own"
+                    )
+            other = before
+
+
+class RuntimePart(CanOverlap, CanJoin, ABC):
+    """A kernel of the runtime of which ``kn/parts.h`` can launch several as one."""
+
+    def joins(self) -> Hashable:
+        """Any others of the kind."""
+        return RuntimePart
+
+
+def launches_of(ops: Iterable[Operation]) -> list[list[Operation]]:
+    """The operators of a program, which come in order, those that share a launch together."""
+    launches: list[list[Operation]] = []
+    for op in ops:
+        if isinstance(op, CanJoin) and op.is_joined:
+            launches[-1].append(op)
+        else:
+            launches.append([op])
+    return launches
+
+
+__all__ = ["JOINED", "OVERLAPS", "CanJoin", "CanOverlap", "RuntimePart", "launches_of"]

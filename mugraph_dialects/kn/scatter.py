@@ -14,7 +14,7 @@ from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
-from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.kn.overlap import RuntimePart
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import (
@@ -30,7 +30,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class ScatterOp(KernelOp, CanOverlap, ReadsRows, HasDeviceCuts):
+class ScatterOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
     """A table with some of its rows replaced: new keys in a cache.
 
     Row ``i`` of ``values`` along ``dim`` is put at the place ``rows[i]`` of the table along it.  A

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
@@ -35,6 +35,7 @@ from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.kn.overlap import CanJoin
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import (
     HasLaunchExtents,
@@ -456,19 +457,23 @@ def _verify_runs_once(op: Operation) -> None:
 
 
 @irdl_op_definition
-class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths):
-    """Launches a kernel of the module on DTensors, as a value at kernel level."""
+class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
+    """Launches a kernel of the module on DTensors, as a value at kernel level.
+
+    Of several that share a launch the first one says how many blocks share a multiprocessor.
+    """
 
     name = "sched.launch"
 
     kernel = prop_def(SymbolRefAttr)
     arguments = var_operand_def(TensorType | IndexType)
+    resident = opt_prop_def(IntegerAttr.constr(i64))
     outputs = var_result_def(TensorType)
 
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$kernel $arguments (`workspace` $workspace^)? attr-dict "
+        "$kernel $arguments (`resident` $resident^)? (`workspace` $workspace^)? attr-dict "
         "`:` functional-type(operands, results)"
     )
 
@@ -484,6 +489,7 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths):
     def verify_(self) -> None:
         """Checks arguments and results against the kernel's parameters."""
         super().verify_()
+        self.verify_joined()
         kernel = self.resolve()
         values = (*self.arguments, *self.outputs)
         parameters = kernel.body.block.args
@@ -513,6 +519,17 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths):
                     f"loads its input {index} as one that is constant; mark the function's "
                     f"argument with {CONSTANT}"
                 )
+
+    def joins(self) -> Hashable | None:
+        """Kernels whose blocks are numbered from 0 on, and have as many threads and no roles."""
+        kernel = self.resolve()
+        numbered = kernel.raster_rows == 1 and kernel.descending_columns is None
+        alone = kernel.cluster is not None or kernel.cuts or kernel.held_lengths
+        # By name, as roles know kernels.
+        apart = any(op.name in ("sched.role", "sched.bulk_copy") for op in kernel.walk())
+        if alone or apart or not numbered or kernel.persistent_blocks is not None:
+            return None
+        return kernel.threads, kernel.waits_for_grids()
 
     def largest_length(self, operand: int) -> int | None:
         """Of operands that hold lengths of the kernel."""

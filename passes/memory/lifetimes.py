@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import HasBufferEffects, HasWorkspace, SharesMemory
+from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.kn.workspace import returned_root
 from mugraph.dialects.sched import (
     AllocOp,
@@ -170,10 +171,11 @@ def workspace_values(function: FuncOp) -> list[SSAValue]:
 def tensor_lifetimes(function: FuncOp, values: Sequence[SSAValue]) -> list[Lifetime]:
     """From the operator that computes a tensor to the last one that reads it, both included.
 
-    Kernels of a function run one after the other, so that the tensors of one are free for what the
-    next one writes.
+    Launches of a function run one after the other, so that the tensors of one are free for what the
+    next one writes.  Operators that share a launch use theirs at the same time.
     """
-    position = {op: index for index, op in enumerate(function.walk())}
+    launches = launches_of(function.walk())
+    position = {op: index for index, launch in enumerate(launches) for op in launch}
     lifetimes: list[Lifetime] = []
     for value in values:
         born = position[value.owner] if isinstance(value.owner, Operation) else 0

@@ -15,6 +15,7 @@ from cases.tables import (
     indirect,
     input_output,
     kernel,
+    launches,
     maps,
     masks,
     matmul,
@@ -51,6 +52,7 @@ TABLES = (
     masks,
     recurrences,
     indirect,
+    launches,
     graphs,
 )
 

@@ -14,9 +14,11 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "chat_model" / "generate.py"
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_tokens_are_those_of_pytorch(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("more", [[], ["--temperature", "0.9", "--top-k", "7"]])
+def test_tokens_are_those_of_pytorch(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The most likely ones, and drawn ones."""
     main = runpy.run_path(str(EXAMPLE))["main"]
     results = main(["--device", "cpu", "--dtype", "float32", "--size", "tiny", "--tokens", "6",
-                    "--systems", "PyTorch", "mugraph"])  # fmt: skip
+                    "--systems", "PyTorch", "mugraph", *more])  # fmt: skip
     assert torch.equal(results["PyTorch"], results["mugraph"])
     assert "6 of 6 tokens are PyTorch's" in capsys.readouterr().out

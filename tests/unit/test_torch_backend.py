@@ -285,6 +285,13 @@ def test_a_model_elsewhere_than_its_inputs_is_refused() -> None:
         mugraph.compile(torch.nn.Linear(4, 4).eval(), (torch.zeros(2, 4, device="meta"),))
 
 
+def test_a_device_without_programs_is_named() -> None:
+    torch._dynamo.reset()
+    with pytest.warns(UserWarning, match="its inputs are on meta; programs run on cpu and cuda"):
+        result = torch.compile(lambda x: x * 2 + 1, backend="mugraph")(torch.ones(4, device="meta"))
+    assert result.device.type == "meta"
+
+
 def test_convolutions_that_are_no_products_stay_in_torch() -> None:
     eager, ours, report = compiled(
         lambda x, w: functional.conv1d(x, w, groups=2) * 2, draw(1, 4, 9), draw(6, 2, 3)

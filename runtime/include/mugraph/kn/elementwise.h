@@ -6,9 +6,8 @@
 // them, otherwise single elements.
 #pragma once
 
-#include "../arch/grid_dependency.h"
-#include "../launch.h"
 #include "../vector_access.h"
+#include "parts.h"
 
 namespace mugraph {
 namespace kn {
@@ -19,8 +18,6 @@ struct LayoutList {};
 // N, whatever the other type is.
 template <class N, class>
 using Each = N;
-
-inline constexpr int kElementwiseThreads = 256;
 
 template <int kVector, class Op, class DstLayout, class... SrcLayouts, class D, class... S>
 __device__ __forceinline__ void elementwise_vector(LayoutList<SrcLayouts...>, int vector, D* dst, S const*... srcs) {
@@ -45,15 +42,19 @@ __device__ __forceinline__ void elementwise_vector(LayoutList<SrcLayouts...>, in
   store_vector<DstLayout, kVector>(dst, VectorOffsets<1, kVector, DstLayout>(vector), 0, results);
 }
 
-template <int kVector, class Op, class DstLayout, class SrcLayoutList, class D, class... S>
-__global__ void __launch_bounds__(kElementwiseThreads) elementwise_kernel(D* dst, S const*... srcs) {
-  tb::grid_launch();
-  tb::grid_wait();
-  const int vector = static_cast<int>(blockIdx.x) * kElementwiseThreads + static_cast<int>(threadIdx.x);
-  if (vector < size_of<DstLayout> / kVector) {
-    elementwise_vector<kVector, Op, DstLayout>(SrcLayoutList{}, vector, dst, srcs...);
+template <int kVector_, class Op, class DstLayout, class SrcLayoutList, class D, class... S>
+struct ElementwisePart {
+  static constexpr int kElements = size_of<DstLayout>, kVector = kVector_;
+  bool is_wide;
+  D* dst;
+  cute::tuple<S const*...> srcs;
+
+  template <int kLength>
+  __device__ __forceinline__ void run(int vector) const {
+    cute::apply(
+        srcs, [&](auto... each) { elementwise_vector<kLength, Op, DstLayout>(SrcLayoutList{}, vector, dst, each...); });
   }
-}
+};
 
 template <class Op, class DstLayout, class... SrcLayouts>
 struct Elementwise {
@@ -63,12 +64,16 @@ struct Elementwise {
   // dst = Op(srcs...), on `queue`. Throws std::runtime_error where the launch fails.
   template <class D, class... S>
   static void run(Queue queue, D* dst, S const*... srcs) {
+    launch_part("kn::Elementwise", queue, part(dst, srcs...));
+  }
+
+  // The same as a part of a launch.
+  template <class D, class... S>
+  static auto part(D* dst, S const*... srcs) {
     constexpr int kVector = vector_length<narrowest<D, S...>()>();
-    if (kVector > 1 && is_aligned<DstLayout, kVector>(dst) && (is_aligned<SrcLayouts, kVector>(srcs) && ...)) {
-      launch_vectors<kVector>(queue, dst, srcs...);
-    } else {
-      launch_vectors<1>(queue, dst, srcs...);
-    }
+    const bool is_wide = is_aligned_for<DstLayout, kVector>(dst) && (is_aligned_for<SrcLayouts, kVector>(srcs) && ...);
+    return ElementwisePart<kVector, Op, DstLayout, LayoutList<SrcLayouts...>, D, S...>{
+        is_wide, dst, cute::make_tuple(srcs...)};
   }
 
   // The longest vector that suits all layouts, given the narrowest element's bytes.
@@ -89,20 +94,6 @@ struct Elementwise {
     int bytes = 16;
     ((bytes = static_cast<int>(sizeof(T)) < bytes ? static_cast<int>(sizeof(T)) : bytes), ...);
     return bytes;
-  }
-
-  template <class Layout, int kVector, class T>
-  static bool is_aligned(T const* pointer) {
-    constexpr std::size_t kBytes = kVector * sizeof(T) < 16 ? kVector * sizeof(T) : 16;
-    return access_of<Layout, kVector>() != Access::kContiguous ||
-           reinterpret_cast<std::uintptr_t>(pointer) % kBytes == 0;
-  }
-
-  template <int kVector, class D, class... S>
-  static void launch_vectors(Queue queue, D* dst, S const*... srcs) {
-    const int blocks = ceil_div(size_of<DstLayout> / kVector, kElementwiseThreads);
-    launch("kn::Elementwise", elementwise_kernel<kVector, Op, DstLayout, LayoutList<SrcLayouts...>, D, S...>,
-           dim3(static_cast<unsigned>(blocks)), dim3(kElementwiseThreads), 0, queue, dst, srcs...);
   }
 };
 

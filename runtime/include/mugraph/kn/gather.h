@@ -5,24 +5,29 @@
 #pragma once
 
 #include "copy.h"
+#include "parts.h"
 
 namespace mugraph {
 namespace kn {
 
-template <int kVector, long long kRows, long long kRowStride, class DstLayout, class RowLayout, class NumberLayout,
+template <int kVector_, long long kRows, long long kRowStride, class DstLayout, class RowLayout, class NumberLayout,
           class T, class Index>
-__global__ void __launch_bounds__(kCopyThreads) gather_kernel(T* dst, T const* table, Index const* numbers) {
-  tb::grid_launch();
-  tb::grid_wait();
-  const long long vector = static_cast<long long>(blockIdx.x) * kCopyThreads + threadIdx.x;
-  if (vector >= size_of<DstLayout> / kVector) return;
-  const int place = static_cast<int>(vector);
-  const long long number = *(numbers + VectorOffsets<1, kVector, NumberLayout>(place)(0));
-  const long long row = number < 0 ? 0 : number < kRows ? number : kRows - 1;
-  T* const target = dst + VectorOffsets<1, kVector, DstLayout>(place)(0);
-  T const* const source = table + row * kRowStride + VectorOffsets<1, kVector, RowLayout>(place)(0);
-  move_vector<kVector>(target, source);
-}
+struct GatherPart {
+  static constexpr int kElements = size_of<DstLayout>, kVector = kVector_;
+  bool is_wide;
+  T* dst;
+  T const* table;
+  Index const* numbers;
+
+  template <int kLength>
+  __device__ __forceinline__ void run(int vector) const {
+    const long long number = *(numbers + VectorOffsets<1, kLength, NumberLayout>(vector)(0));
+    const long long row = number < 0 ? 0 : number < kRows ? number : kRows - 1;
+    T* const target = dst + VectorOffsets<1, kLength, DstLayout>(vector)(0);
+    T const* const source = table + row * kRowStride + VectorOffsets<1, kLength, RowLayout>(vector)(0);
+    move_vector<kLength>(target, source);
+  }
+};
 
 template <long long kRows, long long kRowStride, class DstLayout, class RowLayout, class NumberLayout>
 struct Gather {
@@ -33,12 +38,16 @@ struct Gather {
   // where the launch fails.
   template <class T, class Index>
   static void run(Queue queue, T* dst, T const* table, Index const* numbers) {
+    launch_part("kn::Gather", queue, part(dst, table, numbers));
+  }
+
+  // The same as a part of a launch.
+  template <class T, class Index>
+  static auto part(T* dst, T const* table, Index const* numbers) {
     constexpr int kVector = vector_length<static_cast<int>(sizeof(T))>();
-    if (kVector > 1 && is_aligned_for<DstLayout, kVector>(dst) && is_aligned_for<RowLayout, kVector>(table)) {
-      launch_vectors<kVector>(queue, dst, table, numbers);
-    } else {
-      launch_vectors<1>(queue, dst, table, numbers);
-    }
+    const bool is_wide = is_aligned_for<DstLayout, kVector>(dst) && is_aligned_for<RowLayout, kVector>(table);
+    return GatherPart<kVector, kRows, kRowStride, DstLayout, RowLayout, NumberLayout, T, Index>{is_wide, dst, table,
+                                                                                                numbers};
   }
 
   // The longest vector of a copy of rows that lies in one of them and starts where vectors do.
@@ -50,14 +59,6 @@ struct Gather {
       const bool fits = kRowStride % kMax == 0 && access_of<NumberLayout, kMax>() == Access::kBroadcast;
       return fits ? kMax : vector_length<kBytes, kMax / 2>();
     }
-  }
-
- private:
-  template <int kVector, class T, class Index>
-  static void launch_vectors(Queue queue, T* dst, T const* table, Index const* numbers) {
-    const int blocks = ceil_div(size_of<DstLayout> / kVector, kCopyThreads);
-    launch("kn::Gather", gather_kernel<kVector, kRows, kRowStride, DstLayout, RowLayout, NumberLayout, T, Index>,
-           dim3(static_cast<unsigned>(blocks)), dim3(kCopyThreads), 0, queue, dst, table, numbers);
   }
 };
 

@@ -49,10 +49,10 @@ __device__ __forceinline__ bool is_kept(LayoutList<Forms...>, FormStarts<sizeof.
 }
 
 template <int kVector, uint32_t kBits, class DstLayout, class SrcLayout, class FormList, class Starts, class D, class S>
-__global__ void __launch_bounds__(kElementwiseThreads) mask_kernel(D* dst, S const* src, Starts held_starts) {
+__global__ void __launch_bounds__(kPartThreads) mask_kernel(D* dst, S const* src, Starts held_starts) {
   tb::grid_launch();
   tb::grid_wait();
-  const int vector = static_cast<int>(blockIdx.x) * kElementwiseThreads + static_cast<int>(threadIdx.x);
+  const int vector = static_cast<int>(blockIdx.x) * kPartThreads + static_cast<int>(threadIdx.x);
   if (vector >= size_of<DstLayout> / kVector) return;
   const auto starts = held_starts.at_lengths();
   float values[kVector];
@@ -85,9 +85,9 @@ struct Mask {
  private:
   template <int kVector, class D, class S, class Starts>
   static void launch_vectors(Queue queue, D* dst, S const* src, Starts starts) {
-    const int blocks = ceil_div(size_of<DstLayout> / kVector, kElementwiseThreads);
+    const int blocks = ceil_div(size_of<DstLayout> / kVector, kPartThreads);
     launch("kn::Mask", mask_kernel<kVector, kBits, DstLayout, SrcLayout, LayoutList<Forms...>, Starts, D, S>,
-           dim3(static_cast<unsigned>(blocks)), dim3(kElementwiseThreads), 0, queue, dst, src, starts);
+           dim3(static_cast<unsigned>(blocks)), dim3(kPartThreads), 0, queue, dst, src, starts);
   }
 };
 

@@ -10,21 +10,25 @@
 namespace mugraph {
 namespace kn {
 
-template <int kVector, long long kRows, long long kRowStride, class SrcLayout, class RowLayout, class NumberLayout,
+template <int kVector_, long long kRows, long long kRowStride, class SrcLayout, class RowLayout, class NumberLayout,
           class T, class Index>
-__global__ void __launch_bounds__(kCopyThreads) scatter_kernel(T* table, T const* src, Index const* numbers) {
-  tb::grid_launch();
-  tb::grid_wait();
-  const long long vector = static_cast<long long>(blockIdx.x) * kCopyThreads + threadIdx.x;
-  if (vector >= size_of<SrcLayout> / kVector) return;
-  const int place = static_cast<int>(vector);
-  const long long number = *(numbers + VectorOffsets<1, kVector, NumberLayout>(place)(0));
-  const long long row = number < 0 ? number + kRows : number;
-  if (row < 0 || row >= kRows) return;
-  T const* const source = src + VectorOffsets<1, kVector, SrcLayout>(place)(0);
-  T* const target = table + row * kRowStride + VectorOffsets<1, kVector, RowLayout>(place)(0);
-  move_vector<kVector>(target, source);
-}
+struct ScatterPart {
+  static constexpr int kElements = size_of<SrcLayout>, kVector = kVector_;
+  bool is_wide;
+  T* table;
+  T const* src;
+  Index const* numbers;
+
+  template <int kLength>
+  __device__ __forceinline__ void run(int vector) const {
+    const long long number = *(numbers + VectorOffsets<1, kLength, NumberLayout>(vector)(0));
+    const long long row = number < 0 ? number + kRows : number;
+    if (row < 0 || row >= kRows) return;
+    T const* const source = src + VectorOffsets<1, kLength, SrcLayout>(vector)(0);
+    T* const target = table + row * kRowStride + VectorOffsets<1, kLength, RowLayout>(vector)(0);
+    move_vector<kLength>(target, source);
+  }
+};
 
 template <long long kRows, long long kRowStride, class SrcLayout, class RowLayout, class NumberLayout>
 struct Scatter {
@@ -35,21 +39,17 @@ struct Scatter {
   // where the launch fails.
   template <class T, class Index>
   static void run(Queue queue, T* table, T const* src, Index const* numbers) {
-    constexpr int kVector = Gather<kRows, kRowStride, SrcLayout, RowLayout,
-                                   NumberLayout>::template vector_length<static_cast<int>(sizeof(T))>();
-    if (kVector > 1 && is_aligned_for<SrcLayout, kVector>(src) && is_aligned_for<RowLayout, kVector>(table)) {
-      launch_vectors<kVector>(queue, table, src, numbers);
-    } else {
-      launch_vectors<1>(queue, table, src, numbers);
-    }
+    launch_part("kn::Scatter", queue, part(table, src, numbers));
   }
 
- private:
-  template <int kVector, class T, class Index>
-  static void launch_vectors(Queue queue, T* table, T const* src, Index const* numbers) {
-    const int blocks = ceil_div(size_of<SrcLayout> / kVector, kCopyThreads);
-    launch("kn::Scatter", scatter_kernel<kVector, kRows, kRowStride, SrcLayout, RowLayout, NumberLayout, T, Index>,
-           dim3(static_cast<unsigned>(blocks)), dim3(kCopyThreads), 0, queue, table, src, numbers);
+  // The same as a part of a launch.
+  template <class T, class Index>
+  static auto part(T* table, T const* src, Index const* numbers) {
+    constexpr int kVector = Gather<kRows, kRowStride, SrcLayout, RowLayout,
+                                   NumberLayout>::template vector_length<static_cast<int>(sizeof(T))>();
+    const bool is_wide = is_aligned_for<SrcLayout, kVector>(src) && is_aligned_for<RowLayout, kVector>(table);
+    return ScatterPart<kVector, kRows, kRowStride, SrcLayout, RowLayout, NumberLayout, T, Index>{is_wide, table, src,
+                                                                                                 numbers};
   }
 };
 

@@ -5,8 +5,8 @@
 // The memory of %x lives as long as its transpose is read: %e must not share it.
 // CHECK: kn.view %e : tensor<4x6xf16, #cute.layout<(4,6):(6,1)>> -> tensor<6x4xf16, #cute.layout<(6,4):(1,6)>>
 // CUDA: // %t is in the memory of %e
-// CUDA: half_t *t = (half_t*)((char*)buf + 0);
-// CUDA-NEXT: half_t *s = (half_t*)((char*)buf + 128);
+// CUDA: half_t *t = (half_t*)((char*)buf + 128);
+// CUDA-NEXT: half_t *s = (half_t*)((char*)buf + 0);
 func.func @transposed(%x: tensor<4x6xf16>, %y: tensor<6x4xf16>) -> tensor<6x4xf16> {
   %e = kn.exp %x : tensor<4x6xf16> -> tensor<4x6xf16, #cute.layout<(4,6):(6,1)>>
   %t = kn.view %e : tensor<4x6xf16, #cute.layout<(4,6):(6,1)>> -> tensor<6x4xf16, #cute.layout<(6,4):(1,6)>>

@@ -57,10 +57,11 @@ def map_key(op: sched.BulkCopyOp) -> MapParameter:
         raise CodegenError(f"{op_label(op)} moves a tile of a tensor that is no argument")
     tile, owner = op.bulk_tile(), op.tile.owner
     ends: list[tuple[int, int]] = []
-    for dim, value in owner.end_of.items() if isinstance(owner, sched.LocalTileOp) else ():
-        assert isinstance(value, BlockArgument)  # as kernels are isolated
-        # How many numbers there are says nothing of the tensor whose rows they name.
-        ends += [(dim, value.index)] if dim >= len(owner.numbers_shape) else []
+    if isinstance(owner, sched.LocalTileOp):
+        for dim, value in owner.end_of.items():
+            assert isinstance(value, BlockArgument)  # as kernels are isolated
+            # How many numbers there are says nothing of the tensor whose rows they name.
+            ends += [(dim, value.index)] if dim >= len(owner.numbers_shape) else []
     described = tile._replace(starts=(), offsets=())
     return MapParameter(tensor.index, tile.box, tile.span, described, tuple(ends))
 

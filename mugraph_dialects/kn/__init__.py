@@ -32,6 +32,7 @@ from mugraph.dialects.kn.compute import (
 )
 from mugraph.dialects.kn.customized import CERTIFICATE, CustomizedOp
 from mugraph.dialects.kn.gather import GatherOp, count_of_rows
+from mugraph.dialects.kn.groups import GroupTilesOp, SortGroupsOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.mask import MaskOp
 from mugraph.dialects.kn.norm import LayerNormOp, RmsNormOp
@@ -61,6 +62,7 @@ from mugraph.dialects.kn.scatter import ScatterOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.top_k import TopKOp
 from mugraph.dialects.kn.view import ViewOp
+from mugraph.dialects.kn.windows import WindowsOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
 from mugraph.dialects.plan import PlanAttr
 from mugraph.dialects.sharding import ShardingAttr
@@ -76,6 +78,7 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     ReshapeOp,
     TransposeOp,
     BroadcastOp,
+    WindowsOp,
 )
 """Operators that are made of others."""
 
@@ -98,6 +101,8 @@ Kn = Dialect(
         ChunkOp,
         GatherOp,
         ScatterOp,
+        GroupTilesOp,
+        SortGroupsOp,
         RandomOp,
         ViewOp,
         AllReduceOp,
@@ -139,6 +144,7 @@ __all__ = [
     "DistributionAttr",
     "ElementwiseOp",
     "GatherOp",
+    "GroupTilesOp",
     "KernelOp",
     "Kn",
     "LayerNormOp",
@@ -163,11 +169,13 @@ __all__ = [
     "ScatterOp",
     "SliceOp",
     "SoftmaxOp",
+    "SortGroupsOp",
     "SplitOp",
     "TopKOp",
     "TransposeOp",
     "VarianceOp",
     "ViewOp",
+    "WindowsOp",
     "accumulates",
     "bytes_sent",
     "count_of_rows",

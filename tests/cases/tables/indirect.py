@@ -112,9 +112,49 @@ def groups_reference(x: Array, w: Array, starts: Array, numbers: Array) -> Array
     return tiles @ w[numbers.astype(int)]
 
 
+TOKENS, EXPERTS = 300, 7
+
+
+def tables(element: str) -> str:
+    """A counting sort of tokens by their experts, and the tiles of each expert's tokens."""
+    graph = Graph()
+    experts = graph.input(TOKENS, element=element)
+    lists = [(TOKENS,), (TOKENS,), (EXPERTS,)]
+    order, places, ends = graph.op_of_many("sort_groups", [experts], lists, elements=["i32"] * 3)
+    given = ends if element == "i32" else graph.op("cast", [ends], (EXPERTS,), element=element)
+    lists = [(25,), (25,), (TOKENS,)]
+    tiles = graph.op_of_many("group_tiles", [given], lists, "size 16", elements=["i32"] * 3)
+    return graph.text(order, places, ends, *tiles)
+
+
+def tables_reference(experts: Array) -> list[Array]:
+    """The same, tile by tile and token by token."""
+    found = experts.astype(int)
+    order = np.argsort(found, kind="stable")
+    ends = np.cumsum(np.bincount(found, minlength=EXPERTS))
+    tiles = [
+        (expert, row, min(row + 16, end))
+        for expert, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True))
+        for row in range(start, end, 16)
+    ]
+    groups, starts = np.full(25, EXPERTS - 1), np.full(25, TOKENS - 16)
+    where = np.zeros(TOKENS)
+    for tile, (expert, first, end) in enumerate(tiles):
+        groups[tile], starts[tile] = expert, min(first, TOKENS - 16)
+        for row in range(first, end):
+            where[row] = tile * 16 + row - starts[tile]
+    return [order, np.argsort(order), ends, groups, starts, where]
+
+
 def cases() -> Iterator[Case]:
     """Every case of these tables."""
     named = Range(0, ROWS - 1)
+    for element in ("i32", "i64"):
+        yield Case(
+            *("indirect", f"tables-of-groups-{element}", tables(element)),
+            *((Range(0, EXPERTS - 1),), tables_reference),
+            sanitize=True,
+        )
     for element in ("f16", "bf16"):
         yield Case(
             *("indirect", f"experts-in-bulk-{element}", experts(element, 64, 128)),

@@ -11,6 +11,7 @@ and torch's grouped product.  All are checked against float64 before.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -50,6 +51,7 @@ class Step:
 
     @property
     def name(self) -> str:
+        """What is attended."""
         return (
             f"{self.sequences} x {self.heads}x{self.group} heads of {self.width}, {self.keys} keys"
         )
@@ -71,6 +73,7 @@ class Experts:
 
     @property
     def name(self) -> str:
+        """What is multiplied."""
         return f"{self.rows} rows, {self.groups} experts of {self.depth} x {self.columns}"
 
 
@@ -268,10 +271,8 @@ def _attention_systems(step: Step, kernels: dict[str, Any], page: int) -> System
             q, _gathered(k, table), _gathered(v, table)
         ),
     }
-    try:
+    with contextlib.suppress(ImportError):
         systems["FlashInfer"] = _flashinfer(step, page)
-    except ImportError:
-        pass
     return systems
 
 

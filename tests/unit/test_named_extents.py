@@ -254,6 +254,20 @@ def two_meanings(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
     return graph.new_input((m, 16), name="x") + other
 
 
+def test_a_value_returned_twice_and_an_argument_are_results_of_their_own() -> None:
+    graph = mi.new_kernel_graph("twice")
+    x = graph.new_input((rows(), 16), name="x")
+    y = mi.exp(x)
+    for result in (y, y, x):
+        graph.mark_output(result)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a", mugraph.Plan())).apply(make_context(), module)
+    given = RANDOM.standard_normal((37, 16)).astype(np.float16)
+    results = run_function(module, "twice", [given])
+    for found, wanted in zip(results, (np.exp(given), np.exp(given), given), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-3)
+
+
 @pytest.mark.parametrize(
     ("program", "message"),
     [

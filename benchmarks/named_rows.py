@@ -84,6 +84,8 @@ EXPERTS = (
     Experts(4096, 8, 4096, 14336),
     Experts(16, 8, 4096, 14336),
 )
+TILES = (16, 64, 128)
+"""Rows of a tile beside what is chosen."""
 
 
 @dataclass
@@ -155,14 +157,14 @@ def fused(step: Step) -> KernelGraph:
     return graph
 
 
-def grouped(experts: Experts) -> KernelGraph:
-    """The product of rows in groups."""
+def grouped(experts: Experts, size: int | None = None) -> KernelGraph:
+    """The product of rows in groups, in tiles of ``size`` rows."""
     graph = mi.new_kernel_graph("grouped")
     x = graph.new_input((experts.rows, experts.depth), dtype=mi.bfloat16)
     shape = (experts.groups, experts.depth, experts.columns)
     w = graph.new_input(shape, dtype=mi.bfloat16, constant=True)
     ends = graph.new_input((experts.groups,), dtype=mi.int32)
-    graph.mark_output(mi.grouped_matmul(x, w, ends))
+    graph.mark_output(mi.grouped_matmul(x, w, ends, rows_per_tile=size))
     return graph
 
 
@@ -323,7 +325,7 @@ def measure_experts(experts: Experts, kernels: dict[str, Future[Any]]) -> Iterat
     expected = torch.cat([rows.double() @ matrix.double() for rows, matrix in parts])
     own = {name: future.result() for name, future in kernels.items()}
     systems: Systems = {
-        "grouped": own["grouped"],
+        **{name: kernel for name, kernel in own.items() if name != "one"},
         "torch's grouped_mm": lambda x, w, e: torch.nn.functional.grouped_mm(x, w, offs=e),
     }
     yield from Measurement(experts.name, sets, expected).results(systems)
@@ -352,7 +354,16 @@ def run(arch: str, output: Path) -> list[Result]:
             for step in STEPS
         ]
         products = [
-            {"grouped": compiled(grouped(each)), "one": compiled(product(each))} for each in EXPERTS
+            {
+                "grouped": compiled(grouped(each)),
+                **{
+                    f"grouped, tiles of {size}": compiled(grouped(each, size))
+                    for size in TILES
+                    if size <= each.rows
+                },
+                "one": compiled(product(each)),
+            }
+            for each in EXPERTS
         ]
         found = [measure_step(*pair) for pair in zip(STEPS, steps, strict=True)]
         found += [measure_experts(*pair) for pair in zip(EXPERTS, products, strict=True)]

@@ -53,11 +53,15 @@ class SortedGroups(NamedTuple):
 
 
 def rows_of_a_tile(rows: int, groups: int) -> int:
-    """Choice: the rows of a tile; 1 where groups have about one row."""
+    """Choice: the rows of a tile; 1 where groups have about one row.
+
+    A group has two tiles at least, on average: of its last one half is empty, and there are as many
+    tiles as the worst groups take.
+    """
     if rows <= groups or rows < SMALLEST_TILE:
         return 1
     size = SMALLEST_TILE
-    while size * groups < rows and size < LARGEST_TILE and 2 * size <= rows:
+    while 4 * size * groups <= rows and size < LARGEST_TILE:
         size *= 2
     return size
 

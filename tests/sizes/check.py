@@ -1,7 +1,7 @@
 """Whether programs whose sizes or rows stand in memory are right on a GPU, from 0 to the largest.
 
-    python -m benchmarks.sizes                  # a line a case; 1 where one is wrong
-    python -m benchmarks.sizes --only paged     # programs whose names have a word
+    PYTHONPATH=tests python -m sizes                   # a line a case; 1 where one is wrong
+    PYTHONPATH=tests python -m sizes --only paged      # programs whose names have a word
 
 Results are compared with numpy's in float64.  Every tensor lies between guards, which must stay as
 they are; operands are NaN behind the end that memory holds, and results are NaN before a call, so
@@ -11,7 +11,6 @@ that what was not written shows.  Results behind an end must stay as they were.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mugraph
-from benchmarks.sized_programs import PROGRAMS, Array, Program
+from sizes.programs import PROGRAMS, Array, Program
 
 GUARD = 1024
 """Bytes in front of a tensor and behind it."""
@@ -152,8 +151,8 @@ def run(programs: Sequence[Program], arch: str, jobs: int) -> Iterator[tuple[str
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__)
-    parser.add_argument("--arch", default="sm_90a", help="what to compile for, or cpu")
+    parser = argparse.ArgumentParser(prog="python -m sizes", description=__doc__)
+    parser.add_argument("--arch", default="sm_90a", help="what to compile for, or cpu, which refuses some numbers")
     parser.add_argument("--only", default="", help="a word in the names of programs")
     parser.add_argument("--jobs", type=int, default=16, help="programs that compile together")
     arguments = parser.parse_args()
@@ -164,7 +163,3 @@ def main() -> int:
         wrong += not right
     print(f"{wrong} wrong; {time.monotonic() - start:.0f} s")
     return int(wrong > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import mugraph
-from benchmarks.sized_programs import PROGRAMS
-from benchmarks.sizes import check
+from sizes.check import check
+from sizes.programs import PROGRAMS
 
 pytest.importorskip("torch", reason="torch is not installed")
 

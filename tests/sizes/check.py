@@ -152,7 +152,9 @@ def run(programs: Sequence[Program], arch: str, jobs: int) -> Iterator[tuple[str
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m sizes", description=__doc__)
-    parser.add_argument("--arch", default="sm_90a", help="what to compile for, or cpu, which refuses some numbers")
+    parser.add_argument(
+        "--arch", default="sm_90a", help="what to compile for, or cpu, which refuses some numbers"
+    )
     parser.add_argument("--only", default="", help="a word in the names of programs")
     parser.add_argument("--jobs", type=int, default=16, help="programs that compile together")
     arguments = parser.parse_args()

@@ -75,11 +75,11 @@ class GroupOperators(ProgramOperators):
     ) -> list[DTensor]:
         """One kernel that runs a threadblock graph in every block of its grid."""
 
-    def windows(self, x: DTensor, size: int, *, name: str | None = None) -> DTensor:
+    def row_windows(self, x: DTensor, size: int, *, name: str | None = None) -> DTensor:
         """All runs of ``size`` rows that stand side by side, without a copy: a first dimension."""
         value = self._value(x)
         with build_errors():
-            op = kn.WindowsOp(value, size)
+            op = kn.RowWindowsOp(value, size)
         return self._add(op, name)
 
     def sort_groups(self, groups: DTensor, count: int) -> SortedGroups:
@@ -154,7 +154,7 @@ class GroupOperators(ProgramOperators):
         if size == 1:  # every row is a tile, in order
             left, starts = self.reshape(x, (rows, 1, depth)), None
         else:
-            left, starts = self.windows(x, size), tiles.starts
+            left, starts = self.row_windows(x, size), tiles.starts
         a = block.new_input(left, (0, -1, -1), 2, tile=(1, size, deep), through=starts)
         b = block.new_input(matrices, (0, 2, -1), 1, tile=(1, deep, wide), through=tiles.groups)
         total = block.forloop_accum(block.matmul(a, b, dtype=dtype, precision=precision))
@@ -166,6 +166,6 @@ class GroupOperators(ProgramOperators):
 group_tiles = of_tensors(GroupOperators.group_tiles)
 grouped_matmul = of_tensors(GroupOperators.grouped_matmul)
 sort_groups = of_tensors(GroupOperators.sort_groups)
-windows = of_tensors(GroupOperators.windows)
+row_windows = of_tensors(GroupOperators.row_windows)
 
-__all__ = ["group_tiles", "grouped_matmul", "sort_groups", "windows"]
+__all__ = ["group_tiles", "grouped_matmul", "row_windows", "sort_groups"]

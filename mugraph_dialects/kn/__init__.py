@@ -57,12 +57,12 @@ from mugraph.dialects.kn.reshape import (
     may_be_row_major,
 )
 from mugraph.dialects.kn.rotary import RotaryOp
+from mugraph.dialects.kn.row_windows import RowWindowsOp
 from mugraph.dialects.kn.scan import ScanOp
 from mugraph.dialects.kn.scatter import ScatterOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.top_k import TopKOp
 from mugraph.dialects.kn.view import ViewOp
-from mugraph.dialects.kn.windows import WindowsOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
 from mugraph.dialects.plan import PlanAttr
 from mugraph.dialects.sharding import ShardingAttr
@@ -78,7 +78,7 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     ReshapeOp,
     TransposeOp,
     BroadcastOp,
-    WindowsOp,
+    RowWindowsOp,
 )
 """Operators that are made of others."""
 
@@ -164,6 +164,7 @@ __all__ = [
     "ReshapeOp",
     "RmsNormOp",
     "RotaryOp",
+    "RowWindowsOp",
     "RunOperator",
     "ScanOp",
     "ScatterOp",
@@ -175,7 +176,6 @@ __all__ = [
     "TransposeOp",
     "VarianceOp",
     "ViewOp",
-    "WindowsOp",
     "accumulates",
     "bytes_sent",
     "count_of_rows",

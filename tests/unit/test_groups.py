@@ -98,7 +98,7 @@ def grouped(*, in_place: bool, size: int = 16) -> ModuleOp:
         graph.mark_output(mi.grouped_matmul(x, matrices, ends, rows_per_tile=size))
         return graph.module()
     tiles = mi.group_tiles(ends, 70, size)
-    left = mi.gather(mi.windows(x, size), tiles.starts)
+    left = mi.gather(mi.row_windows(x, size), tiles.starts)
     made = left @ mi.gather(matrices, tiles.groups)
     made = mi.reshape(made, (-1, 24))
     graph.mark_output(mi.gather(made, tiles.places))
@@ -136,6 +136,6 @@ def test_the_builder_says_what_does_not_go_together() -> None:
     with pytest.raises(mi.BuildError, match="tiles of 71 rows of a tensor of 70"):
         mi.group_tiles(ends, 70, 71)
     with pytest.raises(mi.BuildError, match="no 71 rows stand side by side"):
-        mi.windows(x, 71)
+        mi.row_windows(x, 71)
     with pytest.raises(mi.BuildError, match="expected one dimension, of i32 or i64"):
         mi.sort_groups(x, 6)

@@ -24,8 +24,8 @@ func.func @numbers(%g: tensor<100xf16>) {
 
 // -----
 
-// CHECK: 'kn.windows' %w: no 9 rows stand side by side in a tensor of 8x4
+// CHECK: 'kn.row_windows' %w: no 9 rows stand side by side in a tensor of 8x4
 func.func @run(%x: tensor<8x4xf16>) {
-  %w = kn.windows %x size 9 : tensor<8x4xf16> -> tensor<1x9x4xf16>
+  %w = kn.row_windows %x size 9 : tensor<8x4xf16> -> tensor<1x9x4xf16>
   func.return
 }

@@ -23,14 +23,14 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class WindowsOp(RegroupOp):
+class RowWindowsOp(RegroupOp):
     """All runs of ``size`` neighbouring rows: the i-th has the rows i to i + size - 1.
 
     A row is what the tensor has at a place of its first dimension.  No kernel runs: runs share
-    memory.  ``%w = kn.windows %x size 64 : tensor<200x256xf16> -> tensor<137x64x256xf16>``.
+    memory.  ``%w = kn.row_windows %x size 64 : tensor<200x256xf16> -> tensor<137x64x256xf16>``.
     """
 
-    name = "kn.windows"
+    name = "kn.row_windows"
 
     size = prop_def(IntegerAttr.constr(i64))
 
@@ -66,4 +66,4 @@ class WindowsOp(RegroupOp):
         return self.view(source, [row, row, *inner], parts)
 
 
-__all__ = ["WindowsOp"]
+__all__ = ["RowWindowsOp"]

@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from xdsl.ir import SSAValue
-
 from mugraph.dialects.alignment import ALIGNMENT, DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
+from mugraph.dialects.indirect import CutsRows
 from mugraph.dialects.maps import Slicing
-from mugraph.dialects.tensor_types import AnyLayout, base_layout, value_label
+from mugraph.dialects.tensor_types import AnyLayout, base_layout, shape_of, value_label
 
 CHUNK_BYTES = 16
 """What strides and the rows of a box are multiples of, and what a swizzle keeps together."""
@@ -78,13 +77,41 @@ def require_boxes(slicing: Slicing, alignment: int) -> None:
         )
 
 
-def require_rows_in_order(through: SSAValue | None) -> None:
-    """Raises :class:`BulkCopyError` for tiles whose rows numbers in memory name."""
-    if through is not None:
+class MappedTensor(NamedTuple):
+    """A tensor as a tensor map has it, along the dimensions of the tiles that are cut from it.
+
+    ``named``: the dimension along which a number in memory says where a tile's row is; ``None``
+    where none does.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    named: int | None = None
+
+
+def mapped_tensor(op: CutsRows, strides: Sequence[int], tile: Sequence[int]) -> MappedTensor:
+    """The tensor that an operator cuts tiles from; ``strides`` are those of its first operand.
+
+    A tile with a row that a number names is a box like others: the number is its place.  Where
+    rows overlap, as windows of a tensor do, the number counts along the dimension that they slide
+    along.  Raises :class:`BulkCopyError` for tiles with several such rows, which lie apart.
+    """
+    shape, numbers = shape_of(op.operands[0].type), len(op.numbers_shape)
+    if op.numbers is None:
+        return MappedTensor(shape, tuple(strides))
+    if not numbers or any(extent > 1 for extent in tile[:numbers]):
         raise BulkCopyError(
-            f"its rows are those that {value_label(through)} names, and tensor maps have rows in "
-            "order"
+            f"its tiles have several rows that {value_label(op.numbers)} names, and a box has rows "
+            "that lie in order",
+            "let tiles have one number each",
         )
+    (rows, *inner), (step, *inner_strides) = shape, strides
+    extents, steps = [1] * numbers + inner, [0] * numbers + inner_strides
+    whole = (dim for dim in range(numbers, len(tile)) if extents[dim] % tile[dim] == 0)
+    named = next((dim for dim in whole if steps[dim] == step), numbers - 1)
+    extents[named] += rows - 1
+    steps[named] = step
+    return MappedTensor(tuple(extents), tuple(steps), named if rows > 1 else None)
 
 
 class TensorDims(NamedTuple):

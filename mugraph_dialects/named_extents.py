@@ -141,6 +141,11 @@ def _named_extent(name: str, entry: Attribute, what: str) -> NamedExtent:
             f"{what} of '{name}': argument {found.held} holds it, so that no call says it; leave "
             "out 'buckets' and 'multiple'"
         )
+    if found.held is not None and found.largest == 1:
+        raise VerifyException(
+            f"{what} of '{name}': argument {found.held} holds whether there is one element or "
+            "none; expected a largest value of at least 2: multiply by it, or mask what it makes"
+        )
     return found
 
 

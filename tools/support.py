@@ -31,7 +31,10 @@ from mugraph.tools.diagnostics import describe_error
 TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
-NOT_RUN_YET: dict[str, tuple[str, ...]] = {}
+NOT_RUN_YET: dict[str, tuple[str, ...]] = {
+    "kn.group_tiles": ("i32", "i64"),
+    "kn.sort_groups": ("i32", "i64"),
+}
 """Operators, with their element types, whose cases have been compiled and run on a CPU only.
 
 A test requires that they are just those which the last run of the cases on a GPU lacks.
@@ -78,6 +81,7 @@ PRODUCT = Probe(((32, 64), (64, 32)), ((32, 32),), wide_results={"i8": "i32"})
 LAST = "dim = 1 : i64"
 NARROWED = Probe(results=((32, 1),), properties=LAST)
 FOLDED = Probe(results=((32, 8),), properties="dim = 1 : i64")
+LISTS = dict.fromkeys(range(3), "i32")
 CAST = Probe(wide_results={t: "f16" if t == "f32" else "f32" for t in TYPES})
 
 
@@ -141,6 +145,10 @@ def probes() -> dict[str, Probe]:
         "kn.scatter": Probe(
             ((8, 64), EXTENTS, (8,)), properties="dim = 0 : i64", own_types={2: "i32"}
         ),
+        "kn.group_tiles": Probe(
+            ((8,),), ((23,), (23,), (1024,)), "size = 64 : i64", own_results=LISTS
+        ),
+        "kn.sort_groups": Probe(((1024,),), ((1024,), (1024,), (8,)), own_results=LISTS),
         "kn.copy": Probe(),
         "tb.mask": Probe(
             properties="condition = affine_set<(i, j) : (i - j >= 0)>, value = -1.0 : f32, "

@@ -30,6 +30,9 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 
+NAMED_ROW = "row"
+"""The row of a tile that a number names, in the scope of its bulk copy."""
+
 
 @dataclass(frozen=True)
 class MapParameter:
@@ -54,9 +57,11 @@ def map_key(op: sched.BulkCopyOp) -> MapParameter:
         raise CodegenError(f"{op_label(op)} moves a tile of a tensor that is no argument")
     tile, owner = op.bulk_tile(), op.tile.owner
     ends: list[tuple[int, int]] = []
-    for dim, value in owner.end_of.items() if isinstance(owner, sched.LocalTileOp) else ():
-        assert isinstance(value, BlockArgument)  # as kernels are isolated
-        ends.append((dim, value.index))
+    if isinstance(owner, sched.LocalTileOp):
+        for dim, value in owner.end_of.items():
+            assert isinstance(value, BlockArgument)  # as kernels are isolated
+            # How many numbers there are says nothing of the tensor whose rows they name.
+            ends += [(dim, value.index)] if dim >= len(owner.numbers_shape) else []
     described = tile._replace(starts=(), offsets=())
     return MapParameter(tensor.index, tile.box, tile.span, described, tuple(ends))
 
@@ -316,11 +321,15 @@ def _(op: sched.ProxyFenceOp, printer: KernelPrinter) -> None:
 def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> list[list[str]]:
     """Where each box starts in the tensor: an expression a dimension, the contiguous one first."""
     owner = op.tile.owner
-    starts: dict[int, str] = {}
+    starts: dict[int, list[str]] = {dim: [] for dim in tile.tensor.order}
     if isinstance(owner, sched.LocalTileOp):
-        factors = owner.slicing().block_factors()
-        for dim in tile.tensor.order:
-            terms = [
+        factors, named = owner.slicing().block_factors(), op.mapped().named
+        for dim, terms in starts.items():
+            if dim == named:
+                terms.append(NAMED_ROW)
+            if dim < len(owner.numbers_shape):
+                continue
+            terms += [
                 f"blockIdx.{axis} * {of_axis[dim]}"
                 for axis, of_axis in zip("xyz", factors, strict=True)
                 if of_axis[dim]
@@ -328,10 +337,9 @@ def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> lis
             if dim == owner.loop_dim:
                 moved = offset_by("0", iteration, shape_of(owner.result.type)[dim])
                 terms += [moved.removeprefix("0 + ")] if moved != "0" else []
-            starts[dim] = " + ".join(terms)
     return [
         [
-            " + ".join(filter(None, (starts.get(dim, ""), str(at) if at else ""))) or "0"
+            " + ".join([*starts[dim], *([str(at)] if at else [])]) or "0"
             for dim, at in zip(tile.tensor.order, box, strict=True)
         ]
         for box in tile.starts
@@ -348,6 +356,10 @@ def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
         scope_of(op, iteration, op.ahead_of, printer) if op.is_load else f"{_by_first_thread(op)}{{"
     )
     printer.writer.open(f"{scope}  {printer.describe(op)}")
+    if op.mapped().named is not None:
+        assert isinstance(op.source.owner, sched.LocalTileOp)  # as of every tile with numbers
+        row = printer.row_of(op.source.owner, iteration)
+        printer.writer.line(f"int const {NAMED_ROW} = {row};")
     blocks = printer.kernel.cluster_blocks
     boxes = zip(tile.offsets, box_coordinates(op, tile, printer.tile_of(iteration)), strict=True)
     for number, (offset, start) in enumerate(boxes):

@@ -29,6 +29,8 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 
+MOST_GROUPS = 4096
+"""``kMostGroups`` of ``runtime/include/mugraph/kn/groups.h``."""
 MOST_SORTED = 4096
 """``kMostSorted`` of ``runtime/include/mugraph/kn/top_k.h``."""
 
@@ -233,6 +235,32 @@ def _(op: kn.TopKOp, printer: HostPrinter) -> None:
     named = [("Values", op.values), ("Places", op.places), ("Source", op.input)]
     extent = shape_of(op.input.type)[op.reduced_dim]
     _print_runs(op, f"TopK<{extent}, {op.count}", named, printer)
+
+
+@print_host_operation.register
+def _(op: kn.GroupTilesOp, printer: HostPrinter) -> None:
+    rows, groups, tiles = (shape_of(each.type)[0] for each in (op.places, op.ends, op.starts))
+    _print_table(op, f"GroupTiles<{rows}, {groups}, {op.rows_of_a_tile}, {tiles}", printer)
+
+
+@print_host_operation.register
+def _(op: kn.SortGroupsOp, printer: HostPrinter) -> None:
+    rows, count = (shape_of(each.type)[0] for each in (op.groups, op.ends))
+    if count > MOST_GROUPS:
+        raise CodegenError(
+            f"{op_label(op)} sorts rows of {count} groups; kn::SortGroups counts at most "
+            f"{MOST_GROUPS} in the shared memory of a block"
+        )
+    _print_table(op, f"SortGroups<{rows}, {count}", printer)
+
+
+def _print_table(op: kn.GroupTilesOp | kn.SortGroupsOp, kernel: str, printer: HostPrinter) -> None:
+    """Prints a kernel that makes lists of a list, each with a step between its elements."""
+    steps = ", ".join(str(strides_in_memory(each)[0]) for each in (*op.operands, *op.results))
+    pointers = printer.declare_all((*op.results, *op.operands))
+    printer.writer.line(
+        f"kn::{kernel}, {steps}>::run({queue(overlaps=op.overlaps)}, {', '.join(pointers)});"
+    )
 
 
 @print_host_operation.register

@@ -101,7 +101,10 @@ class KernelPrinter:
                 f"{value_label(owner.source)}, which only 'sched.copy' to shared memory can load"
             )
         start = self.start_in_rows(owner, iteration)
-        return start if owner.through is None else f"{start} + {self.row_of(owner, iteration)}"
+        if owner.through is None:
+            return start
+        stride = strides_of(resolved_layout_of(owner.source))[0]
+        return f"{start} + {self.row_of(owner, iteration)} * {stride}"
 
     def start_in_rows(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
         """Where a tile of a tensor starts; in the first row where numbers name them."""
@@ -124,10 +127,9 @@ class KernelPrinter:
         return start
 
     def row_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
-        """How far the one row that a tile has is from the tensor's first."""
-        rows, strides = (shape_of(tile.source.type), strides_of(resolved_layout_of(tile.source)))
-        number = f"*({self.numbers_of(tile, iteration)})"
-        return f"tb::row_of<{rows[0]}>({number}) * {strides[0]}"
+        """Which one row of the tensor a tile has."""
+        rows = shape_of(tile.source.type)[0]
+        return f"tb::row_of<{rows}>(*({self.numbers_of(tile, iteration)}))"
 
     def named_rows(self, tile: sched.LocalTileOp, partition: LinearPartition) -> str:
         """The type that finds the rows of a tile which a copy of all threads moves."""

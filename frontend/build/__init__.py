@@ -28,10 +28,11 @@ from xdsl.dialects.builtin import i8 as int8
 from xdsl.dialects.builtin import i32 as int32
 from xdsl.dialects.builtin import i64 as int64
 
-from mugraph.build import elementwise, programs
+from mugraph.build import elementwise, groups, programs
 from mugraph.build.elementwise import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.errors import BuildError
 from mugraph.build.extents import Extent
+from mugraph.build.groups import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.kernel_graph import KernelGraph, new_kernel_graph
 from mugraph.build.pointwise import pointwise
 from mugraph.build.programs import *  # noqa: F403 (one list of functions, in that module)
@@ -61,4 +62,5 @@ __all__ = [
     "pointwise",
 ]
 __all__ += elementwise.__all__
+__all__ += groups.__all__
 __all__ += programs.__all__

@@ -17,7 +17,7 @@ from mugraph.build.errors import (
     require_integers,
 )
 from mugraph.build.extents import Extent, note_extents, open_extents
-from mugraph.build.programs import ProgramOperators
+from mugraph.build.groups import GroupOperators
 from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, add_function
 from mugraph.dialects import kn
@@ -40,7 +40,7 @@ def new_kernel_graph(name: str = "mugraph") -> KernelGraph:
     return KernelGraph(name)
 
 
-class KernelGraph(ProgramOperators):
+class KernelGraph(GroupOperators):
     """A graph of kernels on device tensors, built call by call in the order of execution."""
 
     def __init__(self, name: str = "mugraph") -> None:

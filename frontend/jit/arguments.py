@@ -72,6 +72,24 @@ def check_view(role: str, index: int, tensor: CTensor, view: ArrayView) -> None:
         )
 
 
+def check_apart(interface: CInterface, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    """Raises ``ArgumentError`` for an output where an input lies that the kernel reads besides.
+
+    Arrays are given by their addresses.
+    """
+    for index, pointer in enumerate(outputs):
+        if not pointer or pointer not in inputs:
+            continue
+        written = interface.in_place.get(index)
+        for number, other in enumerate(inputs):
+            if other == pointer and number != written:
+                name = interface.inputs[number].name
+                raise ArgumentError(
+                    f"output {index} ('{interface.outputs[index].name}') lies where input {number} "
+                    f"('{name}') does, which is read besides; pass an array of its own"
+                )
+
+
 def sizes_of_arrays(interface: CInterface, inputs: Sequence[Any]) -> dict[str, int]:
     """The values of named extents, from the inputs of a call.
 

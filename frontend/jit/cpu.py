@@ -7,10 +7,11 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from mugraph.codegen.c_abi import CInterface, CTensor
+from mugraph.codegen.c_abi import CInterface
 from mugraph.jit.arguments import (
     CPU,
     ArgumentError,
+    check_apart,
     check_view,
     is_torch_tensor,
     numpy_of,
@@ -51,6 +52,7 @@ class CpuKernel(Kernel):
             interface = interface.at(sizes_of_arrays(interface, inputs))
         tensors = interface.inputs
         arrays: list[Any] = []
+        places: list[int] = []
         for index, (tensor, array) in enumerate(zip(tensors, inputs, strict=True)):
             view = view_of("input", index, tensor, array, None)
             if view.device != CPU:
@@ -60,9 +62,10 @@ class CpuKernel(Kernel):
                 )
             check_view("input", index, tensor, view)
             arrays.append(numpy_of(view))
+            places.append(view.pointer)
         results = run_function(self._module, self._function, arrays)
         if out is not None:
-            return self._store(results, out, interface.outputs)
+            return self._store(results, out, interface, places)
         outputs = interface.outputs
         results = [with_strides(*pair) for pair in zip(results, outputs, strict=True)]
         if inputs and is_torch_tensor(inputs[0]):
@@ -70,14 +73,22 @@ class CpuKernel(Kernel):
             results = [torch_of(*pair) for pair in zip(results, types, strict=True)]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _store(self, results: list[Any], out: Any, outputs: Sequence[CTensor]) -> Any:
+    def _store(
+        self, results: list[Any], out: Any, interface: CInterface, inputs: Sequence[int]
+    ) -> Any:
+        outputs = interface.outputs
         targets = as_sequence(out, len(results))
         if len(targets) != len(results):
             raise ArgumentError(
                 f"{self.name} has {len(results)} outputs, got {len(targets)} in out"
             )
-        for index, (result, target) in enumerate(zip(results, targets, strict=True)):
-            view = view_of("output", index, outputs[index], target, None)
-            check_view("output", index, outputs[index], view)
+        views = [
+            view_of("output", index, tensor, target, None)
+            for index, (tensor, target) in enumerate(zip(outputs, targets, strict=True))
+        ]
+        for index, (tensor, view) in enumerate(zip(outputs, views, strict=True)):
+            check_view("output", index, tensor, view)
+        check_apart(interface, inputs, [view.pointer for view in views])
+        for result, view in zip(results, views, strict=True):
             numpy_of(view)[...] = result
         return out

@@ -16,6 +16,7 @@ from mugraph.jit.arguments import (
     ELEMENT_TYPES,
     ArgumentError,
     ArrayView,
+    check_apart,
     check_view,
     sizes_of_arrays,
     strides_fit,
@@ -125,13 +126,16 @@ class CudaKernel(Kernel):
             outputs = list(as_sequence(out, self._output_count))
             _expect_count(self.name, "outputs in out", self._output_count, len(outputs))
         add_views("output", interface.outputs, outputs)
+        places = [view.pointer for view in views]
+        count = len(interface.inputs)
+        check_apart(interface, places[:count], places[count:])
         workspace = (
             _allocate_bytes(interface.workspace_bytes) if interface.workspace_bytes else None
         )
         address = (
             0 if workspace is None else view_of("workspace", 0, _BYTES, workspace, stream).pointer
         )
-        self.launch([view.pointer for view in views], address, stream)
+        self.launch(places, address, stream)
         if out is not None:
             return out
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -204,7 +208,9 @@ class _TorchCall:
             pointers += [array.data_ptr() for array in outputs]
         else:
             _expect_count(self._kernel.name, "outputs in out", len(self._outputs), len(outputs))
-            pointers += self._pointers("output", outputs, self._outputs, device)
+            written = self._pointers("output", outputs, self._outputs, device)
+            check_apart(self._kernel.interface, pointers, written)
+            pointers += written
         workspace = 0
         if self._workspace_bytes:
             scratch = empty((self._workspace_bytes,), (1,), dtype=self._torch.uint8, device=device)

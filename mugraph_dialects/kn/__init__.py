@@ -32,6 +32,7 @@ from mugraph.dialects.kn.compute import (
 )
 from mugraph.dialects.kn.customized import CERTIFICATE, CustomizedOp
 from mugraph.dialects.kn.gather import GatherOp, count_of_rows
+from mugraph.dialects.kn.groups import GroupTilesOp, SortGroupsOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.mask import MaskOp
 from mugraph.dialects.kn.norm import LayerNormOp, RmsNormOp
@@ -56,6 +57,7 @@ from mugraph.dialects.kn.reshape import (
     may_be_row_major,
 )
 from mugraph.dialects.kn.rotary import RotaryOp
+from mugraph.dialects.kn.row_windows import RowWindowsOp
 from mugraph.dialects.kn.scan import ScanOp
 from mugraph.dialects.kn.scatter import ScatterOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
@@ -76,6 +78,7 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     ReshapeOp,
     TransposeOp,
     BroadcastOp,
+    RowWindowsOp,
 )
 """Operators that are made of others."""
 
@@ -98,6 +101,8 @@ Kn = Dialect(
         ChunkOp,
         GatherOp,
         ScatterOp,
+        GroupTilesOp,
+        SortGroupsOp,
         RandomOp,
         ViewOp,
         AllReduceOp,
@@ -139,6 +144,7 @@ __all__ = [
     "DistributionAttr",
     "ElementwiseOp",
     "GatherOp",
+    "GroupTilesOp",
     "KernelOp",
     "Kn",
     "LayerNormOp",
@@ -158,11 +164,13 @@ __all__ = [
     "ReshapeOp",
     "RmsNormOp",
     "RotaryOp",
+    "RowWindowsOp",
     "RunOperator",
     "ScanOp",
     "ScatterOp",
     "SliceOp",
     "SoftmaxOp",
+    "SortGroupsOp",
     "SplitOp",
     "TopKOp",
     "TransposeOp",

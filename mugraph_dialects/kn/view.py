@@ -101,6 +101,14 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
         fits = map(operator.le, shape_of(self.result.type), shape_of(self.input.type))
         return layouts[0] == layouts[1] and all(fits)
 
+    def has_windows(self) -> bool:
+        """Whether it has a run of neighbouring rows of the operand at each place of a row."""
+        layouts = [strides_of(resolved_layout_of(value)) for value in self._both]
+        (own, seen), (rows, runs) = layouts, (shape_of(value.type) for value in self._both)
+        return (
+            seen == (*own[:1], *own) and runs[2:] == rows[1:] and runs[0] + runs[1] - 1 == rows[0]
+        )
+
     def permuted_dims(self) -> tuple[int | None, ...] | None:
         """For each dimension of the result, which of the operand's it is.
 

@@ -22,10 +22,11 @@ from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     BulkCopyError,
     BulkTile,
+    MappedTensor,
     bulk_tile,
+    mapped_tensor,
     pattern_bytes,
     require_boxes,
-    require_rows_in_order,
     tensor_dims,
     tile_layouts,
 )
@@ -46,6 +47,7 @@ from mugraph.dialects.sched.accesses import (
     Predicate,
     Proxy,
     ThreadAccess,
+    named_rows,
 )
 from mugraph.dialects.sched.channel import (
     CHANNEL,
@@ -181,6 +183,13 @@ class BulkCopyOp(
         """Where in the destination the source comes to lie."""
         return start_of(self.at, len(shape_of(self.destination.type)))
 
+    def mapped(self) -> MappedTensor:
+        """The tensor as a tensor map has it; raises :class:`BulkCopyError` where none can."""
+        owner, strides = self.tile.owner, strides_of(resolved_layout_of(self.tensor))
+        if isinstance(owner, LocalTileOp):
+            return mapped_tensor(owner, strides, shape_of(owner.result.type))
+        return MappedTensor(shape_of(self.tensor.type), strides)
+
     def part(self) -> tuple[AnyLayout, int]:
         """The layout of the part of the buffer that the tile takes, and the offset of its start."""
         return self._part_of(resolved_layout_of(self.buffer))
@@ -201,13 +210,11 @@ class BulkCopyOp(
         return self._tile_in(resolved_layout_of(self.buffer))
 
     def _tile_in(self, whole: AnyLayout) -> BulkTile:
-        tensor = self.tensor
         element_bytes = element_bytes_of(self.source.type)
         layout, offset = self._part_of(whole)
         try:
-            described = tensor_dims(
-                shape_of(tensor.type), strides_of(resolved_layout_of(tensor)), element_bytes
-            )
+            tensor = self.mapped()
+            described = tensor_dims(tensor.shape, tensor.strides, element_bytes)
             tile = bulk_tile(described, shape_of(self.source.type), layout, element_bytes)
         except BulkCopyError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
@@ -242,7 +249,6 @@ class BulkCopyOp(
         owner = self.tile.owner
         if isinstance(owner, LocalTileOp):
             try:
-                require_rows_in_order(owner.through)
                 require_boxes(owner.slicing(), DEFAULT_ALIGNMENT)
             except BulkCopyError as error:
                 raise VerifyException(
@@ -340,9 +346,10 @@ class BulkCopyOp(
 
     def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
         """Those that such copies can give the tile, in every stage of the buffer."""
+        tensor = self.mapped()
         found = tile_layouts(
-            shape_of(self.tensor.type),
-            strides_of(resolved_layout_of(self.tensor)),
+            tensor.shape,
+            tensor.strides,
             shape_of(self.buffer.type),
             element_bytes_of(self.tile.type),
             boxes=True,
@@ -430,6 +437,7 @@ class BulkCopyOp(
             np.where(offsets < 0, offsets, offsets + start) if start else offsets,
             proxy=Proxy.BULK_COPY,
             predicate=None if value is self.buffer else self._predicate(ordered, partition),
+            rows=named_rows(self, operand, partition),
         )
 
 

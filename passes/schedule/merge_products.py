@@ -29,9 +29,7 @@ from mugraph.dialects.tensor_types import (
     AnyLayout,
     element_bytes_of,
     element_type_of,
-    resolved_layout_of,
     shape_of,
-    strides_of,
 )
 
 
@@ -103,10 +101,9 @@ def _side_by_side(buffer: sched.AllocOp) -> AnyLayout | None:
     )
     shape = _doubled(shape_of(buffer.result.type))
     size = element_bytes_of(buffer.result.type)
-    tensor = copy.tensor
-    strides = strides_of(resolved_layout_of(tensor))
+    tensor = copy.mapped()
     try:
-        found = tile_layouts(shape_of(tensor.type), strides, shape, size, boxes=True)
+        found = tile_layouts(tensor.shape, tensor.strides, shape, size, boxes=True)
     except BulkCopyError:
         return None
     for layout in found:

@@ -459,6 +459,14 @@ def _results(
                         (op.places, _place_of_largest(op)),
                     )
                 ]
+            case kn.GroupTilesOp() | kn.SortGroupsOp():
+                # Each table is a function of the whole list, and of how many rows a tile has.
+                size = op.rows_of_a_tile if isinstance(op, kn.GroupTilesOp) else ""
+                how = f"{op.name} {size} of {[shape_of(each.type) for each in op.results]}:"
+                results = [
+                    symbolic.unknown(shape_of(result.type), f"{how} {place}", op.operands, operands)
+                    for place, result in enumerate(op.results)
+                ]
             case kn.ScanOp():
                 shape = shape_of(op.result.type)
                 results = [
@@ -511,6 +519,8 @@ def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symboli
     if dims is not None:
         return symbolic.permuted(shape, dims, operand)
     own = shape_of(op.input.type)
+    if op.has_windows():
+        return symbolic.windows(shape, operand)
     if op.is_first_part():
         return symbolic.part(shape, [0] * len(shape), operand)
     orders = [_memory_order(value) for value in (op.input, op.result)]

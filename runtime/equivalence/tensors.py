@@ -319,6 +319,12 @@ class Symbolic:
         (form,) = self.read((operand, self.scope.take_apart(flat, own)))
         return self.tensor(places, form)
 
+    def windows(self, shape: Sequence[int], operand: SymbolicTensor) -> SymbolicTensor:
+        """Runs of neighbours along the first dimension, one at each place of it."""
+        first, second, *inner = places = self.places(shape)
+        (form,) = self.read((operand, [first + second, *inner]))
+        return self.tensor(places, form)
+
     def unknown(
         self,
         shape: Sequence[int],

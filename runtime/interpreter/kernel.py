@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xdsl.interpreter import (
     Interpreter,
@@ -12,7 +13,7 @@ from xdsl.interpreter import (
     register_impls,
 )
 from xdsl.interpreters.func import FuncFunctions
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.reductions import Combiner
@@ -34,6 +35,7 @@ from mugraph.runtime.interpreter.functions import (
     sum_groups,
     take_rows,
 )
+from mugraph.runtime.interpreter.groups import group_tiles, sort_groups
 from mugraph.runtime.interpreter.lengths import length_in
 from mugraph.runtime.interpreter.random_numbers import random_numbers
 from mugraph.runtime.interpreter.schedule import run_kernel
@@ -55,6 +57,12 @@ class KernelFunctions(InterpreterFunctions):
 
     def _stored(self, op: kn.KernelOp, value: Array) -> tuple[Array]:
         return (self.arithmetic.store(value, op.result.type),)
+
+    def _stored_all(self, op: Operation, values: Sequence[Array]) -> tuple[Array, ...]:
+        return tuple(
+            self.arithmetic.store(value, result.type)
+            for value, result in zip(values, op.results, strict=True)
+        )
 
     @impl(kn.MatmulOp)
     def run_matmul(
@@ -97,6 +105,23 @@ class KernelFunctions(InterpreterFunctions):
         values, table, rows = self._loaded(args)
         return self._stored(op, put_rows(values, table, rows, op.row_dim))
 
+    @impl(kn.GroupTilesOp)
+    def run_group_tiles(
+        self, interpreter: Interpreter, op: kn.GroupTilesOp, args: PythonValues
+    ) -> PythonValues:
+        """Which group and rows tiles have, and where rows are; wrong ends are refused."""
+        (ends,) = self._loaded(args)
+        tables = group_tiles(ends, shape_of(op.places.type)[0], op.rows_of_a_tile)
+        return self._stored_all(op, tables)
+
+    @impl(kn.SortGroupsOp)
+    def run_sort_groups(
+        self, interpreter: Interpreter, op: kn.SortGroupsOp, args: PythonValues
+    ) -> PythonValues:
+        """The order of rows by their groups; a number that names no group is refused."""
+        (groups,) = self._loaded(args)
+        return self._stored_all(op, sort_groups(groups, shape_of(op.ends.type)[0]))
+
     @impl(kn.RandomOp)
     def run_random(
         self, interpreter: Interpreter, op: kn.RandomOp, args: PythonValues
@@ -131,11 +156,7 @@ class KernelFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """The largest elements along a dimension, and their places."""
         (value,) = self._loaded(args)
-        found = largest(value, op.reduced_dim, op.count)
-        return tuple(
-            self.arithmetic.store(array, result.type)
-            for array, result in zip(found, op.results, strict=True)
-        )
+        return self._stored_all(op, largest(value, op.reduced_dim, op.count))
 
     @impl(kn.ScanOp)
     def run_scan(self, interpreter: Interpreter, op: kn.ScanOp, args: PythonValues) -> PythonValues:

@@ -32,6 +32,7 @@ WITHOUT_ROW = {
     "kn.reduce_scatter": SEVERAL,
     "kn.customized": "holds a threadblock graph; every tb row is in one",
     "kn.view": "runs no kernel, on elements of any type",
+    "kn.row_windows": "is a kn.view",
     "tb.carried": "is in the row of tb.carry",
     "tb.input": "is in every tb row",
     "tb.output": "is in every tb row",

@@ -36,7 +36,7 @@ Array = npt.NDArray[Any]
 
 MOST_OPERATORS = 6
 EXTENTS = (1, 3, 8, 16, 33, 64)
-LARGEST = (1, 7, 16, 61, 130, 200)
+LARGEST = (2, 7, 16, 61, 130, 200)
 TABLE_ROWS = 11
 UNARY = (mi.exp, mi.silu, mi.relu, mi.tanh, mi.abs)
 SLACK = 4.0

@@ -46,11 +46,16 @@ def interpreted(program: Callable[..., Any], *inputs: Array) -> list[Array]:
 
 def emulated(program: Callable[..., Any], *inputs: Array) -> list[Array]:
     """What the generated kernels compute, once it is known that a µGraph of them is the same."""
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no kernel was emulated")
-    made = generate_cuda(graph_of(program, *inputs).module(), make_context(), "sm_90a")
-    outputs = CudaModule(compile_emulated(made.source), made.signature).run(list(inputs))
+    outputs = generated(program, *inputs)
     for output, expected in zip(outputs, interpreted(program, *inputs), strict=True):
         np.testing.assert_array_equal(output, expected)
         assert output.dtype == expected.dtype
     return outputs
+
+
+def generated(program: Callable[..., Any], *inputs: Array) -> list[Array]:
+    """What the generated kernels compute."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    made = generate_cuda(graph_of(program, *inputs).module(), make_context(), "sm_90a")
+    return CudaModule(compile_emulated(made.source), made.signature).run(list(inputs))

@@ -261,6 +261,11 @@ def of_buckets(graph: mi.KernelGraph) -> None:
     graph.mark_output(graph.new_input((4, n)) * 2)
 
 
+def of_one(graph: mi.KernelGraph) -> None:
+    length = graph.new_input((1,), dtype=mi.int32, name="length")
+    graph.mark_output(graph.new_input((4, mi.Extent("n", largest=1, held=length))) * 2)
+
+
 def of_two_names(graph: mi.KernelGraph) -> None:
     n = held(graph)
     other = mi.Extent("k", largest=LARGEST, held=graph.new_input((1,), dtype=mi.int32))
@@ -274,6 +279,10 @@ def of_two_names(graph: mi.KernelGraph) -> None:
         (of_float, "'n' is held by argument 0 .*, which is of f32; a length is i32 or i64"),
         (of_result, "which is no input of a graph"),
         (of_buckets, "argument 0 holds it, so that no call says it"),
+        (
+            of_one,
+            "holds whether there is one element or none; expected a largest value of at least 2",
+        ),
         (of_two_names, "extents must be equal or 1"),
     ],
 )

@@ -422,3 +422,18 @@ def test_a_full_disk_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UserError, match="No space left on device; make room"):
         compile_library("int f();", toolchain=toolchain)
     assert list(folder.iterdir()) == []
+
+
+def test_an_output_where_an_input_is_read_is_refused() -> None:
+    graph = mi.new_kernel_graph("put")
+    table, new = graph.new_input((8, 4), name="table"), graph.new_input((1, 4), name="new")
+    place = graph.new_input((1,), dtype=mi.int64, name="place")
+    graph.mark_output(graph.scatter(new, table, place, 0))
+    kernel = mugraph.compile(graph, "cpu")
+    cache, row, at = np.zeros((8, 4), np.float16), np.ones((1, 4), np.float16), np.array([3])
+    kernel(cache, row, at, out=cache)
+    assert cache.sum(axis=1).tolist() == [0, 0, 0, 4, 0, 0, 0, 0]
+    graph.mark_output(mi.exp(table))
+    kernel = mugraph.compile(graph, "cpu")
+    with pytest.raises(ArgumentError, match=r"input 0 \('table'\) does, which is read besides"):
+        kernel(cache, row, at, out=[cache, np.zeros((8, 4), np.float16)])

@@ -40,8 +40,8 @@ SIZES = (0, 1, 13, 16, 17, 61, 64, 65, 128, 149, 150)
 """None, one, primes, the edges of buckets and of tiles, and the largest."""
 
 
-def rows() -> mi.Extent:
-    return mi.Extent("m", largest=LARGEST, buckets=BUCKETS)
+def rows(buckets: tuple[int, ...] = BUCKETS) -> mi.Extent:
+    return mi.Extent("m", largest=LARGEST, buckets=buckets)
 
 
 def norm() -> mi.KernelGraph:
@@ -67,10 +67,10 @@ def gated_mlp() -> mi.KernelGraph:
     return graph
 
 
-def mlp() -> mi.KernelGraph:
+def mlp(buckets: tuple[int, ...] = BUCKETS) -> mi.KernelGraph:
     """Several kernels, with intermediates; the long loop of few rows is divided over blocks."""
     graph = mi.new_kernel_graph("mlp")
-    x = graph.new_input((rows(), 64), name="x")
+    x = graph.new_input((rows(buckets), 64), name="x")
     gate, up = (graph.new_input((64, 512), name=name) for name in ("gate", "up"))
     down = graph.new_input((512, 64), name="down")
     graph.mark_output((mi.silu(x @ gate) * (x @ up)) @ down + x)
@@ -146,6 +146,20 @@ def test_emulated_kernels_write_their_rows(program: str, plan: str) -> None:
         expected = PROGRAMS[program][1](*(array.astype(np.float64) for array in inputs))
         assert result.shape == expected.shape
         np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-3, err_msg=f"{size}")
+
+
+def test_without_buckets_a_row_has_the_same_bits_whatever_the_number_of_rows() -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    module = mlp(buckets=()).module()
+    PassPipeline(compile_pipeline("sm_90a", mugraph.Plan())).apply(make_context(), module)
+    made = generate_cuda(module, make_context(), "sm_90a")
+    kernel = CudaModule(compile_emulated(made.source), made.signature)
+    x, *weights = inputs_of("mlp", LARGEST)
+    (whole,) = kernel.run([x, *weights])
+    for first, end in ((0, 1), (5, 22), (60, 124), (149, 150)):
+        (part,) = kernel.run([x[first:end], *weights])
+        np.testing.assert_array_equal(part, whole[first:end])
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -252,6 +266,20 @@ def largest_elements(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
 def two_meanings(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
     other = graph.new_input((mi.Extent("m", largest=3), 16), name="y")
     return graph.new_input((m, 16), name="x") + other
+
+
+def test_a_value_returned_twice_and_an_argument_are_results_of_their_own() -> None:
+    graph = mi.new_kernel_graph("twice")
+    x = graph.new_input((rows(), 16), name="x")
+    y = mi.exp(x)
+    for result in (y, y, x):
+        graph.mark_output(result)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a", mugraph.Plan())).apply(make_context(), module)
+    given = RANDOM.standard_normal((37, 16)).astype(np.float16)
+    results = run_function(module, "twice", [given])
+    for found, wanted in zip(results, (np.exp(given), np.exp(given), given), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-3)
 
 
 @pytest.mark.parametrize(

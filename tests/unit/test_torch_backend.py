@@ -63,6 +63,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "a convolution in groups": (
         lambda x, w, b: functional.conv1d(x, w, b, padding=2, groups=3),
         [draw(2, 24, 9), draw(12, 8, 4), draw(12)]),
+    "rows of groups": (
+        lambda x, w, ends: functional.grouped_mm(x, w.mT, offs=ends),
+        [draw(40, 16, dtype=torch.bfloat16), draw(4, 24, 16, dtype=torch.bfloat16),
+         torch.tensor([3, 3, 37, 40], dtype=torch.int32)]),
     "arithmetic": (lambda x, y: (2 - x) * y + x / 3 - y.square() / 4, [draw(5, 7), draw(7)]),
     "halves": (lambda x, y: x @ y + x.sum(-1, keepdim=True), [draw(6, 16, dtype=torch.bfloat16)] * 1
                + [draw(16, 8, dtype=torch.bfloat16)]),

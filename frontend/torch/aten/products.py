@@ -12,7 +12,14 @@ import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.precision import Precision
-from mugraph.torch.aten.conversion import CONVERSIONS, Call, NotConverted, converts, require
+from mugraph.torch.aten.conversion import (
+    CONVERSIONS,
+    Call,
+    NotConverted,
+    converts,
+    require,
+    require_tensor,
+)
 
 ATTENTION = "mugraph.attention.default"
 """Attention as one operator, which :mod:`mugraph.torch.attention` registers with torch."""
@@ -31,6 +38,25 @@ def _product(call: Call, a: DTensor, b: DTensor, dtype: Attribute) -> DTensor:
 @converts("mm.default", "bmm.default", "_int_mm.default")
 def _mm(call: Call, a: DTensor, b: DTensor) -> DTensor:
     return _product(call, a, b, call.dtype)
+
+
+@converts("_grouped_mm.default")
+def _grouped_mm(
+    call: Call,
+    x: DTensor,
+    matrices: DTensor,
+    ends: DTensor | None = None,
+    bias: DTensor | None = None,
+    out_dtype: Any = None,
+) -> DTensor:
+    """The rows of groups times a matrix each: tokens and their experts."""
+    shapes = len(x.shape), len(matrices.shape)
+    require(shapes == (2, 3), "its groups are not rows of one matrix")
+    require(bias is None, "it adds a bias")
+    given = require_tensor(ends)
+    ieee = x.dtype == f32 and not call.tf32
+    precision = Precision.IEEE if ieee else None
+    return call.graph.grouped_matmul(x, matrices, given, dtype=call.dtype, precision=precision)
 
 
 @converts("addmm.default", "baddbmm.default")

@@ -1,9 +1,9 @@
 """Rows that a kernel alone looks up are read where they lie: ``tb.input`` through their numbers.
 
 What ``kn.gather`` would write is as large as what the kernel then reads of it, so that a launch and
-two thirds of the bytes are saved.  Tensor maps have rows in order, however, so that such a kernel
-does without TMA and the products that need it: where products take longer than the gathering, it
-stays.
+two thirds of the bytes are saved.  Tiles of several rows, which lie apart, cannot come by TMA,
+however, so that such a kernel does without it and the products that need it: where products take
+longer than the gathering, it stays.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ def can_read_in_place(op: kn.GatherOp, target: Target) -> bool:
     numbers = len(shape_of(op.rows.type))
     if any(bound is not None for load in loads for bound in load.bounds()[:numbers]):
         return False
+    if all(extent == 1 for load in loads for extent in shape_of(load.result.type)[:numbers]):
+        return True
     products = sum(_product_time(graph, target) for graph in _kernels(op.result))
     return products < time_as_written(op, target)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import f32
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
@@ -83,6 +83,19 @@ class RoundAtOnce(RewritePattern):
                 new.erase()
 
 
+def _is_returned(value: SSAValue) -> bool:
+    return any(isinstance(use.operation, ReturnOp) for use in value.uses)
+
+
+def _is_result_of_its_own(op: kn.ElementwiseOp) -> bool:
+    """Whether a function returns it, and no kernel would write its operand as a result instead."""
+    (operand,) = op.operands
+    is_written = isinstance(operand.owner, Operation) and not isinstance(
+        operand.owner, kn.RegroupOp | kn.ViewOp
+    )
+    return _is_returned(op.result) and (not is_written or _is_returned(operand))
+
+
 class DropOne(RewritePattern):
     """A tensor times 1 is that tensor."""
 
@@ -92,6 +105,8 @@ class DropOne(RewritePattern):
         if op.FUNCTION != "mul_scalar" or op.function.constants != (1.0,):
             return
         (operand,) = op.operands
+        if _is_result_of_its_own(op):
+            return
         if operand.type == op.result.type:
             rewriter.replace(op, [], [operand])
         elif element_type_of(operand.type) != element_type_of(op.result.type):

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from mugraph.dialects import tb
 from mugraph.dialects.bulk import (
     BulkCopyError,
+    mapped_tensor,
     require_boxes,
-    require_rows_in_order,
     tile_layouts,
 )
 from mugraph.dialects.kn import CustomizedOp
@@ -22,7 +22,9 @@ from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
+    resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 from mugraph.passes.schedule.analysis.remarks import Obstacle
@@ -42,12 +44,12 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
             "a number in device memory says where it ends, and bulk copies write zeros only behind "
             "the end that their tensor map has"
         )
-    require_rows_in_order(op.through)
+    tensor = mapped_tensor(op, strides_of(resolved_layout_of(op.dtensor)), copy.tile)
     require_boxes(copy.slicing, copy.alignment)
     # What cuts a tile in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, tb.MovingOp) for use in op.result.uses)
     found = tile_layouts(
-        copy.shape, copy.strides, copy.tile, copy.element_bytes, boxes=boxes or may_be_nested
+        tensor.shape, tensor.strides, copy.tile, copy.element_bytes, boxes=boxes or may_be_nested
     )
     return found if boxes else sorted(found, key=lambda layout: base_layout(layout).depth > 1)
 

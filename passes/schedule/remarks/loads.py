@@ -11,8 +11,8 @@ from mugraph.dialects import sched
 from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     BulkCopyError,
+    mapped_tensor,
     require_boxes,
-    require_rows_in_order,
     tile_layouts,
 )
 from mugraph.dialects.sched.structure import loop_iterations
@@ -66,12 +66,13 @@ def _tile_obstacle(
     # What cuts a buffer in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, sched.MoveOp) for use in buffer.uses)
     try:
-        require_rows_in_order(tile.through)
+        extents = shape_of(tile.result.type)
+        mapped = mapped_tensor(tile, strides_of(resolved_layout_of(tensor)), extents)
         require_boxes(tile.slicing(), scheduled.alignment(tensor))
         tile_layouts(
-            shape_of(tensor.type),
-            strides_of(resolved_layout_of(tensor)),
-            shape_of(tile.result.type),
+            mapped.shape,
+            mapped.strides,
+            extents,
             element_bytes_of(tensor.type),
             boxes=may_be_nested,
         )

@@ -53,6 +53,7 @@
 #include "kn/copy.h"
 #include "kn/elementwise.h"
 #include "kn/gather.h"
+#include "kn/groups.h"
 #include "kn/mask.h"
 #include "kn/random.h"
 #include "kn/reduce.h"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from schedules import AS_WRITTEN
 
 from cases.case import Array, Case, Range
 from cases.functions import softmax_times
@@ -79,33 +80,113 @@ def columns(width: int, forloop: int, element: str) -> str:
     return graph.text(*body.close())
 
 
-def experts(element: str) -> str:
+def experts(element: str, rows: int = 16, columns: int = 32) -> str:
     """Row tiles times matrices, each of the expert that a number names."""
     graph = Graph()
-    x = graph.input(4, 16, 128, element=element)
-    w = graph.input(ROWS, 128, 32, element=element)
+    x = graph.input(4, rows, 128, element=element)
+    w = graph.input(ROWS, 128, columns, element=element)
     numbers = graph.input(4, element="i32")
     body = graph.customized((4, 1, 1), (128, 1, 1), 4)
-    rows, matrices = body.input(x, (0, -1, -1), 2), body.input(w, (0, -1, -1), 1, numbers)
-    body.output(body.accumulate("none", body.matmul(rows, matrices)), (0, -1, -1))
+    tile, matrices = body.input(x, (0, -1, -1), 2), body.input(w, (0, -1, -1), 1, numbers)
+    body.output(body.accumulate("none", body.matmul(tile, matrices)), (0, -1, -1))
     return graph.text(*body.close())
+
+
+def groups(element: str, rows: int = 64) -> str:
+    """As experts; a row tile starts at any row of one tensor."""
+    graph = Graph()
+    x = graph.input(200, 128, element=element, strides=(128, 1))
+    w = graph.input(ROWS, 128, 64, element=element)
+    starts, numbers = (graph.input(5, element="i32") for _ in range(2))
+    windows = graph.op("view", [x], (201 - rows, rows, 128), strides=(128, 128, 1))
+    body = graph.customized((5, 1, 1), (128, 1, 1), 2)
+    tile = body.input(windows, (0, -1, -1), 2, starts)
+    matrices = body.input(w, (0, -1, -1), 1, numbers)
+    body.output(body.accumulate("none", body.matmul(tile, matrices)), (0, -1, -1))
+    return graph.text(*body.close())
+
+
+def groups_reference(x: Array, w: Array, starts: Array, numbers: Array) -> Array:
+    """The rows of each tile times its matrix."""
+    tiles = np.stack([x[start : start + 64] for start in starts.astype(int)])
+    return tiles @ w[numbers.astype(int)]
+
+
+TOKENS, EXPERTS = 300, 7
+
+
+def tables(element: str) -> str:
+    """A counting sort of tokens by their experts, and the tiles of each expert's tokens."""
+    graph = Graph()
+    experts = graph.input(TOKENS, element=element)
+    lists = [(TOKENS,), (TOKENS,), (EXPERTS,)]
+    order, places, ends = graph.op_of_many("sort_groups", [experts], lists, elements=["i32"] * 3)
+    given = ends if element == "i32" else graph.op("cast", [ends], (EXPERTS,), element=element)
+    lists = [(25,), (25,), (TOKENS,)]
+    tiles = graph.op_of_many("group_tiles", [given], lists, "size 16", elements=["i32"] * 3)
+    return graph.text(order, places, ends, *tiles)
+
+
+def tables_reference(experts: Array) -> list[Array]:
+    """The same, tile by tile and token by token."""
+    found = experts.astype(int)
+    order = np.argsort(found, kind="stable")
+    ends = np.cumsum(np.bincount(found, minlength=EXPERTS))
+    tiles = [
+        (expert, row, min(row + 16, end))
+        for expert, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True))
+        for row in range(start, end, 16)
+    ]
+    groups, starts = np.full(25, EXPERTS - 1), np.full(25, TOKENS - 16)
+    where = np.zeros(TOKENS)
+    for tile, (expert, first, end) in enumerate(tiles):
+        groups[tile], starts[tile] = expert, min(first, TOKENS - 16)
+        for row in range(first, end):
+            where[row] = tile * 16 + row - starts[tile]
+    return [order, np.argsort(order), ends, groups, starts, where]
 
 
 def cases() -> Iterator[Case]:
     """Every case of these tables."""
     named = Range(0, ROWS - 1)
+    for element in ("i32", "i64"):
+        yield Case(
+            *("indirect", f"tables-of-groups-{element}", tables(element)),
+            *((Range(0, EXPERTS - 1),), tables_reference),
+            sanitize=True,
+        )
     for element in ("f16", "bf16"):
+        yield Case(
+            *("indirect", f"experts-in-bulk-{element}", experts(element, 64, 128)),
+            *((Range(), Range(), named), lambda x, w, numbers: x @ w[numbers.astype(int)]),
+            plan=replace(AS_WRITTEN, loads="tma"),
+            sanitize=True,
+        )
+        yield Case(
+            *("indirect", f"groups-in-bulk-{element}", groups(element)),
+            *((Range(), Range(), Range(0, 136), named), groups_reference),
+            plan=replace(AS_WRITTEN, loads="tma"),
+            sanitize=True,
+        )
         yield Case(
             *("indirect", f"experts-{element}", experts(element)),
             *((Range(), Range(), named), lambda x, w, numbers: x @ w[numbers.astype(int)]),
             sanitize=True,
         )
+        for page in (64, 128):
+            paged = Paged(page, element)
+            yield Case(
+                *("indirect", f"paged-in-bulk-{page}-{element}", paged.text()),
+                *((SMALL, SMALL, Range(), named), paged.reference),
+                plan=replace(ONLINE, loads="tma"),
+                sanitize=True,
+            )
         for page in (16, 64):
             paged = Paged(page, element)
             yield Case(
                 *("indirect", f"paged-{page}-{element}", paged.text()),
                 *((SMALL, SMALL, Range(), named), paged.reference),
-                plan=ONLINE,
+                plan=replace(ONLINE, loads="cp_async"),
                 sanitize=True,
             )
     for element in ("f16", "bf16", "f32", "f8E4M3FN"):

@@ -1,0 +1,1 @@
+"""Programs whose sizes or rows stand in memory, on a GPU."""

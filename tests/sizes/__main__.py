@@ -1,0 +1,7 @@
+"""The command."""
+
+import sys
+
+from sizes.check import main
+
+sys.exit(main())

@@ -6,17 +6,10 @@ swizzled, so that neither copies nor ldmatrix have bank conflicts.
 
 import sys
 
+from tiles import swizzled
+
 from mugraph import cute
 from mugraph.cute import _
-
-
-def swizzled(rows: int, columns: int, stages: int) -> cute.AnyLayout:
-    """Rows of 64 elements of 16 bits, 128 bytes, without bank conflicts."""
-    line = min(columns, 64)
-    atom = cute.composition(
-        cute.Swizzle(3 if line == 64 else 2, 3, 3), cute.Layout((8, line), (line, 1))
-    )
-    return cute.tile_to_shape(atom, (rows, columns, stages))
 
 
 @cute.kernel(results=["c"])

@@ -1,0 +1,139 @@
+"""Random contractions of tensors of several modes, and random convolutions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from unit.test_cute_kernels import example
+
+from mugraph import cute
+
+Array: TypeAlias = npt.NDArray[Any]
+Launched: TypeAlias = tuple[cute.Launch, list[Array], Array]
+"""A kernel, its tensors, and what it shall compute."""
+
+
+def _drawn(*shapes: tuple[int, ...]) -> list[Array]:
+    rng = np.random.default_rng(sum(map(sum, shapes)))
+    return [(rng.standard_normal(shape) / 2).astype(np.float16) for shape in shapes]
+
+
+@dataclass(frozen=True)
+class Gett:
+    """A contraction: letters name the modes of A, B and C."""
+
+    text: str
+    extents: dict[str, int]
+
+    def tensors(self) -> tuple[list[Array], Array]:
+        """A and B, and their exact product."""
+        left, right = self.text.split("->")[0].split(",")
+        shapes = [tuple(self.extents[one] for one in letters) for letters in (left, right)]
+        a, b = _drawn(*shapes)
+        return [a, b], np.einsum(self.text, a.astype(np.float64), b.astype(np.float64))
+
+    def launched(self) -> Launched:
+        """The kernel of ``examples/cute/contraction.py``, of small tiles and few blocks."""
+        inputs, exact = self.tensors()
+        c = np.full(exact.shape, np.nan, np.float16)
+        launch = example("contraction").launch(self.text, *inputs, c, (64, 64), 2, 3)
+        return launch, [*inputs, c], exact
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Images (N, ..., C) and filters (K, ..., C), of one to three dimensions between."""
+
+    images: int
+    size: tuple[int, ...]
+    channels: int
+    filters: int
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+    @property
+    def between(self) -> tuple[int, ...]:
+        """The extents of a result between images and filters."""
+        return tuple(
+            (extent + 2 * pad - dilation * (taps - 1) - 1) // stride + 1
+            for extent, taps, stride, pad, dilation in zip(
+                self.size, self.window, self.strides, self.padding, self.dilations, strict=True
+            )
+        )
+
+    def tensors(self) -> tuple[list[Array], Array]:
+        """Images and filters, and the exact result: a sum over the taps of the window."""
+        x, w = _drawn(
+            (self.images, *self.size, self.channels), (self.filters, *self.window, self.channels)
+        )
+        rank = len(self.size)
+        padded = np.pad(x.astype(np.float64), [(0, 0), *((p, p) for p in self.padding), (0, 0)])
+        exact = np.zeros((self.images, *self.between, self.filters))
+        for taps in np.ndindex(*self.window):
+            part = padded[
+                :,
+                *(
+                    slice(tap * dilation, tap * dilation + stride * (extent - 1) + 1, stride)
+                    for tap, dilation, stride, extent in zip(
+                        taps, self.dilations, self.strides, self.between, strict=True
+                    )
+                ),
+            ]
+            tap = w[:, *taps].astype(np.float64)
+            exact += np.tensordot(part, tap, axes=([rank + 1], [1]))
+        return [x, w], exact
+
+    def launched(self) -> Launched:
+        """The kernel of ``examples/cute/convolution.py``, of small tiles and few blocks."""
+        inputs, exact = self.tensors()
+        y = np.full(exact.shape, np.nan, np.float16)
+        launch = example("convolution").launch(
+            *inputs, y, self.strides, self.padding, self.dilations, (64, 64), 2, 3
+        )
+        return launch, [*inputs, y], exact
+
+
+def random_gett(rng: np.random.Generator) -> Gett:
+    """Tensors of one to five modes in any order, of few elements and odd extents."""
+    counts = [int(rng.integers(1, 3)), int(rng.integers(0, 3)), int(rng.integers(1, 3))]
+    letters = list("abcdef"[: sum(counts)])
+    rows, columns, summed = (
+        letters[sum(counts[:place]) : sum(counts[: place + 1])] for place in range(3)
+    )
+    names = ["".join(rng.permutation(one)) for one in (rows + summed, columns + summed)]
+    out = "".join(rng.permutation(rows + columns))
+    extents = {one: int(rng.choice([1, 2, 3, 5, 8, 13, 16])) for one in letters}
+    return Gett(f"{names[0]},{names[1]}->{out}", extents)
+
+
+def random_convolution(rng: np.random.Generator) -> Convolution:
+    """One to three dimensions, with strides, padding and dilation of their own."""
+    while True:
+        rank = int(rng.choice([1, 2, 2, 3]))
+
+        def drawn(low: int, high: int, rank: int = rank) -> tuple[int, ...]:
+            return tuple(int(one) for one in rng.integers(low, high, rank))
+
+        channels = (int(one) for one in rng.choice([1, 3, 8, 16, 20, 40], 2))
+        one = Convolution(
+            int(rng.integers(1, 4)),
+            drawn(1, 9),
+            *channels,
+            drawn(1, 4),
+            drawn(1, 4),
+            drawn(0, 3),
+            drawn(1, 3),
+        )
+        if min(one.between) > 0:
+            return one
+
+
+def drawn(number: int) -> Gett | Convolution:
+    """The drawn one of a number: the same in each run."""
+    rng = np.random.default_rng(number)
+    return random_convolution(rng) if number % 2 else random_gett(rng)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from unit.test_cute_kernels import example
 
 from mugraph import cute
+from mugraph.dialects.tensor_types import row_major_strides
 
 Array: TypeAlias = npt.NDArray[Any]
 Launched: TypeAlias = tuple[cute.Launch, list[Array], Array]
@@ -19,6 +21,49 @@ Launched: TypeAlias = tuple[cute.Launch, list[Array], Array]
 def _drawn(*shapes: tuple[int, ...]) -> list[Array]:
     rng = np.random.default_rng(sum(map(sum, shapes)))
     return [(rng.standard_normal(shape) / 2).astype(np.float16) for shape in shapes]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A row-major tensor as a matrix: the modes of rows and of columns, the fastest ones first.
+
+    A mode is an extent and how far neighbours along it are apart in memory, in elements.
+    """
+
+    groups: tuple[tuple[tuple[int, int], ...], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(prod(extent for extent, _ in group) for group in self.groups)
+
+    @property
+    def type(self) -> str:
+        """As a type of the IR."""
+
+        def nested(place: int) -> str:
+            return ",".join(
+                f"({','.join(str(mode[place]) for mode in group)})" if group else "10"[place]
+                for group in self.groups
+            )
+
+        extents = "x".join(map(str, self.shape))
+        return f"tensor<{extents}xf16, #cute.layout<({nested(0)}):({nested(1)})>>"
+
+    def of(self, tensor: Array) -> Array:
+        """The elements of a tensor as the matrix has them."""
+        modes = [mode for group in self.groups for mode in reversed(group)]
+        extents, steps = [mode[0] for mode in modes], [2 * mode[1] for mode in modes]
+        seen = np.lib.stride_tricks.as_strided(np.ascontiguousarray(tensor), extents, steps)
+        return np.ascontiguousarray(seen).reshape(self.shape)
+
+
+def product_text(a: Matrix, b: Matrix, c: Matrix) -> str:
+    """A product of matrices as a µGraph."""
+    return f"""
+func.func @f(%a: {a.type}, %b: {b.type}) -> {c.type} {{
+  %c = kn.matmul %a, %b : ({a.type}, {b.type}) -> {c.type}
+  func.return %c : {c.type}
+}}"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +79,22 @@ class Gett:
         shapes = [tuple(self.extents[one] for one in letters) for letters in (left, right)]
         a, b = _drawn(*shapes)
         return [a, b], np.einsum(self.text, a.astype(np.float64), b.astype(np.float64))
+
+    def matrices(self) -> tuple[Matrix, Matrix, Matrix]:
+        """A (M,K), B (K,N) and C (M,N) of nested modes."""
+        operands, out = self.text.split("->")
+        left, right = operands.split(",")
+        rows, columns = ([one for one in out if one in names] for names in (left, right))
+        summed = [one for one in left if one not in out]
+
+        def of(letters: str, *groups: list[str]) -> Matrix:
+            strides = row_major_strides([self.extents[one] for one in letters])
+            step = dict(zip(letters, strides, strict=True))
+            return Matrix(
+                tuple(tuple((self.extents[one], step[one]) for one in group) for group in groups)
+            )
+
+        return of(left, rows, summed), of(right, summed, columns), of(out, rows, columns)
 
     def launched(self) -> Launched:
         """The kernel of ``examples/cute/contraction.py``, of small tiles and few blocks."""
@@ -87,6 +148,34 @@ class Convolution:
             tap = w[:, *taps].astype(np.float64)
             exact += np.tensordot(part, tap, axes=([rank + 1], [1]))
         return [x, w], exact
+
+    def matrices(self) -> tuple[Matrix, Matrix, Matrix]:
+        """Windows (M,K), filters (K,N) and results (M,N); windows in no padding."""
+        x_steps, w_steps, y_steps = (
+            row_major_strides(shape)
+            for shape in (
+                (self.images, *self.size, self.channels),
+                (self.filters, *self.window, self.channels),
+                (self.images, *self.between, self.filters),
+            )
+        )
+        inner = range(len(self.size), 0, -1)
+
+        def places(steps: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
+            moved = [(self.between[d - 1], strides[d - 1] * steps[d]) for d in inner]
+            return [*moved, (self.images, steps[0])]
+
+        def taps(steps: tuple[int, ...], dilations: tuple[int, ...]) -> list[tuple[int, int]]:
+            moved = [(self.window[d - 1], dilations[d - 1] * steps[d]) for d in inner]
+            return [(self.channels, 1), *moved]
+
+        ones = (1,) * len(self.size)
+        filters = ((self.filters, w_steps[0]),)
+        return (
+            Matrix((tuple(places(x_steps, self.strides)), tuple(taps(x_steps, self.dilations)))),
+            Matrix((tuple(taps(w_steps, ones)), filters)),
+            Matrix((tuple(places(y_steps, ones)), ((self.filters, 1),))),
+        )
 
     def launched(self) -> Launched:
         """The kernel of ``examples/cute/convolution.py``, of small tiles and few blocks."""

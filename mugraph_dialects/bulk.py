@@ -23,6 +23,7 @@ from mugraph.dialects.alignment import ALIGNMENT, DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.tensor_types import AnyLayout, base_layout, value_label
+from mugraph.dialects.windows import Windows
 
 CHUNK_BYTES = 16
 """What strides and the rows of a box are multiples of, and what a swizzle keeps together."""
@@ -80,8 +81,10 @@ def require_boxes(slicing: Slicing, alignment: int) -> None:
         )
 
 
-def require_rows_in_order(through: SSAValue | None) -> None:
-    """Raises :class:`BulkCopyError` for tiles whose rows numbers in memory name."""
+def require_rows_in_order(through: SSAValue | None, windows: Windows | None = None) -> None:
+    """Raises :class:`BulkCopyError` for tiles of windows, and whose rows numbers in memory name."""
+    if windows is not None:
+        raise BulkCopyError("it has windows, and tensor maps have the elements of a tensor once")
     if through is not None:
         raise BulkCopyError(
             f"its rows are those that {value_label(through)} names, and tensor maps have rows in "

@@ -19,6 +19,7 @@ from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
+from mugraph.passes.program.read_windows import ReadWindowsPass
 from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
@@ -55,6 +56,7 @@ def transpile_pipeline(
     """
     steps: tuple[ModulePass, ...] = (
         UnfoldModesPass(),
+        ReadWindowsPass(),
         BucketExtentsPass(),
         DecomposeProgramPass(),
         EndLoadsPass(),

@@ -61,6 +61,7 @@ from mugraph.dialects.kn.scatter import ScatterOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.top_k import TopKOp
 from mugraph.dialects.kn.view import ViewOp
+from mugraph.dialects.kn.windows import WindowsOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
 from mugraph.dialects.plan import PlanAttr
 from mugraph.dialects.sharding import ShardingAttr
@@ -97,6 +98,7 @@ Kn = Dialect(
         SplitOp,
         ChunkOp,
         GatherOp,
+        WindowsOp,
         ScatterOp,
         RandomOp,
         ViewOp,
@@ -168,6 +170,7 @@ __all__ = [
     "TransposeOp",
     "VarianceOp",
     "ViewOp",
+    "WindowsOp",
     "accumulates",
     "bytes_sent",
     "count_of_rows",

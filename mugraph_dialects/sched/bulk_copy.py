@@ -242,7 +242,7 @@ class BulkCopyOp(
         owner = self.tile.owner
         if isinstance(owner, LocalTileOp):
             try:
-                require_rows_in_order(owner.through)
+                require_rows_in_order(owner.through, owner.windows)
                 require_boxes(owner.slicing(), DEFAULT_ALIGNMENT)
             except BulkCopyError as error:
                 raise VerifyException(

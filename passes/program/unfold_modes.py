@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException, VerifyException
@@ -17,17 +17,21 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.kn.customized import match_arguments
+from mugraph.dialects.kn.reshape import strides_of_reshaped
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import (
+    AnyLayout,
     base_layout,
     element_type_of,
     has_nested_modes,
     leaves_in_memory,
     resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
     verify_layout_fits,
 )
+from mugraph.dialects.windows import Mode, Windows
 
 
 def unfold_modes(function: FuncOp) -> None:
@@ -65,9 +69,17 @@ def _plain(value: SSAValue) -> TensorType[Attribute]:
 
 
 def _unfold_argument(function: FuncOp, argument: SSAValue) -> None:
-    """Lets operators see an argument's memory under its leaves, and that in its own extents."""
-    apart = kn.ViewOp(argument, _unfolded(function, argument))
-    seen = kn.ReshapeOp(apart.result, _plain(argument))
+    """Lets operators see an argument's memory under its leaves, and that in its own extents.
+
+    Where no strides say the latter, they are windows, which kernels can load as they lie.
+    """
+    flat = _unfolded(function, argument)
+    apart = kn.ViewOp(argument, flat)
+    own, strides = shape_of(flat), strides_of(resolved_layout_of(apart.result))
+    if strides_of_reshaped(own, strides, shape_of(argument.type)) is None:
+        seen = kn.WindowsOp(apart.result, _windows_of(resolved_layout_of(argument)))
+    else:
+        seen = kn.ReshapeOp(apart.result, _plain(argument))
     for op in (apart, seen):
         op.results[0].name_hint = argument.name_hint
     argument.replace_uses_with_if(seen.result, lambda use: use.operation is not apart)
@@ -75,12 +87,23 @@ def _unfold_argument(function: FuncOp, argument: SSAValue) -> None:
     match_arguments(seen.result)
 
 
-def _unfold_result(function: FuncOp, op: Operation, result: SSAValue) -> None:
+def _windows_of(layout: AnyLayout) -> Windows:
+    """All leaves of a layout as modes, whose dimensions are those of the unfolded tensor."""
+    modes: list[tuple[Mode, ...]] = []
+    count = 0
+    for mode in base_layout(layout):
+        extents = mode.flat_shape
+        count += len(extents)
+        modes.append(tuple(Mode(extent, count - 1 - at, 1) for at, extent in enumerate(extents)))
+    return Windows(tuple(modes), (0,) * count)
+
+
+def _unfold_result(function: FuncOp, op: Operation, result: OpResult) -> None:
     """Lets an operator choose where its result lies; what is returned lies as its type says."""
     nested, flat, returned = result.type, _unfolded(function, result), function.body.block.last_op
     if isinstance(op, kn.CustomizedOp):
         stores = [one for one in op.body.block.ops if isinstance(one, tb.OutputOp)]
-        stores[list(op.results).index(result)].dtensor_type = _plain(result)
+        stores[op.results.index(result)].dtensor_type = _plain(result)
     value = Rewriter.replace_value_with_new_type(result, _plain(result))
     match_arguments(value)
     if not isinstance(returned, ReturnOp) or value not in returned.operands:

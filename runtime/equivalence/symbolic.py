@@ -158,6 +158,8 @@ class ThreadblockExecution:
         starts = zip(places, self.starts(op), strict=True)
         indices = [place + start for place, start in starts]
         tensor = self.values[op.dtensor]
+        if op.windows is not None:
+            raise NoProofError(f"{op_label(op)} reads windows, which have no normal form")
         if op.through is not None:
             numbers, shape = self.values[op.through], op.tensor_shape
             rank = len(shape) - len(op.numbers_shape)

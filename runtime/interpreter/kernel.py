@@ -191,6 +191,13 @@ class KernelFunctions(InterpreterFunctions):
     run_split = impl(kn.SplitOp)(run_moves)
     run_chunk = impl(kn.ChunkOp)(run_moves)
 
+    @impl(kn.WindowsOp)
+    def run_windows(
+        self, interpreter: Interpreter, op: kn.WindowsOp, args: PythonValues
+    ) -> PythonValues:
+        """The operand's elements, and zeros outside of it."""
+        return (op.windows.seen_in(args[0]),)
+
     @impl(kn.ViewOp)
     def run_view(self, interpreter: Interpreter, op: kn.ViewOp, args: PythonValues) -> PythonValues:
         """The operand's elements where the result's layout finds them."""

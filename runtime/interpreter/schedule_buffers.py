@@ -179,6 +179,8 @@ class ScheduleFunctions(InterpreterFunctions):
         if op.through is not None:
             rows: DeviceTile = args[1]
             tensor = take_rows(tensor, self.frame.arithmetic.load(rows.tensor))
+        if op.windows is not None:
+            tensor = op.windows.seen_in(tensor)
         return (DeviceTile(tensor, op.slicing(ends)),)
 
     def run_phase(

@@ -135,6 +135,10 @@ class ThreadblockFunctions(InterpreterFunctions):
             if op not in self.gathered:
                 self.gathered[op] = take_rows(tensor, self.frame.arithmetic.load(args[1]))
             tensor = self.gathered[op]
+        if op.windows is not None:
+            if op not in self.gathered:
+                self.gathered[op] = op.windows.seen_in(tensor)
+            tensor = self.gathered[op]
         slicing = op.slicing()
         tiles = self.frame.arithmetic.load(self.frame.tiles_of(tensor, slicing))
         if op.ends:

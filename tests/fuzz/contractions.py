@@ -12,6 +12,7 @@ from unit.test_cute_kernels import example
 
 from mugraph import cute
 from mugraph.dialects.tensor_types import row_major_strides
+from mugraph.dialects.windows import Mode, Windows
 
 Array: TypeAlias = npt.NDArray[Any]
 Launched: TypeAlias = tuple[cute.Launch, list[Array], Array]
@@ -52,7 +53,8 @@ class Matrix:
     def of(self, tensor: Array) -> Array:
         """The elements of a tensor as the matrix has them."""
         modes = [mode for group in self.groups for mode in reversed(group)]
-        extents, steps = [mode[0] for mode in modes], [2 * mode[1] for mode in modes]
+        extents = [extent for extent, _ in modes]
+        steps = [tensor.itemsize * step for _, step in modes]
         seen = np.lib.stride_tricks.as_strided(np.ascontiguousarray(tensor), extents, steps)
         return np.ascontiguousarray(seen).reshape(self.shape)
 
@@ -176,6 +178,35 @@ class Convolution:
             Matrix((tuple(taps(w_steps, ones)), filters)),
             Matrix((tuple(places(y_steps, ones)), ((self.filters, 1),))),
         )
+
+    def windows(self) -> Windows:
+        """What of the images is multiplied: places and taps, in the padding."""
+        inner = range(len(self.size), 0, -1)
+        places = [Mode(self.between[d - 1], d, self.strides[d - 1]) for d in inner]
+        taps = [Mode(self.window[d - 1], d, self.dilations[d - 1]) for d in inner]
+        channels = Mode(self.channels, len(self.size) + 1, 1)
+        return Windows(
+            ((*places, Mode(self.images, 0, 1)), (channels, *taps)),
+            (0, *(-pad for pad in self.padding), 0),
+        )
+
+    def text(self) -> str:
+        """The convolution as a µGraph of windows and a product."""
+        windows = self.windows()
+        modes = ", ".join(
+            f"array<i64: {', '.join(str(number) for mode in each for number in mode)}>"
+            for each in windows.modes
+        )
+        images = "x".join(map(str, (self.images, *self.size, self.channels)))
+        seen = "x".join(map(str, windows.shape))
+        _, filters, results = (matrix.type for matrix in self.matrices())
+        return f"""
+func.func @f(%x: tensor<{images}xf16>, %w: {filters}) -> {results} {{
+  %a = kn.windows %x modes [{modes}] origin {list(windows.origin)}
+    : tensor<{images}xf16> -> tensor<{seen}xf16>
+  %y = kn.matmul %a, %w : (tensor<{seen}xf16>, {filters}) -> {results}
+  func.return %y : {results}
+}}"""
 
     def launched(self) -> Launched:
         """The kernel of ``examples/cute/convolution.py``, of small tiles and few blocks."""

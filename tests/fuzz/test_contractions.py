@@ -12,6 +12,8 @@ from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 
 from fuzz.contractions import Convolution, drawn, product_text
+from mugraph.dialects import sched
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.transpile import transpile_pipeline
@@ -28,6 +30,27 @@ def test_kernels(number: int) -> None:
     kernel = kernel_of(launch)
     if number < 4:
         assert find_texpr_hazards(kernel) == []
+
+
+@pytest.mark.parametrize("number", range(1, inputs(10, 200), 2))
+def test_windows(number: int) -> None:
+    """Padded convolutions, as written and as kernels of windows, by values and by addresses."""
+    one = drawn(number)
+    assert isinstance(one, Convolution)
+    tensors, exact = one.tensors()
+    _, filters, results = one.matrices()
+    given, wanted = [tensors[0], filters.of(tensors[1])], results.of(exact)
+    context = make_context()
+    module = Parser(context, one.text()).parse_module()
+    module.verify()
+    (found,) = run_function(module, None, given)
+    np.testing.assert_allclose(found, wanted, atol=2e-3 * max(1.0, np.abs(exact).max()))
+    PassPipeline(compile_pipeline("sm_90a")).apply(context, module)
+    module.verify()
+    assert any(isinstance(op, sched.LocalTileOp) and op.windows for op in module.walk())
+    for level in ("logical", "address"):
+        (found,) = run_function(module, None, given, level=level)
+        np.testing.assert_allclose(found, wanted, atol=2e-3 * max(1.0, np.abs(exact).max()))
 
 
 @pytest.mark.parametrize("number", range(inputs(10, 100)))

@@ -66,7 +66,7 @@ def _tile_obstacle(
     # What cuts a buffer in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, sched.MoveOp) for use in buffer.uses)
     try:
-        require_rows_in_order(tile.through)
+        require_rows_in_order(tile.through, tile.windows)
         require_boxes(tile.slicing(), scheduled.alignment(tensor))
         tile_layouts(
             shape_of(tensor.type),

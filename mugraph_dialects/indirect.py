@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
-from mugraph.dialects.windows import Windows
+from mugraph.dialects.windows import ModesAttr, Numbers, Windows, verify_windows
 
 
 class ReadsRows(Operation, ABC):
@@ -67,18 +67,18 @@ class CutsRows(ReadsRows):
         named = self.numbers is not None and operand == 1
         return shape_of(self.operands[0].type)[0] if named else None
 
-    def verify_windows(self) -> None:
+    def verify_windows(self, modes: ModesAttr | None, origin: Numbers | None) -> None:
         """Raises ``VerifyException`` for windows that do not fit the operand."""
-        if self.windows is None:
+        if modes is None and origin is None:
             return
+        if modes is None or origin is None:
+            raise VerifyException(f"{op_label(self)}: 'modes' and 'origin' stand together")
         if self.numbers is not None:
             raise VerifyException(
                 f"{op_label(self)} reads windows of rows that {value_label(self.numbers)} names; "
                 "gather them by 'kn.gather' before"
             )
-        defect = self.windows.defect(shape_of(self.operands[0].type))
-        if defect is not None:
-            raise VerifyException(f"{op_label(self)}: {defect}")
+        verify_windows(self, self.operands[0], modes, origin)
 
     def uneven_numbers(self, bounds: Bounds) -> int | None:
         """The first dimension of numbers along which some tiles have fewer; ``None`` for none.

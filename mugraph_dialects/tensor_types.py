@@ -142,7 +142,9 @@ def strides_of(layout: AnyLayout) -> tuple[int, ...]:
 
 def has_nested_modes(type_: Attribute) -> bool:
     """Whether a dimension of a tensor in device memory has several strides."""
-    layout = layout_of(type_) if isinstance(type_, TensorType) else None
+    if not isinstance(type_, TensorType):
+        return False
+    layout = layout_of(cast(Attribute, type_))
     return isinstance(layout, Layout) and layout.depth > 1
 
 

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.tensor_types import padded_strides
+from mugraph.dialects.tensor_types import op_label, padded_strides, shape_of
 
 IntArray = npt.NDArray[np.int64]
 Numbers = DenseArrayBase[IntegerType]
@@ -164,4 +166,17 @@ class Windows:
         return np.where(exists, np.asarray(found, np.int64), -1)
 
 
-__all__ = ["IntArray", "Mode", "ModesAttr", "Windows"]
+def verify_windows(op: Operation, source: SSAValue, modes: ModesAttr, origin: Numbers) -> None:
+    """Raises ``VerifyException`` for properties that are no windows of a tensor."""
+    for each in modes:
+        if len(each.get_values()) % 3:
+            raise VerifyException(
+                f"{op_label(op)}: the modes {list(each.get_values())} of a dimension; expected "
+                "three numbers each: places, the dimension, and how many elements they are apart"
+            )
+    defect = Windows.of(modes, origin).defect(shape_of(source.type))
+    if defect is not None:
+        raise VerifyException(f"{op_label(op)}: {defect}")
+
+
+__all__ = ["IntArray", "Mode", "ModesAttr", "Numbers", "Windows", "verify_windows"]

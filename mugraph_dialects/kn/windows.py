@@ -5,14 +5,13 @@ from __future__ import annotations
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def, prop_def
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.kn.kernel import KernelOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.pieces import verify_moved_types
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
-from mugraph.dialects.windows import ModesAttr, Windows
+from mugraph.dialects.tensor_types import element_type_of
+from mugraph.dialects.windows import ModesAttr, Windows, verify_windows
 
 
 @irdl_op_definition
@@ -64,9 +63,7 @@ class WindowsOp(KernelOp):
 
     def verify_(self) -> None:
         """Checks the modes against the operand; elements stay as they are."""
-        defect = self.windows.defect(shape_of(self.input.type))
-        if defect is not None:
-            raise VerifyException(f"{op_label(self)}: {defect}")
+        verify_windows(self, self.input, self.modes, self.origin)
         super().verify_()
         verify_moved_types(self)
 

@@ -262,7 +262,7 @@ class LocalTileOp(IRDLOperation, CutsRows):
                 f"expected a dimension from 0 to {rank - 1} for each"
             )
         self._verify_held_ends()
-        self.verify_windows()
+        self.verify_windows(self.modes, self.origin)
         try:
             self.slicing().tile_shape("map")
         except PartitionError as error:

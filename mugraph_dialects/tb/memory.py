@@ -304,9 +304,7 @@ class InputOp(CutsRows, MovesTile):
                     "numbers of rows are read from device memory, so name an operand of the kernel"
                 )
             verify_numbers(self, self.dtensor, self.through)
-        if (self.modes is None) != (self.origin is None):
-            raise VerifyException(f"{op_label(self)}: 'modes' and 'origin' stand together")
-        self.verify_windows()
+        self.verify_windows(self.modes, self.origin)
         self.verify_tile("imap")
         self._verify_ends()
         if self.through is not None and (uneven := self.uneven_numbers(self.bounds())) is not None:

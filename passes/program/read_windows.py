@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block
+from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn, tb
@@ -32,8 +31,9 @@ def loads_of(op: kn.WindowsOp) -> list[tb.InputOp] | None:
             return None
         for inner in graph.body.block.args[use.index].uses:
             load = inner.operation
-            is_plain = isinstance(load, tb.InputOp) and load.dtensor is inner.operation.operands[0]
-            if not is_plain or load.through or load.ends or load.windows:
+            if not isinstance(load, tb.InputOp) or load.ends:
+                return None
+            if load.through is not None or load.windows is not None:
                 return None
             found.append(load)
     return found
@@ -62,7 +62,7 @@ def write(op: kn.WindowsOp) -> None:
         map_[axis], grid[axis] = dim, math.ceil(shape[dim] / tile[dim])
     body = Block(arg_types=[op.input.type])
     body.args[0].name_hint = op.input.name_hint
-    type_ = cast(TensorType[Attribute], op.result.type)
+    type_ = op.result.type
     tile_type = tb.STensorType(tile, element_type_of(type_))
     load = tb.InputOp(body.args[0], map_, -1, tile_type, windows=op.windows)
     body.add_ops([load, tb.OutputOp(load.result, map_, type_)])

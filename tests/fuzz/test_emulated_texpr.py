@@ -132,7 +132,7 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
     return drawn
 
 
-KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7, 9, 10)
+KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7, 9, 10, 11)
 """Kernels on CuTe tensors: an example of each instruction, unless asked for all."""
 
 

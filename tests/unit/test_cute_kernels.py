@@ -72,6 +72,7 @@ PROGRAMS: list[Callable[[], tuple[cute.Launch, list[Array], Array]]] = [
     lambda: product("sgemm_2", 128, 128, 24, np.float32, order="F", alpha=2.0, beta=0.5),
     lambda: product("gemm_sm80", 64, 64, 160, np.float16, tiler=(32, 64, 32), stages=3),
     lambda: product("gemm_sm80", 64, 32, 64, np.float16, tiler=(64, 32, 64), stages=4),
+    lambda: product("gemm_sm80", 64, 64, 96, np.float16, tiler=(64, 64, 32), ahead=True),
     lambda: product("gemm_sm90", 256, 128, 320, np.float16, tiler=(128, 64, 64), stages=2),
     lambda: product("gemm_sm90", 100, 520, 200, np.float16, tiler=(64, 256, 128), stages=2),
 ]

@@ -33,7 +33,7 @@ from mugraph.dialects.cute.algorithms import (
     gemm,
     reduce,
 )
-from mugraph.dialects.cute.atoms import copy_atom, mma_atom, tma_atom
+from mugraph.dialects.cute.atoms import copy_atom, mma_atom, tma_atom, umma_atom
 from mugraph.dialects.cute.tensor import (
     Tensor,
     domain_offset,
@@ -91,6 +91,7 @@ __all__ = [
     "tma_atom",
     "tma_partition",
     "transform",
+    "umma_atom",
     "warpgroup",
     "when",
 ]

@@ -67,6 +67,10 @@ class Windows:
         """The extents of what is seen."""
         return tuple(math.prod(mode.extent for mode in each) for each in self.modes)
 
+    def __str__(self) -> str:
+        """The same for equal windows."""
+        return f"windows {[[tuple(mode) for mode in each] for each in self.modes]} {self.origin}"
+
     def defect(self, shape: Sequence[int]) -> str | None:
         """What is wrong with windows of a tensor of this shape; ``None`` where nothing is."""
         if len(self.origin) != len(shape):
@@ -95,7 +99,18 @@ class Windows:
             holds = holds & (place >= 0) & (place < extent)
         return holds
 
-    def seen_in(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def regrouped_dims(self, shape: Sequence[int]) -> list[int] | None:
+        """The order of dimensions in which what is seen is the tensor, reshaped.
+
+        ``None`` where it is no such order of all elements.
+        """
+        modes = [mode for each in self.modes for mode in reversed(each)]
+        order = [mode.dim for mode in modes]
+        whole = all(mode.extent == shape[mode.dim] and mode.step == 1 for mode in modes)
+        every = sorted(order) == list(range(len(shape)))
+        return order if every and whole and not any(self.origin) else None
+
+    def seen_in(self, tensor: npt.NDArray[Any], zero: Any = 0) -> npt.NDArray[Any]:
         """What is seen of an array."""
         grid = np.meshgrid(*map(np.arange, self.shape), indexing="ij", sparse=True)
         places = self.places(grid)
@@ -103,7 +118,7 @@ class Windows:
         sides = zip(places, tensor.shape, strict=True)
         inside = [np.clip(at, 0, extent - 1) for at, extent in sides]
         found = np.broadcast_to(tensor[tuple(inside)], self.shape).copy()
-        found[~exists] = 0
+        found[~exists] = zero
         return found
 
     def contiguous_dim(self, strides: Sequence[int]) -> int:

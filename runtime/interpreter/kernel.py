@@ -31,6 +31,7 @@ from mugraph.runtime.interpreter.functions import (
     put_rows,
     rms_norm,
     scan,
+    see_windows,
     sum_groups,
     take_rows,
 )
@@ -196,7 +197,7 @@ class KernelFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: kn.WindowsOp, args: PythonValues
     ) -> PythonValues:
         """The operand's elements, and zeros outside of it."""
-        return (op.windows.seen_in(args[0]),)
+        return (see_windows(args[0], op.windows),)
 
     @impl(kn.ViewOp)
     def run_view(self, interpreter: Interpreter, op: kn.ViewOp, args: PythonValues) -> PythonValues:

@@ -24,6 +24,8 @@ from mugraph.dialects.tensor_types import op_label, padded_strides, shape_of
 IntArray = npt.NDArray[np.int64]
 Numbers = DenseArrayBase[IntegerType]
 ModesAttr = ArrayAttr[Numbers]
+MOST_PLACES = 2**31 - 1
+"""Kernels count places along a dimension in 32 bits."""
 MOST_NEIGHBOURS = 16
 """More elements than this are never moved at once."""
 
@@ -75,6 +77,8 @@ class Windows:
         """What is wrong with windows of a tensor of this shape; ``None`` where nothing is."""
         if len(self.origin) != len(shape):
             return f"the origin has {len(self.origin)} numbers, the tensor {len(shape)} dimensions"
+        if any(extent > MOST_PLACES for extent in self.shape):
+            return f"a dimension has {max(self.shape)} places, more than {MOST_PLACES}"
         for mode in (mode for each in self.modes for mode in each):
             if mode.extent < 1 or mode.step < 0:
                 return f"a mode has {mode.extent} places {mode.step} apart; expected 1 or more"

@@ -56,7 +56,7 @@ def transpile_pipeline(
     """
     steps: tuple[ModulePass, ...] = (
         UnfoldModesPass(),
-        ReadWindowsPass(),
+        ReadWindowsPass(arch),
         BucketExtentsPass(),
         DecomposeProgramPass(),
         EndLoadsPass(),

@@ -14,7 +14,6 @@
 // CHECK-NEXT: func.return %o_2 : tensor<15x16xf16, #cute.layout<((3,5),16):((16,48),1)>>
 // PROOF: proved equal
 // CUDA: tb::WindowPlaces<
-// CUDA: kn::gemm
 // RIGHT: output 0, 15x16
 func.func @gett(%a: tensor<15x24xf16, #cute.layout<((3,5),(8,3)):((240,24),(1,120))>>, %b: tensor<24x16xf16, #cute.layout<((8,3),16):((1,8),24)>>) -> tensor<15x16xf16, #cute.layout<((3,5),16):((16,48),1)>> {
   %o = kn.matmul %a, %b : (tensor<15x24xf16, #cute.layout<((3,5),(8,3)):((240,24),(1,120))>>, tensor<24x16xf16, #cute.layout<((8,3),16):((1,8),24)>>) -> tensor<15x16xf16, #cute.layout<((3,5),16):((16,48),1)>>

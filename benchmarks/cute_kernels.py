@@ -9,7 +9,7 @@ inputs, into outputs full of NaN, and times the products on tensor cores at 4096
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +23,7 @@ from benchmarks.h200.timing import interleaved, prepared
 from mugraph import cute
 from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi import CInterface, interface_of, print_single_file
+from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.jit import CudaKernel
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function
@@ -70,6 +71,9 @@ CHECKS: dict[str, tuple[str, Shapes, dict[str, Any], Callable[..., Any]]] = {
 }
 TIMED: dict[str, dict[str, Any]] = {
     "gemm_sm80": {},
+    "gemm_sm80 of fragments ahead": {"ahead": True},
+    "gemm_sm80 of 8 warps": {"tiler": (128, 256, 64), "warps": (2, 4), "ahead": True},
+    "gemm_sm80 of short steps": {"tiler": (128, 128, 32), "stages": 5, "ahead": True},
     "gemm_sm90": {},
     "gemm_sm90 of 128 blocks": {"blocks": 128},
     "gemm_sm90 of 16 rows": {"rows": 16},
@@ -77,12 +81,10 @@ TIMED: dict[str, dict[str, Any]] = {
 
 
 def example(name: str) -> Any:
-    """The module of an example."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The module of an example; examples import one another."""
+    if str(EXAMPLES) not in sys.path:
+        sys.path.append(str(EXAMPLES))
+    return importlib.import_module(name)
 
 
 def build(
@@ -116,7 +118,7 @@ class Run:
 
     def tensor(self, shape: tuple[int, ...], stride: tuple[int, ...] | None) -> Any:
         """A tensor without contents."""
-        strides = stride if stride is not None else (*shape[1:], 1)
+        strides = stride if stride is not None else row_major_strides(shape)
         return self.torch.empty_strided(shape, strides, dtype=self.dtype, device="cuda")
 
     def launch(self, inputs: list[Any], output: Any) -> Any:

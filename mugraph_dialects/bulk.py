@@ -22,11 +22,14 @@ from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.indirect import CutsRows
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.tensor_types import AnyLayout, base_layout, shape_of, value_label
+from mugraph.dialects.windows import Windows
 
 CHUNK_BYTES = 16
 """What strides and the rows of a box are multiples of, and what a swizzle keeps together."""
 MAX_BOX_EXTENT = 256
 """The longest box along any dimension, in elements."""
+MAX_STEP = 8
+"""The farthest that neighbours in a box may be apart in the tensor."""
 MAX_BOXES = 32
 """More boxes a tile than this are not worth the instructions of the one thread that copies."""
 MAX_RANK = 5
@@ -75,6 +78,12 @@ def require_boxes(slicing: Slicing, alignment: int) -> None:
             f"it is aligned to {alignment} bytes, and bulk copies need {DEFAULT_ALIGNMENT}",
             f"let it start at a multiple of {DEFAULT_ALIGNMENT} bytes, without {ALIGNMENT}",
         )
+
+
+def require_no_windows(windows: Windows | None) -> None:
+    """Raises :class:`BulkCopyError` for tiles of windows."""
+    if windows is not None:
+        raise BulkCopyError("it has windows, and tensor maps have the elements of a tensor once")
 
 
 class MappedTensor(NamedTuple):
@@ -130,7 +139,8 @@ class BulkTile(NamedTuple):
 
     Box i starts at the coordinates ``starts[i]`` of the tile, in the same order, and lies
     ``offsets[i]`` elements from the start of the buffer's stage.  ``span`` are the bytes of the
-    rows within which chunks are exchanged, 0 where they are not.
+    rows within which chunks are exchanged, 0 where they are not.  ``steps`` are how far neighbours
+    in a box are apart in the tensor along each dimension: 1 everywhere where it is empty.
     """
 
     tensor: TensorDims
@@ -138,6 +148,7 @@ class BulkTile(NamedTuple):
     starts: tuple[tuple[int, ...], ...]
     offsets: tuple[int, ...]
     span: int
+    steps: tuple[int, ...] = ()
 
 
 def tensor_dims(shape: Sequence[int], strides: Sequence[int], element_bytes: int) -> TensorDims:

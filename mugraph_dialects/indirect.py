@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.dialects.windows import ModesAttr, Numbers, Windows, verify_windows
 
 
 class ReadsRows(Operation, ABC):
@@ -33,10 +34,15 @@ class ReadsRows(Operation, ABC):
 
 
 class CutsRows(ReadsRows):
-    """An operator that cuts tiles from its first operand, or from what is gathered of it.
+    """An operator that cuts tiles from its first operand, or from what is gathered or seen of it.
 
     The numbers of the rows, where there are any, are its second operand.
     """
+
+    @property
+    @abstractmethod
+    def windows(self) -> Windows | None:
+        """What it cuts of its first operand where that are windows; ``None`` for itself."""
 
     @property
     @abstractmethod
@@ -51,6 +57,8 @@ class CutsRows(ReadsRows):
     @property
     def tensor_shape(self) -> tuple[int, ...]:
         """The extents of what the maps cut: the first operand, or what is gathered of it."""
+        if self.windows is not None:
+            return self.windows.shape
         shape = shape_of(self.operands[0].type)
         return shape if self.numbers is None else gathered_shape(shape, self.numbers_shape)
 
@@ -58,6 +66,19 @@ class CutsRows(ReadsRows):
         """The first operand's rows, of the numbers."""
         named = self.numbers is not None and operand == 1
         return shape_of(self.operands[0].type)[0] if named else None
+
+    def verify_windows(self, modes: ModesAttr | None, origin: Numbers | None) -> None:
+        """Raises ``VerifyException`` for windows that do not fit the operand."""
+        if modes is None and origin is None:
+            return
+        if modes is None or origin is None:
+            raise VerifyException(f"{op_label(self)}: 'modes' and 'origin' stand together")
+        if self.numbers is not None:
+            raise VerifyException(
+                f"{op_label(self)} reads windows of rows that {value_label(self.numbers)} names; "
+                "gather them by 'kn.gather' before"
+            )
+        verify_windows(self, self.operands[0], modes, origin)
 
     def uneven_numbers(self, bounds: Bounds) -> int | None:
         """The first dimension of numbers along which some tiles have fewer; ``None`` for none.

@@ -134,10 +134,28 @@ def strides_of(layout: AnyLayout) -> tuple[int, ...]:
         strides = (strides,)
     if not all(isinstance(stride, int) for stride in strides):
         raise VerifyException(
-            f"layout {layout} has a nested dimension; one stride was expected: give the tensor a "
-            "dimension for each stride"
+            f"layout {layout} has a nested dimension; one stride was expected: run --unfold-modes "
+            "before, or give the tensor a dimension for each stride"
         )
     return cast(tuple[int, ...], strides)
+
+
+def has_nested_modes(type_: Attribute) -> bool:
+    """Whether a dimension of a tensor in device memory has several strides."""
+    if not isinstance(type_, TensorType):
+        return False
+    layout = layout_of(cast(Attribute, type_))
+    return isinstance(layout, Layout) and layout.depth > 1
+
+
+def leaves_in_memory(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The extents and strides of a tensor of a dimension for each stride, in row-major order.
+
+    A nested mode counts its leftmost leaf fastest, which becomes the last of its dimensions.
+    """
+    modes = list(layout) if isinstance(layout.shape, tuple) else [layout]
+    shape = tuple(extent for mode in modes for extent in reversed(mode.flat_shape))
+    return shape, tuple(stride for mode in modes for stride in reversed(mode.flat_stride))
 
 
 def leading_strides(layout: AnyLayout) -> tuple[int, ...]:

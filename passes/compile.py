@@ -18,6 +18,7 @@ from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.passes.program.fuse_kernels.refused import Refusal
+from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -80,7 +81,12 @@ def compile_pipeline(
     steps = transpile_pipeline(arch, plan)
     if fuse:
         compilable = FuseCompilablePass(arch, plan=plan or Plan())
-        steps = (BucketExtentsPass(), compilable if checked else FuseKernelsPass(arch), *steps)
+        steps = (
+            UnfoldModesPass(),
+            BucketExtentsPass(),
+            compilable if checked else FuseKernelsPass(arch),
+            *steps,
+        )
     if known_plans is None:
         return steps
     start = _first(steps, PlanPass)

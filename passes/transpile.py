@@ -20,6 +20,8 @@ from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.join_launches import JoinLaunchesPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
+from mugraph.passes.program.read_windows import ReadWindowsPass
+from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
 from mugraph.passes.schedule.lower_rings import LowerRingsPass
@@ -54,6 +56,8 @@ def transpile_pipeline(
     ``plan`` is written into every kernel, where its own plan leaves a part free.
     """
     steps: tuple[ModulePass, ...] = (
+        UnfoldModesPass(),
+        ReadWindowsPass(arch),
         BucketExtentsPass(),
         DecomposeProgramPass(),
         EndLoadsPass(),

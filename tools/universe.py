@@ -34,6 +34,8 @@ PASSES = {
     ),
     "expand-mesh": "mugraph.passes.program.expand_mesh:ExpandMeshPass",
     "chunk-scans": "mugraph.passes.program.chunk_scans:ChunkScansPass",
+    "read-windows": "mugraph.passes.program.read_windows:ReadWindowsPass",
+    "unfold-modes": "mugraph.passes.program.unfold_modes:UnfoldModesPass",
     "decompose-program": "mugraph.passes.program.decompose_program:DecomposeProgramPass",
     "insert-copies": "mugraph.passes.mugraph.insert_copies:InsertCopiesPass",
     "use-plans": "mugraph.passes.mugraph.known_plans:UsePlansPass",

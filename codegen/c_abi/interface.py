@@ -26,10 +26,13 @@ from mugraph.dialects.named_extents import (
 )
 from mugraph.dialects.te import BufferType
 from mugraph.dialects.tensor_types import (
+    base_layout,
     dims,
     element_bytes_of,
     element_type_of,
+    has_nested_modes,
     layout_of,
+    leaves_in_memory,
     op_label,
     physical_elements,
     resolved_layout_of,
@@ -156,6 +159,9 @@ def _tensor(value: SSAValue, name: str, *, planned: bool = True) -> CTensor:
         layout = Layout(shape, row_major_strides(shape))
     layout = layout or resolved_layout_of(value)
     element_bytes = element_bytes_of(value.type)
+    if has_nested_modes(value.type):
+        layout = Layout(*leaves_in_memory(base_layout(layout)))
+        shape = layout.flat_shape
     return CTensor(
         name,
         shape,

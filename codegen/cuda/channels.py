@@ -108,13 +108,16 @@ def print_host_maps(
         size = element_bytes_of(tensor.type)
         extents = ", ".join(str(extent) for extent in dims.extents)
         strides = ", ".join(str(stride * size) for stride in dims.strides[1:])
-        box = ", ".join(str(extent) for extent in parameter.box)
+        steps = parameter.tile.steps or (1,) * len(parameter.box)
+        reach = [extent * step for extent, step in zip(parameter.box, steps, strict=True)]
+        box = ", ".join(str(extent) for extent in reach)
+        every = f", {{{', '.join(map(str, steps))}}}" if max(steps) > 1 else ""
         swizzle = f"{parameter.span}B" if parameter.span else "NONE"
         data_type = DESCRIPTIONS[element_type_of(tensor.type)].tensor_map
         writer.line(
             f"static thread_local mugraph::TensorMap<{len(dims.order)}> {name}("
             f'"{pointer}", CU_TENSOR_MAP_DATA_TYPE_{data_type}, '
-            f"{{{extents}}}, {{{strides}}}, {{{box}}}, CU_TENSOR_MAP_SWIZZLE_{swizzle});"
+            f"{{{extents}}}, {{{strides}}}, {{{box}}}, CU_TENSOR_MAP_SWIZZLE_{swizzle}{every});"
         )
         ends = {dim: names.of(tensors[argument]) for dim, argument in parameter.ends}
         given = ", ".join(

@@ -6,6 +6,7 @@ name in ``runtime/include/mugraph``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
@@ -95,6 +96,11 @@ class KernelPrinter:
             return offset_by(name, stage, elements)
         if not isinstance(owner, sched.LocalTileOp):
             return name
+        if owner.windows is not None:
+            raise CodegenError(
+                f"{op_label(owner)} has windows of {value_label(owner.source)}, which only "
+                "'sched.copy' to shared memory can load"
+            )
         if owner.rows_in_tile > 1:
             raise CodegenError(
                 f"{op_label(owner)}: numbers name {owner.rows_in_tile} rows of a tile of "
@@ -141,6 +147,41 @@ class KernelPrinter:
             f"tb::NamedRows<{partition.threads}, {partition.vector}, {places}, {shape[0]}, "
             f"{strides[0]}>"
         )
+
+    def window_places(self, tile: sched.LocalTileOp, partition: LinearPartition) -> str:
+        """The type that finds what a copy of all threads moves of windows."""
+        windows = tile.windows
+        assert windows is not None  # asked by callers
+        shape, strides = shape_of(tile.source.type), strides_of(resolved_layout_of(tile.source))
+        sides = zip(shape, strides, windows.origin, strict=True)
+        source = ", ".join(f"tb::TensorDim<{', '.join(map(str, side))}>" for side in sides)
+        seen: list[str] = []
+        extents = shape_of(tile.result.type)
+        for dim, modes in enumerate(windows.modes):
+            before = math.prod(
+                extents[other] for other in partition.order[: partition.order.index(dim)]
+            )
+            along = [f"tb::WindowMode<{', '.join(map(str, mode))}>" for mode in modes]
+            seen.append(f"tb::SeenDim<{', '.join([str(before), str(extents[dim]), *along])}>")
+        return (
+            f"tb::WindowPlaces<{partition.threads}, {partition.vector}, tb::TensorDims<{source}>, "
+            f"{', '.join(seen)}>"
+        )
+
+    def starts_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
+        """The coordinates at which a tile begins in its windows."""
+        slicing = tile.slicing()
+        starts: list[str] = []
+        for dim, factors in enumerate(zip(*slicing.block_factors(), strict=True)):
+            start = "0"
+            for axis, factor in zip("xyz", factors, strict=True):
+                if factor:
+                    start = offset_by(start, f"static_cast<int>(blockIdx.{axis})", factor)
+            if tile.loop_dim == dim:
+                index = self.tile_of(iteration or self.iteration or "0")
+                start = offset_by(start, index, shape_of(tile.result.type)[dim])
+            starts.append(start)
+        return f"tb::Starts<{len(starts)}>{{{{{', '.join(starts)}}}}}"
 
     def counted(self, iteration: str, stages: int | None = None) -> str:
         """An iteration as channels count them, from the block's first one on.

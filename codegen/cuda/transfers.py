@@ -16,6 +16,7 @@ from mugraph.codegen.cuda.printer import (
     wide_index,
 )
 from mugraph.dialects import sched
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.maps import Bound
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
@@ -50,6 +51,8 @@ def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
 def _(op: sched.LocalTileOp, printer: KernelPrinter) -> None:
     if all(isinstance(use.operation, sched.BulkCopyOp) for use in op.result.uses):
         return  # tensor maps say where such tiles are
+    if op.windows is not None:
+        return  # copies find each element
     elements = physical_elements(resolved_layout_of(op.result))
     if elements > MAX_TILE_ELEMENTS:
         raise CodegenError(
@@ -138,9 +141,24 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         )
         writer.close()
         return
-    writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
-    writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
     tile = op.source.owner
+    if not (isinstance(tile, sched.LocalTileOp) and tile.windows is not None):
+        writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
+    writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
+    if isinstance(tile, sched.LocalTileOp) and tile.windows is not None:
+        together = partition.vector
+        apart = Layout((together, math.prod(shape) // together), (1, 0))
+        writer.line(f"using Alone = {layout_type(apart.flat_shape, apart.flat_stride, apart)};")
+        writer.line(f"using Places = {printer.window_places(tile, partition)};")
+        arguments = f"{partition.threads}, {together}, Target, Alone, Places{dims}"
+        writer.line(f"using Copy = tb::CopyThrough<{arguments}>;")
+        writer.line(
+            f"Copy::{'run_async' if op.is_async else 'run'}("
+            f"{printer.pointer(op.destination, iteration)}, {printer.names.of(tile.source)}, "
+            f"{printer.starts_of(tile, iteration)}, thread{counts});"
+        )
+        writer.close()
+        return
     if isinstance(tile, sched.LocalTileOp) and tile.rows_in_tile > 1:
         rows = printer.named_rows(tile, partition)
         writer.line(f"using Rows = {rows};")

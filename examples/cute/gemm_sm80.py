@@ -6,22 +6,18 @@ swizzled, so that neither copies nor ldmatrix have bank conflicts.
 
 import sys
 
+from tiles import swizzled
+
 from mugraph import cute
 from mugraph.cute import _
 
 
-def swizzled(rows: int, columns: int, stages: int) -> cute.AnyLayout:
-    """Rows of 64 elements of 16 bits, 128 bytes, without bank conflicts."""
-    line = min(columns, 64)
-    atom = cute.composition(
-        cute.Swizzle(3 if line == 64 else 2, 3, 3), cute.Layout((8, line), (line, 1))
-    )
-    return cute.tile_to_shape(atom, (rows, columns, stages))
-
-
 @cute.kernel(results=["c"])
-def gemm_sm80(a, b, c, tiler, stages, mma):
-    """A tile of C a block; tiles of A and B are ``stages`` - 1 steps ahead."""
+def gemm_sm80(a, b, c, tiler, stages, mma, ahead):
+    """A tile of C a block; tiles of A and B are ``stages`` - 1 steps ahead.
+
+    With ``ahead`` fragments are loaded while the ones before are multiplied, also across steps.
+    """
     thread, _y, _z = cute.arch.thread_idx()
     m, n, _z = cute.arch.block_idx()
     coord = (m, n, _)
@@ -58,28 +54,53 @@ def gemm_sm80(a, b, c, tiler, stages, mma):
             cute.copy(load, from_b[_, _, _, stage], to_b[_, _, _, stage])
         cute.arch.cp_async_commit_group()
     cute.clear(sums)
-    for k in cute.dynamic_range(steps):
+
+    def next_tiles():
         cute.arch.cp_async_wait_group(stages - 2)
         cute.arch.sync_threads()
-        ahead = k + stages - 1
-        with cute.when(ahead < steps):
-            cute.copy(load, from_a[_, _, _, ahead], to_a[_, _, _, ahead % stages])
-            cute.copy(load, from_b[_, _, _, ahead], to_b[_, _, _, ahead % stages])
+
+    def send(step):
+        with cute.when(step < steps):
+            cute.copy(load, from_a[_, _, _, step], to_a[_, _, _, step % stages])
+            cute.copy(load, from_b[_, _, _, step], to_b[_, _, _, step % stages])
         cute.arch.cp_async_commit_group()
-        for block in range(ra.layout[2].size()):
-            cute.copy(load_a, shared_a[_, _, block, k % stages], held_a[_, _, block])
-            cute.copy(load_b, shared_b[_, _, block, k % stages], held_b[_, _, block])
+
+    def fetch(block, step):
+        cute.copy(load_a, shared_a[_, _, block, step % stages], held_a[_, _, block])
+        cute.copy(load_b, shared_b[_, _, block, step % stages], held_b[_, _, block])
+
+    blocks = ra.layout[2].size()
+    if ahead:
+        next_tiles()
+        fetch(0, 0)
+    for k in cute.dynamic_range(steps):
+        if not ahead:
+            next_tiles()
+            send(k + stages - 1)
+        for block in range(blocks):
+            if not ahead:
+                fetch(block, k)
+            elif block + 1 < blocks:
+                fetch(block + 1, k)
+            else:
+                next_tiles()
+                with cute.when(k + 1 < steps):
+                    fetch(0, k + 1)
+            if ahead and block == 0:
+                send(k + stages - 1)
             cute.gemm(mma, ra[_, _, block], rb[_, _, block], sums)
     cute.copy(sums, product.partition_C(gc))
 
 
-def launch(a, b, c, tiler=(128, 128, 64), stages=3):
-    """The kernel on tensors of f16, (M,K), (N,K) and (M,N): 2 x 2 warps a block."""
-    mma = cute.TiledMma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
+def launch(a, b, c, tiler=(128, 128, 64), stages=3, warps=(2, 2), ahead=False):
+    """The kernel on tensors of f16, (M,K), (N,K) and (M,N)."""
+    rows, columns = warps
+    permutation = (16 * rows, 16 * columns, 16)
+    mma = cute.TiledMma("SM80_16x8x16_F32F16F16F32_TN", (rows, columns, 1), permutation)
     (m, n), (_m, k) = c.shape, a.shape
     if m % tiler[0] or n % tiler[1] or k % tiler[2]:
         sys.exit(f"tiles of {tiler} do not divide a product of {m} x {n} x {k}")
-    return gemm_sm80(a, b, c, tiler, stages, mma).launch(
+    return gemm_sm80(a, b, c, tiler, stages, mma, ahead).launch(
         grid=(m // tiler[0], n // tiler[1]), block=(mma.threads,)
     )
 

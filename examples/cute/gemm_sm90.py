@@ -2,36 +2,30 @@
 
 One warp loads tiles of A and B through a ring of stages; warp groups multiply what has come, and
 store their rows by TMA, part after part.  ``full`` says that the bytes of a stage are there,
-``empty`` that all warps have read it.
+``empty`` that all warps have read it.  M, N and K may have several modes each, and tiles extents
+along each of them: ``contraction.py`` and ``convolution.py`` are this kernel on other layouts.
 """
 
 import sys
+
+from tiles import as_they_are, matrices_of, swizzled, tiles_of
 
 from mugraph import cute
 from mugraph.cute import _, arch
 
 
-def swizzled(*shape: int) -> cute.AnyLayout:
-    """Rows of 64 elements of 16 bits, as TMA writes and WGMMA reads them."""
-    atom = cute.composition(cute.Swizzle(3, 3, 3), cute.Layout((8, 64), (64, 1)))
-    return cute.tile_to_shape(atom, shape)
-
-
-def tiles_of(shape, tiler):
-    """How many tiles there are along M, N and K."""
-    return [-(-extent // tile) for extent, tile in zip(shape, tiler, strict=True)]
-
-
 @cute.kernel(results=["c"])
-def gemm_sm90(a, b, c, tiler, stages, rows, mma, part):
+def gemm_sm90(a, b, c, tiler, stages, rows, mma, part, views=as_they_are):
     """Each block computes several tiles of C; those of one time share ``rows`` tiles of A."""
+    a, b, c = views(a, b, c)
+    m, n, k = (cute.Layout(tile).size() for tile in tiler)
     thread, _y, _z = arch.thread_idx()
     block, _y, _z = arch.block_idx()
     blocks, _y, _z = arch.grid_dim()
     memory = cute.SmemAllocator()
-    sa = memory.allocate_tensor("f16", swizzled(tiler[0], tiler[2], stages), name="sa")
-    sb = memory.allocate_tensor("f16", swizzled(tiler[1], tiler[2], stages), name="sb")
-    sc = memory.allocate_tensor("f16", swizzled(tiler[0], part.tile_extent(1)), name="sc")
+    sa = memory.allocate_tensor("f16", swizzled(m, k, stages), name="sa")
+    sb = memory.allocate_tensor("f16", swizzled(n, k, stages), name="sb")
+    sc = memory.allocate_tensor("f16", swizzled(m, part.tile_extent(1)), name="sc")
     full = memory.allocate_array("i64", stages, name="full")
     empty = memory.allocate_array("i64", stages, name="empty")
     load_a = cute.make_tma_copy("SM90_TMA_LOAD", a, sa[_, _, 0].layout)
@@ -39,7 +33,7 @@ def gemm_sm90(a, b, c, tiler, stages, rows, mma, part):
     box = (64, part.tile_extent(1))  # what a warp group stores at once
     store = cute.make_tma_copy("SM90_TMA_STORE", c, swizzled(*box))
     # Of tiles that reach past a tensor's end, TMA loads zeros, and stores what there is.
-    down, across, steps = tiles_of((*c.shape, a.shape[1]), tiler)
+    down, across, steps = map(tiles_of, (*c.shape, a.shape[1]), tiler)
     tiles, consumers = down * across, mma.threads // 32
     turns = -(-tiles // blocks)
 
@@ -72,8 +66,8 @@ def gemm_sm90(a, b, c, tiler, stages, rows, mma, part):
 
     def store_tile(parts, staged, gc):
         """Each warp group stores its 64 rows of a tile, as many columns as ``box`` has at once."""
-        for number in range(tiler[1] // box[1]):
-            for group in range(tiler[0] // 64):
+        for number in range(n // box[1]):
+            for group in range(m // 64):
                 with cute.when(thread // 128 == group):
                     with cute.when(thread == 128 * group):  # what was stored before has been read
                         arch.cp_async_bulk_wait_group(0)
@@ -117,15 +111,19 @@ def gemm_sm90(a, b, c, tiler, stages, rows, mma, part):
         arch.cp_async_bulk_wait_group(0)
 
 
-def launch(a, b, c, tiler=(128, 256, 64), stages=4, rows=8, blocks=132):
-    """The kernel on tensors of f16, (M,K), (N,K) and (M,N): a warp group for 64 rows."""
+def launch(a, b, c, tiler=(128, 256, 64), stages=4, rows=8, blocks=132, views=as_they_are):
+    """The kernel on row-major tensors of f16, (M,K), (N,K) and (M,N) in ``views``.
+
+    There is a warp group for 64 rows of a tile.
+    """
+    m, n, _k = (cute.Layout(tile).size() for tile in tiler)
     mma, part = (
-        cute.TiledMma(f"SM90_64x{columns}x16_F32F16F16_SS", (tiler[0] // 64, 1, 1))
-        for columns in (tiler[1], min(tiler[1], 128))
+        cute.TiledMma(f"SM90_64x{columns}x16_F32F16F16_SS", (m // 64, 1, 1))
+        for columns in (n, min(n, 128))
     )
-    down, across, _steps = tiles_of((*c.shape, a.shape[1]), tiler)
+    down, across = map(tiles_of, matrices_of(views, a, b, c)[2].shape, tiler[:2])
     rows = next(count for count in range(rows, 0, -1) if down % count == 0)
-    call = gemm_sm90(a, b, c, tiler, stages, rows, mma, part)
+    call = gemm_sm90(a, b, c, tiler, stages, rows, mma, part, views)
     return call.launch(grid=(min(blocks, down * across),), block=(mma.threads + 32,))
 
 

@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import i32 as int32
 from xdsl.dialects.builtin import i64 as int64
 
 from mugraph.build import elementwise, groups, programs
+from mugraph.build.convolution import convolution
 from mugraph.build.elementwise import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.errors import BuildError
 from mugraph.build.extents import Extent
@@ -50,6 +51,7 @@ __all__ = [
     "ThreadblockGraph",
     "bfloat16",
     "bool_",
+    "convolution",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",

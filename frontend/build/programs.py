@@ -17,6 +17,7 @@ from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.precision import Precision
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import broadcast_shape
+from mugraph.dialects.windows import Mode, Windows
 
 OPERATORS: dict[str, Any] = {op.name.removeprefix("kn."): op for op in kn.Kn.operations}
 
@@ -272,6 +273,30 @@ class ProgramOperators(GraphOperators[DTensor]):
             op = kn.GatherOp(*values)
         return self._add(op, name)
 
+    def windows(
+        self,
+        x: DTensor,
+        modes: Sequence[Sequence[tuple[int, int, int]]],
+        origin: Sequence[int],
+        *,
+        name: str | None = None,
+    ) -> DTensor:
+        """The elements of ``x`` in an order of modes, zeros outside of it (``kn.windows``).
+
+        Each dimension of the result has modes, the first of which counts fastest: how many places,
+        along which dimension of ``x``, how many elements apart.  The first place is ``origin``.
+        """
+        value = self._value(x)
+        seen = Windows(
+            tuple(tuple(Mode(*mode) for mode in each) for each in modes),
+            tuple(require_integers("windows", origin)),
+        )
+        with build_errors():
+            if (defect := seen.defect(x.shape)) is not None:
+                raise BuildError(f"windows: {defect}")
+            op = kn.WindowsOp(value, seen)
+        return self._add(op, name)
+
     def scatter(
         self, values: DTensor, table: DTensor, rows: DTensor, dim: int, *, name: str | None = None
     ) -> DTensor:
@@ -483,6 +508,7 @@ chunk = of_tensors(ProgramOperators.chunk)
 concat = of_tensors(ProgramOperators.concat)
 cumsum = of_tensors(ProgramOperators.cumsum)
 gather = of_tensors(ProgramOperators.gather)
+windows = of_tensors(ProgramOperators.windows)
 log_sum_exp = of_tensors(ProgramOperators.log_sum_exp)
 mask = of_tensors(ProgramOperators.mask)
 matmul = of_tensors(ProgramOperators.matmul)
@@ -534,4 +560,5 @@ __all__ = [
     "transpose",
     "uniform",
     "variance",
+    "windows",
 ]

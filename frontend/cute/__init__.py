@@ -33,11 +33,13 @@ from mugraph.dialects.cute.algorithms import (
     gemm,
     reduce,
 )
-from mugraph.dialects.cute.atoms import copy_atom, mma_atom, tma_atom
+from mugraph.dialects.cute.atoms import copy_atom, mma_atom, tma_atom, umma_atom
 from mugraph.dialects.cute.tensor import (
     Tensor,
+    domain_offset,
     local_partition,
     local_tile,
+    make_counting_tensor,
     make_fragment_like,
     make_fragment_of_shape,
     make_identity_tensor,
@@ -65,6 +67,7 @@ __all__ = [
     "copy",
     "copy_atom",
     "copy_if",
+    "domain_offset",
     "dynamic_range",
     "elem_less",
     "fill",
@@ -72,6 +75,7 @@ __all__ = [
     "kernel",
     "local_partition",
     "local_tile",
+    "make_counting_tensor",
     "make_fake_tensor",
     "make_fragment_like",
     "make_fragment_of_shape",
@@ -87,6 +91,7 @@ __all__ = [
     "tma_atom",
     "tma_partition",
     "transform",
+    "umma_atom",
     "warpgroup",
     "when",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
@@ -16,8 +16,15 @@ from mugraph.cute.numbers import RecordedEngine
 from mugraph.cute.recording import Recording
 from mugraph.cute.tensors import RecordedTensor
 from mugraph.cute.views import element, engine_of, plain, start_of
-from mugraph.dialects.bulk import BulkCopyError, BulkTile, bulk_tile, pattern_bytes, tensor_dims
-from mugraph.dialects.cute import Layout, LayoutError, ScaledBasis
+from mugraph.dialects.bulk import (
+    BulkCopyError,
+    BulkTile,
+    TensorDims,
+    bulk_tile,
+    pattern_bytes,
+    tensor_dims,
+)
+from mugraph.dialects.cute import Layout, LayoutError, ScaledBasis, coalesce, composition
 from mugraph.dialects.cute.algorithms import Product
 from mugraph.dialects.cute.layout import make_layout
 from mugraph.dialects.cute.matrix_descriptor import PATTERN_ROWS, shared_matrix
@@ -129,43 +136,53 @@ class AsyncRecorder:
                 if tma.is_store
                 else f"copy: {tma.atom.name} counts its bytes at an mbarrier: give 'tma_bar_ptr'"
             )
-        tile = self._boxes(device, shared)
+        tile, steps = self._boxes(device, shared)
         buffer = engine_of(shared, "copy")
         self._require_pattern(buffer, start_of(shared), pattern_bytes(tile.span), "copy")
         origin, first = element(device, 0), start_of(shared)
         box = tuple(reversed(tile.box))
         for start, offset in zip(tile.starts, tile.offsets, strict=True):
             # A tensor map has the contiguous dimension first.
-            coordinate = [at + step for at, step in zip(origin, reversed(start), strict=True)]
+            moved = zip(origin, reversed(start), steps, strict=True)
+            coordinate = [first + at * step for first, at, step in moved]
             variables, map_ = affine_map(coordinate)
             ends = engine_of(device, "copy").buffer, variables, AffineMapAttr(map_)
             place = (buffer.buffer, *buffer.place(first + offset, prod(tile.box)))
             if tma.is_store:
-                self.recording.add(BulkStoreOp(ends, place, box))
+                self.recording.add(BulkStoreOp(ends, place, box, steps))
             else:
                 barrier = _place_of(tma.barrier, "copy")
-                self.recording.add(BulkLoadOp(ends, place, box, barrier))
+                self.recording.add(BulkLoadOp(ends, place, box, barrier, steps))
 
-    def _boxes(self, device: Tensor, shared: Tensor) -> BulkTile:
-        """How boxes cover a tile.  Raises KernelError where they cannot."""
+    def _boxes(self, device: Tensor, shared: Tensor) -> tuple[BulkTile, list[int]]:
+        """How boxes cover a tile, and how far its elements are apart along each dimension.
+
+        Raises KernelError where they cannot.
+        """
         engine = engine_of(device, "copy")
         shape, size = engine.type.get_shape(), engine.dtype.itemsize
         if not isinstance(device, RecordedTensor):
             raise KernelError(f"copy: {device.layout} is no tile of a tensor of the kernel")
         where = device.coordinates if device.coordinates is not None else plain(device)
-        extents = [1] * len(shape)
+        extents, steps = [1] * len(shape), [1] * len(shape)
         modes: list[Layout[Any]] = [Layout(1, 0)] * len(shape)
-        lies = list(_ungrouped(plain(shared)))
-        for number, mode in enumerate(_ungrouped(where)):
-            dimension, extent = _dimension(mode, len(shape))
-            if extent > 1:
-                extents[dimension], modes[dimension] = extent, lies[number]
+        for mode, lies in _along_dimensions(_ungrouped(where), _ungrouped(plain(shared))):
+            dimension, extent, step = _dimension(mode, len(shape))
+            if extents[dimension] > 1:
+                raise KernelError(
+                    f"copy: two modes of the tile {where} run along the same dimension of the "
+                    "tensor, which no box does"
+                )
+            extents[dimension], modes[dimension], steps[dimension] = extent, lies, step
         swizzle = engine_of(shared, "copy").swizzle
         layout = make_layout(*modes)
         try:
-            dims = tensor_dims(shape, engine.type.strides(), size)
+            tensor_dims(shape, engine.type.strides(), size)  # whether there are boxes at all
+            dims = TensorDims(
+                *(tuple(reversed(one)) for one in (range(len(shape)), shape, engine.type.strides()))
+            )
             placed = layout if swizzle is None else ComposedLayout(swizzle, 0, layout)
-            return bulk_tile(dims, extents, placed, size)
+            return bulk_tile(dims, extents, placed, size), steps
         except BulkCopyError as error:
             mend = f"; {error.mend}" if error.mend else ""
             raise KernelError(f"copy: no boxes move this tile: {error}{mend}") from error
@@ -268,26 +285,24 @@ def _ungrouped(layout: Layout[Any]) -> Layout[Any]:
     return layout[0] if layout.rank == 1 and isinstance(layout.shape, tuple) else layout
 
 
-def _dimension(mode: Layout[Any], rank: int) -> tuple[int, int]:
-    """The dimension of a buffer along which a mode of a tile runs, and its extent."""
-    steps = [
-        (extent, step)
-        for extent, step in zip(mode.flat_shape, mode.flat_stride, strict=True)
-        if extent > 1
-    ]
-    if not steps:
-        return 0, 1
-    along = {step.modes if isinstance(step, ScaledBasis) else (0,) for _, step in steps}
-    reach = 1
-    for extent, step in steps:
-        value = step.value if isinstance(step, ScaledBasis) else step
-        if len(along) > 1 or value != reach:
-            raise KernelError(
-                f"copy: a mode {mode} of the tile does not run along one dimension of the tensor"
-            )
-        reach *= extent
-    ((place, *_rest),) = along
-    return rank - 1 - place, reach
+def _along_dimensions(
+    where: Layout[Any], lies: Layout[Any]
+) -> Iterator[tuple[Layout[Any], Layout[Any]]]:
+    """The parts of a tile that run along one dimension of the tensor each, of extent over 1.
+
+    Of each the layout of its coordinates, and that of where it lies in shared memory.
+    """
+    for mode, place in zip(where, lies, strict=True):
+        parts = [part for part in coalesce(mode) if part.size() > 1]
+        split = composition(place, Layout(tuple(part.size() for part in parts))) if parts else ()
+        yield from zip(parts, split, strict=True)
+
+
+def _dimension(mode: Layout[Any], rank: int) -> tuple[int, int, int]:
+    """The dimension of a buffer along which a part of a tile runs, its extent, and its step."""
+    step = mode.flat_stride[0]
+    place, value = (step.modes[0], step.value) if isinstance(step, ScaledBasis) else (0, step)
+    return rank - 1 - place, mode.size(), value
 
 
 __all__ = ["AsyncRecorder"]

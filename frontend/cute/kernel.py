@@ -25,7 +25,7 @@ from mugraph.cute.numbers import RecordedEngine, dtype_named, element_of
 from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
 from mugraph.cute.simt import SimtMachine
-from mugraph.cute.tensors import whole_tensor
+from mugraph.cute.tensors import order_in_memory, whole_tensor
 from mugraph.dialects.cute import IntTuple, Layout, LayoutError, make_row_major_layout
 from mugraph.dialects.cute.engines import ArrayEngine
 from mugraph.dialects.cute.int_tuple import is_tuple
@@ -55,6 +55,17 @@ class FakeTensor:
     def shape(self) -> IntTuple:
         """The layout's shape."""
         return self.layout.shape
+
+    def reshape(self, *shape: int) -> FakeTensor:
+        """The same elements in other extents, row-major; one may be -1.
+
+        Raises KernelError where they are not row-major, or do not fit.
+        """
+        known = prod(extent for extent in shape if extent != -1)
+        extents = tuple(self.layout.size() // known if one == -1 else one for one in shape)
+        if self.layout != make_row_major_layout(self.shape) or prod(extents) != self.layout.size():
+            raise KernelError(f"reshape: the elements of {self.layout} are not {shape}, row-major")
+        return FakeTensor(self.dtype, make_row_major_layout(extents))
 
 
 def make_fake_tensor(dtype: Any, shape: Any, stride: Any = None) -> FakeTensor:
@@ -117,7 +128,7 @@ def _lying(name: str, layout: Layout[int]) -> tuple[int, ...]:
                 "tensor, and take a part of it in the kernel"
             )
         expected *= extent
-    return tuple(extent for _, extent in reversed(ordered)) or (1,)
+    return tuple(layout.flat_shape[mode] for mode in reversed(order_in_memory(layout)))
 
 
 @contextmanager

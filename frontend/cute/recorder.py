@@ -320,6 +320,11 @@ class Recorder(AsyncRecorder):
     def _multiply_together(self, product: Product) -> None:
         assert product.mma is not None
         atom = product.mma.atom
+        if atom.c_space == "tensor":
+            raise KernelError(
+                f"gemm: {atom.name} adds up in tensor memory, which kernels do not have; multiply "
+                "by SM90_64x... or SM80_16x8x16_..."
+            )
         if atom.a_space == "shared":
             self.multiply_warpgroup(product)
             return

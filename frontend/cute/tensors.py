@@ -65,6 +65,16 @@ class RecordedTensor(Tensor):
                 coordinates = operation(self.coordinates, *arguments, **options)
         return RecordedTensor(engine, layout, self.offset, coordinates, self.first)
 
+    def moved(self, coord: Any) -> Tensor:
+        """The tensor that begins at a coordinate, which may lie outside of it."""
+        engine: Any = self.engine
+        moved = super().moved(coord)
+        if self.coordinates is None:
+            return RecordedTensor(engine, moved.layout, moved.offset)
+        evaluate: Any = self.coordinates
+        first = add_coordinates(self.first, evaluate(coord))
+        return RecordedTensor(engine, moved.layout, moved.offset, self.coordinates, first)
+
     def __str__(self) -> str:
         """The buffer, where the view begins in it, and its layout: ``a[block * 8] o (_8):(_1)``."""
         engine: Any = self.engine
@@ -102,14 +112,28 @@ def _apart(step: Any) -> int:
     return step.value * (1 if step.modes == (0,) else _FAR * step.modes[0])
 
 
+def order_in_memory(layout: Layout[int]) -> list[int]:
+    """The modes as elements lie, the dense one first.
+
+    The stride of a mode of extent 1 says nothing: it comes after the mode behind it.
+    """
+    extents, strides = layout.flat_shape, layout.flat_stride
+    modes = range(len(extents))
+    order = sorted((mode for mode in modes if extents[mode] > 1), key=lambda mode: strides[mode])
+    for mode in reversed(modes):
+        if extents[mode] == 1:
+            behind = order.index(mode + 1) + 1 if mode + 1 in order else len(order)
+            order.insert(behind, mode)
+    return order
+
+
 def whole_tensor(engine: RecordedEngine, layout: Layout[int]) -> RecordedTensor:
-    """A parameter of a kernel; its buffer has a dimension for each extent over 1."""
-    modes = list(zip(layout.flat_shape, layout.flat_stride, strict=True))
-    ordered = sorted(stride for extent, stride in modes if extent > 1)
-    if len(ordered) < 2:
+    """A parameter of a kernel; its buffer has a dimension for each mode."""
+    order = order_in_memory(layout)
+    if len(order) < 2:
         return RecordedTensor(engine, layout)
-    steps = [E(ordered.index(s)) if e > 1 else ScaledBasis(0, (0,)) for e, s in modes]
-    coordinates: Layout[Any] = Layout(layout.shape, unflatten(tuple(steps), layout.shape))
+    steps = tuple(E(order.index(mode)) for mode in range(len(order)))
+    coordinates: Layout[Any] = Layout(layout.shape, unflatten(steps, layout.shape))
     return RecordedTensor(engine, layout, 0, coordinates, 0)
 
 

@@ -172,6 +172,15 @@ class Tensor:
         """The tensor whose layout is ``operation(layout, *arguments)``, any of the algebra's."""
         return Tensor(self.engine, operation(self.layout, *arguments, **options), self.offset)
 
+    def moved(self, coord: Any) -> Tensor:
+        """The tensor that begins at a coordinate, which may lie outside of it.
+
+        Raises LayoutError for a swizzled one, whose places are no sums.
+        """
+        if isinstance(self.layout, ComposedLayout):
+            raise LayoutError(f"domain_offset: the tensor {self.layout} is swizzled.")
+        return Tensor(self.engine, self.layout, add_coordinates(self.offset, self.layout(coord)))
+
     def values(self) -> list[Any]:
         """The elements in the order of their 1-D coordinates."""
         return list(self)
@@ -208,12 +217,20 @@ def make_counting_tensor(layout: Layout[Any] | ComposedLayout) -> Tensor:
 def make_identity_tensor(shape: IntTuple) -> Tensor:
     """The tensor whose elements are their own coordinates, for predicates and TMA."""
     if not is_tuple(shape):
-        return Tensor(CountingEngine(), Layout(shape))
+        return Tensor(CountingEngine(), Layout(shape, 1))
     layout = make_identity_layout(shape)
     origin: IntTuple = 0
     for step in layout.flat_stride:
         origin = add_coordinates(origin, ScaledBasis(0, step.modes).as_coordinate())
     return Tensor(CountingEngine(), layout, origin)
+
+
+def domain_offset(coord: Any, tensor: Tensor) -> Tensor:
+    """The tensor as if it began at ``coord``, which may be negative: windows begin in a padding.
+
+    What lies outside of the tensor must not be accessed: predicates or TMA leave it out.
+    """
+    return tensor.moved(coord)
 
 
 def transform(tensor: Tensor, function: Callable[[Any], Any]) -> Tensor:
@@ -337,6 +354,7 @@ __all__ = [
     "Engine",
     "Tensor",
     "TransformEngine",
+    "domain_offset",
     "local_partition",
     "local_tile",
     "make_counting_tensor",

@@ -63,6 +63,7 @@ from mugraph.dialects.kn.scatter import ScatterOp
 from mugraph.dialects.kn.statistics import LogSumExpOp, MeanOp, SoftmaxOp, VarianceOp
 from mugraph.dialects.kn.top_k import TopKOp
 from mugraph.dialects.kn.view import ViewOp
+from mugraph.dialects.kn.windows import WindowsOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE
 from mugraph.dialects.plan import PlanAttr
 from mugraph.dialects.sharding import ShardingAttr
@@ -100,6 +101,7 @@ Kn = Dialect(
         SplitOp,
         ChunkOp,
         GatherOp,
+        WindowsOp,
         ScatterOp,
         GroupTilesOp,
         SortGroupsOp,
@@ -176,6 +178,7 @@ __all__ = [
     "TransposeOp",
     "VarianceOp",
     "ViewOp",
+    "WindowsOp",
     "accumulates",
     "bytes_sent",
     "count_of_rows",

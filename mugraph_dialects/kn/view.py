@@ -17,8 +17,11 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tensor_types import (
+    base_layout,
     element_type_of,
+    has_nested_modes,
     layout_of,
+    leaves_in_memory,
     op_label,
     resolved_layout_of,
     shape_of,
@@ -97,6 +100,8 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
 
     def is_first_part(self) -> bool:
         """Whether it is the part of the operand that starts where that starts."""
+        if any(has_nested_modes(value.type) for value in self._both):
+            return False
         layouts = [strides_of(resolved_layout_of(value)) for value in self._both]
         fits = map(operator.le, shape_of(self.result.type), shape_of(self.input.type))
         return layouts[0] == layouts[1] and all(fits)
@@ -109,12 +114,19 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
             seen == (*own[:1], *own) and runs[2:] == rows[1:] and runs[0] + runs[1] - 1 == rows[0]
         )
 
+    def is_regrouped_in_order(self) -> bool:
+        """Whether nested modes become dimensions, or dimensions nested modes, in their order."""
+        leaves = [leaves_in_memory(base_layout(resolved_layout_of(value))) for value in self._both]
+        return any(has_nested_modes(value.type) for value in self._both) and leaves[0] == leaves[1]
+
     def permuted_dims(self) -> tuple[int | None, ...] | None:
         """For each dimension of the result, which of the operand's it is.
 
         ``None`` in it for a dimension of extent 1 and for one that is broadcast; ``None`` where the
         view is no permutation of dimensions.
         """
+        if any(has_nested_modes(value.type) for value in self._both):
+            return None
         extents, strides = shape_of(self.input.type), strides_of(resolved_layout_of(self.input))
         left = {dim: pair for dim, pair in enumerate(zip(extents, strides, strict=True))}
         left = {dim: pair for dim, pair in left.items() if pair[0] > 1}
@@ -138,8 +150,10 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
 
 def _offsets(value: SSAValue) -> npt.NDArray[np.int64]:
     """The offset in elements of every coordinate, as an array of the tensor's extents."""
-    shape = shape_of(value.type)
-    return _offsets_of(shape, strides_of(resolved_layout_of(value)))
+    layout = resolved_layout_of(value)
+    if has_nested_modes(value.type):
+        return _offsets_of(*leaves_in_memory(base_layout(layout))).reshape(shape_of(value.type))
+    return _offsets_of(shape_of(value.type), strides_of(layout))
 
 
 def _offsets_of(shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[np.int64]:

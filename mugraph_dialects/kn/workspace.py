@@ -15,8 +15,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.tensor_types import (
+    base_layout,
     element_bytes_of,
     layout_of,
+    leaves_in_memory,
     op_label,
     physical_elements,
     resolved_layout_of,
@@ -66,13 +68,14 @@ def returned_root(value: SSAValue) -> SSAValue | None:
     root = memory_root(value)
     if isinstance(root, BlockArgument):
         return None
-    layouts = [layout_of(each.type) for each in (value, root)]
-    if root is value or (
-        all(layout is not None and layout.size() == layout.cosize() for layout in layouts)
-        and math.prod(shape_of(value.type)) == math.prod(shape_of(root.type))
-    ):
+    if root is value:
         return root
-    return None
+    layouts = [layout for each in (value, root) if (layout := layout_of(each.type)) is not None]
+    if len(layouts) < 2 or math.prod(shape_of(value.type)) != math.prod(shape_of(root.type)):
+        return None
+    leaves = [leaves_in_memory(base_layout(layout)) for layout in layouts]
+    dense = all(layout.size() == layout.cosize() for layout in layouts)
+    return root if dense or leaves[0] == leaves[1] else None
 
 
 def workspace_size(op: Operation) -> int | None:

@@ -27,6 +27,7 @@ from mugraph.dialects.bulk import (
     mapped_tensor,
     pattern_bytes,
     require_boxes,
+    require_no_windows,
     tensor_dims,
     tile_layouts,
 )
@@ -249,6 +250,7 @@ class BulkCopyOp(
         owner = self.tile.owner
         if isinstance(owner, LocalTileOp):
             try:
+                require_no_windows(owner.windows)
                 require_boxes(owner.slicing(), DEFAULT_ALIGNMENT)
             except BulkCopyError as error:
                 raise VerifyException(

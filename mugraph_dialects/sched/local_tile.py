@@ -37,6 +37,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
 )
+from mugraph.dialects.windows import IntArray, ModesAttr, Windows
 
 
 @irdl_op_definition
@@ -53,6 +54,9 @@ class LocalTileOp(IRDLOperation, CutsRows):
     The layout says where an element lies in its row, and has stride 0 along the dimensions of the
     numbers.  Whoever copies the tile reads the numbers; the nearest row is taken for one that names
     none.
+
+    ``modes [...] origin [...]``: the tile is one of windows, as of ``tb.input``.  Its strides are
+    those that all of the windows would have, were they written.
     """
 
     name = "sched.local_tile"
@@ -62,6 +66,8 @@ class LocalTileOp(IRDLOperation, CutsRows):
     ends = var_operand_def(IndexType | GlobalType)
     ended = opt_prop_def(DenseArrayBase.constr(i64))
     known = opt_prop_def(DenseArrayBase.constr(i64))
+    modes = opt_prop_def(ModesAttr)
+    origin = opt_prop_def(DenseArrayBase.constr(i64))
     map = prop_def(DenseArrayBase.constr(i64))
     fordim = opt_prop_def(IntegerAttr.constr(type=i64))
     result = result_def(GlobalType)
@@ -70,8 +76,8 @@ class LocalTileOp(IRDLOperation, CutsRows):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     assembly_format = (
-        "$source (`through` $through^)? `map` $map (`fordim` $fordim^)? "
-        ""
+        "$source (`through` $through^)? (`modes` $modes^)? (`origin` $origin^)? "
+        "`map` $map (`fordim` $fordim^)? "
         "(`ending` $ends^ `:` type($ends) `along` $ended)? (`known` $known^)? "
         "attr-dict `:` type($source) (`,` type($through)^)? `->` type($result)"
     )
@@ -83,11 +89,15 @@ class LocalTileOp(IRDLOperation, CutsRows):
         fordim: int,
         result_type: Attribute,
         through: SSAValue | None = None,
+        windows: Windows | None = None,
     ) -> None:
+        modes, origin = (None, None) if windows is None else windows.attributes()
         super().__init__(
             operands=[source, through, []],
             result_types=[result_type],
             properties={
+                "modes": modes,
+                "origin": origin,
                 "map": DenseArrayBase.from_list(i64, list(map_)),
                 "fordim": None if fordim < 0 else IntegerAttr(fordim, i64),
             },
@@ -136,6 +146,18 @@ class LocalTileOp(IRDLOperation, CutsRows):
         return self.through
 
     @property
+    def windows(self) -> Windows | None:
+        """What is seen of the source."""
+        if self.modes is None or self.origin is None:
+            return None
+        return Windows.of(self.modes, self.origin)
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether the tile lies in several places, which copies to shared memory alone find."""
+        return self.rows_in_tile > 1 or self.windows is not None
+
+    @property
     def rows_in_tile(self) -> int:
         """How many rows a tile has that numbers name; 0 where none do."""
         if self.through is None:
@@ -145,7 +167,18 @@ class LocalTileOp(IRDLOperation, CutsRows):
     def tile_strides(self) -> tuple[int, ...]:
         """The strides of the source along the tile's dimensions, 0 along those of numbers."""
         strides = strides_of(resolved_layout_of(self.source))
+        if self.windows is not None:
+            return self.windows.virtual_strides(strides)
         return strides if self.through is None else row_strides(strides, self.numbers_shape)
+
+    def offsets_in_memory(self, offsets: IntArray) -> IntArray:
+        """Where elements of windows lie in the source, by their offsets in the tile's strides.
+
+        Counted from where all windows begin; -1 for those that are zeros.
+        """
+        assert self.windows is not None  # asked by callers
+        strides = strides_of(resolved_layout_of(self.source))
+        return self.windows.offsets_in_memory(offsets, shape_of(self.source.type), strides)
 
     def number_strides(self) -> tuple[int, ...]:
         """Where the number of an element's row is: strides, in numbers, along the dimensions."""
@@ -229,6 +262,7 @@ class LocalTileOp(IRDLOperation, CutsRows):
                 f"expected a dimension from 0 to {rank - 1} for each"
             )
         self._verify_held_ends()
+        self.verify_windows(self.modes, self.origin)
         try:
             self.slicing().tile_shape("map")
         except PartitionError as error:

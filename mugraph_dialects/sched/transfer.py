@@ -221,6 +221,15 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     def _verify_rows(self) -> None:
         tile = self._tile()
+        if tile is not None and tile.windows is not None:
+            if isinstance(self.source.type, GlobalType) and isinstance(
+                self.destination.type, SharedType
+            ):
+                return
+            raise VerifyException(
+                f"{op_label(self)} touches windows of {value_label(tile.source)}, which are only "
+                "copied to shared memory"
+            )
         if tile is None or tile.through is None:
             return
         if not isinstance(self.source.type, GlobalType):

@@ -47,6 +47,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
 )
+from mugraph.dialects.windows import ModesAttr, Windows
 
 NOT_SPLIT = -1
 """The fordim of a tile that the for-loop does not move."""
@@ -179,6 +180,9 @@ class InputOp(CutsRows, MovesTile):
     ``ending [1, 0]``: along dimension 1 of the tensor exist as many elements as length 0 of the
     kernel says; the tile has 0 in place of those behind.
 
+    ``modes [array<i64: 4, 1, 2>, ...] origin array<i64: 0, -1>`` load a tile of what ``kn.windows``
+    would make.  Nothing of that is written to memory either.
+
     ``%sk = tb.input %kv through %pages imap [0, -1, -1] fordim 1 : tensor<512x64x128xf16>,
     tensor<8x32xi32> -> !tb.stensor<1x1x64x128xf16>``
     """
@@ -189,12 +193,15 @@ class InputOp(CutsRows, MovesTile):
     through = opt_operand_def(TensorType | STensorType)
     imap = prop_def(DenseArrayBase.constr(i64))
     ending = opt_prop_def(DenseArrayBase.constr(i64))
+    modes = opt_prop_def(ModesAttr)
+    origin = opt_prop_def(DenseArrayBase.constr(i64))
     result = result_def(STensorType)
 
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$dtensor (`through` $through^)? `imap` $imap (`fordim` $fordim^)? (`ending` $ending^)? "
+        "$dtensor (`through` $through^)? (`modes` $modes^)? (`origin` $origin^)? "
+        "`imap` $imap (`fordim` $fordim^)? (`ending` $ending^)? "
         "attr-dict "
         "`:` type($dtensor) (`,` type($through)^)? `->` type($result)"
     )
@@ -207,8 +214,10 @@ class InputOp(CutsRows, MovesTile):
         result_type: Attribute,
         through: SSAValue | None = None,
         ends: Mapping[int, int] | None = None,
+        windows: Windows | None = None,
     ) -> None:
         """``ends``: the dimensions that end at a length of the kernel, and its number."""
+        modes, origin = (None, None) if windows is None else windows.attributes()
         super().__init__(
             operands=[dtensor, through],
             result_types=[result_type],
@@ -216,6 +225,8 @@ class InputOp(CutsRows, MovesTile):
                 "imap": DenseArrayBase.from_list(i64, list(imap)),
                 "fordim": fordim_attribute(fordim),
                 "ending": numbers_attribute([n for pair in (ends or {}).items() for n in pair]),
+                "modes": modes,
+                "origin": origin,
             },
         )
 
@@ -256,8 +267,19 @@ class InputOp(CutsRows, MovesTile):
         """The rows' numbers, ``through``."""
         return self.through
 
+    @property
+    def windows(self) -> Windows | None:
+        """What is seen of the operand."""
+        if self.modes is None or self.origin is None:
+            return None
+        return Windows.of(self.modes, self.origin)
+
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
         """The copy for given strides of the operand and of the tile."""
+        if (windows := self.windows) is not None:
+            copy = super().tile_copy(windows.virtual_strides(strides), tile_strides)
+            together = windows.neighbours(shape_of(self.dtensor.type), strides)
+            return replace(copy, alignment=min(copy.alignment, together * copy.element_bytes))
         if self.through is None:
             return super().tile_copy(strides, tile_strides)
         gathered = gathered_strides(strides, self.numbers_shape)
@@ -282,6 +304,7 @@ class InputOp(CutsRows, MovesTile):
                     "numbers of rows are read from device memory, so name an operand of the kernel"
                 )
             verify_numbers(self, self.dtensor, self.through)
+        self.verify_windows(self.modes, self.origin)
         self.verify_tile("imap")
         self._verify_ends()
         if self.through is not None and (uneven := self.uneven_numbers(self.bounds())) is not None:
@@ -305,6 +328,10 @@ class InputOp(CutsRows, MovesTile):
                 f"{rank - 1} and the number of a length, perhaps several times"
             )
         verify_numbers_of_lengths(self, numbers[1::2])
+        if numbers and self.windows is not None:
+            raise VerifyException(
+                f"{op_label(self)} reads windows and is 'ending' at a length; mask the tile instead"
+            )
         if numbers and self.through is not None:
             raise VerifyException(
                 f"{op_label(self)} reads rows 'through' {value_label(self.through)} and is "

@@ -90,7 +90,7 @@ class Touch:
     element in the buffer, in ``indices``: one a dimension, or one in row-major order.  ``box`` has
     an extent for each.  Where the elements are no box, ``offsets`` are how far their row-major
     numbers are from that of the first one, and the box is what they span.  Of a ``clipped`` box
-    the elements that the buffer does not have are not touched.
+    the elements that the buffer does not have are not touched; its elements may be ``steps`` apart.
     """
 
     operand: SSAValue
@@ -101,6 +101,7 @@ class Touch:
     combines: Combination | None = None
     offsets: tuple[int, ...] | None = None
     clipped: bool = False
+    steps: tuple[int, ...] | None = None
 
     @property
     def section(self) -> SectionOp | None:

@@ -13,6 +13,7 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     operand_def,
+    opt_prop_def,
     prop_def,
     var_operand_def,
 )
@@ -23,6 +24,7 @@ from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     MAX_BOX_EXTENT,
     MAX_RANK,
+    MAX_STEP,
     SWIZZLE_SPANS,
     BulkTile,
     TensorDims,
@@ -41,7 +43,8 @@ from mugraph.dialects.tensor_types import element_bytes_of, layout_of
 class BulkCopyOp(IRDLOperation, HasTouches):
     """A box of a tensor in device memory, and as many neighbours in a buffer of shared memory.
 
-    The box has an extent for each dimension of the tensor, of which the last is contiguous.  What
+    The box has an extent for each dimension of the tensor, of which the last is contiguous.  Along
+    the others its elements are neighbours, or ``every`` so many elements of the tensor.  What
     it has past the tensor's end is zero where it is loaded, and is not stored.  In shared memory
     its elements lie densely, in row-major order, and chunks of 16 bytes are exchanged as the
     buffer's swizzle says.
@@ -54,12 +57,18 @@ class BulkCopyOp(IRDLOperation, HasTouches):
     tensor_map = prop_def(AffineMapAttr)
     buffer_map = prop_def(AffineMapAttr)
     box = prop_def(DenseArrayBase.constr(i64))
+    every = opt_prop_def(DenseArrayBase.constr(i64))
     BY_ENGINE: ClassVar[bool] = True
 
     @property
     def extents(self) -> tuple[int, ...]:
         """The box's extents, one a dimension of the tensor."""
         return tuple(self.box.get_values())
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """How far neighbours in the box are apart in the tensor, along each of its dimensions."""
+        return (1,) * len(self.extents) if self.every is None else tuple(self.every.get_values())
 
     @property
     def elements(self) -> int:
@@ -96,12 +105,15 @@ class BulkCopyOp(IRDLOperation, HasTouches):
             tuple(reversed(type_.get_shape())),
             tuple(reversed(type_.strides())),
         )
-        return BulkTile(dims, tuple(reversed(self.extents)), (), (), self.span)
+        steps = tuple(reversed(self.steps))
+        return BulkTile(dims, tuple(reversed(self.extents)), (), (), self.span, steps)
 
     def _touch_tensor(self, kind: AccessKind) -> Touch:
         start = self.tensor_map.data.results
         indices = tuple(self.tensor_indices)
-        return Touch(self.tensor, kind, start, indices, self.extents, clipped=True)
+        return Touch(
+            self.tensor, kind, start, indices, self.extents, clipped=True, steps=self.steps
+        )
 
     def _touch_buffer(self, kind: AccessKind) -> Touch:
         start = self.buffer_map.data.results
@@ -134,10 +146,17 @@ class BulkCopyOp(IRDLOperation, HasTouches):
                 f"{label}: elements of {tensor.element_type} and of {buffer.element_type}; it "
                 "copies bytes"
             )
-        if rank > MAX_RANK or not all(1 <= one <= MAX_BOX_EXTENT for one in self.extents):
+        steps = self.steps
+        if len(steps) != rank or steps[-1] != 1 or not all(1 <= one <= MAX_STEP for one in steps):
             raise VerifyException(
-                f"{label}: a box has at most {MAX_RANK} dimensions of at most {MAX_BOX_EXTENT} "
-                f"elements, not {'x'.join(map(str, self.extents))}"
+                f"{label}: a box takes every 1st to {MAX_STEP}th element along each of the "
+                f"tensor's {rank} dimensions, and all along the last one, not every {list(steps)}"
+            )
+        reach = [one * step for one, step in zip(self.extents, steps, strict=True)]
+        if rank > MAX_RANK or not all(1 <= one <= MAX_BOX_EXTENT for one in reach):
+            raise VerifyException(
+                f"{label}: a box reaches over at most {MAX_RANK} dimensions of at most "
+                f"{MAX_BOX_EXTENT} elements, not {'x'.join(map(str, reach))}"
             )
         row = self.extents[-1] * element_bytes_of(buffer)
         if row % CHUNK_BYTES or (self.span and row > self.span):
@@ -156,13 +175,16 @@ class BulkCopyOp(IRDLOperation, HasTouches):
 
 
 def _properties(
-    tensor_map: AffineMapAttr, buffer_map: AffineMapAttr, box: Sequence[int]
+    tensor_map: AffineMapAttr, buffer_map: AffineMapAttr, box: Sequence[int], steps: Sequence[int]
 ) -> dict[str, AffineMapAttr | DenseArrayBase]:
-    return {
+    properties: dict[str, AffineMapAttr | DenseArrayBase] = {
         "tensor_map": tensor_map,
         "buffer_map": buffer_map,
         "box": DenseArrayBase.from_list(i64, list(box)),
     }
+    if max(steps, default=1) > 1:
+        properties["every"] = DenseArrayBase.from_list(i64, list(steps))
+    return properties
 
 
 @irdl_op_definition
@@ -181,7 +203,8 @@ class BulkLoadOp(BulkCopyOp):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     custom_directives = (IndexList,)
     assembly_format = (
-        "$box `,` $tensor custom<IndexList>($tensor_indices, $tensor_map) `:` type($tensor) "
+        "$box (`every` $every^)? `,` "
+        "$tensor custom<IndexList>($tensor_indices, $tensor_map) `:` type($tensor) "
         "`to` $buffer custom<IndexList>($buffer_indices, $buffer_map) `:` type($buffer) "
         "`on` $barriers custom<IndexList>($barrier_indices, $barrier_map) attr-dict "
         "`:` type($barriers)"
@@ -193,11 +216,12 @@ class BulkLoadOp(BulkCopyOp):
         buffer: tuple[SSAValue, Sequence[SSAValue], AffineMapAttr],
         box: Sequence[int],
         barrier: tuple[SSAValue, Sequence[SSAValue], AffineMapAttr],
+        steps: Sequence[int] = (),
     ) -> None:
         super().__init__(
             # Operands of the class itself come before those that it inherits.
             operands=[*barrier[:2], *tensor[:2], *buffer[:2]],
-            properties={**_properties(tensor[2], buffer[2], box), "barrier_map": barrier[2]},
+            properties={**_properties(tensor[2], buffer[2], box, steps), "barrier_map": barrier[2]},
         )
 
     @property
@@ -231,7 +255,8 @@ class BulkStoreOp(BulkCopyOp):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     custom_directives = (IndexList,)
     assembly_format = (
-        "$box `,` $tensor custom<IndexList>($tensor_indices, $tensor_map) `:` type($tensor) "
+        "$box (`every` $every^)? `,` "
+        "$tensor custom<IndexList>($tensor_indices, $tensor_map) `:` type($tensor) "
         "`from` $buffer custom<IndexList>($buffer_indices, $buffer_map) attr-dict `:` type($buffer)"
     )
 
@@ -240,10 +265,11 @@ class BulkStoreOp(BulkCopyOp):
         tensor: tuple[SSAValue, Sequence[SSAValue], AffineMapAttr],
         buffer: tuple[SSAValue, Sequence[SSAValue], AffineMapAttr],
         box: Sequence[int],
+        steps: Sequence[int] = (),
     ) -> None:
         super().__init__(
             operands=[*tensor[:2], *buffer[:2]],
-            properties={**_properties(tensor[2], buffer[2], box)},
+            properties={**_properties(tensor[2], buffer[2], box, steps)},
         )
 
     def touches(self) -> Sequence[Touch]:

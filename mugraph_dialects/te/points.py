@@ -94,8 +94,9 @@ def clipped_numbers(touch: Touch, starts: Sequence[Rows]) -> Rows:
     """
     count = len(starts[0])
     numbers, exists = np.zeros((count, 1), np.int64), np.ones((count, 1), np.bool_)
-    for start, part, extent in zip(starts, touch.box, touch.extents, strict=True):
-        index = start[:, None, None] + np.arange(part)
+    steps = touch.steps or (1,) * len(touch.box)
+    for start, part, step, extent in zip(starts, touch.box, steps, touch.extents, strict=True):
+        index = start[:, None, None] + np.arange(part) * step
         numbers = (numbers[:, :, None] * extent + index).reshape(count, -1)
         exists = (exists[:, :, None] & (index >= 0) & (index < extent)).reshape(count, -1)
     return np.where(exists, numbers, -1)

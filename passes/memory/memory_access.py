@@ -86,6 +86,11 @@ def warp_addresses(access: ThreadAccess, start: int) -> IntArray:
     taken to lie in the order of the numbers: as many sectors as in any other.
     """
     offsets = access.offsets
+    tile = access.value.owner
+    if isinstance(tile, LocalTileOp) and tile.windows is not None:
+        # Lanes that find nothing take part: they write zeros.
+        found = np.maximum(tile.offsets_in_memory(offsets), 0)
+        offsets = np.where(offsets == IDLE, IDLE, found)
     if access.rows is not None:
         offsets = np.where(
             offsets == IDLE, IDLE, offsets + access.rows.numbers * access.rows.stride

@@ -35,7 +35,7 @@ def end_of_mask(mask: tb.MaskOp) -> tuple[int, int] | None:
 def load_of_mask(mask: tb.MaskOp) -> tb.InputOp | None:
     """The load of which a mask alone uses the tile, if it masks places in the loaded tensor."""
     load = mask.input.owner
-    if not isinstance(load, tb.InputOp) or load.through is not None:
+    if not isinstance(load, tb.InputOp) or load.through is not None or load.windows is not None:
         return None
     alone = all(use.operation is mask for use in load.result.uses)
     same_type = load.result.type == mask.result.type

@@ -34,6 +34,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
+from mugraph.dialects.windows import Windows
 from mugraph.passes.texpr.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -158,6 +159,8 @@ class ThreadblockExecution:
         starts = zip(places, self.starts(op), strict=True)
         indices = [place + start for place, start in starts]
         tensor = self.values[op.dtensor]
+        if op.windows is not None:
+            tensor = _windows(op.windows, self.symbolic, op.dtensor, tensor)
         if op.through is not None:
             numbers, shape = self.values[op.through], op.tensor_shape
             rank = len(shape) - len(op.numbers_shape)
@@ -439,6 +442,8 @@ def _results(
             case kn.GatherOp():
                 shape, (table, rows) = shape_of(op.result.type), operands
                 results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]
+            case kn.WindowsOp():
+                results = [_windows(op.windows, symbolic, op.input, operands[0])]
             case kn.ScatterOp():
                 shape, name = shape_of(op.result.type), f"rows put along {op.row_dim}"
                 results = [symbolic.unknown(shape, name, op.operands, operands)]
@@ -521,6 +526,8 @@ def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symboli
     own = shape_of(op.input.type)
     if op.has_windows():
         return symbolic.windows(shape, operand)
+    if op.is_regrouped_in_order():
+        return symbolic.reshaped(shape, own, operand)
     if op.is_first_part():
         return symbolic.part(shape, [0] * len(shape), operand)
     orders = [_memory_order(value) for value in (op.input, op.result)]
@@ -531,6 +538,18 @@ def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symboli
     operand = symbolic.permuted(in_memory, before, operand)
     seen = symbolic.reshaped([shape[dim] for dim in after], in_memory, operand)
     return symbolic.permuted(shape, [after.index(dim) for dim in range(len(shape))], seen)
+
+
+def _windows(
+    windows: Windows, symbolic: Symbolic, value: SSAValue, operand: SymbolicTensor
+) -> SymbolicTensor:
+    """What windows see: another order of elements, or a function of which nothing is known."""
+    own = shape_of(value.type)
+    order = windows.regrouped_dims(own)
+    if order is None:
+        return symbolic.unknown(windows.shape, str(windows), [value], [operand])
+    permuted = [own[dim] for dim in order]
+    return symbolic.reshaped(windows.shape, permuted, symbolic.permuted(permuted, order, operand))
 
 
 def _memory_order(value: SSAValue) -> tuple[int, ...] | None:

@@ -49,6 +49,7 @@ from mugraph.runtime.interpreter.memory import (
     SharedBuffer,
     SharedMemory,
     Storage,
+    WindowTile,
     element_dtype,
     poison,
 )
@@ -280,6 +281,8 @@ class AddressFunctions(InterpreterFunctions):
         source: DeviceTile = args[0]
         size = element_bytes_of(op.source.type)
         first, step = self._moved(source, op.block_strides(), op.iteration_stride(), size)
+        if op.windows is not None:
+            return (WindowTile(source.tensor, first, step, windows=op.windows),)
         if op.through is None:
             return (DeviceTile(source.tensor, first, step),)
         numbers: DeviceTile = args[1]

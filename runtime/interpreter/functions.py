@@ -17,6 +17,7 @@ import numpy as np
 
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.tb import Groups
+from mugraph.dialects.windows import Windows
 from mugraph.runtime.interpreter.arithmetic import Array, is_whole
 from mugraph.runtime.interpreter.components import ComponentArray, existing_rows, with_rows
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -256,6 +257,15 @@ def take_rows(table: Array, rows: Array) -> Array:
     if isinstance(rows, ComponentArray):
         return rows.rows_of(table)
     return table[existing_rows(table.shape[0], rows)]
+
+
+def see_windows(tensor: Array, windows: Windows) -> Array:
+    """What windows see of a tensor."""
+    if not isinstance(tensor, ComponentArray):
+        return windows.seen_in(tensor)
+    zeros = tensor.lift(0.0).components
+    parts = zip(tensor.components, zeros, strict=True)
+    return tensor.of([windows.seen_in(part, zero) for part, zero in parts])
 
 
 def put_rows(values: Array, table: Array, rows: Array, axis: int) -> Array:

@@ -32,6 +32,7 @@ from mugraph.runtime.interpreter.functions import (
     put_rows,
     rms_norm,
     scan,
+    see_windows,
     sum_groups,
     take_rows,
 )
@@ -211,6 +212,13 @@ class KernelFunctions(InterpreterFunctions):
     run_concat = impl(kn.ConcatOp)(run_moves)
     run_split = impl(kn.SplitOp)(run_moves)
     run_chunk = impl(kn.ChunkOp)(run_moves)
+
+    @impl(kn.WindowsOp)
+    def run_windows(
+        self, interpreter: Interpreter, op: kn.WindowsOp, args: PythonValues
+    ) -> PythonValues:
+        """The operand's elements, and zeros outside of it."""
+        return (see_windows(args[0], op.windows),)
 
     @impl(kn.ViewOp)
     def run_view(self, interpreter: Interpreter, op: kn.ViewOp, args: PythonValues) -> PythonValues:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Attribute, SSAValue
 
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.sched.accesses import StageReference
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -25,6 +26,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
+from mugraph.dialects.windows import Windows
 from mugraph.runtime.interpreter.arithmetic import Array, storage_dtype
 from mugraph.runtime.interpreter.components import existing_rows
 from mugraph.runtime.strided import strided_view
@@ -254,6 +256,36 @@ class DeviceTile(Storage):
             count = values.dtype.itemsize // tensor.elements.itemsize
             for element in range(count):
                 tensor.written[at * count + element] = True
+
+
+@dataclass(frozen=True)
+class WindowTile(DeviceTile):
+    """Tiles of windows; starts and offsets are those that the windows would have in memory."""
+
+    windows: Windows = field(kw_only=True)
+
+    @property
+    def size(self) -> int:
+        """The bytes that the windows would take."""
+        strides = self.windows.virtual_strides(strides_of(self.tensor.layout))
+        return Layout(self.windows.shape, strides).cosize() * self.tensor.elements.itemsize
+
+    def read(self, dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> Array:
+        """What lies at ``offsets`` in each block's tile, zero outside of the tensor."""
+        return self.read_existing(dtype, offsets, starts, np.array(True))
+
+    def read_existing(
+        self, dtype: np.dtype[Any], offsets: IntArray, starts: IntArray, exists: BoolArray
+    ) -> Array:
+        """As :meth:`read`, zero also where ``exists``, [blocks, n], says that there is nothing."""
+        together = dtype.itemsize // self.tensor.elements.itemsize
+        virtual = _each_block(dtype, offsets, starts) * together
+        tensor = self.tensor
+        found = self.windows.offsets_in_memory(virtual, tensor.shape, strides_of(tensor.layout))
+        holds = (found >= 0) & exists
+        values = _as_units(tensor.elements, dtype).take(np.where(holds, found // together, 0))
+        values[~holds] = 0
+        return values
 
 
 @dataclass(frozen=True)

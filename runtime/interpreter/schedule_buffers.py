@@ -31,7 +31,7 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
-from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of, take_rows
+from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of, see_windows, take_rows
 from mugraph.runtime.interpreter.memory import InFlight
 from mugraph.runtime.interpreter.roles import Channel, OrderBarrier, Step, run_side_by_side
 
@@ -179,6 +179,8 @@ class ScheduleFunctions(InterpreterFunctions):
         if op.through is not None:
             rows: DeviceTile = args[1]
             tensor = take_rows(tensor, self.frame.arithmetic.load(rows.tensor))
+        if op.windows is not None:
+            tensor = see_windows(tensor, op.windows)
         return (DeviceTile(tensor, op.slicing(ends)),)
 
     def run_phase(

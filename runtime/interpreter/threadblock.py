@@ -46,6 +46,7 @@ from mugraph.runtime.interpreter.functions import (
     max_groups,
     part_of,
     rms_norm,
+    see_windows,
     sum_groups,
     sum_last,
     take_rows,
@@ -134,6 +135,10 @@ class ThreadblockFunctions(InterpreterFunctions):
         if op.through is not None:
             if op not in self.gathered:
                 self.gathered[op] = take_rows(tensor, self.frame.arithmetic.load(args[1]))
+            tensor = self.gathered[op]
+        if op.windows is not None:
+            if op not in self.gathered:
+                self.gathered[op] = see_windows(tensor, op.windows)
             tensor = self.gathered[op]
         slicing = op.slicing()
         tiles = self.frame.arithmetic.load(self.frame.tiles_of(tensor, slicing))

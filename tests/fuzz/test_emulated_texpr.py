@@ -14,6 +14,7 @@ from unit.test_cute_kernels import PROGRAMS
 from unit.test_cute_sm90 import launched_double
 from xdsl.dialects.func import FuncOp
 
+from fuzz.contractions import Convolution, Gett
 from fuzz.emulated_texpr import TexprProgram, build_texpr, emulate_texpr, lowered
 from fuzz.texpr_levels import LEVELS
 from mugraph.runtime.interpreter.arithmetic import Precision
@@ -131,11 +132,18 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
     return drawn
 
 
-KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7, 9, 10)
+KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7, 9, 10, 11)
 """Kernels on CuTe tensors: an example of each instruction, unless asked for all."""
 
 
-ALL_KERNELS = [*(PROGRAMS[number] for number in KERNELS), lambda: launched_double(3)]
+ALL_KERNELS = [
+    *(PROGRAMS[number] for number in KERNELS),
+    lambda: launched_double(3),
+    # Tiles of tensors of several modes: every second place by TMA, and by threads with predicates.
+    Convolution(2, (5, 6), 16, 24, (3, 2), (2, 1), (1, 1), (1, 2)).launched,
+    Convolution(1, (4, 3, 5), 3, 10, (2, 2, 3), (1, 2, 1), (1, 0, 2), (1, 1, 1)).launched,
+    Gett("makl,nlk->amn", {"m": 10, "a": 3, "k": 5, "l": 16, "n": 24}).launched,
+]
 
 
 def kernel_program(place: int) -> tuple[TexprProgram, Array]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def example(name: str) -> Any:
-    """The module of an example."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The module of an example; examples import one another."""
+    if str(EXAMPLES) not in sys.path:
+        sys.path.append(str(EXAMPLES))
+    return importlib.import_module(name)
 
 
 def kernel_of(launch: cute.Launch) -> KernelOp:
@@ -73,6 +72,7 @@ PROGRAMS: list[Callable[[], tuple[cute.Launch, list[Array], Array]]] = [
     lambda: product("sgemm_2", 128, 128, 24, np.float32, order="F", alpha=2.0, beta=0.5),
     lambda: product("gemm_sm80", 64, 64, 160, np.float16, tiler=(32, 64, 32), stages=3),
     lambda: product("gemm_sm80", 64, 32, 64, np.float16, tiler=(64, 32, 64), stages=4),
+    lambda: product("gemm_sm80", 64, 64, 96, np.float16, tiler=(64, 64, 32), ahead=True),
     lambda: product("gemm_sm90", 256, 128, 320, np.float16, tiler=(128, 64, 64), stages=2),
     lambda: product("gemm_sm90", 100, 520, 200, np.float16, tiler=(64, 256, 128), stages=2),
 ]

@@ -62,6 +62,11 @@ def customized_record(
 
 
 def _input_record(op: tb.InputOp, dtensor: Record, stensors: Tensors) -> Record:
+    if op.windows is not None:
+        raise refuse(
+            op,
+            "it reads windows, which Mirage's format has not: copy them by a kernel before.",
+        )
     if op.through is not None:
         raise refuse(
             op,

@@ -145,7 +145,7 @@ def _(_op: ProxyFenceOp, printer: TexprPrinter) -> None:
 def _box(op: BulkCopyOp, printer: TexprPrinter) -> tuple[str, str, str]:
     """The box's place in shared memory, its tensor map, and where it begins in the tensor."""
     described = op.described()
-    name = printer.maps[op.tensor, described.box, described.span]
+    name = printer.maps[op.tensor, described.box, described.span, described.steps]
     first = printer.index(op.buffer_map.data.results[0], list(op.buffer_indices))
     place = printer.text(op.buffer) + ("" if first == "0" else f" + {first}")
     starts = [printer.index(one, list(op.tensor_indices)) for one in op.tensor_map.data.results]

@@ -139,7 +139,9 @@ def _print_kernel(kernel: KernelOp, name: str, writer: Writer, *, swizzles_addre
     if maps:
         print_map_prefetch(maps, writer, "threadIdx.x")
     printer = TexprPrinter(writer, names, threads)
-    printer.maps = {(list(tensors)[key.argument], key.box, key.span): maps[key] for key in maps}
+    printer.maps = {
+        (list(tensors)[key.argument], key.box, key.span, key.tile.steps): maps[key] for key in maps
+    }
     printer.variable("block", kernel.variable, "blockIdx.x")
     printer.block(kernel.body.block)
     writer.close()

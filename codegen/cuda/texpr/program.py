@@ -85,7 +85,7 @@ class TexprPrinter:
         self.names = names
         self.threads = threads
         self.inlined: dict[SSAValue, str] = {}
-        self.maps: dict[tuple[SSAValue, tuple[int, ...], int], str] = {}
+        self.maps: dict[tuple[SSAValue, tuple[int, ...], int, tuple[int, ...]], str] = {}
         """The tensor maps, by tensor, box and swizzle."""
 
     def variable(self, name: str, value: SSAValue, index: str) -> None:

@@ -16,6 +16,7 @@ from mugraph.dialects.cute.atoms.products import (
     tensor_core_atoms,
     warpgroup_family,
 )
+from mugraph.dialects.cute.atoms.umma import umma_atom, umma_names
 
 __all__ = [
     "COPY_ATOMS",
@@ -33,5 +34,7 @@ __all__ = [
     "tensor_core_atom",
     "tensor_core_atoms",
     "tma_atom",
+    "umma_atom",
+    "umma_names",
     "warpgroup_family",
 ]

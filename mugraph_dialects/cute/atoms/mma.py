@@ -40,9 +40,9 @@ ELEMENT_BITS: Mapping[str, int] = {
 class MmaAtom(NamedTuple):
     """One matrix multiply instruction: D = A * B + C.
 
-    ``operand_space`` says where A and B come from: "registers", or "shared" for operands that the
+    ``a_space`` and its kin say where operands are: "registers", "shared" for those that the
     instruction reads from shared memory through a descriptor (their layouts then give every thread
-    the whole tile).
+    the whole tile), or "tensor" for tensor memory (``umma.py``).
     """
 
     name: str
@@ -58,6 +58,7 @@ class MmaAtom(NamedTuple):
     arch: str
     a_space: str = "registers"
     b_space: str = "registers"
+    c_space: str = "registers"
     swaps_operands: bool = False
     """Whether the hardware's left matrix is B, and what it computes the transposed product."""
     sum_bits: int | None = None
@@ -81,7 +82,7 @@ class MmaAtom(NamedTuple):
     @property
     def is_scalar(self) -> bool:
         """Whether single threads execute the instruction."""
-        return self.threads == 1
+        return self.threads == 1 and self.c_space == "registers"
 
     @property
     def packed(self) -> int:

@@ -84,7 +84,7 @@ def loads_through(first: CustomizedOp, second: CustomizedOp) -> tb.InputOp | Non
         if value.owner is first
     ]
     loads = [op for op in second.body.block.ops if isinstance(op, tb.InputOp)]
-    through = [op for op in loads if op.through is not None]
+    through = [op for op in loads if op.through is not None or op.windows is not None]
     return next((op for op in through if not {*stored}.isdisjoint(op.operands)), None)
 
 

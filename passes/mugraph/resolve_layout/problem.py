@@ -16,12 +16,13 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from mugraph.dialects.alignment import verify_alignments
 from mugraph.dialects.cute import ComposedLayout, Layout, is_injective
 from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn import CustomizedOp, ViewOp
 from mugraph.dialects.layout_problem import MIRAGE_COSTS, CostModel, LayoutProblem, Literal
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
+    has_nested_modes,
     innermost_dimension,
     layout_of,
     op_label,
@@ -50,9 +51,17 @@ def is_mugraph(function: FuncOp) -> bool:
 def tensors_of(function: FuncOp) -> Iterator[SSAValue]:
     """Every DTensor and STensor of a function, block arguments before the block's operators.
 
-    An operator's results come before the values of its regions.
+    An operator's results come before the values of its regions.  Tensors with nested modes of
+    which operators see views alone (``--unfold-modes``) are left out: those views stand for them.
     """
-    yield from _tensors_of_block(function.body.block)
+    return (value for value in _tensors_of_block(function.body.block) if not _is_unfolded(value))
+
+
+def _is_unfolded(value: SSAValue) -> bool:
+    if not has_nested_modes(value.type):
+        return False
+    users = [use.operation for use in value.uses if not isinstance(use.operation, ReturnOp)]
+    return isinstance(value.owner, ViewOp) or all(isinstance(user, ViewOp) for user in users)
 
 
 def _tensors_of_block(block: Block) -> Iterator[SSAValue]:

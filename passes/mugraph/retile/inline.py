@@ -59,7 +59,8 @@ def inline_products(graph: CustomizedOp) -> CustomizedOp:
         if not isinstance(op, tb.InputOp):
             kernel.copy(op)
             continue
-        product = product_of(tensor_of(graph, op)) if op.through is None else None
+        is_plain = op.through is None and op.windows is None
+        product = product_of(tensor_of(graph, op)) if is_plain else None
         if product is None:
             kernel.load(graph, op, op.map_, op.loop_dim)
         else:

@@ -52,8 +52,8 @@ def find_outlined(graph: CustomizedOp) -> list[Outlined]:
     for op in graph.body.block.ops:
         if not isinstance(op, tb.InputOp) or op.loop_dim < 0 or any(op.bounds()):
             continue
-        if op.through is not None:
-            continue  # the tensor may have more rows than are named
+        if op.through is not None or op.windows is not None:
+            continue  # the tensor has not as many elements
         shared = any(
             extent > 1 and dim < 0 for extent, dim in zip(graph.grid_dim, op.map_, strict=False)
         )

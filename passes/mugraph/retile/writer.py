@@ -15,6 +15,7 @@ from mugraph.dialects.launch_extents import HeldLength
 from mugraph.dialects.lengths import numbers_attribute
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.windows import Windows
 from mugraph.passes.mugraph.retile.errors import RetileError
 
 
@@ -113,16 +114,17 @@ class KernelWriter:
         hint: str | None,
         through: SSAValue | None = None,
         ends: Mapping[int, int] | None = None,
+        windows: Windows | None = None,
     ) -> SSAValue:
         """A tile of one of the body's arguments, which is loaded once."""
         ends = ends or {}
-        wanted = (argument, tuple(map_), loop_dim, type_, through, ends)
+        wanted = (argument, tuple(map_), loop_dim, type_, through, ends, windows)
         for op in self.block.ops:
             if isinstance(op, tb.InputOp):
                 known = (op.dtensor, op.map_, op.loop_dim, op.result.type, op.through, op.ends)
-                if known == wanted:
+                if (*known, op.windows) == wanted:
                     return op.result
-        new = tb.InputOp(argument, map_, loop_dim, type_, through, ends)
+        new = tb.InputOp(argument, map_, loop_dim, type_, through, ends, windows)
         new.result.name_hint = hint
         return self.add(new).results[0]
 
@@ -134,7 +136,8 @@ class KernelWriter:
             through = self.argument(_outside(graph, through), through.name_hint)
         ends = {dim: self.length_of(graph, number) for dim, number in op.ends.items()}
         self.values[op.result] = self.tile(
-            argument, map_, loop_dim, op.result.type, op.result.name_hint, through, ends
+            *(argument, map_, loop_dim, op.result.type, op.result.name_hint, through, ends),
+            windows=op.windows,
         )
 
     def finished(self, grid: Sequence[int], block: Sequence[int], forloop: int) -> CustomizedOp:

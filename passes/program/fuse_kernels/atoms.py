@@ -214,8 +214,12 @@ def _(op: kn.TransposeOp, atoms: Atoms) -> None:
 
 @tie.register
 def _(op: kn.ViewOp, atoms: Atoms) -> None:
-    for dim, extent in enumerate(shape_of(op.result.type)):
-        if extent == shape_of(op.input.type)[dim]:
+    if op.is_regrouped_in_order():
+        unify(atoms.all(op.input), atoms.all(op.result))
+        return
+    sides = zip(shape_of(op.input.type), shape_of(op.result.type), strict=False)
+    for dim, (own, extent) in enumerate(sides):
+        if extent == own:
             atoms.unify((op.input, dim), (op.result, dim))
 
 

@@ -33,7 +33,7 @@ def inputs_of(value: SSAValue) -> list[tb.InputOp] | None:
             return None
         for inner in graph.body.block.args[use.index].uses:
             load = inner.operation
-            if not isinstance(load, tb.InputOp) or load.through is not None:
+            if not isinstance(load, tb.InputOp) or load.through is not None or load.windows:
                 return None
             found.append(load)
     return found

@@ -70,7 +70,7 @@ def view_of(builder: KernelBuilder, op: tb.InputOp, tensors: Tensors) -> SSAValu
     held = builder.graph.held_lengths
     arguments = [*tensors.values()]
     ends = {dim: arguments[held[number].argument] for dim, number in op.ends.items()}
-    return builder.tile(tensors[op.dtensor], op.resolved_copy(), through, ends)
+    return builder.tile(tensors[op.dtensor], op.resolved_copy(), through, ends, op.windows)
 
 
 def lower_kernel(

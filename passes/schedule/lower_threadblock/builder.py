@@ -36,6 +36,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     with_layout,
 )
+from mugraph.dialects.windows import Windows
 from mugraph.passes.schedule.lower_threadblock.registers import Pieces
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout
 
@@ -229,15 +230,16 @@ class KernelBuilder:
         copy: TileCopy,
         through: SSAValue | None = None,
         ends: Mapping[int, SSAValue] | None = None,
+        windows: Windows | None = None,
     ) -> SSAValue:
-        """The view of a device tensor that a copy touches, of rows that numbers name perhaps.
+        """The view of a device tensor that a copy touches, of named rows or windows perhaps.
 
         ``ends``: dimensions that end where a length says, and what holds it.
         """
         layout = LayoutAttr(Layout(copy.tile, copy.view_strides()))
         type_ = sched.GlobalType.of(copy.tile, element_type_of(argument.type), layout)
         map_, fordim = copy.slicing.map_, copy.slicing.fordim
-        op = sched.LocalTileOp(argument, map_, fordim, type_, through)
+        op = sched.LocalTileOp(argument, map_, fordim, type_, through, windows)
         op.end_along(ends or {})
         op.result.name_hint = f"{argument.name_hint}_tile" if argument.name_hint else None
         self.top.append(op)

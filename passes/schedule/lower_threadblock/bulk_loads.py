@@ -14,6 +14,7 @@ from mugraph.dialects.bulk import (
     BulkCopyError,
     mapped_tensor,
     require_boxes,
+    require_no_windows,
     tile_layouts,
 )
 from mugraph.dialects.kn import CustomizedOp
@@ -44,6 +45,7 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
             "a number in device memory says where it ends, and bulk copies write zeros only behind "
             "the end that their tensor map has"
         )
+    require_no_windows(op.windows)
     tensor = mapped_tensor(op, strides_of(resolved_layout_of(op.dtensor)), copy.tile)
     require_boxes(copy.slicing, copy.alignment)
     # What cuts a tile in parts finds them by one stride a dimension.
@@ -68,7 +70,7 @@ def are_numbers_of_results(op: tb.InputOp, levels: Levels) -> bool:
 
     Such as scales, or a bias.  The threads that compute can load them when they need them.
     """
-    if op.loop_dim >= 0 or op.through is not None or op.ends:
+    if op.loop_dim >= 0 or op.through is not None or op.windows is not None or op.ends:
         return False
     late = {reader for level in levels.after for reader in level}
     readers = [use.operation for use in op.result.uses]

@@ -297,7 +297,7 @@ def _allows(
             # Rows, which many threads hold, go through shared memory.
             return value is op.source and isinstance(op.destination.type, sched.GlobalType)
         partition = op.partition.data
-        if isinstance(tile := op.source.owner, sched.LocalTileOp) and tile.rows_in_tile > 1:
+        if isinstance(tile := op.source.owner, sched.LocalTileOp) and tile.is_scattered:
             return False
         return (
             op.ahead_of == 0

@@ -13,6 +13,7 @@ from mugraph.dialects.bulk import (
     BulkCopyError,
     mapped_tensor,
     require_boxes,
+    require_no_windows,
     tile_layouts,
 )
 from mugraph.dialects.sched.structure import loop_iterations
@@ -66,6 +67,7 @@ def _tile_obstacle(
     # What cuts a buffer in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, sched.MoveOp) for use in buffer.uses)
     try:
+        require_no_windows(tile.windows)
         extents = shape_of(tile.result.type)
         mapped = mapped_tensor(tile, strides_of(resolved_layout_of(tensor)), extents)
         require_boxes(tile.slicing(), scheduled.alignment(tensor))

@@ -17,13 +17,15 @@
 namespace mugraph {
 
 // Tensor map of a tensor of `rank` dimensions, the contiguous one first: extents in elements, strides of the others in
-// bytes, and the extents of the box that one copy moves.
+// bytes, and the extents of the box over which one copy reaches. Along each dimension it moves every `steps`-th element
+// of those.
 template <int rank>
 class TensorMap {
  public:
   TensorMap(char const* name, CUtensorMapDataType type, std::array<uint64_t, rank> extents,
-            std::array<uint64_t, rank - 1> strides, std::array<uint32_t, rank> box, CUtensorMapSwizzle swizzle)
-      : name_(name), type_(type), extents_(extents), box_(box), swizzle_(swizzle) {
+            std::array<uint64_t, rank - 1> strides, std::array<uint32_t, rank> box, CUtensorMapSwizzle swizzle,
+            std::array<uint32_t, rank> steps = {})
+      : name_(name), type_(type), extents_(extents), box_(box), steps_(steps), swizzle_(swizzle) {
     for (int i = 0; i + 1 < rank; ++i) strides_[i] = strides[i];
   }
 
@@ -44,7 +46,7 @@ class TensorMap {
       extents[i] = extents_[i];
       strides[i] = strides_[i];
       box[i] = box_[i];
-      steps[i] = 1;
+      steps[i] = steps_[i] == 0 ? 1 : steps_[i];
     }
     const CUresult status =
         encoder()(&map_, type_, rank, const_cast<void*>(base), extents.data(), strides.data(), box.data(),
@@ -90,6 +92,7 @@ class TensorMap {
   std::array<uint64_t, rank> extents_;
   std::array<uint64_t, rank> strides_{};
   std::array<uint32_t, rank> box_;
+  std::array<uint32_t, rank> steps_;
   CUtensorMapSwizzle swizzle_;
   void const* base_ = nullptr;
   CUtensorMap map_{};

@@ -11,9 +11,12 @@ from mugraph.dialects.cute.atoms import (
     WarpgroupFamily,
     WarpgroupForm,
     mma_atom,
+    umma_atom,
+    umma_names,
     warpgroup_family,
 )
 from mugraph.dialects.cute.atoms.mma import ELEMENT_BITS, WARPGROUP_FAMILIES
+from mugraph.dialects.cute.errors import LayoutError
 
 OF_BYTES = sorted(
     name for name, atom in MMA_ATOMS.items() if atom.shape_mnk == (16, 8, 32) and atom.packed == 4
@@ -94,3 +97,23 @@ def test_what_warp_groups_multiply() -> None:
 def test_integers_have_fewer_lengths(types: tuple[str, str], columns: int, longest: int) -> None:
     family = warpgroup_family(*types)
     assert family is not None and family.longest(columns) == longest
+
+
+@given(st.sampled_from(umma_names()))
+def test_blocks_share_what_is_multiplied_in_tensor_memory(name: str) -> None:
+    """Each element is of one block: halves of the rows, and of the columns of B, for two."""
+    atom = umma_atom(name)
+    assert atom.name == name and atom.c_space == "tensor" and not atom.is_scalar
+    assert atom.threads == (2 if "_2SM_" in name else 1)
+    for operand in "ABC":
+        layout = atom.layout(operand)
+        lines, along = atom.tile_shape(operand)
+        assert sorted(layout.indices()) == list(range(lines * along))
+        part = lines // atom.threads
+        assert all(layout(block) == block * part for block in range(atom.threads))
+
+
+def test_shapes_that_tensor_memory_has_not() -> None:
+    for name in ("SM100_64x12x16_F32F16F16_SS", "SM100_2SM_256x16x16_F32F16F16_SS"):
+        with pytest.raises(LayoutError, match="Did you mean SM100"):
+            umma_atom(name)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import SSAValue
 
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched import AllocOp, LocalTileOp
 from mugraph.dialects.sched.accesses import AccessKind, ThreadAccess
@@ -127,6 +128,10 @@ def _check_device_access(
     walks = list(_walks(program, access))
     argument = _argument_of(access.value)
     span = physical_elements(resolved_layout_of(argument))
+    owner = access.value.owner
+    if isinstance(owner, LocalTileOp) and owner.windows is not None:
+        # Copies look at each place, so that the windows alone must suffice.
+        span = Layout(owner.tensor_shape, owner.tile_strides()).cosize()
     furthest = sum(walk.steps * walk.stride for walk in walks)
     yield from _check_predicate(place, access)
     is_whole = access.predicate is None

@@ -53,7 +53,8 @@ struct TensorMap {
   char const* base;
   uint64_t strides[5];  // in bytes
   uint32_t extents[5];
-  uint16_t box[5];
+  uint16_t box[5];  // in elements that are moved
+  uint8_t steps[5];
   uint8_t rank;
   uint8_t element_bytes;
   uint16_t span;
@@ -76,7 +77,7 @@ inline int copy_box(unsigned char* target, TensorMap const& map, std::array<int,
     bool exists = true;
     char* source = const_cast<char*>(map.base);
     for (int i = 0; i < map.rank; ++i) {
-      const int64_t coordinate = int64_t{start[i]} + at[i];
+      const int64_t coordinate = int64_t{start[i]} + at[i] * map.steps[i];
       exists = exists && coordinate >= 0 && coordinate < map.extents[i];
       source += coordinate * static_cast<int64_t>(map.strides[i]);
     }
@@ -199,11 +200,13 @@ inline CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cu
   description.element_bytes = static_cast<uint8_t>(sizes.at(type));
   description.span = static_cast<uint16_t>(spans.at(swizzle));
   for (cuuint32_t i = 0; i < rank; ++i) {
-    if (extents[i] == 0 || extents[i] > 0xffffffffu || box[i] == 0 || box[i] > 256 || steps[i] != 1) {
+    if (extents[i] == 0 || extents[i] > 0xffffffffu || box[i] == 0 || box[i] > 256 || steps[i] < 1 ||
+        steps[i] > 8) {
       return CUDA_ERROR_INVALID_VALUE;
     }
     description.extents[i] = static_cast<uint32_t>(extents[i]);
-    description.box[i] = static_cast<uint16_t>(box[i]);
+    description.steps[i] = static_cast<uint8_t>(i == 0 ? 1 : steps[i]);
+    description.box[i] = static_cast<uint16_t>((box[i] + description.steps[i] - 1) / description.steps[i]);
     description.strides[i] = i == 0 ? description.element_bytes : strides[i - 1];
     if (i > 0 && (strides[i - 1] % 16 != 0 || strides[i - 1] >= 1ull << 40)) return CUDA_ERROR_INVALID_VALUE;
   }

@@ -1,0 +1,46 @@
+"""How the examples of products cut M, N and K, each of which may have several modes."""
+
+from itertools import product
+from math import log2, prod
+
+from mugraph import cute
+
+
+def as_they_are(*tensors):
+    """A (M,K), B (N,K) and C (M,N) of one mode each."""
+    return tensors
+
+
+def matrices_of(views, *tensors):
+    """The layouts of row-major tensors that ``views`` makes matrices of."""
+    layouts = (cute.make_row_major_layout(one.shape) for one in tensors)
+    return views(*(cute.make_counting_tensor(layout) for layout in layouts))
+
+
+def tiles_of(shape, tile):
+    """How many tiles there are along a mode, those of its modes multiplied."""
+    if isinstance(shape, int):
+        return -(-shape // tile)
+    return prod(tiles_of(*pair) for pair in zip(shape, tile, strict=True))
+
+
+def tile_of(extents, elements, allowed=lambda tile: True):
+    """Powers of two along each mode, so many elements in all, that leave the fewest out.
+
+    Long ones along the first modes where several do; ``None`` where none is ``allowed``.
+    """
+    powers = [1 << bits for bits in range(elements.bit_length())]
+    tiles = (tile for tile in product(powers, repeat=len(extents)) if prod(tile) == elements)
+    return min(
+        filter(allowed, tiles),
+        key=lambda tile: (tiles_of(extents, tile), [-extent for extent in tile]),
+        default=None,
+    )
+
+
+def swizzled(rows: int, columns: int, *stages: int) -> cute.AnyLayout:
+    """Rows of 16 bits an element without bank conflicts, as TMA writes and WGMMA reads them."""
+    line = min(columns, 64)
+    atom = cute.Layout((8, line), (line, 1))
+    swizzle = cute.Swizzle(int(log2(line // 8)), 3, 3)
+    return cute.tile_to_shape(cute.composition(swizzle, atom), (rows, columns, *stages))

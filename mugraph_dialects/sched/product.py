@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.assembly import ThroughFunctions
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import (
     PRODUCT_ATOMS,
@@ -21,7 +22,8 @@ from mugraph.dialects.cute.atoms import (
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.element_types import element_type_name, operand_names, verify_factors
+from mugraph.dialects.element_types import element_type_name, verify_factors
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import mma_accesses
@@ -57,6 +59,10 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     loaded with ``ldmatrix``; others element by element, converted to what the instruction takes:
     f8 exactly to f16, f32 rounded to TF32.
 
+    ``through [mul_scalar(0.5)]`` where elements of the right matrix are of any type, and what is
+    multiplied is what these functions make of each, rounded to the type that the instruction takes:
+    weights of fewer bits than activations.
+
     ``at [0, 64]`` where the accumulator holds only the part of the product that starts there.
 
     With P warps along k the accumulator is P partial sums, ``Px16x64xf32``: the steps of the
@@ -73,13 +79,15 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     at = opt_prop_def(DenseArrayBase.constr(i64))
     ldmatrix_lhs = prop_def(BoolAttr)
     ldmatrix_rhs = prop_def(BoolAttr)
+    through = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
         "$lhs `,` $rhs (`at` $at^)? `to` $accumulator "
-        "`ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` attr-dict "
+        "`ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` custom<ThroughFunctions>($through) "
+        "attr-dict "
         "`:` type($lhs) `,` type($rhs) `to` type($accumulator) custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (TiedTiles,)
+    custom_directives = (ThroughFunctions, TiedTiles)
 
     def __init__(
         self,
@@ -88,6 +96,7 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         accumulator: SSAValue,
         ldmatrix: tuple[bool, bool],
         at: Sequence[int] | None = None,
+        through: Epilogue | None = None,
     ) -> None:
         super().__init__(
             operands=[lhs, rhs, accumulator],
@@ -96,6 +105,7 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
                 "at": start_attribute(at),
                 "ldmatrix_lhs": BoolAttr.from_bool(ldmatrix[0]),
                 "ldmatrix_rhs": BoolAttr.from_bool(ldmatrix[1]),
+                "through": None if through is None else EpilogueAttr(through),
             },
         )
 
@@ -121,6 +131,11 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         accumulator = self.accumulator.type
         mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
         return mma is not None and mma_atom(mma.atom).a_type == "tf32"
+
+    @property
+    def multiplied_type(self) -> Attribute:
+        """The type of what is multiplied of the right matrix."""
+        return element_type_of((self.rhs if self.through is None else self.lhs).type)
 
     @property
     def lhs_in_registers(self) -> bool:
@@ -195,8 +210,18 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
 
     def _verify_instruction(self, accumulator: TileType, mma: TiledMmaAttr) -> None:
         """The operands are of types that the instruction multiplies."""
-        verify_factors(self, self.lhs, self.rhs, "sched.map identity")
-        types = operand_names(self.lhs, self.rhs)
+        if self.through is None:
+            verify_factors(self, self.lhs, self.rhs, "sched.map identity")
+        elif self.ldmatrix[1] or self.through.data.accumulates:
+            raise VerifyException(
+                f"{op_label(self)}: elements that functions are applied to are loaded one by one, "
+                "and not added to anything; write 'ldmatrix [..., false]', and 'through' without "
+                "'accum'"
+            )
+        types = (
+            element_type_name(element_type_of(self.lhs.type)),
+            element_type_name(self.multiplied_type),
+        )
         taken = (*tensor_core_atoms(*types), scalar_atom(types[0]))
         atom = mma_atom(mma.atom)
         if atom.name in PRODUCT_ATOMS and atom not in taken:

@@ -14,6 +14,7 @@ from emulated_programs import graph_of
 from fuzz.programs import launches_of
 
 import mugraph.build as mi
+from mugraph.dialects import sched
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
@@ -88,3 +89,30 @@ def assert_near(result: Array, expected: Array) -> None:
     """Weights and results are rounded to bf16."""
     error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
     assert error < 4e-3
+
+
+def cast_in_the_product(
+    x: mi.DTensor, rows: mi.DTensor, columns: mi.DTensor, f8: mi.DTensor
+) -> tuple[mi.DTensor, ...]:
+    """x times weights of 8 bits: (n, k) and (k, n), integers, and (n, k) of f8."""
+    by_rows, by_f8 = (mi.transpose(mi.cast(w, x.dtype)) for w in (rows, f8))
+    return x @ by_rows, x @ mi.cast(columns, x.dtype), x @ by_f8
+
+
+def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
+    """Nothing of 16 bits is written to shared memory; right as CUDA, at sizes no tile divides."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    rows, depth, columns = 9, 208, 72
+    x = RANDOM.standard_normal((rows, depth)).astype(ml_dtypes.bfloat16)
+    whole = RANDOM.integers(-128, 128, (2, columns, depth)).astype(np.int8)
+    f8 = RANDOM.standard_normal((columns, depth)).astype(ml_dtypes.float8_e4m3fn)
+    inputs = [x, whole[0], np.ascontiguousarray(whole[1].T), f8]
+    module = graph_of(cast_in_the_product, *inputs).module()
+    fuse_program(only_function(module), target_named("sm_90a"))
+    made = generate_cuda(module, make_context(), "sm_90a")
+    products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
+    assert len(products) == 3 and all(op.through is not None for op in products)
+    results = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
+    for result, weights in zip(results, (whole[0], whole[1], f8), strict=True):
+        assert_near(result, x.astype(np.float64) @ weights.astype(np.float64).T)

@@ -17,6 +17,7 @@
 
 #include "arch/cute.h"
 #include "numbers.h"
+#include "ops.h"
 
 namespace mugraph {
 
@@ -235,8 +236,9 @@ struct UniversalFMA_S32 : OfThread {
   }
 };
 
-// Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp, of its A or its B.
-template <class Atom, bool kIsA, class T>
+// Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp, of its A or its B:
+// what `Through` makes of each.
+template <class Atom, bool kIsA, class Through = ops::Chain<>, class T>
 __device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
   using Operand = cute::conditional_t<kIsA, typename Atom::OperandA, typename Atom::OperandB>;
   constexpr int kBits = 32 / Atom::kPacked;
@@ -246,7 +248,7 @@ __device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
     if constexpr (cute::is_same<T, Operand>::value) {
       word |= bits_of(elements[i]) << (i * kBits % 32);
     } else {
-      word |= bits_of(from_float<Operand>(to_float(elements[i]))) << (i * kBits % 32);
+      word |= bits_of(from_float<Operand>(Through::apply(to_float(elements[i])))) << (i * kBits % 32);
     }
   }
   return Atom::prepare(word);

@@ -63,6 +63,8 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     multiplied is what these functions make of each, rounded to the type that the instruction takes:
     weights of fewer bits than activations.
 
+    ``from [0, 1, 0, 0]`` where the left matrix is that one of several in its buffer.
+
     ``at [0, 64]`` where the accumulator holds only the part of the product that starts there.
 
     With P warps along k the accumulator is P partial sums, ``Px16x64xf32``: the steps of the
@@ -80,9 +82,10 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     ldmatrix_lhs = prop_def(BoolAttr)
     ldmatrix_rhs = prop_def(BoolAttr)
     through = opt_prop_def(EpilogueAttr)
+    lhs_start = opt_prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
-        "$lhs `,` $rhs (`at` $at^)? `to` $accumulator "
+        "$lhs (`from` $lhs_start^)? `,` $rhs (`at` $at^)? `to` $accumulator "
         "`ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` custom<ThroughFunctions>($through) "
         "attr-dict "
         "`:` type($lhs) `,` type($rhs) `to` type($accumulator) custom<TiedTiles>(type($tiles))"
@@ -97,6 +100,7 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         ldmatrix: tuple[bool, bool],
         at: Sequence[int] | None = None,
         through: Epilogue | None = None,
+        lhs_start: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             operands=[lhs, rhs, accumulator],
@@ -106,6 +110,7 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
                 "ldmatrix_lhs": BoolAttr.from_bool(ldmatrix[0]),
                 "ldmatrix_rhs": BoolAttr.from_bool(ldmatrix[1]),
                 "through": None if through is None else EpilogueAttr(through),
+                "lhs_start": start_attribute(lhs_start),
             },
         )
 
@@ -118,6 +123,17 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     def start(self) -> tuple[int, ...]:
         """Where in the product the accumulator starts."""
         return start_of(self.at, len(shape_of(self.lhs.type)))
+
+    @property
+    def start_of_lhs(self) -> tuple[int, ...]:
+        """Where in its buffer the left matrix starts."""
+        return start_of(self.lhs_start, len(shape_of(self.lhs.type)))
+
+    @property
+    def lhs_shape(self) -> tuple[int, ...]:
+        """The extents of what is multiplied from the left."""
+        shape = shape_of(self.lhs.type)
+        return shape if self.lhs_start is None else (*[1] * (len(shape) - 2), *shape[-2:])
 
     @property
     def parts(self) -> int:
@@ -153,7 +169,8 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         rhs = part_of_matrix(self.rhs, (*leading, 0, column), (depth, columns), transposed=True)
         if self.lhs_in_registers:
             return Layout((rows, depth), (depth, 1)), rhs
-        return part_of_matrix(self.lhs, (*leading, row, 0), (rows, depth)), rhs
+        start = [sum(each) for each in zip((*leading, row, 0), self.start_of_lhs, strict=True)]
+        return part_of_matrix(self.lhs, start, (rows, depth)), rhs
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """Both matrices and the accumulator."""
@@ -166,9 +183,11 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     def verify_(self) -> None:
         """Checks extents and the accumulator."""
         try:
-            expected = matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
+            expected = matmul_shape(self.lhs_shape, shape_of(self.rhs.type))
         except ShapeError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
+        whole = shape_of(self.lhs.type)
+        verify_part(self, self.lhs_shape, self.start_of_lhs, whole, "its buffer", "the left matrix")
         accumulator = self.accumulator.type
         held = shape_of(accumulator)
         self._verify_extents(held[1:] if self.parts > 1 else held, expected)
@@ -196,7 +215,7 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
                 f"{op_label(self)}: accumulators of {depth} columns are not operand A of "
                 f"{atom.name} thread by thread"
             )
-        if self.at is not None or self.ldmatrix[0]:
+        if self.at is not None or self.lhs_start is not None or self.ldmatrix[0]:
             raise VerifyException(
                 f"{op_label(self)}: a left operand in registers is whole, and no ldmatrix loads it"
             )

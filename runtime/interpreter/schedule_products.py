@@ -37,6 +37,12 @@ class ProductFunctions(InterpreterFunctions):
         """Adds the product to the accumulator."""
         lhs, rhs, accumulator = args
         matrices = [self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs)]
+        if op.lhs_start is not None:
+            part = tuple(
+                slice(start, start + extent)
+                for start, extent in zip(op.start_of_lhs, op.lhs_shape, strict=True)
+            )
+            matrices[0] = matrices[0][(..., *part)]
         if op.through is not None:
             made = apply_chain(op.through.data.functions, matrices[1])
             matrices[1] = self.functions.frame.arithmetic.round(made, op.multiplied_type)

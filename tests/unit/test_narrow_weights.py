@@ -12,9 +12,12 @@ import pytest
 from cases.build import compile_emulated
 from emulated_programs import graph_of
 from fuzz.programs import launches_of
+from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
 from mugraph.dialects import sched
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
@@ -27,32 +30,18 @@ RANDOM = np.random.default_rng(5)
 Array = npt.NDArray[Any]
 
 
-def unpacked(packed: mi.DTensor) -> mi.DTensor:
-    """From bytes (k / 2, n) to numbers from -8 to 7 (k, n): two of a column in each byte."""
-    rows, columns = packed.shape
-    byte = mi.cast(packed, mi.float32)
-    high = mi.floor(byte * (1 / 16))
-    low = byte - high * 16.0 - 8.0
-    pairs = [mi.reshape(each, (rows, 1, columns)) for each in (low, high)]
-    return mi.reshape(mi.concat(pairs[0], pairs[1], 1), (2 * rows, columns))
-
-
 def linear(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
-    """x (m, k) times weights of 4 bits (k, n) with scales (k / group, 1, n)."""
-    depth, columns = 2 * packed.shape[0], packed.shape[1]
-    groups = scales.shape[0]
-    weights = mi.reshape(unpacked(packed), (groups, depth // groups, columns)) * scales
-    return x @ mi.cast(mi.reshape(weights, (depth, columns)), x.dtype)
+    """x (m, k) times weights of 4 bits (k, n) with scales (k / group, n)."""
+    return x @ mi.dequantize(packed, scales, format="int4", dim=0)
 
 
 def drawn(rows: int, depth: int, columns: int, group: int) -> tuple[Array, Array, Array, Array]:
     """An input, packed weights, scales, and the weights in float64."""
     x = RANDOM.standard_normal((rows, depth)).astype(ml_dtypes.bfloat16)
     weights = RANDOM.integers(-8, 8, (depth, columns))
-    scales = RANDOM.uniform(0.5, 2, (depth // group, 1, columns)).astype(ml_dtypes.bfloat16)
-    packed = (weights[::2] + 8 + 16 * weights[1::2]).astype(np.int8)
-    wide = weights.reshape(-1, group, columns) * scales.astype(np.float64)
-    return x, packed, scales, wide.reshape(depth, columns)
+    scales = RANDOM.uniform(0.5, 2, (depth // group, columns)).astype(ml_dtypes.bfloat16)
+    packed = (weights[::2] & 15 | weights[1::2] << 4).astype(np.int8)
+    return x, packed, scales, weights * scales.astype(np.float64).repeat(group, 0)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +62,16 @@ def test_weights_of_4_bits_are_unpacked_in_the_kernel_of_their_product(
     assert_near(result, inputs[0].astype(np.float64) @ weights)
 
 
-def test_the_kernel_is_right_as_cuda() -> None:
-    """At sizes that no tile divides."""
+def test_weights_of_4_bits_are_unpacked_in_registers() -> None:
+    """Scales are applied to sums; right as CUDA, at sizes that no tile divides."""
     if shutil.which("g++") is None:
         pytest.skip("no g++ on this machine: no kernel was emulated")
-    *inputs, weights = drawn(19, 192, 72, 64)
+    *inputs, weights = drawn(19, 1024, 72, 64)
     module = graph_of(linear, *inputs).module()
-    fuse_program(only_function(module), target_named("sm_90a"))
+    PassPipeline(compile_pipeline("sm_90a", Plan(forloop=16))).apply(make_context(), module)
     made = generate_cuda(module, make_context(), "sm_90a")
+    products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
+    assert len(products) == 2 and all(op.through is not None for op in products)
     (result,) = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
     assert_near(result, inputs[0].astype(np.float64) @ weights)
 

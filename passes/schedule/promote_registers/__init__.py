@@ -22,10 +22,10 @@ from mugraph.passes.schedule.promote_registers.linear import (
     values_held,
 )
 from mugraph.passes.schedule.promote_registers.mma import promote_mma
-from mugraph.passes.schedule.promote_registers.operand_functions import load_through
 from mugraph.passes.schedule.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.schedule.promote_registers.row_loads import load_long_rows
 from mugraph.passes.schedule.promote_registers.stages import double_buffer
+from mugraph.passes.schedule.promote_registers.stored_operands import load_as_stored
 from mugraph.passes.schedule.promote_registers.uses import uses_of
 from mugraph.passes.schedule.promote_registers.write_back import write_back
 from mugraph.passes.schedule.tile_values import tiles_by_registers
@@ -117,7 +117,7 @@ class PromoteRegistersPass(ModulePass):
                 if promote_mma(kernel, target):
                     write_back(kernel)
                     load_directly(kernel)
-                load_through(kernel)
+                load_as_stored(kernel)
                 loads = load_long_rows(kernel)
                 promote_registers(kernel, target)
                 for load in loads:

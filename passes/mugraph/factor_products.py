@@ -6,6 +6,7 @@ what a product sums over multiplies the sum as well, once for each element of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,18 +23,30 @@ from mugraph.dialects.element_types import (
     HALF_TYPES,
     is_integer,
 )
+from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
-KEEPS_FEW_BITS = frozenset({"identity", "bits", "fp4", "nf4", "add_scalar"})
+KEEPS_FEW_BITS = frozenset({"identity", "bits", "fp4", "nf4", "add_scalar", "floor", "round"})
 """Functions that make numbers of few bits of such: a type of 16 bits rounds them hardly or not."""
+
+
+def keeps_few_bits(function: ScalarFunction) -> bool:
+    """Whether a function makes numbers of few bits of such."""
+    if function.name == "mul_scalar":
+        return abs(math.frexp(function.constants[0])[0]) == EXACT
+    return function.name in KEEPS_FEW_BITS
+
+
+EXACT = 0.5
+"""The mantissa of powers of two."""
 
 
 def narrow_source(value: SSAValue) -> SSAValue | None:
     """The tile of 8 bits that a value is a function of, element by element; ``None`` for others."""
     while isinstance(value.owner, tb.UnaryOp) and not tb.epilogue_of(value.owner):
-        if value.owner.function.name not in KEEPS_FEW_BITS:
+        if not keeps_few_bits(value.owner.function):
             return None
         value = value.owner.input
     return value if DESCRIPTIONS[element_type_of(value.type)].bits == 8 else None

@@ -26,6 +26,7 @@ from mugraph.dialects.element_types import (
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter, inherit_location
+from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 KEEPS_FEW_BITS = frozenset({"identity", "bits", "fp4", "nf4", "add_scalar", "floor", "round"})
@@ -143,6 +144,11 @@ def scale_after(op: tb.MatmulOp) -> bool:
         return False
     written = _multiplied(op, factors)
     scales = [factor.scale for factor in factors if factor.scale is not None]
+    if len(scales) > 1:
+        joint = broadcast_shape([shape_of(scale.type) for scale in scales])
+        if math.prod(joint) < math.prod(shape_of(op.result.type)):
+            both = tb.MulOp(scales[0], scales[1], tb.STensorType(joint, f32))
+            written, scales = [both, *written], [both.result]
     for place, scale in enumerate(scales, 1):
         is_last = place == len(scales)
         type_ = op.result.type if is_last else tb.STensorType(shape_of(op.result.type), f32)

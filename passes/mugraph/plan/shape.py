@@ -25,7 +25,13 @@ from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
-from mugraph.passes.mugraph.factor_products import narrow_source
+from mugraph.passes.mugraph.plan.narrow import (
+    adds_scaled,
+    is_in_registers,
+    is_narrow,
+    is_on_the_way,
+    is_read_in_place,
+)
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
@@ -154,31 +160,9 @@ def _is_exchanged(factor: SSAValue, phases: LoopPhases) -> bool:
 
     Threads themselves make what they multiply of numbers of few bits.
     """
-    if isinstance(factor.owner, tb.InputOp) or factor in phases.same or _is_read_in_place(factor):
+    if isinstance(factor.owner, tb.InputOp) or factor in phases.same or is_read_in_place(factor):
         return False
-    return not _follows_product(factor) and not _is_narrow(factor)
-
-
-def _is_narrow(factor: SSAValue) -> bool:
-    """Whether a factor of a product is computed of numbers of few bits, one by one."""
-    return not isinstance(factor.owner, tb.InputOp) and narrow_source(factor) is not None
-
-
-def _is_read_in_place(part: SSAValue) -> bool:
-    """Whether products by numbers of few bits alone use a part of a tile, from the left."""
-    users = [use.operation for use in part.uses]
-    return isinstance(part.owner, tb.SplitOp) and all(
-        isinstance(user, tb.MatmulOp) and user.lhs is part and _is_narrow(user.rhs)
-        for user in users
-    )
-
-
-def _is_on_the_way(op: Operation) -> bool:
-    """Whether an operator is a step between numbers of few bits and what is multiplied of them."""
-    if not isinstance(op, tb.UnaryOp) or narrow_source(op.result) is None:
-        return False
-    users = [use.operation for use in op.result.uses]
-    return bool(users) and all(isinstance(user, tb.UnaryOp) for user in users)
+    return not _follows_product(factor) and not is_narrow(factor)
 
 
 def _follows_product(value: SSAValue) -> bool:
@@ -240,7 +224,7 @@ class OperatorWork(NamedTuple):
         steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
         if (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)) or _scales_a_product(op):
             steps = 0
-        if _is_on_the_way(op) or all(map(_is_read_in_place, op.results)):
+        if adds_scaled(op) or is_on_the_way(op) or all(map(is_read_in_place, op.results)):
             steps = 0
         exchanged = int(steps > 1)
         if factors:
@@ -252,7 +236,7 @@ class OperatorWork(NamedTuple):
             exchanged += RUNNING_MAXIMUM_EXCHANGES
             row_dims = (len(shape_of(op.operands[0].type)) - 1,)
         operands, results = (*op.operands,), (*op.results,)
-        converts = bool(factors) and _is_narrow(op.operands[-1])
+        converts = bool(factors) and is_narrow(op.operands[-1])
         return cls(
             operands,
             results,
@@ -383,7 +367,7 @@ class KernelModel(NamedTuple):
             elif product_index(op) is not None or any(v in of_products for v in op.operands):
                 of_products.update(dict.fromkeys(op.results))
             else:
-                others += op.results
+                others += [result for result in op.results if not is_in_registers(result)]
         tiles: dict[Alike, list[SSAValue]] = {}
         for value, numbers in space.numbers.items():
             tiles.setdefault(Alike(shape_of(value.type), numbers), []).append(value)

@@ -12,11 +12,13 @@ import pytest
 from cases.build import compile_emulated
 from emulated_programs import graph_of
 from fuzz.programs import launches_of
+from xdsl.dialects.builtin import f8E4M3FN
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
-from mugraph.dialects import sched
+from mugraph.dialects import sched, tb
 from mugraph.dialects.plan import Plan
+from mugraph.dialects.tensor_types import element_type_of
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.targets import target_named
@@ -76,10 +78,10 @@ def test_weights_of_4_bits_are_unpacked_in_registers() -> None:
     assert_near(result, inputs[0].astype(np.float64) @ weights)
 
 
-def assert_near(result: Array, expected: Array) -> None:
+def assert_near(result: Array, expected: Array, limit: float = 4e-3) -> None:
     """Weights and results are rounded to bf16."""
     error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
-    assert error < 4e-3
+    assert error < limit
 
 
 def cast_in_the_product(
@@ -107,3 +109,63 @@ def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
     results = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
     for result, weights in zip(results, (whole[0], whole[1], f8), strict=True):
         assert_near(result, x.astype(np.float64) @ weights.astype(np.float64).T)
+
+
+def decoded(
+    q: mi.DTensor, k: mi.DTensor, v: mi.DTensor, scale_k: mi.DTensor, scale_v: mi.DTensor
+) -> mi.DTensor:
+    """Attention of queries (h, g, d) over a cache (h, t, d) of f8 with a scale for each token."""
+    keys, values = (mi.cast(each, q.dtype) for each in (k, v))
+    scores = q @ mi.transpose(keys) * (mi.transpose(scale_k) * q.shape[-1] ** -0.5)
+    return (mi.softmax(scores) * mi.transpose(scale_v)) @ values
+
+
+def test_a_cache_of_f8_is_read_as_it_is_stored() -> None:
+    """Its scales are those of scores and of weights; right as CUDA, at a ragged number of keys."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    heads, queries, keys, depth = 2, 4, 91, 32
+    q = RANDOM.standard_normal((heads, queries, depth)).astype(ml_dtypes.bfloat16)
+    cache = RANDOM.standard_normal((2, heads, keys, depth)).astype(ml_dtypes.float8_e4m3fn)
+    scales = RANDOM.uniform(0.5, 2, (2, heads, keys, 1)).astype(np.float32)
+    inputs = [q, *cache, *scales]
+    module = graph_of(decoded, *inputs).module()
+    fuse_program(only_function(module), target_named("sm_90a"))
+    made = generate_cuda(module, make_context(), "sm_90a")
+    products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
+    assert products and all(op.through is not None for op in products)
+    (result,) = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
+    wide_k, wide_v = cache.astype(np.float64) * scales
+    scores = q.astype(np.float64) @ wide_k.swapaxes(1, 2) * depth**-0.5
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    assert_near(result, powers / powers.sum(-1, keepdims=True) @ wide_v, 2e-2)
+
+
+def block_scaled(
+    x: mi.DTensor, w: mi.DTensor, scale_x: mi.DTensor, scale_w: mi.DTensor
+) -> mi.DTensor:
+    """f8 by f8, with scales of 128 neighbours of a row of x, and of blocks of 128 x 128 of w."""
+    return mi.dequantize(x, scale_x) @ mi.transpose(mi.dequantize(w, scale_w))
+
+
+def test_scales_of_blocks_are_applied_to_partial_sums_of_f8() -> None:
+    """In one kernel, whose products are of f8 as it is stored."""
+    rows, columns, depth = 64, 256, 512
+    x, w = (
+        RANDOM.standard_normal(shape).astype(ml_dtypes.float8_e4m3fn)
+        for shape in ((rows, depth), (columns, depth))
+    )
+    scale_x = RANDOM.uniform(0.5, 2, (rows, depth // 128)).astype(np.float32)
+    scale_w = RANDOM.uniform(0.5, 2, (columns // 128, depth // 128)).astype(np.float32)
+    inputs = [x, w, scale_x, scale_w]
+    module = graph_of(block_scaled, *inputs).module()
+    own = module.clone()
+    fuse_program(only_function(own), target_named("sm_90a"))
+    assert launches_of(only_function(own)) == 1
+    assert prove(only_function(module), only_function(own)).holds
+    products = [op for op in own.walk() if isinstance(op, tb.MatmulOp)]
+    assert products and all(element_type_of(op.lhs.type) == f8E4M3FN for op in products)
+    (result,) = run_function(own, None, inputs)
+    wide_x = x.astype(np.float64) * scale_x.repeat(128, 1)
+    wide_w = w.astype(np.float64) * np.kron(scale_w, np.ones((128, 128)))
+    assert_near(result, wide_x @ wide_w.T)

@@ -70,12 +70,14 @@ class Linear:
     depth: int
     bits: int
     grouped: bool = True
+    storage: str = "plain"
 
     @property
     def name(self) -> str:
         """As it is printed."""
         by = f"groups of {GROUP}" if self.grouped else "rows"
-        return f"w{self.bits} {self.rows}x{self.columns}x{self.depth}, scales of {by}"
+        stored = "" if self.storage == "plain" else f", {self.storage}"
+        return f"w{self.bits} {self.rows}x{self.columns}x{self.depth}, scales of {by}{stored}"
 
     @property
     def stored_bytes(self) -> int:
@@ -91,7 +93,8 @@ class Linear:
         scales = graph.new_input((self.columns, groups), dtype=mi.bfloat16)
         x = graph.new_input((self.rows, self.depth), dtype=mi.bfloat16)
         format = "int4" if self.bits == NIBBLE else None
-        graph.mark_output(x @ mi.transpose(mi.dequantize(w, scales, format=format, dim=1)))
+        wide = mi.dequantize(w, scales, format=format, dim=1, storage=self.storage)
+        graph.mark_output(x @ mi.transpose(wide))
         return graph
 
     def inputs(self, seed: int) -> list[Any]:
@@ -111,7 +114,11 @@ class Linear:
         torch: Any = import_module("torch")
         if self.bits == NIBBLE:
             low, high = w << 4 >> 4, w >> 4
-            w = torch.stack([low, high], -1).reshape(self.columns, self.depth)
+            if self.storage == "halves":
+                low, high = (each.reshape(self.columns, -1, GROUP // 2) for each in (low, high))
+                w = torch.stack([low, high], -2).reshape(self.columns, self.depth)
+            else:
+                w = torch.stack([low, high], -1).reshape(self.columns, self.depth)
         scale = scales.to(dtype).repeat_interleave(self.depth // scales.shape[1], 1)
         return w.to(dtype) * scale
 
@@ -130,7 +137,7 @@ class Linear:
         torch: Any = import_module("torch")
         wide = [(x, self.weights(w, scales, torch.bfloat16)) for w, scales, x in sets[:2]]
         found: Peers = {"cuBLAS bf16": [partial(torch.matmul, x, w.T) for x, w in wide]}
-        if self.bits == NIBBLE and self.grouped:
+        if self.bits == NIBBLE and self.grouped and self.storage == "plain":
             found["torch._weight_int4pack_mm"] = [self._int4pack(*one) for one in sets]
         if self.bits == 8 and not self.grouped:
             found["torch._weight_int8pack_mm"] = [
@@ -256,7 +263,12 @@ class Decode:
 
 LAYERS = ((14336, 4096), (4096, 14336), (8192, 8192))
 CASES: list[Linear | Decode] = [
-    *(Linear(m, n, k, 4) for n, k in LAYERS for m in (1, 16, 64)),
+    *(
+        Linear(m, n, k, 4, storage=storage)
+        for n, k in LAYERS
+        for m in (1, 16, 64)
+        for storage in ("halves", "plain")
+    ),
     *(Linear(m, n, k, 8, grouped) for n, k in LAYERS for m in (1, 16, 64) for grouped in (False,)),
     *(Linear(m, 8192, 8192, 8) for m in (1, 16, 64)),
     *(

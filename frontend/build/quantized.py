@@ -53,7 +53,7 @@ FORMATS: dict[str, Format] = {
 }
 """What bytes may hold: integers, fp4 (e2m1, as in nvfp4 and mxfp4), and NF4 by its table."""
 
-STORAGES = ("plain", "high first", "awq", "gptq")
+STORAGES = ("plain", "high first", "awq", "gptq", "halves")
 """How numbers of 4 bits lie in bytes.
 
 ``plain``: neighbours along a dimension share a byte, the first one in its low bits, as
@@ -61,7 +61,12 @@ compressed-tensors packs rows of ``[n, k]``; ``high first``: in its high bits, a
 ``awq``: words of 32 bits, ``[k, n / 8]``, have eight columns, in the order 0 2 4 6 1 3 5 7.
 ``gptq``: words of 32 bits, ``[k / 8, n]``, have eight rows.  Words are given as their bytes in
 memory: a last dimension of 4 times their number, ``words.view(torch.int8)``.
+``halves``: of 128 neighbours those that are 64 apart share a byte, the first one in its low bits.
+Kernels read that fastest, and :func:`repack` makes it of the others.
 """
+
+HALF = 64
+"""How far apart the numbers of a byte are in ``halves``."""
 
 
 def unpack(
@@ -89,7 +94,43 @@ def unpack(
     halves = [known.numbers(byte, first) for first in range(0, BYTE, known.width)]
     if storage == "high first":
         halves.reverse()
+    if storage == "halves":
+        return _as(_side_by_side(halves, dim), dtype)
     return _as(_interleaved(halves, dim), dtype)
+
+
+def repack(
+    codes: DTensor, dim: int = -1, *, storage: str = "plain", format: str = "uint4"
+) -> DTensor:
+    """The bytes of ``halves`` of numbers of 4 bits that lie otherwise: the same bits, elsewhere.
+
+    Raises :class:`BuildError` where the numbers along the dimension are no multiple of 128.
+    """
+    numbers = unpack(codes, format, dim, storage=storage)
+    dim = codes.graph.dim("repack", numbers, dim)
+    shape = numbers.shape
+    if shape[dim] % (2 * HALF):
+        raise BuildError(
+            f"repack: dimension {dim} has {shape[dim]} numbers, expected a multiple of {2 * HALF}"
+        )
+    apart = (*shape[:dim], shape[dim] // (2 * HALF), 2 * HALF, *shape[dim + 1 :])
+    low, high = codes.graph.chunk(reshape(numbers, apart), 2, dim + 1)
+    signed = bits(high + 8.0, 0, 4) - 8.0
+    half = (*shape[:dim], shape[dim] // 2, *shape[dim + 1 :])
+    return reshape(cast(bits(low, 0, 4) + signed * 16.0, i8), half)
+
+
+def _side_by_side(halves: Sequence[DTensor], dim: int) -> DTensor:
+    """Two tensors of which runs of 64 take turns along a dimension."""
+    shape = halves[0].shape
+    if shape[dim] % HALF:
+        raise BuildError(
+            f"unpack: dimension {dim} has {shape[dim]} bytes, expected a multiple of {HALF}, as "
+            "'halves' has numbers in blocks of 128"
+        )
+    apart = (*shape[:dim], shape[dim] // HALF, 1, HALF, *shape[dim + 1 :])
+    low, high = (reshape(half, apart) for half in halves)
+    return reshape(concat(low, high, dim + 1), (*shape[:dim], 2 * shape[dim], *shape[dim + 1 :]))
 
 
 def _of_words(byte: DTensor, format: Format, storage: str) -> DTensor:
@@ -255,4 +296,4 @@ def _numbers_of_groups(shape: Sequence[int], counts: Sequence[int]) -> tuple[int
     )
 
 
-__all__ = ["dequantize", "quantize", "unpack"]
+__all__ = ["dequantize", "quantize", "repack", "unpack"]

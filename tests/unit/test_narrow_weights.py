@@ -64,18 +64,30 @@ def test_weights_of_4_bits_are_unpacked_in_the_kernel_of_their_product(
     assert_near(result, inputs[0].astype(np.float64) @ weights)
 
 
-def test_weights_of_4_bits_are_unpacked_in_registers() -> None:
+def of_halves(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
+    """The same of weights whose numbers that share a byte are 64 apart."""
+    return x @ mi.dequantize(packed, scales, format="int4", dim=0, storage="halves")
+
+
+@pytest.mark.parametrize("program", [linear, of_halves])
+def test_weights_of_4_bits_are_unpacked_in_registers(program: Any) -> None:
     """Scales are applied to sums; right as CUDA, at sizes that no tile divides."""
     if shutil.which("g++") is None:
         pytest.skip("no g++ on this machine: no kernel was emulated")
-    *inputs, weights = drawn(19, 1024, 72, 64)
-    module = graph_of(linear, *inputs).module()
-    PassPipeline(compile_pipeline("sm_90a", Plan(forloop=16))).apply(make_context(), module)
+    x, packed, scales, weights = drawn(19, 1024, 72, 128)
+    if program is of_halves:
+        codes = np.stack([packed & 15, packed >> 4 & 15], 1).reshape(-1, 2, 64, 72)
+        packed = (codes[:, 0] | codes[:, 1] << 4).astype(np.int8).reshape(packed.shape)
+    inputs = [x, packed, scales]
+    module = graph_of(program, *inputs).module()
+    PassPipeline(compile_pipeline("sm_90a", Plan(forloop=8))).apply(make_context(), module)
     made = generate_cuda(module, make_context(), "sm_90a")
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
     assert len(products) == 2 and all(op.through is not None for op in products)
+    in_place = [op.lhs_start is not None for op in products]
+    assert in_place == [program is of_halves] * 2
     (result,) = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
-    assert_near(result, inputs[0].astype(np.float64) @ weights)
+    assert_near(result, x.astype(np.float64) @ weights)
 
 
 def assert_near(result: Array, expected: Array, limit: float = 4e-3) -> None:
@@ -87,9 +99,10 @@ def assert_near(result: Array, expected: Array, limit: float = 4e-3) -> None:
 def cast_in_the_product(
     x: mi.DTensor, rows: mi.DTensor, columns: mi.DTensor, f8: mi.DTensor
 ) -> tuple[mi.DTensor, ...]:
-    """x times weights of 8 bits: (n, k) and (k, n), integers, and (n, k) of f8."""
+    """x times weights of 8 bits: (n, k) and (k, n), integers, and (n, k) of f8; first in f16."""
     by_rows, by_f8 = (mi.transpose(mi.cast(w, x.dtype)) for w in (rows, f8))
-    return x @ by_rows, x @ mi.cast(columns, x.dtype), x @ by_f8
+    in_f16 = mi.cast(x, mi.float16) @ mi.transpose(mi.cast(rows, mi.float16))
+    return x @ by_rows, x @ mi.cast(columns, x.dtype), x @ by_f8, in_f16
 
 
 def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
@@ -105,9 +118,9 @@ def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
     fuse_program(only_function(module), target_named("sm_90a"))
     made = generate_cuda(module, make_context(), "sm_90a")
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
-    assert len(products) == 3 and all(op.through is not None for op in products)
+    assert len(products) == 4 and all(op.through is not None for op in products)
     results = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
-    for result, weights in zip(results, (whole[0], whole[1], f8), strict=True):
+    for result, weights in zip(results, (whole[0], whole[1], f8, whole[0]), strict=True):
         assert_near(result, x.astype(np.float64) @ weights.astype(np.float64).T)
 
 

@@ -67,6 +67,22 @@ def test_numbers_lie_as_checkpoints_store_them(storage: str) -> None:
     np.testing.assert_array_equal(result, codes)
 
 
+def test_bytes_are_repacked_bit_for_bit() -> None:
+    """Of any storage; numbers that share a byte are 64 apart then."""
+    codes = nibbles((3, 256))
+    repacked, back = evaluated(
+        lambda x: (
+            mi.repack(x, storage="high first"),
+            mi.unpack(mi.repack(x, storage="high first"), "uint4", storage="halves"),
+        ),
+        as_torchao(codes),
+    )
+    blocks = codes.reshape(3, 2, 2, 64)
+    expected = (blocks[:, :, 0] | blocks[:, :, 1] << 4).astype(np.uint8).view(np.int8)
+    np.testing.assert_array_equal(repacked, expected.reshape(3, 128))
+    np.testing.assert_array_equal(back, codes)
+
+
 FP4 = np.arange(16, dtype=np.uint8).view(ml_dtypes.float4_e2m1fn).astype(np.float32)
 MEANT: dict[str, Callable[[Array], Array]] = {
     "uint4": lambda codes: codes,

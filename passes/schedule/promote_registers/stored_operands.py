@@ -7,7 +7,6 @@ Neither need a left matrix that is one of several in a buffer.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
@@ -53,18 +52,20 @@ def _load_in_place(product: sched.MmaOp) -> bool:
         cut.source,
         product.rhs,
         product.accumulator,
-        (False, False),
+        product.ldmatrix,
         None if product.at is None else product.start,
         product.through.data,
         cut.start,
     )
     accumulator = product.accumulator.type
-    if isinstance(accumulator, sched.TileType) and accumulator.tiled_mma is not None:
-        warps_m, warps_n, warps_k = accumulator.tiled_mma.thr_layout
-        packed = mma_atom(accumulator.tiled_mma.atom).packed
-        operand = MatmulOperand(True, warps_m, warps_n, new.matrices()[0], packed, warps_k)
-        if product.ldmatrix[0] and operand.has_aligned_lines():
-            new.ldmatrix_lhs = BoolAttr.from_bool(True)
+    mma = accumulator.tiled_mma if isinstance(accumulator, sched.TileType) else None
+    if mma is None or not product.ldmatrix[0]:
+        return False
+    warps_m, warps_n, warps_k = mma.thr_layout
+    packed = mma_atom(mma.atom).packed
+    operand = MatmulOperand(True, warps_m, warps_n, new.matrices()[0], packed, warps_k)
+    if not operand.has_aligned_lines():
+        return False  # each warp would load it element by element
     Rewriter.replace_op(product, new)
     Rewriter.erase_op(cut)
     Rewriter.erase_op(buffer)

@@ -76,8 +76,13 @@ class Linear:
     def name(self) -> str:
         """As it is printed."""
         by = f"groups of {GROUP}" if self.grouped else "rows"
-        stored = "" if self.storage == "plain" else f", {self.storage}"
+        stored = ", prepared" if self.is_prepared else ""
         return f"w{self.bits} {self.rows}x{self.columns}x{self.depth}, scales of {by}{stored}"
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether bytes and scales lie as kernels read them fastest: scales (k / group, n)."""
+        return self.storage == "halves"
 
     @property
     def stored_bytes(self) -> int:
@@ -90,10 +95,13 @@ class Linear:
         per_byte = 8 // self.bits
         w = graph.new_input((self.columns, self.depth // per_byte), dtype=mi.int8)
         groups = self.depth // GROUP if self.grouped else 1
-        scales = graph.new_input((self.columns, groups), dtype=mi.bfloat16)
+        given = (groups, self.columns) if self.is_prepared else (self.columns, groups)
+        scales = graph.new_input(given, dtype=mi.bfloat16)
         x = graph.new_input((self.rows, self.depth), dtype=mi.bfloat16)
         format = "int4" if self.bits == NIBBLE else None
-        wide = mi.dequantize(w, scales, format=format, dim=1, storage=self.storage)
+        of_rows = mi.transpose(scales) if self.is_prepared else scales
+        stored = self.storage if self.bits == NIBBLE else "plain"
+        wide = mi.dequantize(w, of_rows, format=format, dim=1, storage=stored)
         graph.mark_output(x @ mi.transpose(wide))
         return graph
 
@@ -107,7 +115,8 @@ class Linear:
         groups = self.depth // GROUP if self.grouped else 1
         scales = torch.rand((self.columns, groups), generator=random, device="cuda") + 0.5
         x = torch.randn((self.rows, self.depth), generator=random, device="cuda")
-        return [w, scales.bfloat16(), x.bfloat16()]
+        scales = scales.bfloat16()
+        return [w, scales.T.contiguous() if self.is_prepared else scales, x.bfloat16()]
 
     def weights(self, w: Any, scales: Any, dtype: Any) -> Any:
         """What is stored, as numbers."""
@@ -119,6 +128,7 @@ class Linear:
                 w = torch.stack([low, high], -2).reshape(self.columns, self.depth)
             else:
                 w = torch.stack([low, high], -1).reshape(self.columns, self.depth)
+        scales = scales.T if self.is_prepared else scales
         scale = scales.to(dtype).repeat_interleave(self.depth // scales.shape[1], 1)
         return w.to(dtype) * scale
 
@@ -270,7 +280,7 @@ CASES: list[Linear | Decode] = [
         for storage in ("halves", "plain")
     ),
     *(Linear(m, n, k, 8, grouped) for n, k in LAYERS for m in (1, 16, 64) for grouped in (False,)),
-    *(Linear(m, 8192, 8192, 8) for m in (1, 16, 64)),
+    *(Linear(m, 8192, 8192, 8, storage=s) for m in (1, 16, 64) for s in ("halves", "plain")),
     *(
         Decode(batch, 8, keys, kind, by)
         for batch in (1, 16)

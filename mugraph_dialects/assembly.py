@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntAttr, IntegerAttr, NoneAttr, f32, i64
 from xdsl.ir import Attribute
@@ -33,23 +34,42 @@ from mugraph.dialects.elementwise import (
 )
 
 
-@irdl_custom_directive
-class ThenEpilogue(CustomDirective):
-    """``then [exp, accum]``, or nothing where the operator has no epilogue."""
+class _FunctionsClause(CustomDirective):
+    """A keyword and functions, or nothing where the operator has none."""
+
+    KEYWORD: ClassVar[str]
 
     epilogue: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         """Parses the clause if it is there."""
-        if parser.parse_optional_keyword("then"):
+        if parser.parse_optional_keyword(self.KEYWORD):
             self.epilogue.set(state, EpilogueAttr(parse_epilogue(parser)))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Prints the clause if the operator has an epilogue."""
+        """Prints the clause if the operator has functions."""
         epilogue = self.epilogue.get(op)
         if isinstance(epilogue, EpilogueAttr):
             state.print_whitespace(printer)
-            printer.print_string(f"then {epilogue.data}")
+            printer.print_string(f"{self.KEYWORD} {epilogue.data}")
+
+
+@irdl_custom_directive
+class ThenEpilogue(_FunctionsClause):
+    """``then [exp, accum]``, or nothing where the operator has no epilogue."""
+
+    KEYWORD: ClassVar[str] = "then"
+
+    epilogue: AttributeVariable
+
+
+@irdl_custom_directive
+class ThroughFunctions(_FunctionsClause):
+    """``through [mul_scalar(0.5)]``: what is made of an operand's elements, or nothing."""
+
+    KEYWORD: ClassVar[str] = "through"
+
+    epilogue: AttributeVariable
 
 
 @irdl_custom_directive

@@ -59,6 +59,20 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "sin": FunctionDescription("The sine of each element, in radians.", special=2),
     "round": FunctionDescription("The nearest whole number to each element, of two the even one."),
     "floor": FunctionDescription("The largest whole number that is at most each element."),
+    "bits": FunctionDescription(
+        "The whole number that some bits of each element are, counted from the lowest, which is 0: "
+        "``bits %x from 4.0 count 4.0``.  Elements are whole numbers of at most 22 bits, negative "
+        "ones in two's complement.",
+        (Constant("first", "from"), Constant("count", "count")),
+    ),
+    "fp4": FunctionDescription(
+        "What each element, a number from 0 to 15, means as a code of fp4 (e2m1): a sign, two bits "
+        "of an exponent and one of a mantissa."
+    ),
+    "nf4": FunctionDescription(
+        "What each element, a number from 0 to 15, means as a code of NF4: quantiles of normal "
+        "numbers, from -1 to 1."
+    ),
     "mul_scalar": FunctionDescription(
         "Each element times a constant, an fp32 number: ``mul_scalar %x by 0.5``.",
         (Constant("scalar", "by"),),
@@ -105,12 +119,24 @@ TERNARY_FUNCTIONS: dict[str, FunctionDescription] = {
 }
 """Functions of three numbers."""
 
+FP4_NUMBERS = tuple(
+    sign * magnitude for sign in (1, -1) for magnitude in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+)
+"""What the codes of fp4 mean."""
+NF4_NUMBERS = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+    -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
+    0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+)  # fmt: skip
+"""What the codes of NF4 mean, numbers of fp32.  Source: Dettmers et al., arXiv 2305.14314."""
+
 FUNCTIONS = UNARY_FUNCTIONS | BINARY_FUNCTIONS | TERNARY_FUNCTIONS
 """All functions that ``kn`` and ``tb`` have operators for."""
 
 ZERO_AT_ZERO = frozenset(
     {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "sin"}
-    | {"mul_scalar", "round", "floor"}
+    | {"mul_scalar", "round", "floor", "bits", "fp4"}
     | {"add", "sub", "mul", "max", "min", "less", "where", "mul_add"}
 )
 """Functions that are 0 where all their operands are."""
@@ -170,6 +196,9 @@ _TABLES = (
 )
 _ARITIES = (1, 1, 2, 2, 3, 3)
 
+WHOLE_BITS = 22
+"""How many bits the whole numbers have of which bits are taken: fp32 holds all of them."""
+
 ACCUMULATE = "accum"
 """The last step of an epilogue that adds to its destination where others overwrite it."""
 
@@ -202,6 +231,11 @@ class ScalarFunction:
             for constant in self.constants
         ):
             raise ValueError(f"the constants of '{self}' must be finite numbers")
+        if self.name == "bits" and not _are_bits(*self.constants):
+            raise ValueError(
+                f"'{self}' names no bits of a whole number of {WHOLE_BITS}; give the number of the "
+                "first one, and how many there are"
+            )
         if self.name == "clamp" and self.constants[0] > self.constants[1]:
             raise ValueError(
                 f"the bounds of '{self}' are the wrong way round; the first must be the lower one"
@@ -240,6 +274,12 @@ class ScalarFunction:
         if not self.constants:
             return self.name
         return f"{self.name}({', '.join(repr(constant) for constant in self.constants)})"
+
+
+def _are_bits(first: float, count: float) -> bool:
+    """Whether numbers are a first bit of 22 and a count of those from there on."""
+    are_whole = first == int(first) and count == int(count)
+    return are_whole and first >= 0 and count >= 1 and first + count <= WHOLE_BITS
 
 
 def round_to_fp32(value: float) -> float:

@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.mugraph.end_loads import EndLoadsPass
+from mugraph.passes.mugraph.factor_products import FactorProductsPass
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.mugraph.insert_copies import InsertCopiesPass
 from mugraph.passes.mugraph.mask_ragged import MaskRaggedPass
@@ -61,6 +62,7 @@ def transpile_pipeline(
         BucketExtentsPass(),
         DecomposeProgramPass(),
         EndLoadsPass(),
+        FactorProductsPass(),
         (plan or Plan()).over(PlanPass(arch=arch, notes=False)),
         RetilePass(),
         # The same for kernels that were made beside others.

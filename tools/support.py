@@ -76,6 +76,7 @@ CONSTANTS = {
     "add_scalar": "scalar = 0.5 : f32",
     "fill": "value = 0.5 : f32",
     "clamp": "low = -1.0 : f32, high = 1.0 : f32",
+    "bits": "first = 0.0 : f32, count = 4.0 : f32",
 }
 PRODUCT = Probe(((32, 64), (64, 32)), ((32, 32),), wide_results={"i8": "i32"})
 LAST = "dim = 1 : i64"

@@ -46,6 +46,7 @@ PASSES = {
         "mugraph.passes.mugraph.decompose_threadblock:DecomposeThreadblockPass"
     ),
     "end-loads": "mugraph.passes.mugraph.end_loads:EndLoadsPass",
+    "factor-products": "mugraph.passes.mugraph.factor_products:FactorProductsPass",
     "mask-ragged": "mugraph.passes.mugraph.mask_ragged:MaskRaggedPass",
     "fuse-kernels": "mugraph.passes.program.fuse_kernels:FuseKernelsPass",
     "fuse-threadblock": "mugraph.passes.mugraph.fuse_threadblock:FuseThreadblockPass",

@@ -77,7 +77,7 @@ def tasks_of(shape: Shape, arch: str, folder: Path, plans: Path | None = None) -
 def tuned_pipeline(plans: Path) -> str:
     """What ``mugraph.compile(..., tune=True)`` does to a program, with a database that is there."""
     known = f'use-plans{{database="{plans.resolve()}" gpu="{gpu_here() or ""}"}}'
-    return f"fuse-kernels,decompose-program,end-loads,{known},{PLANNED}"
+    return f"fuse-kernels,decompose-program,end-loads,factor-products,{known},{PLANNED}"
 
 
 def inputs_of(shape: Shape, tensors: Sequence[TensorOf]) -> tuple[Any, ...]:

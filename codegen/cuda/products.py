@@ -40,12 +40,16 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     thread = "tb::recomputed(thread)" if is_large_beside(op.accumulator) else "thread"
     writer.open(f"{{  {printer.describe(op)}")
     lhs, rhs = op.matrices()
+    through = ""
+    if op.through is not None:
+        along_k = "1, " if mma.thr_layout[2] == 1 and not op.lhs_in_registers else ""
+        through = f", {along_k}{epilogue_type(op.through.data)}"
     if op.lhs_in_registers:
         writer.line(f"using B = {matrix_type(rhs)};")
         rows = shape_of(op.accumulator.type)[-2]
         writer.line(
-            f"tb::RegisterMatmul<{warps_m}, {rows}, B, {str(op.ldmatrix[1]).lower()}, {atom}>::mma("
-            f"{printer.names.of(op.accumulator)}, {printer.names.of(op.lhs)}, "
+            f"tb::RegisterMatmul<{warps_m}, {rows}, B, {str(op.ldmatrix[1]).lower()}, {atom}"
+            f"{through}>::mma({printer.names.of(op.accumulator)}, {printer.names.of(op.lhs)}, "
             f"{printer.pointer(op.rhs)}, thread);"
         )
         writer.close()
@@ -53,7 +57,7 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     for name, matrix in zip("AB", (lhs, rhs), strict=True):
         writer.line(f"using {name} = {matrix_type(matrix)};")
     writer.line(
-        f"tb::{kind}<{warps_m}, {warps_n}, A, B, {flags}{atom}>::mma("
+        f"tb::{kind}<{warps_m}, {warps_n}, A, B, {flags}{atom}{through}>::mma("
         f"{printer.names.of(op.accumulator)}, {printer.pointer(op.lhs)}, "
         f"{printer.pointer(op.rhs)}, {thread});"
     )

@@ -257,6 +257,18 @@ class GraphOperators(ABC, Generic[T]):
         """Each element plus an fp32 constant."""
         return self.apply("add_scalar", [x], dtype, name, [scalar])
 
+    def bits(
+        self,
+        x: T,
+        first: int,
+        count: int,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> T:
+        """The number that ``count`` bits of whole numbers are, from the bit ``first`` upwards."""
+        return self.apply("bits", [x], dtype, name, [first, count])
+
     def fill(
         self, x: T, value: float, *, dtype: Attribute | None = None, name: str | None = None
     ) -> T:
@@ -291,6 +303,8 @@ class GraphOperators(ABC, Generic[T]):
     cos = _of_one("cos")
     round = _of_one("round")
     floor = _of_one("floor")
+    fp4 = _of_one("fp4")
+    nf4 = _of_one("nf4")
     sin = _of_one("sin")
     sqrt = _of_one("sqrt")
     add = _of_two("add")
@@ -343,11 +357,14 @@ def of_tensors(
 
 
 abs = of_tensors(_Graph.abs)
+bits = of_tensors(_Graph.bits)
 cast = of_tensors(_Graph.cast)
 clamp = of_tensors(_Graph.clamp)
 cos = of_tensors(_Graph.cos)
 round = of_tensors(_Graph.round)
 floor = of_tensors(_Graph.floor)
+fp4 = of_tensors(_Graph.fp4)
+nf4 = of_tensors(_Graph.nf4)
 erf = of_tensors(_Graph.erf)
 exp = of_tensors(_Graph.exp)
 fill = of_tensors(_Graph.fill)
@@ -372,6 +389,7 @@ where = of_tensors(_Graph.where)
 
 __all__ = [
     "abs",
+    "bits",
     "cast",
     "clamp",
     "cos",
@@ -379,12 +397,14 @@ __all__ = [
     "exp",
     "fill",
     "floor",
+    "fp4",
     "gelu",
     "less",
     "less_equal",
     "log",
     "max",
     "min",
+    "nf4",
     "pow",
     "reciprocal",
     "relu",

@@ -110,6 +110,11 @@ class MatmulOperand(NamedTuple):
 
     def has_aligned_lines(self) -> bool:
         """Whether ``ldmatrix`` can read the matrix: every line of 16 bytes whole and aligned."""
+        # Only elements of 16 bits can be transposed on the way.
+        return self._has_aligned(self.line) and (self.packed == 2 or not self.transposed)
+
+    def _has_aligned(self, length: int) -> bool:
+        """Whether runs of so many neighbours lie whole and at multiples of their length."""
         plain = base_layout(self.matrix)
         lines, others = plain[1], plain[0]
         if self.transposed:
@@ -117,13 +122,28 @@ class MatmulOperand(NamedTuple):
         along, across = modes_of(lines), modes_of(others)
         return (
             (not along or along[0][1] == 1)
-            and (len(along) <= 1 or along[0][0] % self.line == 0)
-            and all(stride % self.line == 0 for _, stride in (*along[1:], *across))
-            and offset_of(self.matrix) % self.line == 0
-            and granule_of(self.matrix) % self.line == 0
-            # Only elements of 16 bits can be transposed on the way.
-            and (self.packed == 2 or not self.transposed)
+            and (len(along) <= 1 or along[0][0] % length == 0)
+            and all(stride % length == 0 for _, stride in (*along[1:], *across))
+            and offset_of(self.matrix) % length == 0
+            and granule_of(self.matrix) % length == 0
         )
+
+    @property
+    def read(self) -> int:
+        """How many elements are read at once without ``ldmatrix``: a register's, or one."""
+        in_words = not self.transposed and self.depth % self.packed == 0
+        return self.packed if in_words and self._has_aligned(self.packed) else 1
+
+    def single_loads(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Tile, register and part of it of what lanes read in one k step without ``ldmatrix``."""
+        loads = [
+            (tile, quarter, part)
+            for tile in self.first_tiles().tolist()
+            for quarter in range(4 if self.is_a or tile + 1 < self.tiles else 2)
+            for part in range(0, self.packed, self.read)
+        ]
+        tile, quarter, part = np.array(loads, dtype=np.int64).T[:, :, None]
+        return tile, quarter, part
 
     def origin(self, quarter: IntArray) -> tuple[IntArray, IntArray]:
         """Row and k of the first element of matrix ``quarter`` of a load (twin: matrix_origin)."""
@@ -200,17 +220,10 @@ def _lines(operand: MatmulOperand, row: IntArray, k: IntArray) -> tuple[IntArray
 
 @lru_cache(512)
 def element_stream(operand: MatmulOperand, *, block: int) -> Stream:
-    """The elements that lanes read one by one, by k steps, tiles, registers and their parts."""
+    """What lanes read without ``ldmatrix``, by k steps, tiles, registers and their parts."""
     thread = np.arange(operand.threads, dtype=np.int64)
     lane = thread % WARP
-    tiles = operand.first_tiles()
-    loads = [
-        (tile, quarter, part)
-        for tile in tiles.tolist()
-        for quarter in range(4 if operand.is_a or tile + 1 < operand.tiles else 2)
-        for part in range(operand.packed)
-    ]
-    tile, quarter, part = np.array(loads, dtype=np.int64).T[:, None, :, None]
+    tile, quarter, part = operand.single_loads()
     row, k = operand.origin(quarter)
     row = row + lane // 4 + operand.warp_along(thread) * operand.tile_rows + tile * operand.row_step
     steps = operand.step_of(thread)
@@ -218,11 +231,11 @@ def element_stream(operand: MatmulOperand, *, block: int) -> Stream:
     offsets = matrix_offsets(
         operand.matrix,
         np.minimum(row, operand.rows - 1),
-        np.minimum(k, operand.depth - 1),
+        np.minimum(k, operand.depth - operand.read),
     )
-    significant = ((row < operand.rows) & (k < operand.depth)).astype(np.int64)
+    exists = (row < operand.rows) & (k < operand.depth)
     offsets = np.where(steps >= operand.steps, IDLE, offsets)
-    return _stream(1, offsets, significant, block)
+    return _stream(operand.read, offsets, exists * operand.read, block)
 
 
 class ScalarOperand(NamedTuple):

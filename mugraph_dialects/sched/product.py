@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.assembly import ThroughFunctions
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import (
     PRODUCT_ATOMS,
@@ -21,7 +22,8 @@ from mugraph.dialects.cute.atoms import (
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.element_types import element_type_name, operand_names, verify_factors
+from mugraph.dialects.element_types import element_type_name, verify_factors
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import mma_accesses
@@ -57,6 +59,12 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     loaded with ``ldmatrix``; others element by element, converted to what the instruction takes:
     f8 exactly to f16, f32 rounded to TF32.
 
+    ``through [mul_scalar(0.5)]`` where elements of the right matrix are of any type, and what is
+    multiplied is what these functions make of each, rounded to the type that the instruction takes:
+    weights of fewer bits than activations.
+
+    ``from [0, 1, 0, 0]`` where the left matrix is that one of several in its buffer.
+
     ``at [0, 64]`` where the accumulator holds only the part of the product that starts there.
 
     With P warps along k the accumulator is P partial sums, ``Px16x64xf32``: the steps of the
@@ -73,13 +81,16 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     at = opt_prop_def(DenseArrayBase.constr(i64))
     ldmatrix_lhs = prop_def(BoolAttr)
     ldmatrix_rhs = prop_def(BoolAttr)
+    through = opt_prop_def(EpilogueAttr)
+    lhs_start = opt_prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
-        "$lhs `,` $rhs (`at` $at^)? `to` $accumulator "
-        "`ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` attr-dict "
+        "$lhs (`from` $lhs_start^)? `,` $rhs (`at` $at^)? `to` $accumulator "
+        "`ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` custom<ThroughFunctions>($through) "
+        "attr-dict "
         "`:` type($lhs) `,` type($rhs) `to` type($accumulator) custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (TiedTiles,)
+    custom_directives = (ThroughFunctions, TiedTiles)
 
     def __init__(
         self,
@@ -88,6 +99,8 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         accumulator: SSAValue,
         ldmatrix: tuple[bool, bool],
         at: Sequence[int] | None = None,
+        through: Epilogue | None = None,
+        lhs_start: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             operands=[lhs, rhs, accumulator],
@@ -96,6 +109,8 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
                 "at": start_attribute(at),
                 "ldmatrix_lhs": BoolAttr.from_bool(ldmatrix[0]),
                 "ldmatrix_rhs": BoolAttr.from_bool(ldmatrix[1]),
+                "through": None if through is None else EpilogueAttr(through),
+                "lhs_start": start_attribute(lhs_start),
             },
         )
 
@@ -110,6 +125,17 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         return start_of(self.at, len(shape_of(self.lhs.type)))
 
     @property
+    def start_of_lhs(self) -> tuple[int, ...]:
+        """Where in its buffer the left matrix starts."""
+        return start_of(self.lhs_start, len(shape_of(self.lhs.type)))
+
+    @property
+    def lhs_shape(self) -> tuple[int, ...]:
+        """The extents of what is multiplied from the left."""
+        shape = shape_of(self.lhs.type)
+        return shape if self.lhs_start is None else (*[1] * (len(shape) - 2), *shape[-2:])
+
+    @property
     def parts(self) -> int:
         """How many partial sums the accumulator is: the warps along k."""
         accumulator = self.accumulator.type
@@ -121,6 +147,11 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         accumulator = self.accumulator.type
         mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
         return mma is not None and mma_atom(mma.atom).a_type == "tf32"
+
+    @property
+    def multiplied_type(self) -> Attribute:
+        """The type of what is multiplied of the right matrix."""
+        return element_type_of((self.rhs if self.through is None else self.lhs).type)
 
     @property
     def lhs_in_registers(self) -> bool:
@@ -138,7 +169,8 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         rhs = part_of_matrix(self.rhs, (*leading, 0, column), (depth, columns), transposed=True)
         if self.lhs_in_registers:
             return Layout((rows, depth), (depth, 1)), rhs
-        return part_of_matrix(self.lhs, (*leading, row, 0), (rows, depth)), rhs
+        start = [sum(each) for each in zip((*leading, row, 0), self.start_of_lhs, strict=True)]
+        return part_of_matrix(self.lhs, start, (rows, depth)), rhs
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """Both matrices and the accumulator."""
@@ -151,9 +183,11 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     def verify_(self) -> None:
         """Checks extents and the accumulator."""
         try:
-            expected = matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
+            expected = matmul_shape(self.lhs_shape, shape_of(self.rhs.type))
         except ShapeError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
+        whole = shape_of(self.lhs.type)
+        verify_part(self, self.lhs_shape, self.start_of_lhs, whole, "its buffer", "the left matrix")
         accumulator = self.accumulator.type
         held = shape_of(accumulator)
         self._verify_extents(held[1:] if self.parts > 1 else held, expected)
@@ -181,7 +215,7 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
                 f"{op_label(self)}: accumulators of {depth} columns are not operand A of "
                 f"{atom.name} thread by thread"
             )
-        if self.at is not None or self.ldmatrix[0]:
+        if self.at is not None or self.lhs_start is not None or self.ldmatrix[0]:
             raise VerifyException(
                 f"{op_label(self)}: a left operand in registers is whole, and no ldmatrix loads it"
             )
@@ -195,8 +229,18 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
 
     def _verify_instruction(self, accumulator: TileType, mma: TiledMmaAttr) -> None:
         """The operands are of types that the instruction multiplies."""
-        verify_factors(self, self.lhs, self.rhs, "sched.map identity")
-        types = operand_names(self.lhs, self.rhs)
+        if self.through is None:
+            verify_factors(self, self.lhs, self.rhs, "sched.map identity")
+        elif self.ldmatrix[1] or self.through.data.accumulates:
+            raise VerifyException(
+                f"{op_label(self)}: elements that functions are applied to are loaded one by one, "
+                "and not added to anything; write 'ldmatrix [..., false]', and 'through' without "
+                "'accum'"
+            )
+        types = (
+            element_type_name(element_type_of(self.lhs.type)),
+            element_type_name(self.multiplied_type),
+        )
         taken = (*tensor_core_atoms(*types), scalar_atom(types[0]))
         atom = mma_atom(mma.atom)
         if atom.name in PRODUCT_ATOMS and atom not in taken:

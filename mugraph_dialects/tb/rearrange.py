@@ -12,10 +12,12 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import (
     HasLayoutConstraints,
+    HasRaggedTiles,
     HasSharedAccesses,
     HasTileIndices,
     SharedAccess,
@@ -23,14 +25,18 @@ from mugraph.dialects.interfaces import (
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.pieces import Concatenation, Cut, Move
+from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import moved_indices
+from mugraph.dialects.tb.ragged import require_same_bound
 from mugraph.dialects.tb.types import STensorType
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 
-class MovingOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, ABC):
+class MovingOp(
+    IRDLOperation, HasLayoutConstraints, HasRaggedTiles, HasSharedAccesses, HasTileIndices, ABC
+):
     """An operator that moves parts of tiles as they are, one after the other."""
 
     @property
@@ -50,6 +56,20 @@ class MovingOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIn
     @abstractmethod
     def moves(self) -> Sequence[Move]:
         """What goes where."""
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """Those of the operands, which are whole along the parts and else alike."""
+        first, dim = operands[0], self.moved_dim
+        for value, bounds in zip(self.operands, operands, strict=True):
+            if bounds[dim] is not None:
+                raise VerifyException(
+                    f"{op_label(self)} moves whole tiles along dimension {dim}, but "
+                    f"{value_label(value)} is ragged there: some of its elements do not exist in "
+                    "some blocks or iterations; choose a grid and a forloop that divide its extents"
+                )
+            for at, (own, other) in enumerate(zip(first, bounds, strict=True)):
+                require_same_bound(self, (self.operands[0], at, own), (value, at, other))
+        return first
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """As an element-wise operator on all tiles."""

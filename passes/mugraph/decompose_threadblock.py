@@ -284,6 +284,17 @@ def _(op: tb.ForloopAccumSumToDimxContiguousOp, iterations: int) -> list[Operati
     return [total, tb.ReductionToDimxContiguousOp(total.result, _last(op.input), op.result.type)]
 
 
+def leave_out_sum_of_one(op: tb.ReductionOp) -> None:
+    """A sum of one element is that element, perhaps of another type."""
+    if shape_of(op.input.type)[op.reduced_dim] != 1 or tb.epilogue_of(op):
+        return
+    if op.input.type == op.result.type:
+        op.result.replace_all_uses_with(op.input)
+        Rewriter.erase_op(op)
+    else:
+        Rewriter.replace_op(op, tb.CastOp(op.input, op.result.type))
+
+
 def _joins(value: SSAValue, dim: int) -> tuple[SSAValue, SSAValue] | None:
     """The two tiles that a value puts one after the other along a dimension, used nowhere else."""
     owner = value.owner
@@ -318,6 +329,8 @@ def decompose_threadblock(graph: CustomizedOp) -> None:
     for op in tuple(graph.body.block.ops):
         if isinstance(op, tb.MatmulOp):
             use_concat_then_matmul(op)
+        elif isinstance(op, tb.ReductionOp):
+            leave_out_sum_of_one(op)
     pending = list(graph.body.block.ops)
     for op in pending:
         parts = decompose(op, graph.forloop_range)

@@ -78,6 +78,18 @@ def _floor(x: NormalForm) -> NormalForm:
     return nf.application("floor", [x])
 
 
+def _bits(x: NormalForm, first: float, count: float) -> NormalForm:
+    return nf.application(f"bits {first:g} {count:g}", [x])
+
+
+def _fp4(x: NormalForm) -> NormalForm:
+    return nf.application("fp4", [x])
+
+
+def _nf4(x: NormalForm) -> NormalForm:
+    return nf.application("nf4", [x])
+
+
 def _gelu(x: NormalForm) -> NormalForm:
     """x (1 + erf(x / sqrt(2))) / 2."""
     scaled = nf.multiply(x, nf.square_root(nf.constant(Fraction(1, 2))))
@@ -311,6 +323,9 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "cos": _cos,
     "round": _round,
     "floor": _floor,
+    "bits": _bits,
+    "fp4": _fp4,
+    "nf4": _nf4,
     "sin": _sin,
     "clamp": _clamp,
     "pow": _power,

@@ -10,7 +10,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.tb import epilogue_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import ComputePlan
-from mugraph.runtime.interpreter.arithmetic import Array, convert
+from mugraph.runtime.interpreter.arithmetic import Array, convert, storage_dtype
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.functions import apply_chain, fall
@@ -66,6 +66,11 @@ class ProductFunctions(InterpreterFunctions):
         else:
             lhs = self._operand(plan, plan.lhs, args[0], in_tf32=in_tf32)
         rhs = self._operand(plan, plan.rhs, args[1], in_tf32=in_tf32)
+        if op.through is not None:
+            made = apply_chain(op.through.data.functions, rhs)
+            rhs = convert(made, storage_dtype(op.multiplied_type)).astype(rhs.dtype)
+            if not plan.rhs.is_whole:
+                rhs[:, plan.offsets_of(plan.rhs, threads) < 0] = 0
         product = np.matmul(lhs, rhs.swapaxes(-1, -2))
         shape = (product.shape[0], *plan.warps_along(threads), *product.shape[4:])
         values = fragment_of(np.broadcast_to(product, shape))

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.elementwise import FP4_NUMBERS, NF4_NUMBERS, ScalarFunction
 from mugraph.dialects.tb import Groups
 from mugraph.dialects.windows import Windows
 from mugraph.runtime.interpreter.arithmetic import Array, is_whole
@@ -120,6 +120,40 @@ def floor(x: Array) -> Array:
     return x.steps(np.floor) if isinstance(x, ComponentArray) else np.floor(x)
 
 
+def _of_whole(x: Array, name: str, span: float, compute: Callable[[Array], Array]) -> Array:
+    """A function of whole numbers, whose values are no farther apart than ``span``."""
+
+    def function(values: Array) -> Array:
+        exists = np.where(np.isfinite(values), values, 0)
+        return compute(np.rint(exists).astype(np.int64)).astype(np.result_type(values, np.float32))
+
+    if not isinstance(x, ComponentArray):
+        return function(x)
+    function.__name__ = name
+    # Where a number may be off, so may any of its bits be.
+    return x.smooth(cast(Any, function), STEEP, span)
+
+
+STEEP = 2.0**64
+"""A slope with which every error reaches the farthest number."""
+
+
+def bits(x: Array, first: float, count: float) -> Array:
+    """The number that ``count`` bits of whole numbers are, from the bit ``first`` on."""
+    most = 2 ** int(count) - 1
+    return _of_whole(x, f"bits {first} {count}", most, lambda whole: whole >> int(first) & most)
+
+
+def fp4(x: Array) -> Array:
+    """What codes of fp4 mean."""
+    return _of_whole(x, "fp4", 12.0, lambda whole: np.array(FP4_NUMBERS)[whole & 15])
+
+
+def nf4(x: Array) -> Array:
+    """What codes of NF4 mean."""
+    return _of_whole(x, "nf4", 2.0, lambda whole: np.array(NF4_NUMBERS)[whole & 15])
+
+
 def less(x: Array, y: Array) -> Array:
     """1 where x < y, else 0."""
     if isinstance(x, ComponentArray):
@@ -201,6 +235,9 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cos": cos,
     "round": round_to_whole,
     "floor": floor,
+    "bits": bits,
+    "fp4": fp4,
+    "nf4": nf4,
     "sin": sin,
     "mul_scalar": mul_scalar,
     "add_scalar": add_scalar,

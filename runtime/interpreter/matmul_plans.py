@@ -192,8 +192,8 @@ def _coordinates(
         line = lane % ROWS
         down, along = (element, line) if operand.transposed else (line, element)
     else:
-        tile, quarter, part = _single_loads(operand)
-        down, along = lane // 4, operand.packed * (lane % 4) + part
+        tile, quarter, part = (each[..., None] for each in operand.single_loads())
+        down, along = lane // 4, operand.packed * (lane % 4) + part + element
     per_step = tile.shape[0]
     step = np.arange(access.instructions // per_step, dtype=np.int64)[:, None, None, None]
     second = np.zeros_like(quarter) if operand.is_a else quarter // 2
@@ -219,18 +219,6 @@ def _collective_loads(
     in_pairs = ".x4" in access.instruction
     chosen = tiles[loads_pairs if in_pairs else ~loads_pairs]
     return chosen[:, None, None], lane // ROWS
-
-
-def _single_loads(operand: MatmulOperand) -> tuple[IntArray, IntArray, IntArray]:
-    """Tile, register and part of it of the elements that lanes load one by one in one k step."""
-    loads = [
-        (tile, quarter, part)
-        for tile in operand.first_tiles().tolist()
-        for quarter in range(4 if operand.is_a or tile + 1 < operand.tiles else 2)
-        for part in range(operand.packed)
-    ]
-    tile, quarter, part = np.array(loads, dtype=np.int64).T[:, :, None, None]
-    return tile, quarter, part
 
 
 def fragment_of(product: Array) -> Array:

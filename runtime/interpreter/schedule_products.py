@@ -17,7 +17,7 @@ from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES
 from mugraph.runtime.interpreter.dispatch import impl_writing
-from mugraph.runtime.interpreter.functions import matmul
+from mugraph.runtime.interpreter.functions import apply_chain, matmul
 from mugraph.runtime.interpreter.schedule_buffers import (
     Buffer,
     DeviceTile,
@@ -37,6 +37,15 @@ class ProductFunctions(InterpreterFunctions):
         """Adds the product to the accumulator."""
         lhs, rhs, accumulator = args
         matrices = [self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs)]
+        if op.lhs_start is not None:
+            part = tuple(
+                slice(start, start + extent)
+                for start, extent in zip(op.start_of_lhs, op.lhs_shape, strict=True)
+            )
+            matrices[0] = matrices[0][(..., *part)]
+        if op.through is not None:
+            made = apply_chain(op.through.data.functions, matrices[1])
+            matrices[1] = self.functions.frame.arithmetic.round(made, op.multiplied_type)
         if op.multiplies_in_tf32:
             matrices = [self.functions.frame.arithmetic.multiplicand(matrix) for matrix in matrices]
         if op.at is not None:

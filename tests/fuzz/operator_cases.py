@@ -13,6 +13,7 @@ CONSTANTS = {
     "add_scalar": " by 0.3",
     "fill": " with 0.3",
     "clamp": " from -0.25 to 0.75",
+    "bits": " from 1.0 count 3.0",
 }
 """What follows the operand of a function with constants."""
 STEP_CONSTANTS = {
@@ -21,7 +22,7 @@ STEP_CONSTANTS = {
     "fill": "(0.3)",
     "clamp": "(-0.25, 0.75)",
 }
-JUMPING = ("floor", "round")
+JUMPING = ("floor", "round", "bits", "fp4", "nf4")
 """Functions that make a whole one of a rounding error: they are drawn on inputs alone."""
 SMOOTH = [function for function in UNARY_FUNCTIONS if function not in JUMPING]
 STEPS = [function + STEP_CONSTANTS.get(function, "") for function in SMOOTH]

@@ -225,6 +225,12 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             step = round if function.name == "round" else math.floor
             # A number that may be off may be so by a whole one behind the function.
             return Range(step(x.low), step(x.high), 1.0 + x.error if x.error else 0.0)
+        case "bits":
+            return Range(0.0, 2 ** function.constants[1] - 1)
+        case "fp4":
+            return Range(-6.0, 6.0)
+        case "nf4":
+            return Range(-1.0, 1.0)
         case "rsqrt":
             return quotient(Range(1.0, 1.0), square_root(x))
         case "reciprocal":

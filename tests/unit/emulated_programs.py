@@ -22,6 +22,7 @@ TYPES = {
     "float16": mi.float16,
     "bfloat16": mi.bfloat16,
     "float32": mi.float32,
+    "float8_e4m3fn": mi.float8_e4m3fn,
     "int8": mi.int8,
     "int32": mi.int32,
     "int64": mi.int64,

@@ -364,3 +364,41 @@ def test_the_report_says_which_kernels_there_are() -> None:
                                        draw(64, 64)))  # fmt: skip
     assert "1 kernels" in report and "aten.mm.default" in report
     assert "aten.cumprod.default: mugraph has no conversion of it" in report
+
+
+def weights_of_8_bits(x: Any, w: Any, scales: Any) -> Any:
+    """As torchao and compressed-tensors write layers whose weights alone are quantised."""
+    return functional.linear(x, w.to(x.dtype) * scales)
+
+
+def weights_of_4_bits(x: Any, w: Any, scales: Any) -> Any:
+    """Two neighbours of a row in a byte, and a scale for each group of a row."""
+    both = torch.stack([w << 4 >> 4, w >> 4], -1).reshape(w.shape[0], -1)
+    groups = both.to(x.dtype).reshape(*scales.shape, -1) * scales.unsqueeze(-1)
+    return functional.linear(x, groups.reshape(both.shape))
+
+
+def packed_weights(x: Any, w: Any, scales: Any) -> Any:
+    """Torch's own operator."""
+    return torch._weight_int8pack_mm(x, w, scales[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("layer", "groups"), [(weights_of_8_bits, 1), (packed_weights, 1), (weights_of_4_bits, 2)]
+)
+def test_layers_with_weights_of_few_bits_are_programs(layer: Any, groups: int) -> None:
+    depth = 64 if layer is not weights_of_4_bits else 32
+    w = torch.randint(-128, 128, (48, depth), dtype=torch.int8)
+    scales = draw(48, groups, dtype=torch.bfloat16).abs() / 64
+    x = draw(5, 64, dtype=torch.bfloat16)
+    eager, ours, report = compiled(layer, x, w, scales)
+    assert_near(ours, eager)
+    assert not report.stayed and len(report.islands) == 1, str(report)
+
+
+def test_bits_of_bytes_are_those_of_torch() -> None:
+    every = torch.arange(-128, 128, dtype=torch.int8)
+    eager, ours, report = compiled(lambda x: (x >> 3, x << 2, x & 12, (x & 15) << 4), every)
+    for one, other in zip(ours, eager, strict=True):
+        assert torch.equal(one, other)
+    assert report.islands and not report.stayed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from xdsl.dialects.builtin import f32, i1
+from xdsl.dialects.builtin import f32, i1, i8
 
 import mugraph.build as mi
 from mugraph.build import DTensor
@@ -125,6 +125,39 @@ def _pow(call: Call, a: Any, b: Any) -> DTensor:
     if isinstance(b, int | float) and b in exact:
         return _unary(exact[b])(call, require_tensor(a))
     return _binary(call, "pow", a, b)
+
+
+BYTE = 8
+
+
+def _byte(call: Call, x: DTensor) -> DTensor:
+    """An element of int8 as a number; other integers have more bits than fp32 has."""
+    require(x.dtype == i8, f"bits are taken of int8, not of {x.dtype}")
+    return mi.cast(x, f32)
+
+
+@converts("bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar")
+def _right_shift(call: Call, x: DTensor, count: int) -> DTensor:
+    require(0 <= count < BYTE, f"{count} is no number of bits of int8")
+    return mi.cast(mi.floor(_byte(call, x) * 2.0**-count), call.dtype)
+
+
+@converts("bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar")
+def _left_shift(call: Call, x: DTensor, count: int) -> DTensor:
+    """What is left of the bits has the sign that the highest of them says."""
+    require(0 <= count < BYTE, f"{count} is no number of bits of int8")
+    sign = float(1 << (BYTE - 1 - count))
+    low = mi.bits(_byte(call, x) + sign, 0, BYTE - count) - sign
+    return mi.cast(low * float(1 << count), call.dtype)
+
+
+@converts("bitwise_and.Scalar")
+def _and_bits(call: Call, x: DTensor, mask: int) -> DTensor:
+    first = (mask & -mask).bit_length() - 1
+    count = mask.bit_length() - first
+    side_by_side = 0 < mask < 1 << (BYTE - 1) and mask >> first == (1 << count) - 1
+    require(side_by_side, f"the bits of {mask} are not side by side in an int8")
+    return mi.cast(mi.bits(_byte(call, x), first, count) * float(1 << first), call.dtype)
 
 
 @converts("maximum.default")

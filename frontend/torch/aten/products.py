@@ -99,6 +99,13 @@ def _scaled_mm(
     return product if product.dtype == call.dtype else mi.cast(product, call.dtype)
 
 
+@converts("_weight_int8pack_mm.default")
+def _weight_int8pack_mm(call: Call, x: DTensor, weights: DTensor, scales: DTensor) -> DTensor:
+    """A product with the transpose of weights (n, k) of int8, of which each row has a scale."""
+    wide = mi.dequantize(weights, mi.reshape(scales, (weights.shape[0], 1)), dtype=x.dtype)
+    return _product(call, x, mi.transpose(wide), call.dtype)
+
+
 def _attention(
     call: Call,
     q: DTensor,

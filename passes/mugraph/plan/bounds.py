@@ -111,6 +111,8 @@ class TiledKernels:
                 total += self.product_cycles(op)
             elif op.steps:
                 elements = np.max([self.volume(value) for value in op.operands], axis=0)
+                if op.sums:
+                    elements *= elements != self.volume(op.results[0])
                 total += elements * (
                     op.steps * ELEMENT_CYCLES / most_threads + op.special / target.special_a_cycle
                 )

@@ -25,12 +25,23 @@ from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
+from mugraph.passes.mugraph.plan.narrow import (
+    adds_scaled,
+    is_in_registers,
+    is_narrow,
+    is_on_the_way,
+    is_read_in_place,
+)
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
 
 WHOLE_STEPS = 3
 """Steps of an operator on whole rows, as a norm."""
+
+
+MOVES = 2
+"""Times that elements of several matrices in a tile are moved before they are multiplied."""
 
 
 class Alike(NamedTuple):
@@ -145,10 +156,13 @@ def summed_by_product(op: tb.AccumulatorOp) -> bool:
 
 
 def _is_exchanged(factor: SSAValue, phases: LoopPhases) -> bool:
-    """Whether a factor of a product is computed, element by element, of tiles of the loop."""
-    return not (isinstance(factor.owner, tb.InputOp) or factor in phases.same) and not (
-        _follows_product(factor)
-    )
+    """Whether a factor of a product is computed, element by element, of tiles of the loop.
+
+    Threads themselves make what they multiply of numbers of few bits.
+    """
+    if isinstance(factor.owner, tb.InputOp) or factor in phases.same or is_read_in_place(factor):
+        return False
+    return not _follows_product(factor) and not is_narrow(factor)
 
 
 def _follows_product(value: SSAValue) -> bool:
@@ -196,6 +210,10 @@ class OperatorWork(NamedTuple):
     """Results, and factors of products, that pass through shared memory to other threads."""
     row_dims: tuple[int, ...]
     """Dimensions of the first operand, not of a product, along which its elements are combined."""
+    converts: bool = False
+    """Whether threads make what they multiply of numbers of few bits."""
+    sums: bool = False
+    """Whether it is a sum over a dimension, which of one element is nothing."""
 
     @classmethod
     def of(cls, op: Operation, phases: LoopPhases) -> OperatorWork:
@@ -205,6 +223,8 @@ class OperatorWork(NamedTuple):
             factors = [Factor.of(lhs, rhs, phases) for lhs, rhs in matrices_of(op)]
         steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
         if (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)) or _scales_a_product(op):
+            steps = 0
+        if adds_scaled(op) or is_on_the_way(op) or all(map(is_read_in_place, op.results)):
             steps = 0
         exchanged = int(steps > 1)
         if factors:
@@ -216,7 +236,18 @@ class OperatorWork(NamedTuple):
             exchanged += RUNNING_MAXIMUM_EXCHANGES
             row_dims = (len(shape_of(op.operands[0].type)) - 1,)
         operands, results = (*op.operands,), (*op.results,)
-        return cls(operands, results, tuple(factors), steps, special_of(op), exchanged, row_dims)
+        converts = bool(factors) and is_narrow(op.operands[-1])
+        return cls(
+            operands,
+            results,
+            tuple(factors),
+            steps,
+            special_of(op),
+            exchanged,
+            row_dims,
+            converts,
+            isinstance(op, tb.ReductionOp),
+        )
 
 
 class _Loaded(NamedTuple):
@@ -336,7 +367,7 @@ class KernelModel(NamedTuple):
             elif product_index(op) is not None or any(v in of_products for v in op.operands):
                 of_products.update(dict.fromkeys(op.results))
             else:
-                others += op.results
+                others += [result for result in op.results if not is_in_registers(result)]
         tiles: dict[Alike, list[SSAValue]] = {}
         for value, numbers in space.numbers.items():
             tiles.setdefault(Alike(shape_of(value.type), numbers), []).append(value)
@@ -473,7 +504,12 @@ def _work(
                 products.append(Product(count, steps, rows if for_groups else 0, element, promoted))
             sets = 1 + any(factor.promoted for factor in op.factors)
             sums += sets * math.prod(tiles[0][:-1]) * columns
-        elif op.steps:
+            matrices = math.prod(tiles[0][:-2])
+            if op.converts and matrices > 1:
+                # Each is cut out and written to shared memory first.
+                elements += MOVES * math.prod(tiles[-1])
+                exchanges += matrices
+        elif op.steps and not (op.sums and tiles[0] == shapes[op.results[0]]):
             count = max(math.prod(shape) for shape in tiles)
             elements += count * op.steps
             special += count * op.special

@@ -22,6 +22,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
+from mugraph.passes.mugraph.factor_products import factor_products
 from mugraph.passes.mugraph.online_softmax.kernel import is_plain_exponential, online_softmax
 from mugraph.passes.mugraph.plan.partitions import SPLITS
 from mugraph.passes.program.fuse_kernels.algebra import in_the_loop, settled
@@ -243,6 +244,7 @@ def _clean(graph: CustomizedOp, *, is_shifted: bool) -> None:
     for op in tuple(graph.body.block.ops):
         if isinstance(op, tb.CastOp):
             _round_at_once(op)
+    factor_products(graph)
     plain = [op for op in graph.body.block.ops if is_plain_exponential(op)]
     if is_shifted:
         online_softmax(graph)

@@ -74,6 +74,15 @@ def sums_once(op: tb.MatmulOp) -> bool:
     return accumulates(op) and not tb.epilogue_of(op).functions
 
 
+def is_scaled_in_turn(op: tb.MatmulOp) -> bool:
+    """Whether each product is scaled before it is added up, as the sums of groups of k are.
+
+    Its threads do so where each has its sums to itself.
+    """
+    users = [use.operation for use in op.result.uses]
+    return bool(users) and all(isinstance(user, tb.MulOp) and accumulates(user) for user in users)
+
+
 def is_linear(epilogue: Epilogue) -> bool:
     """Whether an epilogue may be applied to partial sums, which are added up behind it."""
     return all(frozenset({0}) in function.linear_in for function in epilogue.functions)
@@ -117,8 +126,9 @@ def choose_warp_layouts(
         if groups is not None and not is_told:
             by_groups = warpgroup_layout_of(op, graph.threads)
         iterations = graph.forloop_range if sums_once(op) else 1
+        each_has_its_own = along_k and not is_scaled_in_turn(op)
         layouts[op] = by_groups or choose_layout_of(
-            op, graph.threads, iterations, target, along_k=along_k
+            op, graph.threads, iterations, target, along_k=each_has_its_own
         )
         if by_groups is None and groups is not None:
             layouts[op] = _of_few_rows(op, layouts[op], graph, groups)

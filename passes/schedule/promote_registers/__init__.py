@@ -25,6 +25,7 @@ from mugraph.passes.schedule.promote_registers.mma import promote_mma
 from mugraph.passes.schedule.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.schedule.promote_registers.row_loads import load_long_rows
 from mugraph.passes.schedule.promote_registers.stages import double_buffer
+from mugraph.passes.schedule.promote_registers.stored_operands import load_as_stored
 from mugraph.passes.schedule.promote_registers.uses import uses_of
 from mugraph.passes.schedule.promote_registers.write_back import write_back
 from mugraph.passes.schedule.tile_values import tiles_by_registers
@@ -88,6 +89,9 @@ class PromoteRegistersPass(ModulePass):
 
     What warp groups computed is written to device memory from registers, by quads of lanes.
 
+    A right matrix that functions make of narrower elements, one by one, is made in registers by the
+    threads that multiply it.
+
     Numbers of rows that are only divided by are inverted once.
 
     What is computed and stays in registers is not rounded to the tensor's type.  Exponentials that
@@ -113,6 +117,7 @@ class PromoteRegistersPass(ModulePass):
                 if promote_mma(kernel, target):
                     write_back(kernel)
                     load_directly(kernel)
+                load_as_stored(kernel)
                 loads = load_long_rows(kernel)
                 promote_registers(kernel, target)
                 for load in loads:

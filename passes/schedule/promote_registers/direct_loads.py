@@ -7,9 +7,12 @@ and a bias, they load where it is.
 from __future__ import annotations
 
 from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
+from mugraph.dialects.copies import ASYNC_BYTES
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.tensor_types import element_bytes_of
 
 
 def load_directly(kernel: sched.KernelOp) -> bool:
@@ -33,10 +36,26 @@ def _load_directly(op: sched.LoadOp) -> bool:
         return False
     if copy.parent_op() is not op.parent_op():
         return False
+    in_loop = isinstance(op.parent_op(), sched.ForloopOp)
+    size = copy.partition.data.vector * element_bytes_of(tile.type)
+    if in_loop and size in ASYNC_BYTES:
+        return False  # cp.async has it there by the time that it is needed
     op.operands[0] = tile
+    if in_loop:
+        _move_to_start(op)
     Rewriter.erase_op(copy)
     Rewriter.erase_op(buffer)
     return True
+
+
+def _move_to_start(op: sched.LoadOp) -> None:
+    """Lets an iteration begin with a load, which takes long, and with the registers for it."""
+    made = op.destination.owner
+    block = op.parent
+    if block is not None and isinstance(made, sched.EmptyOp) and made.parent is block:
+        for each in (op, made):
+            each.detach()
+            Rewriter.insert_op(each, InsertPoint.at_start(block))
 
 
 __all__ = ["load_directly"]

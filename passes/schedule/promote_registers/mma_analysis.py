@@ -272,11 +272,18 @@ def _loadable(
 
     Such as a mask or a bias that is added to scores, or scales of rows and columns, beside them:
     threads load what they need, and the products stay in registers.  None of products by single
-    warps of which none multiplies what another operator made.
+    warps of which none multiplies what another operator made, or is scaled and added up in a loop.
     """
     made = {value for value, ops in uses.writers.items() if any(op in joins for op in ops)}
     chained = any(isinstance(op, sched.MmaOp) and op.lhs in made for op in joins)
-    if not chained and not any(isinstance(op, sched.WarpgroupMmaOp) for op in operators):
+    added_up = any(
+        isinstance(op, sched.MapOp)
+        and epilogue_of(op).accumulates
+        and isinstance(op.parent_op(), sched.ForloopOp)
+        for op in joins
+    )
+    by_groups = any(isinstance(op, sched.WarpgroupMmaOp) for op in operators)
+    if not chained and not added_up and not by_groups:
         return frozenset()
     readers = [
         op
@@ -293,7 +300,11 @@ def _loadable(
         for source in op.sources
         if isinstance(source.owner, sched.AllocOp)
         and source not in made
-        and all(reader in readers for reader in uses.readers.get(source, []))
+        and all(
+            # What was loaded for a chain before stays as it is.
+            reader in readers or isinstance(reader, sched.LoadOp)
+            for reader in uses.readers.get(source, [])
+        )
     )
 
 

@@ -16,7 +16,9 @@
 #pragma once
 
 #include "arch/cute.h"
+#include "byte_bits.h"
 #include "numbers.h"
+#include "ops.h"
 
 namespace mugraph {
 
@@ -235,18 +237,23 @@ struct UniversalFMA_S32 : OfThread {
   }
 };
 
-// Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp, of its A or its B.
-template <class Atom, bool kIsA, class T>
+// Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp, of its A or its B:
+// what `Through` makes of each.
+template <class Atom, bool kIsA, class Through = ops::Chain<>, class T>
 __device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
   using Operand = cute::conditional_t<kIsA, typename Atom::OperandA, typename Atom::OperandB>;
   constexpr int kBits = 32 / Atom::kPacked;
+  constexpr bool kInPairs = cute::is_same<T, int8_t>::value && Atom::kPacked == 2 && kMadeOfBits<Operand, Through>;
   uint32_t word = 0;
+  if constexpr (kInPairs) {
+    word = pair_of_bytes<Operand, Through>(bits_of(elements[0]) | bits_of(elements[1]) << 16);
+  }
 #pragma unroll
-  for (int i = 0; i < Atom::kPacked; ++i) {
+  for (int i = 0; !kInPairs && i < Atom::kPacked; ++i) {
     if constexpr (cute::is_same<T, Operand>::value) {
       word |= bits_of(elements[i]) << (i * kBits % 32);
     } else {
-      word |= bits_of(from_float<Operand>(to_float(elements[i]))) << (i * kBits % 32);
+      word |= bits_of(from_float<Operand>(Through::apply(to_float(elements[i])))) << (i * kBits % 32);
     }
   }
   return Atom::prepare(word);

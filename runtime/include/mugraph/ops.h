@@ -6,12 +6,13 @@
 // expf, logf, tanhf and powf, at most 2, 1, 2 and 4 ulp off over the whole range; Rsqrt, Erf, Cos and Sin are rsqrtf,
 // erff, cosf and sinf, at most 2 ulp off; Silu and Sigmoid divide by 1 + Exp with 2 ulp more; Softplus takes log1pf of
 // Exp, with 2 ulp more; Gelu takes erfcf, which keeps its tail exact where 1 + erf would cancel. Silu and Gelu of
-// -infinity are NaN, as their formulas give. Round and Floor are exact. Relu, Clamp, Max and Min compare, so that a NaN stays a NaN and -0 stays
+// -infinity are NaN, as their formulas give. Round, Floor, Bits, Fp4 and Nf4 are exact. Relu, Clamp, Max and Min compare, so that a NaN stays a NaN and -0 stays
 // -0 inside the bounds; the sign of a Max of two zeros is that of either. A product that is added to something may be
 // fused with the sum by the compiler, which leaves out its own rounding.
 #pragma once
 
 #if !defined(__CUDACC_RTC__)
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -131,6 +132,49 @@ struct Round {
 
 struct Floor {
   static __device__ __forceinline__ float apply(float x) { return floorf(x); }
+};
+
+// The low bits of a whole number from -2^21 to 2^21, in two's complement: it is added to a float whose last bit is 1.
+static __device__ __forceinline__ uint32_t whole_bits(float x) { return __float_as_uint(x + 12582912.0f); }
+
+// The whole number whose bits as a float are given.
+constexpr uint32_t whole_of(uint32_t bits) {
+  return bits == 0 ? 0 : ((bits & 0x7fffffu) | 0x800000u) >> (150 - (bits >> 23));
+}
+
+// Bits of a whole number of at most 22, as a number; where they begin and how many they are is given as floats.
+template <uint32_t kFirst, uint32_t kCount>
+struct Bits {
+  static constexpr uint32_t kMask = (1u << whole_of(kCount)) - 1;
+  static __device__ __forceinline__ float apply(float x) {
+    // A float of 2^23 has the whole number in its low bits.
+    return __uint_as_float((whole_bits(x) >> whole_of(kFirst) & kMask) | 0x4b000000u) - 8388608.0f;
+  }
+};
+
+// What a code of fp4 (e2m1) means: it is a half with the lowest of its exponents.
+struct Fp4 {
+  static __device__ __forceinline__ float apply(float x) {
+    const uint32_t code = whole_bits(x);
+    const uint16_t half = static_cast<uint16_t>((code & 8u) << 12 | (code & 7u) << 9);
+    return __half2float(reinterpret_cast<__half const&>(half)) * 16384.0f;
+  }
+};
+
+// What a code of NF4 means. Selections by the bits of the code: a table in memory would be read by each lane in turn.
+struct Nf4 {
+  static __device__ __forceinline__ float apply(float x) {
+    const uint32_t code = whole_bits(x);
+    const auto of = [&](int bit, float off, float on) { return code >> bit & 1u ? on : off; };
+    const auto eight = [&](float a, float b, float c, float d, float e, float f, float g, float h) {
+      return of(2, of(1, of(0, a, b), of(0, c, d)), of(1, of(0, e, f), of(0, g, h)));
+    };
+    return of(3,
+              eight(-1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f,
+                    -0.18477343022823334f, -0.09105003625154495f, 0.0f),
+              eight(0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
+                    0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1.0f));
+  }
 };
 
 struct Reciprocal {

@@ -23,6 +23,7 @@ from cases.functions import (
     sum_strided,
 )
 from cases.graph import Graph, Tensor, Threadblock, Tile, replaced
+from mugraph.dialects.elementwise import FP4_NUMBERS, NF4_NUMBERS
 
 TYPES = ("f16", "f32", "bf16", "f8E4M3FN", "f8E5M2")
 """Floating-point types; what takes integers is in ``types.py``."""
@@ -77,6 +78,9 @@ UNARY: dict[str, Unary] = {
     "cos": Unary(np.cos),
     "round": Unary(np.rint, Range(-9, 9)),
     "floor": Unary(np.floor, Range(-9, 9)),
+    "bits": Unary(lambda x: np.rint(x).astype(int) >> 1 & 7, Range(-99, 99), "from 1.0 count 3.0"),
+    "fp4": Unary(lambda x: np.array(FP4_NUMBERS)[np.rint(x).astype(int) & 15], Range(0, 15)),
+    "nf4": Unary(lambda x: np.array(NF4_NUMBERS)[np.rint(x).astype(int) & 15], Range(0, 15)),
     "sin": Unary(np.sin),
     "fill": Unary(lambda x: np.full_like(x, 0.375), more="with 0.375"),
     "log": Unary(np.log, Range(0.25, 9)),

@@ -8,7 +8,9 @@ import pytest
 from interpreter_programs import Array, integers, normal, on_tiles, parse, tensor, tile
 
 from mugraph.dialects.elementwise import (
+    FP4_NUMBERS,
     FUNCTIONS,
+    NF4_NUMBERS,
     SCHEDULED_BINARY_FUNCTIONS,
     SCHEDULED_TERNARY_FUNCTIONS,
     SCHEDULED_UNARY_FUNCTIONS,
@@ -38,6 +40,9 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "cos": lambda x: np.cos(x),
     "round": lambda x: np.rint(x),
     "floor": lambda x: np.floor(x),
+    "bits": lambda x: np.rint(x).astype(int) >> 1 & 7,
+    "fp4": lambda x: np.array(FP4_NUMBERS)[np.rint(x).astype(int) & 15],
+    "nf4": lambda x: np.array(NF4_NUMBERS)[np.rint(x).astype(int) & 15],
     "sin": lambda x: np.sin(x),
     "mul_scalar": lambda x: x * SCALE,
     "add_scalar": lambda x: x + SCALE,
@@ -74,6 +79,7 @@ def with_constant(name: str, operand: str) -> str:
         "add_scalar": " by 0.3",
         "fill": " with 0.3",
         "clamp": " from -0.25 to 0.5",
+        "bits": " from 1.0 count 3.0",
     }.get(name, "")
 
 

@@ -4,7 +4,7 @@
 // ALayout is (M, K), BLayout is (N, K); either mode of each may be the contiguous one, and no size need be a multiple
 // of the instruction `Atom` (see atoms.h and matmul_operand.h). The accumulator is an MmaFragment of Atom::Sum, added up
 // over k from low to high in steps of the instruction. Sources are of its operand type, or anything that is converted to
-// it where kLdmatrix is false. Warps past
+// it where kLdmatrix is false; of B's elements that is what `ThroughB` makes of them. Warps past
 // those do nothing. The block has at least that many whole warps.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace mugraph {
 namespace tb {
 
 template <int kWarpsM, int kWarpsN, class ALayout, class BLayout, bool kLdmatrixA, bool kLdmatrixB,
-          class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN, int kWarpsK = 1>
+          class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN, int kWarpsK = 1, class ThroughB = ops::Chain<>>
 struct Matmul {
   using A = MatmulOperand<true, kWarpsM, ALayout, kLdmatrixA, Atom, kWarpsK>;
-  using B = MatmulOperand<false, kWarpsN, BLayout, kLdmatrixB, Atom, kWarpsK>;
+  using B = MatmulOperand<false, kWarpsN, BLayout, kLdmatrixB, Atom, kWarpsK, ThroughB>;
   using Sum = typename Atom::Sum;
   static_assert(A::kK == B::kK, "A (M, K) and B (N, K) must have the same K");
   using Fragment = MmaFragment<kWarpsM, kWarpsN, A::kRows, B::kRows, Atom, kWarpsK>;

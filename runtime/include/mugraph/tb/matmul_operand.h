@@ -3,8 +3,9 @@
 // Tile t of a warp is rows (t * kWarps + warp) * kTileRows + [0, kTileRows), kTileRows = 16 for A, 8 for B; B tiles
 // are read two at a time. Step s of warp w of the kWarpsK along k is step s * kWarpsK + w of the matrix. With kLdmatrix each lane gives ldmatrix the address of a 16-byte line: along k where k is
 // contiguous, otherwise (elements of 16 bits only) along the rows, transposed on the way. Without, each lane reads its
-// elements one by one through the layout. Elements that the instruction does not take as they are stored are converted
-// in registers: float_e4m3_t and float_e5m2_t exactly to half_t, float to TF32, rounding to nearest.
+// elements through the layout, those of a register at once where they are neighbours, else one by one. Elements that the
+// instruction does not take as they are stored are converted in registers: float_e4m3_t and float_e5m2_t exactly to
+// half_t, float to TF32, rounding to nearest; others become what `Through` makes of them in fp32, rounded to nearest.
 //
 // Sizes need not be multiples of the tile. Lines past the last row are replaced by a valid one: what they give only
 // reaches results that are never stored. Lines past the last k are replaced likewise, and in the last k step
@@ -21,7 +22,7 @@ namespace mugraph {
 namespace tb {
 
 template <bool kIsA, int kWarps, class Layout, bool kLdmatrix, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN,
-          int kWarpsK = 1>
+          int kWarpsK = 1, class Through = ops::Chain<>>
 struct MatmulOperand {
   using Operand = cute::conditional_t<kIsA, typename Atom::OperandA, typename Atom::OperandB>;
   static constexpr int kPacked = Atom::kPacked;
@@ -48,17 +49,21 @@ struct MatmulOperand {
   static constexpr bool kKContiguous = Depth::kFirstStride == 1 || (Depth::kRank == 0 && Rows::kFirstStride != 1);
   static constexpr bool kTransposed = !kKContiguous;
 
-  template <class Lines, class Others>
+  template <class Lines, class Others, int kLength>
   static __host__ __device__ constexpr bool has_aligned_lines() {
     const bool is_contiguous = Lines::kRank == 0 || Lines::kFirstStride == 1;
-    const bool is_whole = Lines::kRank <= 1 || Lines::kFirstExtent % kLine == 0;
-    return is_contiguous && is_whole && Lines::kModes.strides_divisible_by(kLine, 1) &&
-           Others::kModes.strides_divisible_by(kLine, 0) && Parts::kOffset % kLine == 0 &&
-           Parts::kGranule % kLine == 0;
+    const bool is_whole = Lines::kRank <= 1 || Lines::kFirstExtent % kLength == 0;
+    return is_contiguous && is_whole && Lines::kModes.strides_divisible_by(kLength, 1) &&
+           Others::kModes.strides_divisible_by(kLength, 0) && Parts::kOffset % kLength == 0 &&
+           Parts::kGranule % kLength == 0;
   }
-  static_assert(!kLdmatrix || (kTransposed ? has_aligned_lines<Rows, Depth>() : has_aligned_lines<Depth, Rows>()),
+  static_assert(!kLdmatrix ||
+                    (kTransposed ? has_aligned_lines<Rows, Depth, kLine>() : has_aligned_lines<Depth, Rows, kLine>()),
                 "ldmatrix needs rows or k contiguous, and every other stride (and the swizzle) in multiples of a line");
   static_assert(!kLdmatrix || !kTransposed || kPacked == 2, "ldmatrix transposes elements of 16 bits only");
+  // Elements that are read at once: those of a register, where they are neighbours.
+  static constexpr bool kInWords = !kTransposed && kK % kPacked == 0 && has_aligned_lines<Depth, Rows, kPacked>();
+  static constexpr int kRead = kInWords ? kPacked : 1;
 
   // The element at (row, k) after moving it inside the matrix.
   static __host__ __device__ constexpr int last_line_row() { return kTransposed ? (kRows - 1) / kLine * kLine : kRows - 1; }
@@ -106,7 +111,7 @@ struct MatmulOperand {
     }
   };
 
-  // The offset of an element of register q, read one by one.
+  // The offset of an element of register q, or of the first of those that are read at once.
   template <bool kIsTail>
   static __host__ __device__ constexpr uint32_t element_offset(int lane, int warp, int warp_k, int tile, int step,
                                                                int q, int element) {
@@ -115,7 +120,7 @@ struct MatmulOperand {
     const int row = first.row + warp * kTileRows + tile * kRowStep;
     const int k = first.k + element + warp_k * kStep + step * kWarpStep;
     return Parts::swizzle(Parts::kOffset + Rows::at(rows_exist || row < kRows ? row : kRows - 1) +
-                          Depth::at(!kIsTail || k < kK ? k : kK - 1));
+                          Depth::at(!kIsTail || k < kK ? k : kK - kRead));
   }
 
   int lane;
@@ -146,10 +151,13 @@ struct MatmulOperand {
       for (int q = 0; q < (has_second ? 4 : 2); ++q) {
         T elements[kPacked];
 #pragma unroll
-        for (int e = 0; e < kPacked; ++e) {
-          elements[e] = source[element_offset<kIsTail>(lane, warp, warp_k, tile, step, q, e)];
+        for (int e = 0; e < kPacked; e += kRead) {
+          Words<T, kRead> read;
+          read.load(source + element_offset<kIsTail>(lane, warp, warp_k, tile, step, q, e));
+#pragma unroll
+          for (int i = 0; i < kRead; ++i) elements[e + i] = read.element(i);
         }
-        registers[q] = atoms::pack<Atom, kIsA>(elements);
+        registers[q] = atoms::pack<Atom, kIsA, Through>(elements);
       }
     }
     if constexpr (kIsTail) {

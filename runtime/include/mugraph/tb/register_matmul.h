@@ -56,9 +56,9 @@ struct RegisterOperand {
   }
 };
 
-template <int kWarpsM, int kM, class BLayout, bool kLdmatrixB, class Atom>
+template <int kWarpsM, int kM, class BLayout, bool kLdmatrixB, class Atom, class ThroughB = ops::Chain<>>
 struct RegisterMatmul {
-  using B = MatmulOperand<false, 1, BLayout, kLdmatrixB, Atom>;
+  using B = MatmulOperand<false, 1, BLayout, kLdmatrixB, Atom, 1, ThroughB>;
   using A = RegisterOperand<kWarpsM, kM, B::kK, Atom>;
   using Sum = typename Atom::Sum;
   using Fragment = MmaFragment<kWarpsM, 1, kM, B::kRows, Atom>;

@@ -1325,3 +1325,15 @@ sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
     sched.fill %x with 0.0 : !sched.shared<16x64xbf16, (16,64):(64,1)>
   }
 }
+
+// -----
+
+// CHECK: 'sched.mma' of %a: elements that functions are applied to are loaded one by one, and not added to anything; write 'ldmatrix [..., false]', and 'through' without 'accum'
+sched.kernel @k inputs 0 grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  %a = sched.alloc : !sched.shared<16x16xbf16, (16,16):(16,1)>
+  %b = sched.alloc : !sched.shared<16x8xi8, (16,8):(1,16)>
+  %m = sched.empty : !sched.tile<16x8xf32, #cute.tiled_mma<SM80_16x8x16_F32BF16BF16F32_TN, (1,1,1)>>
+  sched.prologue {
+    sched.mma %a, %b to %m ldmatrix [true, true] through [] : !sched.shared<16x16xbf16, (16,16):(16,1)>, !sched.shared<16x8xi8, (16,8):(1,16)> to !sched.tile<16x8xf32, #cute.tiled_mma<SM80_16x8x16_F32BF16BF16F32_TN, (1,1,1)>>
+  }
+}

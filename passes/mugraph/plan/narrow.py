@@ -1,0 +1,58 @@
+"""What costs little of products of numbers of few bits: threads make what they multiply."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects import tb
+from mugraph.passes.mugraph.factor_products import narrow_source
+
+
+def is_narrow(factor: SSAValue) -> bool:
+    """Whether a factor of a product is computed of numbers of few bits, one by one."""
+    return not isinstance(factor.owner, tb.InputOp) and narrow_source(factor) is not None
+
+
+def is_read_in_place(part: SSAValue) -> bool:
+    """Whether products by numbers of few bits alone use a part of a tile, from the left."""
+    users = [use.operation for use in part.uses]
+    return isinstance(part.owner, tb.SplitOp) and all(
+        isinstance(user, tb.MatmulOp) and user.lhs is part and is_narrow(user.rhs) for user in users
+    )
+
+
+def is_in_registers(tile: SSAValue) -> bool:
+    """Whether a tile is made by the threads that multiply it, or read where it was cut from."""
+    return is_for_products(tile) or is_read_in_place(tile)
+
+
+def is_on_the_way(op: Operation) -> bool:
+    """Whether an operator is a step between numbers of few bits and what is multiplied of them."""
+    if not isinstance(op, tb.UnaryOp) or not is_for_products(op.result):
+        return False
+    return all(isinstance(use.operation, tb.UnaryOp) for use in op.result.uses)
+
+
+def is_for_products(tile: SSAValue) -> bool:
+    """Whether a tile of few bits is a right matrix, or becomes one element by element, alone."""
+    users = [use.operation for use in tile.uses]
+    return (
+        is_narrow(tile)
+        and bool(users)
+        and all(
+            is_for_products(user.result)
+            if isinstance(user, tb.UnaryOp)
+            else isinstance(user, tb.MatmulOp) and user.rhs is tile
+            for user in users
+        )
+    )
+
+
+def adds_scaled(op: Operation) -> bool:
+    """Whether an accumulator adds up what scales a product in each iteration: one multiply-add."""
+    if not isinstance(op, tb.ForloopAccumOp) or op.reduces_last():
+        return False
+    source = op.input.owner
+    if isinstance(source, tb.ReductionOp):
+        source = source.input.owner
+    return isinstance(source, tb.MulOp) and isinstance(source.lhs.owner, tb.MatmulOp)

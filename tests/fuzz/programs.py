@@ -31,6 +31,7 @@ from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.mugraph.fuse_threadblock import fuse_threadblock
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels import fuse_program, fusion
+from mugraph.passes.program.fuse_kernels.limits import Limits
 from mugraph.passes.targets import Target, target_named
 from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context
@@ -252,12 +253,18 @@ def groups_by_chance(seed: int) -> Generator[None]:
     def time_as_written(op: Operation, target: Target) -> float:
         return 0.0 if isinstance(op, (SharesMemory, RegroupOp)) else 1 + random.random()
 
-    with patch.multiple(
-        fusion,
-        time_of_kernel=time_of_kernel,
-        time_as_written=time_as_written,
-        least_time=lambda *tensors: 0.0,  # pyright: ignore[reportUnknownLambdaType]
-        in_a_program=lambda time, target: time,  # pyright: ignore[reportUnknownLambdaType]
+    def no_time(*_: object) -> float:
+        return 0.0
+
+    with (
+        patch.multiple(
+            fusion,
+            time_of_kernel=time_of_kernel,
+            time_as_written=time_as_written,
+            least_time=no_time,
+            in_a_program=lambda time, target: time,  # pyright: ignore[reportUnknownLambdaType]
+        ),
+        patch.object(Limits, "least_time", no_time),
     ):
         yield
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,10 +34,12 @@ from mugraph.passes.program.fuse_kernels.times import (
     product_time,
     scan_time,
     time_as_written,
-    time_of_a_block,
     time_of_kernel,
 )
 from mugraph.passes.targets import Target
+
+MOST_BUILDERS = 256
+"""Of kernels that are not built yet; a best way has fewer, and older ones may never be built."""
 
 
 class Attempt(NamedTuple):
@@ -62,8 +64,12 @@ class Fusion:
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
     known: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
     """What was found of groups, whatever their operators and operands are called."""
-    traffic: dict[Structure, float] = field(default_factory=dict[Structure, float])
+    bounds: dict[Structure, float] = field(default_factory=dict[Structure, float])
     """Sharper bounds of groups."""
+    builders: dict[Structure, tuple[Part, KernelBuilder]] = field(
+        default_factory=dict[Structure, tuple[Part, KernelBuilder]]
+    )
+    """What writes kernels that were bounded lately, and may be built next."""
     impossible: list[Group] = field(default_factory=list[Group])
     """Groups that no kernel has, whatever else it has."""
 
@@ -98,26 +104,29 @@ class Fusion:
         return in_a_program(max(bounds), self.target)
 
     def sharper_bound(self, group: Group) -> float:
-        """Another bound, which takes longer: each block loads what its results need."""
+        """Another bound, which takes longer: what a block of the kernel does."""
         if group.bit_count() == 1:
             return 0.0
         structure, _ = self.program.structure(group)
-        if structure not in self.traffic:
+        if structure not in self.bounds:
             try:
-                builder = self.builder_of(group)[1]
-                time = time_of_a_block(builder.least_traffic(), self.target)
-                self.traffic[structure] = in_a_program(time, self.target)
+                part, builder = self.builder_of(group)
             except NotFusedError as error:
                 self.known[structure] = Attempt(math.inf, None, (str(error),))
-                self.traffic[structure] = math.inf
-                self.impossible.append(self.core(group))
-        return self.traffic[structure]
+                self.bounds[structure] = math.inf
+                self.impossible.append(self.core(group, self._has_no_places))
+            else:
+                time = builder.limits.least_time(self.target)
+                self.bounds[structure] = in_a_program(time, self.target)
+                self.builders[structure] = part, builder
+                if len(self.builders) > MOST_BUILDERS:
+                    del self.builders[next(iter(self.builders))]
+        return self.bounds[structure]
 
-    def core(self, group: Group) -> Group:
-        """A part of a group whose views do not go together that is to blame.
+    def core(self, group: Group, is_no_kernel: Callable[[Group], bool]) -> Group:
+        """A part of a group, which is no kernel, that is to blame.
 
-        What has it besides others is no kernel either: with more operators tensors are numbered
-        together in more ways.
+        What has it besides others is no kernel either.
         """
         count = group.bit_count()
         while count > 1:
@@ -126,12 +135,16 @@ class Fusion:
             numbers = list(bits(group))[::-1]
             for start in range(0, len(numbers), count):
                 rest = group & ~sum(1 << number for number in numbers[start : start + count])
-                if self._is_no_kernel(rest):
+                rest = self.program.without_loose_views(rest)
+                if is_no_kernel(rest):
                     group = rest
         return group
 
-    def _is_no_kernel(self, group: Group) -> bool:
-        """Whether the views of a group do not go together."""
+    def _has_no_places(self, group: Group) -> bool:
+        """Whether the views of a group do not go together.
+
+        With more operators tensors are numbered together in more ways.
+        """
         operators = self.program.members(group)
         if not any(map(is_view, operators)):
             return False
@@ -140,6 +153,16 @@ class Fusion:
         except NotFusedError:
             return True
         return False
+
+    def _is_part_of_none(self, group: Group) -> bool:
+        """Whether no kernel has the operators of a group, though its views go together."""
+        if self.program.size(group) < 2 or self._has_no_places(group):
+            return False
+        try:
+            _, builder = self.builder_of(group)
+        except NotFusedError:
+            return False
+        return builder.is_part_of_none(self.target)
 
     def builder_of(self, group: Group) -> tuple[Part, KernelBuilder]:
         """What writes a group as a kernel, with its operators alone.
@@ -212,8 +235,9 @@ class Fusion:
     def fastest(self, group: Group) -> Attempt:
         """The fastest kernel of some operators."""
         reasons: list[str] = []
+        structure, _ = self.program.structure(group)
         try:
-            part, builder = self.builder_of(group)
+            part, builder = self.builders.pop(structure, None) or self.builder_of(group)
         except NotFusedError as error:
             return Attempt(math.inf, None, (str(error),))
         best: tuple[float, CustomizedOp | None] = (math.inf, None)
@@ -221,7 +245,7 @@ class Fusion:
             along = (
                 "without a loop" if looped is None else f"along {label(builder.indices, looped)}"
             )
-            if builder.least_bytes(looped) > self.target.shared_memory_per_block:
+            if not builder.limits.fit(looped, self.target):
                 reasons.append(f"{along}: no tiles fit a block")
                 continue
             try:
@@ -236,6 +260,8 @@ class Fusion:
                 reasons.append(f"{along}: no tiles fit a block")
         time, kernel = best
         if kernel is None:
+            if self._is_part_of_none(group):
+                self.impossible.append(self.core(group, self._is_part_of_none))
             return Attempt(math.inf, None, tuple(reasons))
         if self.certificates:
             certify(kernel, part.operators, part.stored)

@@ -108,6 +108,13 @@ def scaled_by_its_largest(new: Callable[..., mi.DTensor]) -> Tensors:
     return y / (scale + 1e-3), scale
 
 
+def gated_mixture(new: Callable[..., mi.DTensor]) -> Tensors:
+    """Rows of x are summed over, and its columns stand beside those of the product."""
+    x = new(ROWS, 1024)
+    gate = mi.sigmoid(mi.rms_norm(x, new(1024), 1e-5) @ new(1024, 1024))
+    return x * gate + new(ROWS, 1024) * (1.0 - gate)
+
+
 def two_norms(new: Callable[..., mi.DTensor]) -> Tensors:
     x = new(ROWS, WIDTH)
     return mi.rms_norm(x + mi.rms_norm(new(ROWS, WIDTH)) * new(WIDTH))
@@ -136,6 +143,7 @@ ONE_KERNEL = (
     distances,
     softmax_of_distances,
     scaled_by_its_largest,
+    gated_mixture,
     two_norms,
     two_experts,
 )

@@ -26,6 +26,7 @@ from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.program.fuse_kernels.part import Part
 from mugraph.passes.program.fuse_kernels.places import places_of
 from mugraph.passes.program.fuse_kernels.regroup import is_view, part_of
+from mugraph.passes.program.fuse_kernels.roles import Roles, in_roles
 from mugraph.passes.program.fuse_kernels.search import Search
 from mugraph.passes.program.fuse_kernels.segments import in_segments
 from mugraph.passes.program.fuse_kernels.times import (
@@ -151,8 +152,20 @@ class Fusion:
         try:
             places_of(operators, Atoms.of(operators))
         except NotFusedError:
-            return True
+            return self._in_roles(group) is None
         return False
+
+    def _in_roles(self, group: Group) -> Roles | None:
+        """A group that loads tensors more than once, where that makes its views go together."""
+        _, loaded = self.program.structure(group)
+        roles = in_roles(self.program.members(group), loaded, self.program.stored(group))
+        if roles is None:
+            return None
+        try:
+            places_of(roles.operators, Atoms.of(roles.operators))
+        except NotFusedError:
+            return None
+        return roles
 
     def _is_part_of_none(self, group: Group) -> bool:
         """Whether no kernel has the operators of a group, though its views go together."""
@@ -170,9 +183,15 @@ class Fusion:
         Raises :class:`NotFusedError` where its views do not go together.
         """
         _, loaded = self.program.structure(group)
-        part = part_of(self.program.members(group), loaded, self.program.stored(group))
-        operators = [op for op in part.operators if isinstance(op, HasTileIndices)]
-        return part, KernelBuilder(operators, part.stored)
+        try:
+            return _builder(self.program.members(group), loaded, self.program.stored(group))
+        except NotFusedError:
+            roles = self._in_roles(group)
+            if roles is None:
+                raise
+        part, builder = _builder(roles.operators, roles.loaded, roles.stored)
+        part.sources = roles.sources
+        return part, builder
 
     def is_side_by_side(self, group: Group) -> bool:
         """Whether results of a group may be computed side by side, each of products of its own.
@@ -309,6 +328,15 @@ class Fusion:
         for op in self.function.walk():
             if isinstance(op, ReductionMaxOp) and op.start is None:
                 op.least = least_of(op.input)  # also of scores that another kernel has masked
+
+
+def _builder(
+    operators: Sequence[Operation], loaded: Sequence[SSAValue], stored: Sequence[SSAValue]
+) -> tuple[Part, KernelBuilder]:
+    """What writes operators as a kernel, and those alone."""
+    part = part_of(operators, loaded, stored)
+    own = [op for op in part.operators if isinstance(op, HasTileIndices)]
+    return part, KernelBuilder(own, part.stored)
 
 
 __all__ = ["Attempt", "Fusion"]

@@ -29,6 +29,8 @@ class Part:
     operators: Sequence[Operation]
     stored: Sequence[SSAValue]
     """The operators' results that the body returns, or views of them."""
+    sources: Sequence[int] | None = None
+    """Of each argument the number of the tensor that it is, where some are one tensor."""
 
     @classmethod
     def of(
@@ -54,6 +56,8 @@ class Part:
         self, loaded: Sequence[SSAValue], stored: Sequence[SSAValue], point: InsertPoint
     ) -> None:
         """Copies the body to where tensors are, and puts what it returns in the place of others."""
+        if self.sources is not None:
+            loaded = [loaded[source] for source in self.sources]
         values: dict[SSAValue, SSAValue] = dict(zip(self.block.args, loaded, strict=True))
         for op in self.block.ops:
             if isinstance(op, ReturnOp):

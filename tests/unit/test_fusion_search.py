@@ -7,14 +7,17 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from fuzz.programs import launches_of
 
 import mugraph.build as mi
+from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.program.fuse_kernels.choice import find_kernels
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.times import in_a_program
 from mugraph.passes.program.fuse_kernels.ways import Place, Step, Stretch, Ways
 from mugraph.passes.targets import target_named
 from mugraph.runtime.cuda import only_function
+from mugraph.runtime.equivalence.prove import prove
 
 TARGET = target_named("h200")
 New = Callable[..., mi.DTensor]
@@ -68,6 +71,29 @@ def test_what_is_in_no_kernel_is_in_no_larger_one() -> None:
         assert fusion.fastest(core | whole).part is None
     tried = [each for each in fusion.known.values() if each.time == math.inf]
     assert len(tried) < 40
+
+
+def test_groups_that_compute_the_same_are_tried_once() -> None:
+    """In whatever order their operators and their results stand, and operands that may change."""
+    graph = mi.new_kernel_graph("mirrored")
+    x, y, z, w = (graph.new_input((64, 64)) for _ in range(4))
+    first = mi.exp(x), mi.tanh(x) + z
+    second = w + mi.tanh(y)
+    last = mi.exp(y)
+    for result in (*first, second, last):
+        graph.mark_output(result)
+    module = graph.module()
+    written = only_function(module.clone())
+    function = only_function(module)
+    fusion = Fusion(function, TARGET)
+    names = [op.name.removeprefix("kn.") for op in fusion.operators]
+    assert names == ["exp", "tanh", "add", "tanh", "add", "exp"]
+    one, alike, another = (fusion.structures.of(group) for group in (0b111, 0b111000, 0b110))
+    assert one.structure == alike.structure != another.structure
+    assert len(one.stored) == 2
+    fuse_program(function, TARGET)
+    assert launches_of(function) == 2
+    assert prove(written, function).holds
 
 
 @pytest.mark.parametrize("seed", range(20))

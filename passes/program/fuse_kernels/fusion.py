@@ -20,7 +20,7 @@ from mugraph.passes.mugraph.online_softmax.masked import least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
 from mugraph.passes.program.fuse_kernels.certificates import certify
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
-from mugraph.passes.program.fuse_kernels.groups import Group, Structure, bits
+from mugraph.passes.program.fuse_kernels.groups import Group, bits
 from mugraph.passes.program.fuse_kernels.indices import label
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.program.fuse_kernels.part import Part
@@ -29,6 +29,7 @@ from mugraph.passes.program.fuse_kernels.regroup import is_view, part_of
 from mugraph.passes.program.fuse_kernels.roles import Roles, in_roles
 from mugraph.passes.program.fuse_kernels.search import Search
 from mugraph.passes.program.fuse_kernels.segments import in_segments
+from mugraph.passes.program.fuse_kernels.structures import Structure, Structures
 from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
     least_time,
@@ -64,7 +65,7 @@ class Fusion:
     """Whether no two operators are searched as one."""
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
     known: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
-    """What was found of groups, whatever their operators and operands are called."""
+    """What was found of groups that are alike."""
     bounds: dict[Structure, float] = field(default_factory=dict[Structure, float])
     """Sharper bounds of groups."""
     builders: dict[Structure, tuple[Part, KernelBuilder]] = field(
@@ -80,6 +81,7 @@ class Fusion:
     def __post_init__(self) -> None:
         self.operators = [op for op in self.function.body.block.ops if op.results]
         self.program = in_segments(self.operators, apart=self.apart)
+        self.structures = Structures(self.program)
         self.products = SplitProducts(self.operators)
         self.is_bucket = any(each in self.function.attributes for each in (EXTENTS, LENGTHS))
         """Whether extents follow from a call: then operators alone become kernels, too."""
@@ -108,7 +110,7 @@ class Fusion:
         """Another bound, which takes longer: what a block of the kernel does."""
         if group.bit_count() == 1:
             return 0.0
-        structure, _ = self.program.structure(group)
+        structure = self.structures.of(group).structure
         if structure not in self.bounds:
             try:
                 part, builder = self.builder_of(group)
@@ -157,8 +159,8 @@ class Fusion:
 
     def _in_roles(self, group: Group) -> Roles | None:
         """A group that loads tensors more than once, where that makes its views go together."""
-        _, loaded = self.program.structure(group)
-        roles = in_roles(self.program.members(group), loaded, self.program.stored(group))
+        _, loaded, stored = self.structures.of(group)
+        roles = in_roles(self.program.members(group), loaded, stored)
         if roles is None:
             return None
         try:
@@ -182,9 +184,9 @@ class Fusion:
 
         Raises :class:`NotFusedError` where its views do not go together.
         """
-        _, loaded = self.program.structure(group)
+        _, loaded, stored = self.structures.of(group)
         try:
-            return _builder(self.program.members(group), loaded, self.program.stored(group))
+            return _builder(self.program.members(group), loaded, stored)
         except NotFusedError:
             roles = self._in_roles(group)
             if roles is None:
@@ -246,7 +248,7 @@ class Fusion:
 
     def like_others(self, members: Sequence[Operation], group: Group) -> Attempt:
         """The fastest kernel of some operators, found once for all that are alike."""
-        structure, _ = self.program.structure(group)
+        structure = self.structures.of(group).structure
         if structure not in self.known:
             self.known[structure] = self.fastest(group)
         return self.known[structure]
@@ -254,7 +256,7 @@ class Fusion:
     def fastest(self, group: Group) -> Attempt:
         """The fastest kernel of some operators."""
         reasons: list[str] = []
-        structure, _ = self.program.structure(group)
+        structure = self.structures.of(group).structure
         try:
             part, builder = self.builders.pop(structure, None) or self.builder_of(group)
         except NotFusedError as error:
@@ -311,12 +313,14 @@ class Fusion:
         end = self.function.body.block.last_op
         assert end is not None
         point = InsertPoint.before(end)
+        placed: dict[SSAValue, SSAValue] = {}
         for group in groups:
             members = self.program.members(group)
             part = self.attempts[group].part
             if part is not None:
-                _, loaded = self.program.structure(group)
-                part.insert(loaded, self.program.stored(group), point)
+                _, loaded, stored = self.structures.of(group)
+                loaded = [placed.get(value, value) for value in loaded]
+                placed.update(zip(stored, part.insert(loaded, stored, point), strict=True))
                 continue
             for op in members:
                 op.detach()

@@ -171,7 +171,7 @@ class Fusion:
 
     def _is_part_of_none(self, group: Group) -> bool:
         """Whether no kernel has the operators of a group, though its views go together."""
-        if self.program.size(group) < 2 or self._has_no_places(group):
+        if self.program.size(group) < 2:
             return False
         try:
             _, builder = self.builder_of(group)

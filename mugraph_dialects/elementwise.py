@@ -150,6 +150,9 @@ CONDITIONS = {"where": 0}
 WHOLE_FUNCTIONS = frozenset({"add", "sub", "mul", "max", "min", "where", "fill"} | COMPARISONS)
 """Functions that are computed of integers, too, exactly."""
 
+COMMUTATIVE = frozenset({"add", "mul", "max", "min"})
+"""Functions whose operands may change places."""
+
 LINEAR_OPERANDS: dict[str, tuple[frozenset[int], ...]] = {
     "identity": (frozenset({0}),),
     "mul_scalar": (frozenset({0}),),

@@ -300,9 +300,9 @@ def stages_of(shape: KernelShape, target: Target) -> int | None:
     return stages if stages >= 2 else None
 
 
-def sums_of_a_thread(shape: KernelShape, target: Target) -> int:
-    """How many sums of products a thread of a kernel can keep in registers."""
-    registers = target.registers_per_multiprocessor // (shape.threads + target.warp_size)
+def sums_of_a_thread(threads: int, target: Target) -> int:
+    """How many sums of products a thread can keep in registers, of a block of so many."""
+    registers = target.registers_per_multiprocessor // (threads + target.warp_size)
     return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
 
 
@@ -311,7 +311,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     stages = stages_of(shape, target)
     # What the loop has summed is kept while products after it are computed.
     sums = shape.loop.sums + shape.after.sums
-    if stages is None or sums > sums_of_a_thread(shape, target) * shape.threads:
+    if stages is None or sums > sums_of_a_thread(shape.threads, target) * shape.threads:
         return None
     clock = target.clock_ghz
     loop_bytes, first_bytes, tensor_bytes, _ = shape.loading

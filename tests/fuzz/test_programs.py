@@ -21,3 +21,11 @@ def test_a_fused_program_is_the_same_function(number: int) -> None:
 def test_kernels_that_no_estimate_would_choose_are_the_same_function(number: int) -> None:
     with groups_by_chance(number):
         assert check_program(draw_program(SEED + 1, number)) == "proved"
+
+
+def test_a_budget_that_counts_errors_of_a_running_maximum_once_an_iteration_is_no_finding() -> None:
+    """They cancel: a log-sum-exp whose loop takes one element after another, for a scan beside it.
+
+    What it computes is within the budget of the program as written.
+    """
+    assert "carries a state" in check_program(draw_program(5150001, 120))

@@ -94,6 +94,27 @@ def distances(new: Callable[..., mi.DTensor]) -> Tensors:
     return lengths - x @ mi.transpose(centroids) * 2.0
 
 
+def softmax_of_distances(new: Callable[..., mi.DTensor]) -> Tensors:
+    """Each largest element is known after the loop along what products sum over."""
+    x, centroids = new(ROWS, 256), new(48, 256)
+    squares = mi.transpose(mi.reduction(mi.square(centroids), 1))
+    squares = mi.reduction(mi.square(x), 1) + squares
+    return mi.softmax((x @ mi.transpose(centroids)) * 2.0 - squares)
+
+
+def scaled_by_its_largest(new: Callable[..., mi.DTensor]) -> Tensors:
+    y = mi.silu(new(ROWS, 512) @ new(512, 64))
+    scale = mi.reduction_max(mi.abs(y), 1)
+    return y / (scale + 1e-3), scale
+
+
+def gated_mixture(new: Callable[..., mi.DTensor]) -> Tensors:
+    """Rows of x are summed over, and its columns stand beside those of the product."""
+    x = new(ROWS, 1024)
+    gate = mi.sigmoid(mi.rms_norm(x, new(1024), 1e-5) @ new(1024, 1024))
+    return x * gate + new(ROWS, 1024) * (1.0 - gate)
+
+
 def two_norms(new: Callable[..., mi.DTensor]) -> Tensors:
     x = new(ROWS, WIDTH)
     return mi.rms_norm(x + mi.rms_norm(new(ROWS, WIDTH)) * new(WIDTH))
@@ -120,6 +141,9 @@ ONE_KERNEL = (
     log_sum_exp,
     cosine_similarity,
     distances,
+    softmax_of_distances,
+    scaled_by_its_largest,
+    gated_mixture,
     two_norms,
     two_experts,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,14 +20,16 @@ from mugraph.passes.mugraph.online_softmax.masked import least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
 from mugraph.passes.program.fuse_kernels.certificates import certify
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
-from mugraph.passes.program.fuse_kernels.groups import Group, Structure, bits
+from mugraph.passes.program.fuse_kernels.groups import Group, bits
 from mugraph.passes.program.fuse_kernels.indices import label
 from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.program.fuse_kernels.part import Part
 from mugraph.passes.program.fuse_kernels.places import places_of
 from mugraph.passes.program.fuse_kernels.regroup import is_view, part_of
+from mugraph.passes.program.fuse_kernels.roles import Roles, in_roles
 from mugraph.passes.program.fuse_kernels.search import Search
 from mugraph.passes.program.fuse_kernels.segments import in_segments
+from mugraph.passes.program.fuse_kernels.structures import Structure, Structures
 from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
     least_time,
@@ -35,10 +37,12 @@ from mugraph.passes.program.fuse_kernels.times import (
     product_time,
     scan_time,
     time_as_written,
-    time_of_a_block,
     time_of_kernel,
 )
 from mugraph.passes.targets import Target
+
+MOST_BUILDERS = 256
+"""Of kernels that are not built yet; a best way has fewer, and older ones may never be built."""
 
 
 class Attempt(NamedTuple):
@@ -62,9 +66,13 @@ class Fusion:
     """Whether no two operators are searched as one."""
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
     known: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
-    """What was found of groups, whatever their operators and operands are called."""
-    traffic: dict[Structure, float] = field(default_factory=dict[Structure, float])
+    """What was found of groups that are alike."""
+    bounds: dict[Structure, float] = field(default_factory=dict[Structure, float])
     """Sharper bounds of groups."""
+    builders: dict[Structure, tuple[Part, KernelBuilder]] = field(
+        default_factory=dict[Structure, tuple[Part, KernelBuilder]]
+    )
+    """What writes kernels that were bounded lately, and may be built next."""
     impossible: list[Group] = field(default_factory=list[Group])
     """Groups that no kernel has, whatever else it has."""
 
@@ -74,6 +82,7 @@ class Fusion:
     def __post_init__(self) -> None:
         self.operators = [op for op in self.function.body.block.ops if op.results]
         self.program = in_segments(self.operators, apart=self.apart)
+        self.structures = Structures(self.program)
         self.products = SplitProducts(self.operators)
         self.is_bucket = any(each in self.function.attributes for each in (EXTENTS, LENGTHS))
         """Whether extents follow from a call: then operators alone become kernels, too."""
@@ -99,26 +108,29 @@ class Fusion:
         return in_a_program(max(bounds), self.target)
 
     def sharper_bound(self, group: Group) -> float:
-        """Another bound, which takes longer: each block loads what its results need."""
+        """Another bound, which takes longer: what a block of the kernel does."""
         if group.bit_count() == 1:
             return 0.0
-        structure, _ = self.program.structure(group)
-        if structure not in self.traffic:
+        structure = self.structures.of(group).structure
+        if structure not in self.bounds:
             try:
-                builder = self.builder_of(group)[1]
-                time = time_of_a_block(builder.least_traffic(), self.target)
-                self.traffic[structure] = in_a_program(time, self.target)
+                part, builder = self.builder_of(group)
             except NotFusedError as error:
                 self.known[structure] = Attempt(math.inf, None, (str(error),))
-                self.traffic[structure] = math.inf
-                self.impossible.append(self.core(group))
-        return self.traffic[structure]
+                self.bounds[structure] = math.inf
+                self.impossible.append(self.core(group, self._has_no_places))
+            else:
+                time = builder.limits.least_time(self.target)
+                self.bounds[structure] = in_a_program(time, self.target)
+                self.builders[structure] = part, builder
+                if len(self.builders) > MOST_BUILDERS:
+                    del self.builders[next(iter(self.builders))]
+        return self.bounds[structure]
 
-    def core(self, group: Group) -> Group:
-        """A part of a group whose views do not go together that is to blame.
+    def core(self, group: Group, is_no_kernel: Callable[[Group], bool]) -> Group:
+        """A part of a group, which is no kernel, that is to blame.
 
-        What has it besides others is no kernel either: with more operators tensors are numbered
-        together in more ways.
+        What has it besides others is no kernel either.
         """
         count = group.bit_count()
         while count > 1:
@@ -127,30 +139,62 @@ class Fusion:
             numbers = list(bits(group))[::-1]
             for start in range(0, len(numbers), count):
                 rest = group & ~sum(1 << number for number in numbers[start : start + count])
-                if self._is_no_kernel(rest):
+                rest = self.program.without_loose_views(rest)
+                if is_no_kernel(rest):
                     group = rest
         return group
 
-    def _is_no_kernel(self, group: Group) -> bool:
-        """Whether the views of a group do not go together."""
+    def _has_no_places(self, group: Group) -> bool:
+        """Whether the views of a group do not go together.
+
+        With more operators tensors are numbered together in more ways.
+        """
         operators = self.program.members(group)
         if not any(map(is_view, operators)):
             return False
         try:
             places_of(operators, Atoms.of(operators))
         except NotFusedError:
-            return True
+            return self._in_roles(group) is None
         return False
+
+    def _in_roles(self, group: Group) -> Roles | None:
+        """A group that loads tensors more than once, where that makes its views go together."""
+        _, loaded, stored = self.structures.of(group)
+        roles = in_roles(self.program.members(group), loaded, stored)
+        if roles is None:
+            return None
+        try:
+            places_of(roles.operators, Atoms.of(roles.operators))
+        except NotFusedError:
+            return None
+        return roles
+
+    def _is_part_of_none(self, group: Group) -> bool:
+        """Whether no kernel has the operators of a group, though its views go together."""
+        if self.program.size(group) < 2:
+            return False
+        try:
+            _, builder = self.builder_of(group)
+        except NotFusedError:
+            return False
+        return builder.is_part_of_none(self.target)
 
     def builder_of(self, group: Group) -> tuple[Part, KernelBuilder]:
         """What writes a group as a kernel, with its operators alone.
 
         Raises :class:`NotFusedError` where its views do not go together.
         """
-        _, loaded = self.program.structure(group)
-        part = part_of(self.program.members(group), loaded, self.program.stored(group))
-        operators = [op for op in part.operators if isinstance(op, HasTileIndices)]
-        return part, KernelBuilder(operators, part.stored)
+        _, loaded, stored = self.structures.of(group)
+        try:
+            return _builder(self.program.members(group), loaded, stored)
+        except NotFusedError:
+            roles = self._in_roles(group)
+            if roles is None:
+                raise
+        part, builder = _builder(roles.operators, roles.loaded, roles.stored)
+        part.sources = roles.sources
+        return part, builder
 
     def is_side_by_side(self, group: Group) -> bool:
         """Whether results of a group may be computed side by side, each of products of its own.
@@ -206,7 +250,7 @@ class Fusion:
 
     def like_others(self, members: Sequence[Operation], group: Group) -> Attempt:
         """The fastest kernel of some operators, found once for all that are alike."""
-        structure, _ = self.program.structure(group)
+        structure = self.structures.of(group).structure
         if structure not in self.known:
             self.known[structure] = self.fastest(group)
         return self.known[structure]
@@ -214,8 +258,9 @@ class Fusion:
     def fastest(self, group: Group) -> Attempt:
         """The fastest kernel of some operators."""
         reasons: list[str] = []
+        structure = self.structures.of(group).structure
         try:
-            part, builder = self.builder_of(group)
+            part, builder = self.builders.pop(structure, None) or self.builder_of(group)
         except NotFusedError as error:
             return Attempt(math.inf, None, (str(error),))
         best: tuple[float, CustomizedOp | None] = (math.inf, None)
@@ -223,7 +268,7 @@ class Fusion:
             along = (
                 "without a loop" if looped is None else f"along {label(builder.indices, looped)}"
             )
-            if builder.least_bytes(looped) > self.target.shared_memory_per_block:
+            if not builder.limits.fit(looped, self.target):
                 reasons.append(f"{along}: no tiles fit a block")
                 continue
             try:
@@ -238,6 +283,8 @@ class Fusion:
                 reasons.append(f"{along}: no tiles fit a block")
         time, kernel = best
         if kernel is None:
+            if self._is_part_of_none(group):
+                self.impossible.append(self.core(group, self._is_part_of_none))
             return Attempt(math.inf, None, tuple(reasons))
         if self.certificates:
             certify(kernel, part.operators, part.stored)
@@ -268,12 +315,14 @@ class Fusion:
         end = self.function.body.block.last_op
         assert end is not None
         point = InsertPoint.before(end)
+        placed: dict[SSAValue, SSAValue] = {}
         for group in groups:
             members = self.program.members(group)
             part = self.attempts[group].part
             if part is not None:
-                _, loaded = self.program.structure(group)
-                part.insert(loaded, self.program.stored(group), point)
+                _, loaded, stored = self.structures.of(group)
+                loaded = [placed.get(value, value) for value in loaded]
+                placed.update(zip(stored, part.insert(loaded, stored, point), strict=True))
                 continue
             for op in members:
                 op.detach()
@@ -285,6 +334,15 @@ class Fusion:
         for op in self.function.walk():
             if isinstance(op, ReductionMaxOp) and op.start is None:
                 op.least = least_of(op.input)  # also of scores that another kernel has masked
+
+
+def _builder(
+    operators: Sequence[Operation], loaded: Sequence[SSAValue], stored: Sequence[SSAValue]
+) -> tuple[Part, KernelBuilder]:
+    """What writes operators as a kernel, and those alone."""
+    part = part_of(operators, loaded, stored)
+    own = [op for op in part.operators if isinstance(op, HasTileIndices)]
+    return part, KernelBuilder(own, part.stored)
 
 
 __all__ = ["Attempt", "Fusion"]

@@ -16,7 +16,7 @@ through it stays, and the next window begins where that ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -59,10 +59,6 @@ class Segment(NamedTuple):
     start: Group
     """The prefix before it."""
     units: Sequence[Unit]
-
-
-Structure = tuple[Hashable, ...]
-"""What groups that are computed alike have in common."""
 
 
 class Program:
@@ -274,24 +270,6 @@ class Program:
             for value in op.operands
             if not group >> self.places.get(value.owner, end) & 1
         ]
-
-    def structure(self, group: Group) -> tuple[Structure, list[SSAValue]]:
-        """What a group computes, whatever its values are called, and what it uses of others."""
-        loaded = list(dict.fromkeys(self.loaded(group)))
-        stored = {*self.stored(group)}
-        names: dict[SSAValue, int] = {value: -1 - number for number, value in enumerate(loaded)}
-        described: list[Hashable] = [value.type for value in loaded]
-        for op in self.members(group):
-            names |= {result: len(names) for result in op.results}
-            described.append(
-                (
-                    op.name,
-                    tuple(op.properties.items()),
-                    tuple(names[value] for value in op.operands),
-                    tuple((result.type, result in stored) for result in op.results),
-                )
-            )
-        return tuple(described), loaded
 
     def members(self, group: Group) -> list[Operation]:
         """The operators of a group."""

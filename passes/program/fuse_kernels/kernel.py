@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
@@ -17,20 +17,21 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import (
-    element_bytes_of,
     element_type_of,
     shape_of,
     value_label,
 )
 from mugraph.passes.mugraph.factor_products import factor_products
 from mugraph.passes.mugraph.online_softmax.kernel import is_plain_exponential, online_softmax
-from mugraph.passes.mugraph.plan.partitions import SPLITS
 from mugraph.passes.program.fuse_kernels.algebra import in_the_loop, settled
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.forms import Form, Slices, Term, Whole
 from mugraph.passes.program.fuse_kernels.indices import GroupIndices, indices_of, is_product
+from mugraph.passes.program.fuse_kernels.limits import Limits
 from mugraph.passes.program.fuse_kernels.sums import Kernel, form_of
+from mugraph.passes.program.fuse_kernels.times import may_loop
 from mugraph.passes.program.fuse_kernels.writer import TileWriter
+from mugraph.passes.targets import Target
 
 TILE = 64
 """Elements along a dimension of the tiles that a kernel begins with; ``--plan`` chooses others."""
@@ -54,6 +55,7 @@ class KernelBuilder:
         self.operators = operators
         self.stored = stored
         self.indices = indices_of(operators)
+        self.limits = Limits(operators, self.indices, stored)
 
     def loops(self) -> list[int | None]:
         """No loop, and the indices that one may walk along: what operators combine.
@@ -63,43 +65,25 @@ class KernelBuilder:
         scanned = sorted(self.indices.scanned)
         return [*scanned] if scanned else [None, *self.indices.looped]
 
-    def least_bytes(self, looped: int | None) -> int:
-        """What the tiles that a block loads take at least, however ``--plan`` cuts them.
-
-        Without a loop it may add one along any index.
-        """
-        if looped is None and self.indices.looped:
-            return min(map(self.least_bytes, self.indices.looped))
-        return self._loaded_bytes({*self._cut_by_grid(), looped})
-
-    def least_traffic(self) -> float:
-        """The bytes that a block loads at least, though a loop be divided over some blocks."""
-        parallel = self._cut_by_grid()
-        loops = [self._loaded_bytes({*parallel, looped}) for looped in self.indices.looped]
-        whole = self._loaded_bytes(parallel)
-        return max(min(loops, default=whole), whole / max(SPLITS))
-
-    def _cut_by_grid(self) -> frozenset[int]:
-        """The indices that blocks may divide."""
-        side_by_side = self.indices.side_by_side(self.stored)
-        return side_by_side.union(self.indices.parallel(self.stored))
-
-    def _loaded_bytes(self, cut: Container[int | None]) -> int:
-        """The bytes of one element along some indices of all that is loaded."""
-        made = {result for op in self.operators for result in op.results}
-        return sum(
-            element_bytes_of(value.type)
-            * math.prod(self.indices.extents[n] for n in numbers if n is not None and n not in cut)
-            for value, numbers in self.indices.of_value.items()
-            if value not in made
-        )
-
     def build(self, looped: int | None) -> CustomizedOp:
         """The kernel whose loop walks along an index.
 
         Raises :class:`NotFusedError` where there is none that computes the same.
         """
-        partition = _Partition(self.indices, self.operators, self.stored, looped)
+        partition, writer = self._written(looped, self.stored)
+        graph = writer.finished(partition.grid, (THREADS, 1, 1), partition.iterations)
+        try:
+            _clean(graph, is_shifted=bool(writer.maxima))
+        except NotFusedError:
+            graph.erase()
+            raise
+        return graph
+
+    def _written(
+        self, looped: int | None, stored: Sequence[SSAValue]
+    ) -> tuple[_Partition, TileWriter]:
+        """The body of the kernel that stores some results, and how it is cut."""
+        partition = _Partition(self.indices, self.operators, stored, looped)
         writer = TileWriter()
         kernel = Kernel(self.indices, looped, writer, partition.maps_of)
         forms: dict[SSAValue, Form] = {}
@@ -109,15 +93,43 @@ class KernelBuilder:
                     forms[value] = self.loaded(value, partition, writer)
             forms[op.results[0]] = form_of(op, kernel, [forms[value] for value in op.operands])
             writer.name_last(op.results[0].name_hint)
-        for value in self.stored:
+        for value in stored:
             self.store(value, forms[value], partition, writer)
-        graph = writer.finished(partition.grid, (THREADS, 1, 1), partition.iterations)
+        return partition, writer
+
+    def is_part_of_none(self, target: Target) -> bool:
+        """Whether no kernel has these operators, whatever other operators it has.
+
+        Others may store other results, of which blocks divide more, and combine other indices,
+        along which a loop may go.  They make more dimensions one index, and no value easier.
+        """
+        limits = Limits(self.operators, self.indices, ())
+        if len(limits.by_grid & self.indices.batched) > len(AXES):
+            return False  # blocks of others may divide what those of these do not
+        loops = sorted(self.indices.scanned) or sorted(
+            {*range(len(self.indices.extents))} - self.indices.moved
+        )
+        if not all(limits.overflow(n, target) or self._is_refused(n) for n in loops):
+            return False
+        if self.indices.scanned or self._is_refused(None):
+            return True
+        return limits.overflow(None, target) and not self._may_loop()
+
+    def _is_refused(self, looped: int | None) -> bool:
+        """Whether a loop along an index cannot compute the operators, whatever is stored."""
         try:
-            _clean(graph, is_shifted=bool(writer.maxima))
+            self._written(looped, ())
         except NotFusedError:
-            graph.erase()
-            raise
-        return graph
+            return True
+        return False
+
+    def _may_loop(self) -> bool:
+        """Whether ``--plan`` may give the kernel without a loop one, or that is not known."""
+        try:
+            graph = self.build(None)
+        except NotFusedError:
+            return True
+        return may_loop(graph)
 
     def loaded(self, value: SSAValue, partition: _Partition, writer: TileWriter) -> Form:
         """A tile of a tensor that the group does not compute."""

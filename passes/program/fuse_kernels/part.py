@@ -28,7 +28,9 @@ class Part:
     block: Block
     operators: Sequence[Operation]
     stored: Sequence[SSAValue]
-    """The operators' results that the body returns, or views of them."""
+    """The operators' results that the body returns, or views of them; in the operators' order."""
+    sources: Sequence[int] | None = None
+    """Of each argument the number of the tensor that it is, where some are one tensor."""
 
     @classmethod
     def of(
@@ -42,6 +44,10 @@ class Part:
         block.add_ops([*own, ReturnOp(*results)])
         return cls(block, own, results)
 
+    def __post_init__(self) -> None:
+        places: dict[object, int] = {op: place for place, op in enumerate(self.operators)}
+        self.stored = sorted(self.stored, key=lambda result: places.get(result.owner, -1))
+
     def replace(self, kernel: Operation) -> None:
         """Puts a kernel that stores the same in the place of the operators."""
         Rewriter.insert_op(kernel, InsertPoint.after(self.operators[-1]))
@@ -52,9 +58,15 @@ class Part:
 
     def insert(
         self, loaded: Sequence[SSAValue], stored: Sequence[SSAValue], point: InsertPoint
-    ) -> None:
-        """Copies the body to where tensors are, and puts what it returns in the place of others."""
+    ) -> list[SSAValue]:
+        """Copies the body to where tensors are, and puts what it returns in the place of others.
+
+        What that is now, of each.
+        """
+        if self.sources is not None:
+            loaded = [loaded[source] for source in self.sources]
         values: dict[SSAValue, SSAValue] = dict(zip(self.block.args, loaded, strict=True))
+        placed: list[SSAValue] = []
         for op in self.block.ops:
             if isinstance(op, ReturnOp):
                 for old, returned in zip(stored, op.operands, strict=True):
@@ -62,8 +74,10 @@ class Part:
                     new.name_hint = old.name_hint
                     old.replace_all_uses_with(new)
                     match_arguments(new)
+                    placed.append(new)
             else:
                 Rewriter.insert_op(op.clone(values), point)
+        return placed
 
 
 __all__ = ["Part", "block_of"]

@@ -10,50 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from mugraph.passes.program.fuse_kernels.errors import NoKernelError
 from mugraph.passes.program.fuse_kernels.groups import MOST_OPERATORS, Group, Program, bits
 from mugraph.passes.program.fuse_kernels.segments import Look, Parts, look_of
-
-
-class Step(NamedTuple):
-    """A way from one prefix to a longer one."""
-
-    back: int
-    """How many segments before the longer one's the shorter one ends."""
-    before: int
-    """Its number in that segment."""
-    group: Group
-    """What a kernel computes."""
-    views: Group
-    """Views of that which others use."""
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """The prefixes that end in a segment, and the ways to each, where the first one like it is."""
-
-    start: int
-    """The number of the first operator that a step may have; prefixes have all before it."""
-    prefixes: Sequence[Group]
-    steps: Sequence[Sequence[Step]]
-
-
-class Place(NamedTuple):
-    """Where a stretch stands."""
-
-    stretch: Stretch
-    start: int
-
-    def moved(self, group: Group) -> Group:
-        """What a group of the stretch is here."""
-        return group >> self.stretch.start << self.start
-
-    def prefixes(self) -> list[Group]:
-        """The prefixes that end here."""
-        before = (1 << self.start) - 1
-        return [self.moved(prefix) | before for prefix in self.stretch.prefixes]
+from mugraph.passes.program.fuse_kernels.ways import Place, Step, Stretch, Ways
 
 
 @dataclass
@@ -84,6 +44,11 @@ class Search:
     looked_at: int = 0
     """Steps that were looked at, possible or not."""
     places: list[Place] = field(default_factory=list[Place])
+    excluded: int = 0
+    """How many impossible groups have been taken out of the others."""
+
+    def __post_init__(self) -> None:
+        self.ways = Ways(self.times)
 
     def run(self) -> list[Group]:
         """The groups, in an order in which they can run."""
@@ -102,8 +67,10 @@ class Search:
         if not self.places:
             return groups
         # Where stretches are new, most costs are asked for; a walk along the others is longer.
-        self._refined(self.places[:new])
-        for place, step in self._refined(self.places):
+        self.ways.extend(self.places[:new])
+        self._refined()
+        self.ways.extend(self.places[new:])
+        for place, step in self._refined():
             group, views = place.moved(step.group), place.moved(step.views)
             groups += [group, *(1 << view for view in bits(views))]
         for group in groups:
@@ -182,61 +149,34 @@ class Search:
             self.times[group] = self.bound(group) if possible else math.inf
         return group if self.times[group] < math.inf else 0
 
-    def _refined(self, places: Sequence[Place]) -> list[tuple[Place, Step]]:
-        """The way of least time, all of whose costs are known."""
+    def _refined(self) -> list[tuple[Place, Step]]:
+        """The way of least time through what has been added, all of whose costs are known."""
         while True:
-            way = self._best_way(places)
+            way = self.ways.best()
             open_ = dict.fromkeys(step.group for _, step in way if step.group not in self.known)
             if not open_:
                 return way
             bounded = [group for group in open_ if group not in self.sharpened]
-            count = len(self.impossible)
-            for group in bounded:
-                self.times[group] = max(self.times[group], self.sharper_bound(group))
+            found = {group: self.sharper_bound(group) for group in bounded}
+            changed = {group: time for group, time in found.items() if time > self.times[group]}
             self.sharpened.update(bounded)
-            self._rule_out(self.impossible[count:])
             if not bounded:
-                self.times.update((group, self.cost(group)) for group in open_)
+                changed = {group: self.cost(group) for group in open_}
                 self.known.update(open_)
+            changed |= self._ruled_out()
+            self.ways.change(changed)
 
-    def _rule_out(self, impossible: Sequence[Group]) -> None:
-        """No group is a kernel that has one of these."""
-        for part in impossible:
-            for group in self.times:
-                if not part & ~group:
-                    self.times[group] = math.inf
-
-    def _best_way(self, places: Sequence[Place]) -> list[tuple[Place, Step]]:
-        """The way of least time to the end of some places, as far as it is known.
-
-        Raises :class:`NoKernelError` where operators that are searched together are no kernel.
-        """
-        times = self.times
-        least: list[list[float]] = [[0.0]]
-        last: list[list[Step | None]] = []
-        for number, place in enumerate(places):
-            own: list[float] = []
-            least.append(own)
-            chosen: list[Step | None] = []
-            last.append(chosen)
-            for steps in place.stretch.steps:
-                best, best_step = math.inf, None
-                for step in steps:
-                    back, before, group, _ = step
-                    time = least[number + 1 - back][before] + times[group]
-                    if time < best:
-                        best, best_step = time, step
-                own.append(best)
-                chosen.append(best_step)
-        way: list[tuple[Place, Step]] = []
-        number, prefix = len(places) - 1, len(places[-1].stretch.prefixes) - 1
-        while number >= 0:
-            step = last[number][prefix]
-            if step is None:
-                raise NoKernelError
-            way.append((places[number], step))
-            number, prefix = number - step.back, step.before
-        return way[::-1]
+    def _ruled_out(self) -> dict[Group, float]:
+        """No group is a kernel that has one of those that have been found not to be one."""
+        new = self.impossible[self.excluded :]
+        self.excluded += len(new)
+        if not new:
+            return {}
+        return {
+            group: math.inf
+            for group, time in self.times.items()
+            if time < math.inf and any(not part & ~group for part in new)
+        }
 
 
 __all__ = ["Search"]

@@ -350,12 +350,16 @@ def _summed(writer: TileWriter, form: Slices, dim: int, extent: int, type_: Attr
 
 def _largest(writer: TileWriter, form: Form, dim: int, *, looped: bool) -> Form:
     """A maximum: of the loop's tiles it is a number that may cancel later."""
-    if isinstance(form, Whole):
-        return Whole(writer.largest(form.tile, dim))
-    if not looped:
-        raise NotFusedError("a maximum is not along the index that the loop walks")
-    writer.maxima.append(Maximum(in_the_loop(form, "a maximum"), dim))
-    return Total(None, plus={len(writer.maxima) - 1: Fraction(1)})
+    if looped:
+        writer.maxima.append(Maximum(in_the_loop(form, "a maximum"), dim))
+        return Total(None, plus={len(writer.maxima) - 1: Fraction(1)})
+    match form:
+        case Whole(tile):
+            return Whole(writer.largest(tile, dim))
+        case Total():
+            return Total(writer.largest(settled(writer, form), dim))
+        case Slices():  # it would become the largest of all iterations
+            raise NotFusedError("a maximum is not along the index that the loop walks")
 
 
 __all__ = ["Kernel", "can_share", "form_of"]

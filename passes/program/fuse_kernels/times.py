@@ -16,13 +16,13 @@ from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ScanOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.costs.kernels import ITERATION_CYCLES, LAUNCH_NS, WARP_CYCLES, estimate
-from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE, device_ns
+from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.choose import require_cuttable, space_of, tiles_of
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
-from mugraph.passes.mugraph.retile.partition import partition_of
+from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
 from mugraph.passes.targets import Target
 
 
@@ -71,12 +71,6 @@ def fastest_cycles(op: MatmulOp | tb.MatmulOp, target: Target) -> float:
         name = "tf32"
     rates = [rates[name] for rates in target.macs_a_cycle.values() if name in rates]
     return macs / max(rates, default=math.inf)
-
-
-def time_of_a_block(loaded_bytes: float, target: Target) -> float:
-    """Nanoseconds that a kernel takes at least of which a block loads so many bytes."""
-    rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * target.clock_ghz
-    return LAUNCH_NS + target.memory_latency_ns + loaded_bytes / rate
 
 
 LARGE_PRODUCT_NS = 25_000.0
@@ -136,15 +130,27 @@ def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
         trial.erase()
 
 
+def may_loop(graph: CustomizedOp) -> bool:
+    """Whether a kernel without a loop that is in no function may be given one."""
+    trial = graph.clone()
+    try:
+        choose_partition(space_of(trial, Plan()), Plan(forloop=2))
+    except RetileError:
+        return False
+    finally:
+        trial.erase()
+    return True
+
+
 __all__ = [
     "fastest_cycles",
     "in_a_program",
     "least_time",
     "library_time",
+    "may_loop",
     "moved_bytes",
     "product_time",
     "scan_time",
     "time_as_written",
-    "time_of_a_block",
     "time_of_kernel",
 ]

@@ -1,0 +1,127 @@
+"""How ``--fuse-kernels`` searches: bounds, what is ruled out, and ways that are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from fuzz.programs import launches_of
+
+import mugraph.build as mi
+from mugraph.passes.program.fuse_kernels import fuse_program
+from mugraph.passes.program.fuse_kernels.choice import find_kernels
+from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.program.fuse_kernels.times import in_a_program
+from mugraph.passes.program.fuse_kernels.ways import Place, Step, Stretch, Ways
+from mugraph.passes.targets import target_named
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.equivalence.prove import prove
+
+TARGET = target_named("h200")
+New = Callable[..., mi.DTensor]
+
+
+def attention(new: New) -> mi.DTensor:
+    q, k, v = new(8, 16, 64), new(8, 1024, 64), new(8, 1024, 64)
+    return mi.softmax(q @ mi.transpose(k) * 0.125) @ v
+
+
+def states_and_products(new: New) -> mi.DTensor:
+    """A recurrence of outer products, between products that go along with it."""
+    decay = mi.sigmoid(new(4, 64, 1, 1))
+    states = mi.scan(new(4, 64, 32, 1) @ new(4, 64, 1, 32), decay, dim=1)
+    return mi.exp(new(4, 64, 32, 32) @ states) @ new(4, 64, 32, 16)
+
+
+def padded_norm(new: New) -> mi.DTensor:
+    """Rows of a norm with others behind them, on both sides, and parts of that."""
+    x = mi.layer_norm(new(64, 64, 512), new(512), eps=1e-5)
+    x = mi.concat(x, new(64, 6, 512), 1)
+    x = mi.concat(x, new(6, 70, 512), 0)
+    parts = [x.graph.slice(x, (row, 0, 0), (64, 70, 512)) for row in range(1, 5)]
+    return parts[0] * parts[1] + parts[2] * parts[3]
+
+
+def searched(program: Callable[[New], mi.DTensor]) -> Fusion:
+    """The search for the kernels of a program."""
+    graph = mi.new_kernel_graph("searched")
+    graph.mark_output(program(lambda *shape: graph.new_input(shape)))
+    return find_kernels(only_function(graph.module()), TARGET).fusion
+
+
+@pytest.mark.parametrize("program", [attention, states_and_products, padded_norm])
+def test_kernels_take_no_less_than_their_bounds(program: Callable[[New], mi.DTensor]) -> None:
+    fusion = searched(program)
+    both = fusion.bounds.keys() & fusion.known.keys()
+    assert any(fusion.known[each].time < math.inf for each in both)
+    for each in both:
+        assert fusion.bounds[each] <= in_a_program(fusion.known[each].time, TARGET)
+
+
+def test_what_is_in_no_kernel_is_in_no_larger_one() -> None:
+    """A norm is known after its loop only, and its rows fit no block beside what is put to them."""
+    fusion = searched(padded_norm)
+    assert fusion.impossible
+    whole = (1 << len(fusion.operators)) - 1
+    for core in [*fusion.impossible]:
+        for number in range(0, len(fusion.operators), 6):
+            assert fusion.fastest(core | 1 << number).part is None
+        assert fusion.fastest(core | whole).part is None
+    tried = [each for each in fusion.known.values() if each.time == math.inf]
+    assert len(tried) < 40
+
+
+def test_groups_that_compute_the_same_are_tried_once() -> None:
+    """In whatever order their operators and their results stand, and operands that may change."""
+    graph = mi.new_kernel_graph("mirrored")
+    x, y, z, w = (graph.new_input((64, 64)) for _ in range(4))
+    first = mi.exp(x), mi.tanh(x) + z
+    second = w + mi.tanh(y)
+    last = mi.exp(y)
+    for result in (*first, second, last):
+        graph.mark_output(result)
+    module = graph.module()
+    written = only_function(module.clone())
+    function = only_function(module)
+    fusion = Fusion(function, TARGET)
+    names = [op.name.removeprefix("kn.") for op in fusion.operators]
+    assert names == ["exp", "tanh", "add", "tanh", "add", "exp"]
+    one, alike, another = (fusion.structures.of(group) for group in (0b111, 0b111000, 0b110))
+    assert one.structure == alike.structure != another.structure
+    assert len(one.stored) == 2
+    fuse_program(function, TARGET)
+    assert launches_of(function) == 2
+    assert prove(written, function).holds
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ways_that_are_kept_are_the_best_ones(seed: int) -> None:
+    """Times that become known change a way as if it were looked for anew."""
+    random = np.random.default_rng(seed)
+    counts = [int(count) for count in random.integers(1, 4, 6)]
+    times: dict[int, float] = {}
+
+    def step(back: int, before: int) -> Step:
+        group = len(times) + 1
+        times[group] = float(random.integers(1, 9))
+        return Step(back, before, group, 0)
+
+    places: list[Place] = []
+    for number, count in enumerate(counts):
+        earlier = [(number + 1, 0)] if number < 2 else []
+        earlier += [(n, p) for n in range(1, min(number, 3) + 1) for p in range(counts[number - n])]
+        steps: list[list[Step]] = []
+        for own in range(count):
+            steps.append([step(*each) for each in [*earlier, *((0, p) for p in range(own))]])
+        places.append(Place(Stretch(0, [0] * count, steps), 0))
+    kept = Ways(times)
+    kept.extend(places)
+    for _ in range(12):
+        some = random.choice(len(times), 3, replace=False) + 1
+        grows = random.random() < 0.7
+        kept.change({int(g): times[int(g)] + (1.0 if grows else -0.5) for g in some})
+        anew = Ways(times)
+        anew.extend(places)
+        assert (kept.least, kept.last) == (anew.least, anew.last)

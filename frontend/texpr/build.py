@@ -197,6 +197,7 @@ class _ModuleBuilder:
             is_result = parameter is function.result
             attributes.append(DictionaryAttr({RESULT: UnitAttr()} if is_result else {}))
         builder.statements(function.body)
+        builder.finish()
         operation = _func(symbol, block, attributes, function.span)
         self._built[symbol] = operation
         return operation
@@ -275,7 +276,9 @@ class _ModuleBuilder:
             argument = block.insert_arg(type_, len(block.args))
             argument.name_hint = name
             scope[name] = BufferBinding(argument, type_)
-        BodyBuilder(block, scope, self._specialise).statements(self._file.body)
+        builder = BodyBuilder(block, scope, self._specialise)
+        builder.statements(self._file.body)
+        builder.finish()
         symbol = _symbol_of(self._name)
         if symbol in self._functions:
             fail(

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from xdsl.dialects.builtin import AffineMapAttr, FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Span
 
@@ -18,6 +18,7 @@ from mugraph.texpr.scope import (
     Binding,
     BufferBinding,
     IndexBinding,
+    MbarriersBinding,
     SizeBinding,
     ValueBinding,
     constant_of,
@@ -123,6 +124,16 @@ class ExpressionBuilder:
         map_ = AffineMapAttr(AffineMap(len(variables), 0, (index,)))
         return self._add(IndexValueOp(variables, map_))
 
+    def _named_value(self, expression: Expression) -> ValueBinding:
+        """What the name of a ``let`` stands for; one of an index may stand in indices."""
+        value = self._value(expression)
+        index: tuple[tuple[SSAValue, ...], AffineExpr] | None = None
+        if is_index(expression, self._bindings, named=True):
+            variables: list[SSAValue] = []
+            found = index_of(expression, self._bindings, variables)
+            index = tuple(variables), found
+        return ValueBinding(value, index)
+
     def _scalar(self, expression: Expression) -> scalars.Scalar:
         failing = self._failing(expression)
         match expression:
@@ -162,6 +173,8 @@ class ExpressionBuilder:
                 return view.result
             case IndexBinding():
                 return self._index_value(name)
+            case MbarriersBinding():
+                fail(name, f"'{name.name}' are mbarriers, which are no numbers")
 
     def _apply(self, call: Apply) -> scalars.Scalar:
         failing = self._failing(call)

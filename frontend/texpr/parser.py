@@ -27,6 +27,7 @@ from mugraph.texpr.syntax import (
     Loop,
     Name,
     New,
+    NewMbarriers,
     Number,
     Parameter,
     Section,
@@ -265,13 +266,15 @@ class _Parser:
         span = self._since(start)
         return If(span, tuple(conditions), self._block())
 
-    def _new(self) -> New:
+    def _new(self) -> New | NewMbarriers:
         start = self._take()
         space: str | None = _CLOSEST_SPACE if start.text == "reg" else None
         name = self._name("a buffer").text
         type_: Type | None = None
         value: Expression | tuple[Expression, ...] | None = None
         if self._accept(":") or self._next.text in ELEMENT_TYPES:
+            if self._accept("mbarrier"):
+                return self._mbarriers(start, name)
             type_ = self._type()
         elif start.text == "new" and not self._is("="):
             extents = (self._sum(),)
@@ -290,6 +293,16 @@ class _Parser:
                 )
             space = str(Space(known[self._take().text]))
         return New(self._since(start), name, type_, space, value)
+
+    def _mbarriers(self, start: Token, name: str) -> NewMbarriers:
+        self._expect("[", "and how many mbarriers there are")
+        count = self._sum()
+        self._expect("]")
+        for text in ("#", "arrivals", "("):
+            self._expect(text, "of '#arrivals(n)': how many arrivals end a phase")
+        arrivals = self._sum()
+        self._expect(")")
+        return NewMbarriers(self._since(start), name, count, arrivals)
 
     def _assignment_operator(self, *more: str) -> str:
         if self._is("max", "min"):

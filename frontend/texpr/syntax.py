@@ -119,6 +119,15 @@ class New(Node):
 
 
 @dataclass(frozen=True)
+class NewMbarriers(Node):
+    """``new full: mbarrier[4] #arrivals(1)``."""
+
+    name: str
+    count: Expression
+    arrivals: Expression
+
+
+@dataclass(frozen=True)
 class Let(Node):
     """``let x = A[i] * 2``."""
 
@@ -167,7 +176,7 @@ class Asm(Node):
     operands: tuple[tuple[str, Expression], ...]
 
 
-Statement = Loop | If | New | Let | Assign | Update | Anchor | Call | Asm
+Statement = Loop | If | New | NewMbarriers | Let | Assign | Update | Anchor | Call | Asm
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ TEXTS = {
 } | {name: text for name, text, _ in LEVELS}
 
 WARPS = {"M": 64, "N": 64, "K": 128, "TM": 32, "TN": 64, "WM": 16, "WN": 32, "G": 2}
+RING = {"K": 192, "TM": 128, "TN": 128, "STAGES": 2, "ROWS": 2}
 
 # Sizes with and without remainders, of several steps a thread and of several blocks.
 CASES: list[tuple[str, dict[str, int]]] = [
@@ -101,6 +102,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("mma", {}),
     ("gemm_mma", {**WARPS, "TK": 32, "AHEAD": 3}),
     ("gemm_mma", {**WARPS, "TK": 16, "AHEAD": 2}),
+    ("gemm_sm90", {**RING, "M": 256, "N": 128, "BLOCKS": 1}),
     ("fragments", {"K": 40, "AHEAD": 2}),
     ("fragments", {"K": 40, "AHEAD": 4}),
     ("reductions_f16", {}),

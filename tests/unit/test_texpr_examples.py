@@ -42,6 +42,11 @@ def gemm_of_the_seed(a: Array, b: Array, c: Array) -> Array:
     return c + a.reshape(12, 5) @ b.reshape(5, 10)
 
 
+def product_of_rows(a: Array, b: Array) -> Array:
+    product: Array = a @ b.T
+    return product
+
+
 Case = tuple[str, dict[str, int], list[tuple[int, ...]], type, Callable[..., Array], float]
 F16, F32 = np.float16, np.float32
 CASES: list[Case] = [
@@ -63,6 +68,14 @@ CASES: list[Case] = [
         [(64, 64), (64, 32)],
         F16,
         np.matmul,
+        1e-3,
+    ),
+    (
+        "gemm_sm90",
+        {"M": 256, "N": 128, "K": 192, "TM": 128, "TN": 128, "STAGES": 2, "ROWS": 2, "BLOCKS": 1},
+        [(256, 192), (128, 192)],
+        F16,
+        product_of_rows,
         1e-3,
     ),
     ("softmax", {"M": 7, "N": 50}, [(7, 50)], F16, softmax, 1e-3),

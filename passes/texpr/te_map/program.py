@@ -20,6 +20,7 @@ from mugraph.dialects.te import (
     AccessOp,
     ApplyOp,
     IfOp,
+    NewMbarriersOp,
     NewOp,
     ParOp,
     RedOp,
@@ -52,6 +53,7 @@ from mugraph.passes.texpr.te_map.choice import (
     swizzled_layout,
 )
 from mugraph.passes.texpr.te_map.family import BandMapping
+from mugraph.passes.texpr.te_map.handover import set_up_mbarriers, swizzle_boxes
 from mugraph.passes.texpr.te_map.reductions import after_band, before_band
 from mugraph.passes.texpr.te_map.search import consecutive
 from mugraph.passes.texpr.te_map.steps import (
@@ -83,6 +85,7 @@ class Program:
 
     def choose(self, root: ThreadsOp, spaces_of: Spaces) -> None:
         """Chooses mappings and swizzles; bands that touch a common undecided buffer have one."""
+        swizzle_boxes(root)
         self.scalars = {
             op.result for op in root.walk() if isinstance(op, NewOp) and is_block_scalar(op)
         }
@@ -129,6 +132,8 @@ class Program:
         for op in ops:
             if isinstance(op, ParOp):
                 self.band(op)
+            elif isinstance(op, NewMbarriersOp):
+                set_up_mbarriers(op, self.thread)
             elif isinstance(op, (SeqOp, IfOp)) and has_par(op):
                 if self.warps and isinstance(op, IfOp):
                     self.check_condition(op)

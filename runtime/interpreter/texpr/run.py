@@ -161,6 +161,9 @@ class Runner:
 
     @_run.register
     def _(self, op: te.ParOp, batch: Batch) -> None:
+        if op.is_fully and takes_turns(op):
+            run_in_turns(self, op, batch, self._generator)
+            return
         count, extent = batch.count, op.iterations
         points = np.arange(count * extent)
         if op.is_fully or self._generator is None:

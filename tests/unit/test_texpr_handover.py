@@ -1,0 +1,146 @@
+"""Threads of `.te` text that hand over by instructions: what is believed, and what is proved."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import ParseError, PassFailedException
+
+from mugraph.dialects import te
+from mugraph.passes.texpr.te_lower import TeLowerPass
+from mugraph.runtime.interpreter.texpr import run_texpr
+from mugraph.texpr import read_texpr
+
+RING = """
+fn doubled(a: f32[16, 32]): f32[16, 32] {
+    par 2 |block| #grid {
+        new tile: f32[2, 32] #shared
+        new full: mbarrier[2] #arrivals(1)
+        new empty: mbarrier[2] #arrivals(32)
+        fully par 64 |t| #align(32) #block {
+            if t == 32 {
+                seq 8 |k| {
+                    mbarrier.wait(empty[k % 2], 1 - k / 2 % 2)
+                    mbarrier.arrive(full[k % 2], 128)
+                    tma.load(a[block * 8 + k : 1, 0 : 32], tile[k % 2 : 1, 0 : 32], full[k % 2])
+                }
+            }
+            if t < 32 {
+                seq 8 |k| {
+                    let s = k % 2
+                    mbarrier.wait(full[s], k / 2 % 2)
+                    result[block * 8 + k, t] = tile[s, t] * 2.0
+                    fence.proxy()
+                    mbarrier.arrive(empty[s])
+                }
+            }
+        }
+    }
+}
+"""
+"""A thread loads rows through two stages, and a warp doubles them."""
+
+
+def lowered(text: str) -> ModuleOp:
+    module = read_texpr(text, "ring.te", {})
+    TeLowerPass("sm_90a").apply(Context(), module)
+    return module
+
+
+def test_a_ring_is_right_before_and_after_mapping() -> None:
+    a = np.random.default_rng(0).standard_normal((16, 32)).astype(np.float32)
+    for module in (read_texpr(RING, "ring.te", {}), lowered(RING)):
+        function = module.body.block.first_op
+        assert isinstance(function, FuncOp)
+        for seed in (None, 0, 1):
+            (found,) = run_texpr(function, [a], seed=seed).outputs.values()
+            np.testing.assert_array_equal(found, 2 * a)
+
+
+LINES = [line for line in RING.splitlines() if re.match(r" *(mbarrier|tma|fence)\.", line)]
+
+
+@pytest.mark.parametrize("line", LINES, ids=[one.split("(")[0].strip() for one in LINES])
+def test_each_instruction_is_needed(line: str) -> None:
+    with pytest.raises(PassFailedException, match=r"--te-check-handover: kernel 'doubled': .*"):
+        lowered(RING.replace(line + "\n", "", 1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        (
+            "k / 2 % 2)\n                    result",
+            "1 - k / 2 % 2)\n                    result",
+            "",
+        ),
+        ("arrive(full[k % 2], 128)", "arrive(full[k % 2], 64)", "wait for ever"),
+        ("#arrivals(32)", "#arrivals(31)", ""),
+        ("#arrivals(1)", "#arrivals(2)", "wait for ever"),
+        ("arrive(empty[s])", "arrive(empty[1 - s])", ""),
+    ],
+)
+def test_a_wrong_phase_or_count_is_an_error(before: str, after: str, sentence: str) -> None:
+    assert before in RING
+    with pytest.raises(PassFailedException, match=f"te-check-handover.*{sentence}"):
+        lowered(RING.replace(before, after))
+
+
+def test_buffers_of_boxes_have_the_swizzle_of_their_rows() -> None:
+    types = {
+        op.result.name_hint: str(op.result.type)
+        for op in lowered(RING).walk()
+        if isinstance(op, te.NewOp)
+    }
+    assert types["tile"] == "!te.buffer<2x32xf32, S<3,2,3> o (2,32):(32,1), shared>"
+
+
+def test_shared_memory_without_instructions_is_checked_as_ever() -> None:
+    text = re.sub(r"\n *(mbarrier|tma|fence)\.[^\n]*", "", RING)
+    with pytest.raises(ParseError, match="both touch tile"):
+        read_texpr(text.replace("result[block", "tile[0, 0] = 1.0\nresult[block"), "ring.te", {})
+
+
+def test_device_memory_is_checked_as_ever() -> None:
+    with pytest.raises(ParseError, match="both touch result"):
+        read_texpr(RING.replace("k, t] =", "k, 0] ="), "ring.te", {})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("fence.proxy()", "fence.mbarrier()", "there is no instruction fence.mbarrier; there are"),
+        ("mbarrier.wait(full[s], k / 2 % 2)", "mbarrier.wait(full[s])", "full\\[i\\], parity"),
+        ("mbarrier.arrive(empty[s])", "mbarrier.arrive(tile[s])", "expected an mbarrier"),
+        ("tile[k % 2 : 1, 0 : 32], full", "tile[k % 2 : 1, 0 : 16], full", "box of 32 elements"),
+        (" #arrivals(1)", "", "how many arrivals end a phase"),
+        ("#arrivals(1)", "#arrivals(0)", "a phase has 1 to"),
+        ("fully par 64 |t| #align(32)", "par 64 |t|", "in a 'fully par'"),
+        ("fully par", "seq 2 |again| { fully par", "the mbarriers full are of one 'fully par'"),
+        ("a: f32[16, 32]", "a: f32[16, 33]", "multiple of 16 bytes apart"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(before: str, after: str, sentence: str) -> None:
+    assert before in RING
+    text = RING.replace(before, after)
+    text += "}" * (text.count("{") - text.count("}"))
+    with pytest.raises(ParseError, match=sentence):
+        read_texpr(text, "ring.te", {})
+
+
+def test_named_indices_stand_in_indices_and_are_numbers() -> None:
+    """What is used in indices alone leaves no number behind."""
+    text = """fn f(): i32[8] {
+        par 4 i { let j = i + 1; let k = j + i - 1; result[k + 1] = j * j; result[k] = 0 }
+    }"""
+    module = read_texpr(text, "f.te", {})
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    (found,) = run_texpr(function, []).outputs.values()
+    np.testing.assert_array_equal(found, [0, 1, 0, 4, 0, 9, 0, 16])
+    assert sum(isinstance(op, te.IndexValueOp) for op in function.walk()) == 1

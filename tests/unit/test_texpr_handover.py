@@ -12,7 +12,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError, PassFailedException
 
 from mugraph.dialects import te
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.te_lower import TeLowerPass
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr
 
@@ -144,3 +146,92 @@ def test_named_indices_stand_in_indices_and_are_numbers() -> None:
     (found,) = run_texpr(function, []).outputs.values()
     np.testing.assert_array_equal(found, [0, 1, 0, 4, 0, 9, 0, 16])
     assert sum(isinstance(op, te.IndexValueOp) for op in function.walk()) == 1
+
+
+def hazards_of(text: str) -> list[str]:
+    module = parse_text(make_context(), text, "text.mlir")
+    kernel = next(op for op in module.walk() if isinstance(op, te.KernelOp))
+    return [finding.message for finding in find_texpr_hazards(kernel)]
+
+
+COPIES = """
+func.func @f(%x: !te.buffer<4x32xf32>, %y: !te.buffer<4x32xf32> {te.result}) {
+  te.kernel "f" %block = 1 smem 264 {
+    %t = te.new {te.offset = 0 : i64} : !te.buffer<2x32xf32, shared>
+    %full = te.new_mbarriers {te.offset = 256 : i64} : !te.mbarriers<1>
+    te.threads %thread = 64 {
+      te.step "set up" {
+        te.if %thread == 0 { te.mbarrier_init %full[0], 32 : !te.mbarriers<1> }
+      }
+      te.barrier block
+      te.step "copy" {
+        te.if 31 - %thread >= 0 {
+          te.copy_async 1, %x[0, %thread] : !te.buffer<4x32xf32> to %t[0, %thread] : !te.buffer<2x32xf32, shared>
+        }
+      }
+      te.commit
+      te.wait 0
+      te.step "hand over" {
+        te.if 31 - %thread >= 0 { te.mbarrier_arrive %full[0] : !te.mbarriers<1> }
+        te.if %thread - 32 >= 0 {
+          te.mbarrier_wait %full[0] parity [0] : !te.mbarriers<1>
+          %v = te.view %t[0, 63 - %thread] : !te.buffer<2x32xf32, shared>
+          te.bind %v, %y[0, %thread - 32] : !te.buffer<4x32xf32>
+        }
+      }
+    }
+  }
+  func.return
+}
+"""
+"""Copies of one warp, which another one waits for at an mbarrier."""
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("", ""),
+        ("te.wait 0", "'te.copy_async' .* writes t\\[0, 0\\] in thread 0; 'te.view'"),
+        ("te.commit", "'te.copy_async' .* writes t"),
+        ("te.mbarrier_wait %full[0] parity [0] : !te.mbarriers<1>", "nor an mbarrier orders them"),
+        ("te.barrier block", "no barrier stands between it and"),
+    ],
+)
+def test_copies_of_threads_are_followed_beside_mbarriers(line: str, sentence: str) -> None:
+    found = hazards_of(COPIES.replace(line, "") if line else COPIES)
+    assert bool(found) == bool(line)
+    assert not line or re.search(sentence, found[0])
+
+
+def test_threads_that_write_one_element_at_once_are_reported_beside_mbarriers() -> None:
+    """Also where one operator does it, and nobody reads the element."""
+    assert any("write" in one for one in hazards_of(COPIES.replace("%t[0, %thread]", "%t[0, 0]")))
+
+
+def test_a_barrier_of_the_warp_does_not_wait_for_copies() -> None:
+    """The second group is read by other threads of the warp, and was not waited for."""
+    text = """
+    func.func @f(%x: !te.buffer<2x32xf32>, %y: !te.buffer<2x32xf32> {te.result}) {
+      te.kernel "f" %block = 1 smem 256 {
+        %t = te.new {te.offset = 0 : i64} : !te.buffer<2x32xf32, shared>
+        te.threads %thread = 32 {
+          te.seq %k = 2 {
+            te.step "copy" {
+              te.copy_async 1, %x[%k, %thread] : !te.buffer<2x32xf32> to %t[%k, %thread] : !te.buffer<2x32xf32, shared>
+            }
+            te.commit
+          }
+          te.wait 1
+          te.barrier warp
+          te.step "read" {
+            %v = te.view %t[ROW, 31 - %thread] : !te.buffer<2x32xf32, shared>
+            te.bind %v, %y[0, %thread] : !te.buffer<2x32xf32>
+          }
+          te.wait 0
+        }
+      }
+      func.return
+    }
+    """
+    assert hazards_of(text.replace("ROW", "0")) == []
+    assert hazards_of(text.replace("ROW", "1"))

@@ -166,7 +166,8 @@ func.func @f(%x: !te.buffer<4x32xf32>, %y: !te.buffer<4x32xf32> {te.result}) {
       te.barrier block
       te.step "copy" {
         te.if 31 - %thread >= 0 {
-          te.copy_async 1, %x[0, %thread] : !te.buffer<4x32xf32> to %t[0, %thread] : !te.buffer<2x32xf32, shared>
+          te.copy_async 1, %x[0, %thread] : !te.buffer<4x32xf32>
+            to %t[0, %thread] : !te.buffer<2x32xf32, shared>
         }
       }
       te.commit
@@ -217,7 +218,8 @@ def test_a_barrier_of_the_warp_does_not_wait_for_copies() -> None:
         te.threads %thread = 32 {
           te.seq %k = 2 {
             te.step "copy" {
-              te.copy_async 1, %x[%k, %thread] : !te.buffer<2x32xf32> to %t[%k, %thread] : !te.buffer<2x32xf32, shared>
+              te.copy_async 1, %x[%k, %thread] : !te.buffer<2x32xf32>
+                to %t[%k, %thread] : !te.buffer<2x32xf32, shared>
             }
             te.commit
           }

@@ -9,10 +9,9 @@ waited for.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property, singledispatchmethod
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +27,11 @@ from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
+from mugraph.passes.texpr.analysis.hazards.role import Course, Role
 from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow, named
 from mugraph.passes.texpr.analysis.hazards.touches import rows_of, variables_used
 from mugraph.passes.texpr.analysis.roles import roles_of
 
-Course: TypeAlias = Generator[Operation]
 _MANY = 96
 """Reads after which those that all threads know of are dropped."""
 _REPEATS = 4
@@ -56,34 +55,6 @@ _STEPS = (
     te.WarpgroupWaitOp,
 )
 """What is followed one by one; loops and conditions without it touch all at once."""
-
-
-@dataclass(eq=False)
-class Role:
-    """Threads that do the same, and what they have begun."""
-
-    threads: Rows
-    values: dict[SSAValue, int]
-    course: Course = field(init=False)
-    waits_at: Operation | None = None
-    products: list[Event] = field(default_factory=list[Event])
-    product_groups: deque[list[Event]] = field(default_factory=deque[list[Event]])
-    stores: list[Event] = field(default_factory=list[Event])
-    store_groups: deque[list[Event]] = field(default_factory=deque[list[Event]])
-    closed: int = 0
-    """How many groups of copies each of its threads has closed."""
-    met: dict[int, int] = field(default_factory=dict[int, int])
-    """How often it has come to each barrier; 0 is that of the block."""
-    is_fenced: bool = False
-    """Whether a ``te.warpgroup_fence`` stands behind all that touched sums of products."""
-
-    def under_way(self) -> Iterator[Event]:
-        """The reads by engines that are not over."""
-        for groups in (self.product_groups, self.store_groups):
-            for group in groups:
-                yield from group
-        yield from self.products
-        yield from self.stores
 
 
 class BlockRun:

@@ -22,6 +22,7 @@ from mugraph.dialects.te import (
     Direction,
     IfOp,
     Level,
+    MbarrierAddressOp,
     NewMbarriersOp,
     NewOp,
     ParOp,
@@ -337,12 +338,21 @@ class BodyBuilder(InstructionBuilder):
                 arguments.append(binding.value)
             elif isinstance(operand, Section):
                 arguments.append(self._section(operand))
+            elif isinstance(operand, (Name, Element)) and self.is_mbarrier(operand):
+                address = MbarrierAddressOp(*self.mbarrier(operand))
+                self._append(address, operand)
+                arguments.append(address.result)
             elif direction != Direction.IN:
                 fail(operand, "only a 'reg' or a section can be written by an instruction")
             else:
                 arguments.append(scalars.typed(self._value(operand), self._add))
         directions = [Direction(direction) for direction, _ in asm.operands]
-        self._append(AsmOp(asm.text, directions, arguments), asm)
+        meaning = None if asm.meaning is None else Block()
+        operation = AsmOp(asm.text, directions, arguments, meaning)
+        self._append(operation, asm)
+        if meaning is not None and asm.meaning is not None:
+            with self._inside(meaning):
+                self.statements(asm.meaning)
 
     # Calls.
 

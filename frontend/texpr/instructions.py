@@ -97,6 +97,11 @@ class InstructionBuilder(ExpressionBuilder):
         found = index_of(expression, self._bindings, variables)
         return variables, AffineMapAttr(AffineMap(len(variables), 0, (found,)))
 
+    def is_mbarrier(self, operand: Name | Element) -> bool:
+        """Whether an operand is one of some mbarriers."""
+        name = operand.buffer if isinstance(operand, Element) else operand.name
+        return isinstance(self._bindings.get(name), MbarriersBinding)
+
     def mbarrier(self, operand: Expression) -> Place:
         """One of some mbarriers."""
         name = operand.buffer if isinstance(operand, Element) else None

@@ -359,7 +359,10 @@ class _Parser:
             self._expect(",", "or ')'")
             direction = self._take().text if self._is("in", "out", "inout") else "in"
             operands.append((direction, self._expression()))
-        return Asm(self._since(start), text.text[1:-1], tuple(operands))
+        meaning: tuple[Statement, ...] | None = None
+        if self._accept("means"):
+            meaning = self._block() if self._is("{") else (self._statement(),)
+        return Asm(self._since(start), text.text[1:-1], tuple(operands), meaning)
 
     # Expressions.
 

@@ -428,6 +428,8 @@ class _FunctionPrinter:
 
     @_print.register
     def _(self, op: te.AsmOp) -> None:
+        if op.meaning is not None:
+            raise TexprPrintError("there is no .te text for what an 'asm' means.")
         self._flush(op.operands)
         parts = [f'"{op.text.data}"']
         for direction, argument in zip(op.operand_directions, op.arguments, strict=True):

@@ -170,10 +170,11 @@ class Call(Node):
 
 @dataclass(frozen=True)
 class Asm(Node):
-    """``asm("...", a, out b)``: directions and operands."""
+    """``asm("...", a, out b)``: directions and operands; ``means ...``: what it does."""
 
     text: str
     operands: tuple[tuple[str, Expression], ...]
+    meaning: tuple[Statement, ...] | None
 
 
 Statement = Loop | If | New | NewMbarriers | Let | Assign | Update | Anchor | Call | Asm

@@ -60,6 +60,7 @@ from mugraph.dialects.te.mapped import (
     VectorOp,
 )
 from mugraph.dialects.te.mbarriers import (
+    MbarrierAddressOp,
     MbarrierArriveOp,
     MbarrierFenceOp,
     MbarrierInitOp,
@@ -112,6 +113,7 @@ Te = Dialect(
         MbarrierFenceOp,
         MbarrierArriveOp,
         MbarrierWaitOp,
+        MbarrierAddressOp,
         NamedBarrierOp,
         BulkLoadOp,
         BulkStoreOp,
@@ -160,6 +162,7 @@ __all__ = [
     "Level",
     "LoadOp",
     "LoopOp",
+    "MbarrierAddressOp",
     "MbarrierArriveOp",
     "MbarrierFenceOp",
     "MbarrierInitOp",

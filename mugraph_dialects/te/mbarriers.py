@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntAttr, IntegerAttr, i32, i64
 from xdsl.ir import Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
@@ -303,6 +303,24 @@ class MbarrierWaitOp(MbarrierOp):
 
 
 @irdl_op_definition
+class MbarrierAddressOp(MbarrierOp):
+    """Where an mbarrier is in shared memory, for inline PTX.
+
+    ``%p = te.mbarrier_address %full[%i] : !te.mbarriers<4>``, in bytes.
+    """
+
+    name = "te.mbarrier_address"
+
+    result = result_def(i32)
+    assembly_format = "$barriers custom<IndexList>($indices, $map) attr-dict `:` type($barriers)"
+
+    def __init__(
+        self, barriers: SSAValue, indices: Sequence[SSAValue], map_: AffineMapAttr
+    ) -> None:
+        super().__init__(operands=[barriers, indices], properties={"map": map_}, result_types=[i32])
+
+
+@irdl_op_definition
 class NamedBarrierOp(IRDLOperation):
     """So many threads, whole warps, come here before one goes on: ``te.named_barrier 1, 256``."""
 
@@ -340,6 +358,7 @@ class NamedBarrierOp(IRDLOperation):
 
 __all__ = [
     "MBARRIER_BYTES",
+    "MbarrierAddressOp",
     "MbarrierArriveOp",
     "MbarrierFenceOp",
     "MbarrierInitOp",

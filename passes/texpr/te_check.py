@@ -18,6 +18,7 @@ from mugraph.dialects.tensor_types import source_name, source_values
 from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.bounds import OutOfBounds, find_out_of_bounds
 from mugraph.passes.texpr.analysis.domains import Access
+from mugraph.passes.texpr.analysis.pending import pending_instructions
 from mugraph.passes.texpr.analysis.races import Race, find_race
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 
@@ -49,6 +50,13 @@ def check_function(function: FuncOp) -> None:
     fold_sections(inlined)
     _check_nesting(inlined)
     _check_mbarriers(inlined)
+    for pending in pending_instructions(inlined):
+        raise TexprError(
+            f"{pending.instruction} is under way when the parallel loop around it ends, and "
+            "nothing behind it waits: add the instruction that does, or say what it does: "
+            'asm("...") means tma.load(...)',
+            pending,
+        )
     race = find_race(inlined)
     if race is not None:
         writer = next(access for access in race.accesses if access.writes)

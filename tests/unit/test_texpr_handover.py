@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
@@ -11,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError, PassFailedException
 
+from mugraph.codegen.cuda import CudaTarget
 from mugraph.dialects import te
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.te_lower import TeLowerPass
@@ -237,3 +239,54 @@ def test_a_barrier_of_the_warp_does_not_wait_for_copies() -> None:
     """
     assert hazards_of(text.replace("ROW", "0")) == []
     assert hazards_of(text.replace("ROW", "1"))
+
+
+ARRIVE = "mbarrier.arrive(empty[s])"
+BY_ASM = f'asm("mbarrier.arrive.shared.b64 _, [%0];", empty[s]) means {ARRIVE}'
+
+
+def test_inline_ptx_says_what_it_does_by_instructions() -> None:
+    text = RING.replace(ARRIVE, BY_ASM)
+    module = lowered(text)
+    cuda = io.StringIO()
+    CudaTarget().emit(make_context(), module, cuda)
+    assert 'asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :  : "r"(' in cuda.getvalue()
+    a = np.random.default_rng(0).standard_normal((16, 32)).astype(np.float32)
+    again = parse_text(make_context(), str(module), "printed.mlir")
+    again.verify()
+    for one in (read_texpr(text, "ring.te", {}), module, again):
+        function = one.body.block.first_op
+        assert isinstance(function, FuncOp)
+        (found,) = run_texpr(function, [a]).outputs.values()
+        np.testing.assert_array_equal(found, 2 * a)
+
+
+@pytest.mark.parametrize(
+    "meaning",
+    ["mbarrier.arrive(empty[1 - s])", "mbarrier.arrive(full[s])", "{ }", "fence.proxy()"],
+)
+def test_what_inline_ptx_means_is_proved(meaning: str) -> None:
+    with pytest.raises(PassFailedException, match="te-check-handover"):
+        lowered(RING.replace(ARRIVE, BY_ASM.replace(ARRIVE, meaning)))
+
+
+COPY = """
+fn f(a: f32[64, 4]): f32[64, 4] {
+    new t: f32[64, 4] #shared
+    fully par 64 |i| #block {
+        asm("cp.async.ca.shared.global [%0], [%1], 16;", out t[i : 1, 0 : 4], a[i : 1, 0 : 4])
+        asm("cp.async.wait_all;")
+    }
+    par 64 i { par 4 j { result[i, j] = t[63 - i, j] } }
+}
+"""
+
+
+def test_a_copy_that_no_parallel_loop_waits_for_is_an_error() -> None:
+    read_texpr(COPY, "copy.te", {})
+    text = COPY.replace('asm("cp.async.wait_all;")', "")
+    with pytest.raises(ParseError, match=r"cp.async.ca.shared.global is under way when .* ends"):
+        read_texpr(text, "copy.te", {})
+    bulk = text.replace("cp.async.ca.shared.global [%0], [%1], 16;", "cp.async.bulk.tensor.2d %0;")
+    with pytest.raises(ParseError, match=r"cp.async.bulk.tensor.2d is under way when"):
+        read_texpr(bulk, "copy.te", {})

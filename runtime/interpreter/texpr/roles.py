@@ -182,6 +182,8 @@ class Turns:
                     chosen = chosen_by(op, batch, in_part=True)
                     if chosen is not None:
                         yield from self._follow(op.body.block, chosen, role)
+                case te.AsmOp() if op.meaning is not None:
+                    yield from self._follow(op.meaning.block, batch, role)
                 case te.BarrierOp() if op.threads is te.Scope.BLOCK:
                     yield from self._meet(op, role, 0, sum(self.counts))
                 case te.NamedBarrierOp():

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
 from mugraph.dialects.te.points import box_offsets
 from mugraph.dialects.tensor_types import source_name, source_values
 from mugraph.passes.texpr.analysis.roles import takes_turns
@@ -156,6 +157,11 @@ class Runner:
     @_run.register
     def _(self, op: te.NewMbarriersOp, batch: Batch) -> None:
         pass  # set up by threads
+
+    @_run.register
+    def _(self, op: te.MbarrierAddressOp, batch: Batch) -> None:
+        number = batch.index(op.number, list(op.indices))
+        batch.values[op.result] = (number * MBARRIER_BYTES).astype(np.int32)
 
     # Loops.
 
@@ -380,6 +386,9 @@ class Runner:
 
     @_run.register
     def _(self, op: te.AsmOp, batch: Batch) -> None:
+        if op.meaning is not None:
+            self.block(op.meaning.block, batch)
+            return
         operands: list[Array] = []
         buffers: dict[int, Places] = {}
         touches = iter(op.touches())

@@ -151,6 +151,8 @@ class BlockRun:
             match op:
                 case te.StepOp():
                     yield from self._follow(op.body.block, threads, role)
+                case te.AsmOp() if op.meaning is not None and self._has_steps(op):
+                    yield from self._follow(op.meaning.block, threads, role)
                 case te.SeqOp() if self._has_steps(op):
                     for iteration in range(self._iterations(op)):
                         role.values[op.variable] = iteration

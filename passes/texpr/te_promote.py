@@ -48,14 +48,13 @@ from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.pack import pack
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 from mugraph.passes.texpr.analysis.evaluate import variables_of
+from mugraph.passes.texpr.te_map.exchanged import MOST_REGISTERS
 from mugraph.passes.texpr.te_map.reductions import OF_EACH_THREAD
 from mugraph.passes.texpr.te_map.steps import compacted
 from mugraph.passes.texpr.te_map.types import make_private, retype
 
 IntArray = npt.NDArray[np.int64]
 
-MOST_REGISTERS = 128
-"""The 32-bit registers that a buffer of undecided place may take of each thread."""
 SHARED_ALIGNMENT = 128
 SWIZZLE_ALIGNMENT = 1024
 """Where buffers of boxes begin: where the pattern of the widest swizzle does."""

@@ -38,14 +38,16 @@ def set_up_mbarriers(op: NewMbarriersOp, thread: SSAValue) -> None:
     each = Block(arg_types=[IndexType()])
     index = AffineMapAttr(AffineMap.identity(1))
     each.add_op(MbarrierInitOp(op.result, [each.args[0]], index, op.expected))
-    of_first = Block([stated([], []), SeqOp(op.result.type.count, each), MbarrierFenceOp()])
+    is_last = not isinstance(op.next_op, NewMbarriersOp)
+    fence = [MbarrierFenceOp()] if is_last else []
+    of_first = Block([stated([], []), SeqOp(op.result.type.count, each), *fence])
     is_first = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),)))
     step = StepOp(
         f"mbarriers {source_name(op.result)}",
         Block([IfOp([thread], is_first, [True], of_first)]),
     )
     new: list[Operation] = [step]
-    if not isinstance(op.next_op, NewMbarriersOp):
+    if is_last:
         new.append(BarrierOp(Scope.BLOCK))
     Rewriter.insert_op(new, InsertPoint.before(op))
     op.detach()

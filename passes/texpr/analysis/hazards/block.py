@@ -219,7 +219,14 @@ class BlockRun:
         role.met[number] = mine = role.met.get(number, 0) + 1
         self._has_moved = True
         come = [one for one in self.roles if one.met.get(number, 0) >= mine]
-        if sum(len(one.threads) for one in come) >= threads:
+        if (count := sum(len(one.threads) for one in come)) > threads:
+            self.report(
+                HazardKind.PROTOCOL,
+                (op,),
+                f"{count} threads come to {named(op)}, which {threads} wait at: some go on before "
+                "all have come",
+            )
+        if count >= threads:
             self.clocks.meet(np.sort(np.concatenate([one.threads for one in come])))
             if threads == self.holder.iterations:
                 self._drop_known()

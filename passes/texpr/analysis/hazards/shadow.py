@@ -80,8 +80,8 @@ class Shadow:
         self.writer = np.full(granules, -1, np.int64)
         """Who has written a granule last: a thread, or what its clocks call the copy."""
         self.written_in = np.zeros(granules, np.int64)
-        self.unfenced = np.zeros(granules, np.bool_)
-        """Whether that was an ordinary store, and its thread has run no fence since."""
+        self.fenced_in = np.full(granules, -1, np.int64)
+        """Of ordinary stores, in which epoch their thread has run a fence since."""
         self._last = np.zeros(granules, np.int64)
         self._writes: list[Event] = []
         self.others: list[Event] = []
@@ -114,7 +114,8 @@ class Shadow:
 
     def fence(self, threads: Rows) -> None:
         """Threads have run a fence behind what they have written."""
-        self.unfenced &= ~np.isin(self.writer, threads)
+        now = np.flatnonzero((self.fenced_in == NEVER) & np.isin(self.writer, threads))
+        self.fenced_in[now] = self.epochs_of(self.writer[now])
 
     def touch(self, event: Event, under_way: Iterable[Event]) -> None:
         """What threads read, write or combine with numbers."""
@@ -139,7 +140,7 @@ class Shadow:
         self._check_others(event, under_way, by_copy=agents is not None)
         self.writer[event.places] = event.threads if agents is None else agents
         self.written_in[event.places] = event.epochs
-        self.unfenced[event.places] = agents is None
+        self.fenced_in[event.places] = NEVER if agents is None else -1
         self._last[event.places] = len(self._writes)
         self._writes.append(event)
 
@@ -153,8 +154,11 @@ class Shadow:
             self._report_pair(event, row, self._writes[int(self._last[event.places[row]])])
 
     def check_fence(self, event: Event) -> None:
-        """Whether fences stand between ordinary stores and what an engine reads."""
-        wrong = np.flatnonzero(self.unfenced[event.places])
+        """Whether fences have happened between ordinary stores and what an engine reads."""
+        fenced, writers = self.fenced_in[event.places], self.writer[event.places]
+        known = (event.threads == writers) & (fenced < NEVER)
+        known |= self.clocks.known[event.threads, writers] >= fenced
+        wrong = np.flatnonzero((fenced >= 0) & ~known)
         if len(wrong):
             place = event.places[wrong[0]]
             writer = self._writes[int(self._last[place])]

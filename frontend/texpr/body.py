@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, f32, i32
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr, f32, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
+    DISTINCT,
     ELEMENT_TYPES,
     AnchorOp,
     AsmOp,
@@ -317,7 +318,12 @@ class BodyBuilder(InstructionBuilder):
                 self._failing(assign),
             )
         stored = self._converted(number, element, assign)
-        self._append(BindOp(stored, buffer.value, variables, map_), assign)
+        operation = BindOp(stored, buffer.value, variables, map_)
+        if isinstance(assign.target, Element) and assign.target.distinct:
+            if assign.operator != "=":
+                fail(assign, "an element that is 'distinct' is only written, by '='")
+            operation.attributes[DISTINCT] = UnitAttr()
+        self._append(operation, assign)
 
     def _update(self, update: Update) -> SSAValue | None:
         buffer, variables, map_ = self._place(update.target)

@@ -44,6 +44,8 @@ KEYWORDS = frozenset((*_STATEMENTS, "size", "fn", "and", "in", "out", "inout", "
 
 _ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_BITS = (("|",), ("^",), ("&",), ("<<", ">>"))
+"""Operators on the bits of integers, the loosest first."""
 _CLOSEST_SPACE = "register"
 
 
@@ -96,6 +98,10 @@ class _Parser:
     def _since(self, start: Token) -> Span[str]:
         end = self._tokens[self._position - 1].span.end
         return Span(start.span.start, end, start.span.input)
+
+    def _begins(self, token: Token) -> bool:
+        """Whether an expression begins with a token."""
+        return token.kind in (Kind.NAME, Kind.INTEGER) or token.text == "("
 
     # Declarations.
 
@@ -368,11 +374,23 @@ class _Parser:
 
     def _expression(self) -> Expression:
         start = self._next
-        left = self._sum()
+        left = self._bits()
         if self._is(*_COMPARISONS):
             operator = self._take().text
-            right = self._sum()
+            right = self._bits()
             return Binary(self._since(start), operator, left, right)
+        return left
+
+    def _bits(self, level: int = 0) -> Expression:
+        """Bit operators, the loosest first; sums and products bind tighter."""
+        if level == len(_BITS):
+            return self._sum()
+        start = self._next
+        left = self._bits(level + 1)
+        while self._is(*_BITS[level]):
+            operator = self._take().text
+            right = self._bits(level + 1)
+            left = Binary(self._since(start), operator, left, right)
         return left
 
     def _sum(self) -> Expression:
@@ -427,17 +445,22 @@ class _Parser:
             return Name(name.span, name.text)
         starts: list[Expression] = []
         extents: list[Expression] = []
+        distinct = self._is("distinct") and self._begins(self._tokens[self._position + 1])
+        if distinct:
+            self._take()
         while not self._accept("]"):
             if starts:
                 self._expect(",", "or ']'")
-            starts.append(self._sum())
+            starts.append(self._bits())
             if self._accept(":"):
                 extents.append(self._sum())
         span = self._since(name)
         if not starts:
             self._fail(f"'{name.text}' needs an index", span)
         if not extents:
-            return Element(span, name.text, tuple(starts))
+            return Element(span, name.text, tuple(starts), distinct)
+        if distinct:
+            self._fail("'distinct' is of the index of one element", span)
         if len(extents) != len(starts):
             self._fail("a section has a start and an extent, 'i : 16', in each dimension", span)
         return Section(span, name.text, tuple(starts), tuple(extents))

@@ -202,7 +202,8 @@ class _FunctionPrinter:
         if op.buffer in self._scalars:
             return name
         indices = [self._index(one, op.indices) for one in op.index_map.results]
-        return f"{name}[{', '.join(indices)}]"
+        word = "distinct " if te.DISTINCT in op.attributes else ""
+        return f"{name}[{word}{', '.join(indices)}]"
 
     def _buffer(self, value: SSAValue) -> str:
         """A buffer, or a section of one."""
@@ -304,6 +305,10 @@ class _FunctionPrinter:
         else:
             text = f"{TYPE_NAMES[result.type]}({operand.text})"
             self._define(result, text, ATOM, reads=operand.reads)
+
+    @_print.register
+    def _(self, op: te.IndexOfOp) -> None:
+        self._names[op.result] = self._operand(op.value).text
 
     @_print.register
     def _(self, op: te.IndexValueOp) -> None:

@@ -29,7 +29,10 @@ Emit = Callable[[Operation], SSAValue]
 Fail = Callable[[str], NoReturn]
 """Raises the error with a message."""
 
-SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+SYMBOLS = {
+    **{"+": "add", "-": "sub", "*": "mul", "/": "div"},
+    **{"&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "shr"},
+}
 """The names of operators that stand between numbers."""
 
 _CONSTANT_OPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -38,6 +41,11 @@ _CONSTANT_OPS: dict[str, Callable[[Any, Any], Any]] = {
     "*": lambda a, b: a * b,
     "/": lambda a, b: a // b if isinstance(a, int) and isinstance(b, int) else a / b,
     "%": lambda a, b: a % b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
     "max": max,
     "min": min,
     "pow": lambda a, b: a**b,
@@ -110,7 +118,7 @@ def binary(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -
     if not isinstance(left, SSAValue) and not isinstance(right, SSAValue):
         try:
             return _CONSTANT_OPS[operator](left, right)
-        except (ZeroDivisionError, OverflowError):
+        except (ZeroDivisionError, OverflowError, TypeError, ValueError):
             fail(f"'{operator}' of {left} and {right} is no number")
     if operator == "%":
         quotient = binary("/", left, right, emit, fail)
@@ -120,7 +128,10 @@ def binary(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -
     lhs, rhs = _joined(operator, left, right, emit, fail)
     operators, name = operators_on(lhs.type), SYMBOLS.get(operator, operator)
     if name not in operators:
-        fail(f"'{operator}' takes floating-point numbers, not i32")
+        takes = "i32, not floating-point numbers"
+        fail(
+            f"'{operator}' takes {'floating-point numbers, not i32' if lhs.type == i32 else takes}"
+        )
     return emit(operators[name](lhs, rhs))
 
 

@@ -153,6 +153,27 @@ def _combine(node: Binary, operator: str, left: AffineExpr, right: AffineExpr) -
             return left // right if operator == "/" else left % right
 
 
+def is_number(expression: Expression, bindings: Bindings) -> bool:
+    """Whether an expression is made of the contents of buffers, or otherwise no index."""
+    match expression:
+        case Number(value=value):
+            return not isinstance(value, int)
+        case Name(name=name):
+            match bindings.get(name):
+                case ValueBinding(index=None) | BufferBinding():
+                    return True
+                case _:
+                    return False
+        case Unary(operand=operand):
+            return is_number(operand, bindings)
+        case Binary(operator="+" | "-" | "*" | "/" | "%", left=left, right=right):
+            return is_number(left, bindings) or is_number(right, bindings)
+        case Binary() | Element() | Apply():
+            return True
+        case Section():
+            return False
+
+
 def is_index(expression: Expression, bindings: Bindings, *, named: bool = False) -> bool:
     """Whether an expression has a loop's variable in it, and nothing but indices.
 

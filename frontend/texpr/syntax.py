@@ -49,10 +49,11 @@ class Binary(Node):
 
 @dataclass(frozen=True)
 class Element(Node):
-    """``A[i, j]``."""
+    """``A[i, j]``, or ``A[distinct p]``: no other iteration touches that element."""
 
     buffer: str
     indices: tuple[Expression, ...]
+    distinct: bool = False
 
 
 @dataclass(frozen=True)

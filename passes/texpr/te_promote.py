@@ -84,6 +84,8 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     bounds.
     """
     uses = list(touches_of(new.result))
+    if any(isinstance(op, AccessOp) and op.is_indirect for op, _ in uses):
+        return None
     thread = holder.variable
     elements = new.result.type.elements
     touched: list[tuple[dict[SSAValue, IntArray], IntArray]] = []

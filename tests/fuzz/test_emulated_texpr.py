@@ -114,6 +114,8 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("stencil", {"H": 9, "W": 13}),
     ("batched_4x4", {"B": 20}),
     ("scan", {"B": 5, "N": 256, "T": 64}),
+    ("histogram", {"N": 2048, "PART": 1024}),
+    ("radix_pass", {"N": 1024, "THREADS": 64, "KEYS": 4, "SHIFT": 0}),
     *((name, sizes) for name, _, sizes in LEVELS),
 ]
 

@@ -37,6 +37,7 @@ from mugraph.dialects.te import (
     CopyAsyncOp,
     Direction,
     IfOp,
+    IndexOfOp,
     IndexValueOp,
     IterationOp,
     LoadOp,
@@ -330,6 +331,10 @@ class TexprPrinter:
     @print.register
     def _(self, op: AnchorOp) -> None:
         self.writer.line(f"mugraph::te::anchor({self.text(op.value)});")
+
+    @print.register
+    def _(self, op: IndexOfOp) -> None:
+        self.inlined[op.result] = self.text(op.value)
 
     @print.register
     def _(self, op: IndexValueOp) -> None:

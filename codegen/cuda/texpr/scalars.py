@@ -14,7 +14,10 @@ from mugraph.codegen.cuda.cpp import CodegenError, element_type, fp32_literal
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.te.numbers import OPERATOR_NAMES, comparison_symbol
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_INFIX = {
+    **{"add": "+", "sub": "-", "mul": "*", "div": "/"},
+    **{"and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"},
+}
 _CALLS: dict[type[Operation], str] = {
     arith.FloorDivSIOp: "mugraph::te::floor_div",
     math_dialect.AbsFOp: "fabsf",

@@ -55,6 +55,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log2": _binary_logarithm,
     "ceil": _ceiling,
     "fma": multiply_add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
 }
 """By the names that operators have."""
 

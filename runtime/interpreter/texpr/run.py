@@ -282,7 +282,8 @@ class Runner:
 
     def _all_touched(self, op: te.HasTouches, batch: Batch) -> list[Places]:
         assert isinstance(op, Operation)
-        return [self.places(op, touch, batch) for touch in op.touches()]
+        touches = [op.exact_touch()] if isinstance(op, te.AccessOp) else op.touches()
+        return [self.places(op, touch, batch) for touch in touches]
 
     def _registers(self, buffer: SSAValue, batch: Batch) -> Places:
         """All elements of a thread's buffer."""
@@ -374,6 +375,10 @@ class Runner:
     @_run.register
     def _(self, op: te.AnchorOp, batch: Batch) -> None:
         self._observed.setdefault(op, []).append(batch.value(op.value))
+
+    @_run.register
+    def _(self, op: te.IndexOfOp, batch: Batch) -> None:
+        batch.values[op.result] = batch.value(op.value).astype(np.int64)
 
     @_run.register
     def _(self, op: te.IndexValueOp, batch: Batch) -> None:

@@ -103,6 +103,8 @@ def _different_blocks(kernel: KernelOp, accesses: Sequence[Access]) -> Sequence[
 
 def _check_buffer(kernel: KernelOp, accesses: list[Access]) -> tuple[Finding | None, bool]:
     """A conflict between blocks, and whether threads of one block share an element."""
+    if not any(one.conflicts(other) for one in accesses for other in accesses):
+        return None, False
     thread, block = kernel.threads.variable, kernel.variable
     rows = [rows_of(one, (thread, block), {}) for one in accesses]
     if sum(len(one.numbers) for one in rows) > 2 * len(rows) * (1 << 24):

@@ -104,7 +104,8 @@ def reference(torch: Any, name: str) -> Callable[..., Any]:
         "histogram": lambda x: torch.bincount(x.long() & 255, minlength=256),
         "radix_pass": lambda x: x[torch.argsort(x.long() >> 4 & 15, stable=True)],
     }
-    return functions.get(name, torch.matmul)
+    matmul: Callable[..., Any] = torch.matmul
+    return functions.get(name, matmul)
 
 
 class Example:

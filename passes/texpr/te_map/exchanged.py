@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.ancestors import ancestors
@@ -16,11 +15,10 @@ from mugraph.dialects.te import (
     NewOp,
     ParOp,
     ThreadsOp,
-    Touch,
     enclosing_loops,
     touches_of,
 )
-from mugraph.dialects.te.points import Points, Rows, grid_of, touched_numbers
+from mugraph.dialects.te.points import Rows, grid_of, touched_numbers
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.te_map.bands import Band
@@ -80,7 +78,10 @@ def _fits_registers(new: NewOp, root: ThreadsOp, dealt: Dealt) -> bool:
         threads = np.zeros(count, np.int64)
         if band is not None and mapping is not None:
             threads = _threads_of(mapping, [points[one.variable] for one in band.loops])
-        if not _claim(owner, touch, points, count, threads):
+        numbers = touched_numbers(touch, points, count)
+        if count and (numbers.min() < 0 or numbers.max() >= len(owner)):
+            return True  # an access outside of the buffer, which is reported later
+        if not _claim(owner, numbers, threads):
             return False
     held = np.bincount(owner[owner >= 0]) if (owner >= 0).any() else np.zeros(1, np.int64)
     return int(held.max()) * element_bytes_of(new.result.type) <= MOST_REGISTERS * 4
@@ -102,11 +103,8 @@ def _conditions(op: Operation, known: set[SSAValue]) -> list[IfOp]:
     ]
 
 
-def _claim(
-    owner: npt.NDArray[np.int64], touch: Touch, points: Points, count: int, threads: Rows
-) -> bool:
+def _claim(owner: Rows, numbers: Rows, threads: Rows) -> bool:
     """Makes elements those of the threads that touch them; false where one has an owner."""
-    numbers = touched_numbers(touch, points, count)
     every = np.broadcast_to(threads[:, None], numbers.shape).reshape(-1)
     numbers = numbers.reshape(-1)
     before = owner[numbers]

@@ -286,13 +286,15 @@ class _FunctionPrinter:
     @_print.register(arith.ExtFOp)
     @_print.register(arith.TruncFOp)
     @_print.register(arith.SIToFPOp)
+    @_print.register(arith.ExtSIOp)
+    @_print.register(arith.TruncIOp)
     @_print.register(arith.FPToSIOp)
     def _(self, op: Any) -> None:
         result = cast(SSAValue, op.results[0])
         source = cast(SSAValue, op.operands[0])
         operand = self._converted(source, source.type)
         implied = (
-            isinstance(op, arith.ExtFOp)
+            isinstance(op, (arith.ExtFOp, arith.ExtSIOp))
             and is_used_once(op)
             and all(widens(use.operation, result) for use in result.uses)
         ) or (

@@ -27,7 +27,7 @@ from xdsl.utils.str_enum import StrEnum
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import verify_indices
 from mugraph.dialects.te.sections import IndexedOp, SectionOp
-from mugraph.dialects.te.types import BufferType
+from mugraph.dialects.te.types import REDUCED_TYPES, BufferType
 from mugraph.dialects.te.values import IndexOfOp
 from mugraph.dialects.tensor_types import dims
 
@@ -333,6 +333,16 @@ class CombiningOp(AccessOp, ABC):
     def combines(self) -> Combination:
         """How the old element takes part."""
         return self.combination.data
+
+    def verify_(self) -> None:
+        """Checks the indices and the type."""
+        super().verify_()
+        type_ = self.buffer_type.element_type
+        if type_ not in REDUCED_TYPES:
+            raise VerifyException(
+                f"'{self.name}' changes elements of {', '.join(map(str, REDUCED_TYPES))}, not of "
+                f"{type_}"
+            )
 
 
 @irdl_op_definition

@@ -79,7 +79,17 @@ fn f(x: f16[4, 64]): f16[3, 64] {
 }
 """
 
+# What is too large for 8 bits saturates in f8, and keeps its low bits in i8.
+NARROW = """
+fn f(q: i8[64], w: f8e4m3[64], v: f8e5m2[64]): f8e4m3[64] {
+    new t: i8[64] #global
+    par 64 i { t[i] = i8(q[i] * 100 + 3) }
+    par 64 i { result[i] = f32(t[i] >> 1) * 20.0 * w[i] + v[63 - i] }
+}
+"""
+
 TEXTS = {
+    "narrow": NARROW,
     "fragments": FRAGMENTS,
     "reductions_f16": REDUCTIONS,
     "reductions_bf16": re.sub("f16", "bf16", REDUCTIONS),
@@ -107,6 +117,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("fragments", {"K": 40, "AHEAD": 4}),
     ("reductions_f16", {}),
     ("reductions_bf16", {}),
+    ("narrow", {}),
     ("softmax", {"M": 7, "N": 50}),
     ("softmax", {"M": 3, "N": 4096}),
     ("layer_norm", {"M": 7, "N": 50}),

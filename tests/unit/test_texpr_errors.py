@@ -50,7 +50,10 @@ CASES = [
     ("fn f(a: f32[4, 4]) { «a[0, 0, 0]» = 1.0 }", "'a' has 2 dimensions, and 3 indices here"),
     ("fn f(a: f32[4]) { «a» = 1.0 }", "'a' has several elements: write a[...]"),
     ("fn f(a: f32[4]) { «new a: f32[2]» }", "'a' is defined already"),
-    ("fn f(a: «f64»[4]) { }", "expected an element type (f16, bf16, f32, i32), got 'f64'"),
+    (
+        "fn f(a: «f64»[4]) { }",
+        "expected an element type (f16, bf16, f32, i32, i8, f8e4m3, f8e5m2), got 'f64'",
+    ),
     ("fn f(a: f32[«0»]) { }", "an extent is at least 1, not 0"),
     ("fn f(a: i32[4]) { «a[0] = 1.5» }", "1.5 is no i32"),
     ("fn f(a: i32[4], b: f32[4]) { a[0] = «a[0] * b[0]» }", "'*' of an i32 and a floating-point"),

@@ -290,3 +290,54 @@ def test_a_copy_that_no_parallel_loop_waits_for_is_an_error() -> None:
     bulk = text.replace("cp.async.ca.shared.global [%0], [%1], 16;", "cp.async.bulk.tensor.2d %0;")
     with pytest.raises(ParseError, match=r"cp.async.bulk.tensor.2d is under way when"):
         read_texpr(bulk, "copy.te", {})
+
+
+STORE = """
+fn turned(a: f32[2, 64]): f32[2, 64] {
+    par 2 |block| #grid {
+        new tile: f32[64] #shared
+        fully par 64 |t| #align(32) #block {
+            tile[63 - t] = a[block, t]
+            fence.proxy()
+            barrier.sync(1, 64)
+            if t == 0 {
+                tma.store(tile[0 : 64], result[block : 1, 0 : 64])
+                tma.commit()
+                tma.wait(0)
+            }
+        }
+    }
+}
+"""
+"""Threads write a row, which one of them stores."""
+
+
+def test_a_store_is_right() -> None:
+    a = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
+    for module in (read_texpr(STORE, "store.te", {}), lowered(STORE)):
+        function = module.body.block.first_op
+        assert isinstance(function, FuncOp)
+        (found,) = run_texpr(function, [a]).outputs.values()
+        np.testing.assert_array_equal(found, a[:, ::-1])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("fence.proxy()\n", "\n", "no 'fence_proxy' orders them"),
+        (
+            "fence.proxy()\n            barrier.sync(1, 64)",
+            "barrier.sync(1, 64)\nfence.proxy()",
+            "",
+        ),
+        ("barrier.sync(1, 64)", "barrier.sync(1, 32)", "64 threads come to .* 32 wait at"),
+        ("barrier.sync(1, 64)", "barrier.sync(1, 96)", "wait for ever"),
+        ("tma.commit()\n", "\n", "may still be reading tile"),
+    ],
+)
+def test_a_fence_comes_before_the_barrier_of_all_threads(
+    before: str, after: str, sentence: str
+) -> None:
+    assert before in STORE
+    with pytest.raises(PassFailedException, match=f"te-check-handover.*{sentence}"):
+        lowered(STORE.replace(before, after))

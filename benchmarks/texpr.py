@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.texpr OUTPUT`` checks every file of ``examples/texpr`` at a middle size, and
 times transpose, softmax and layer norm at 4096 x 4096 against a copy of as many bytes and
-``torch.compile``, and the product of matrices by ``mma`` at 4096 cubed against cuBLAS.  It writes
-``OUTPUT.json`` and ``OUTPUT.md`` after every step.  Times as in ``benchmarks.h200.timing``.
+``torch.compile``, and the products of matrices by ``mma`` and by WGMMA at 4096 cubed against
+cuBLAS.  ``--only gemm_sm90,histogram`` takes some of them.  It writes ``OUTPUT.json`` and
+``OUTPUT.md`` after every step.  Times as in ``benchmarks.h200.timing``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from mugraph.runtime.cuda import only_function
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "texpr"
 ARCH = "sm_90a"
-LARGEST_ERROR = {"f16": 2e-3, "f32": 1e-5}
+LARGEST_ERROR = {"f16": 2e-3, "f32": 1e-5, "i32": 0.0}
 
 Built = tuple[Path, CInterface, float]
 
@@ -43,18 +44,24 @@ SMALL = {
     "gemm_shared": "M=256,N=128,K=512",
     "mma": "",
     "gemm_mma": "M=1024,N=512,K=512",
+    "gemm_sm90": "M=1024,N=512,K=512,BLOCKS=5",
     "softmax": "M=37,N=1000",
     "layer_norm": "M=37,N=1000",
     "stencil": "H=100,W=130",
     "batched_4x4": "B=1001",
     "scan": "B=37,N=2048",
+    "histogram": "N=1048576",
+    "radix_pass": "N=1048576,SHIFT=4",
 }
 LARGE = {
     "transpose": "",
     "softmax": "",
     "layer_norm": "",
     "gemm_mma": "",
+    "gemm_sm90": "",
 }
+PRODUCTS = ("gemm_mma", "gemm_sm90")
+"""Examples that are timed beside cuBLAS."""
 
 
 def build(name: str, sizes: str) -> Built:
@@ -92,8 +99,12 @@ def reference(torch: Any, name: str) -> Callable[..., Any]:
         "layer_norm": layer_norm,
         "stencil": stencil,
         "scan": lambda x: torch.cumsum(x, -1),
+        "gemm_sm90": lambda a, b: a @ b.T,
+        "histogram": lambda x: torch.bincount(x.long() & 255, minlength=256),
+        "radix_pass": lambda x: x[torch.argsort(x.long() >> 4 & 15, stable=True)],
     }
-    return functions.get(name, torch.matmul)
+    matmul: Callable[..., Any] = torch.matmul
+    return functions.get(name, matmul)
 
 
 class Example:
@@ -101,18 +112,21 @@ class Example:
 
     def __init__(self, torch: Any, name: str, built: Built) -> None:
         library, interface, self.seconds = built
-        types = {"f16": torch.float16, "f32": torch.float32}
+        types = {"f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
         self.torch, self.name, self.interface = torch, name, interface
         self.kernel = CudaKernel(library, interface, ARCH)
         torch.manual_seed(0)
         self.inputs = [
-            torch.randn(one.shape, device="cuda").to(types[one.element_type])
+            (torch.randn(one.shape, device="cuda") * (1000 if one.element_type == "i32" else 1)).to(
+                types[one.element_type]
+            )
             for one in interface.inputs
         ]
         (output,) = interface.outputs
-        self.output = torch.full(output.shape, torch.nan, device="cuda").to(
-            types[output.element_type]
-        )
+        self.output = torch.full(output.shape, torch.nan, device="cuda")
+        if output.element_type == "i32":
+            self.output = torch.full(output.shape, -1, device="cuda")
+        self.output = self.output.to(types[output.element_type])
         size = max(1, interface.workspace_bytes)
         self.workspace = torch.empty(size, dtype=torch.uint8, device="cuda")
 
@@ -143,7 +157,7 @@ def time_example(torch: Any, example: Example) -> dict[str, float]:
         "mugraph": lambda i: example.launch(inputs[i], outputs[i]),
         "torch": lambda i: function(*inputs[i]),
     }
-    if example.name != "gemm_mma":
+    if example.name not in PRODUCTS:
         size = total // 2
         sources = [torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(sets)]
         targets = [torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(sets)]
@@ -165,7 +179,7 @@ def report(results: dict[str, Any], output: Path) -> None:
     for name, one in results["times"].items():
         for system, value in one["microseconds"].items():
             text = f"{one['bytes'] / value / 1e6:.2f} TB/s"
-            if name == "gemm_mma":
+            if name in PRODUCTS:
                 text = f"{2 * 4096**3 / value / 1e6:.0f} TFLOP/s"
             times.append((name, system, f"{value:.2f}", text))
     lines = [
@@ -183,13 +197,19 @@ def main(arguments: Sequence[str]) -> int:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
-    output = parser.parse_args(arguments).output
+    parser.add_argument("--only", default=",".join(SMALL), help="examples, by commas")
+    options = parser.parse_args(arguments)
+    output, chosen = options.output, options.only.split(",")
     results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "checks": {}, "times": {}}
     results["facts"] = facts_of_this_run("sm_90a")
     wrong = False
     with ThreadPoolExecutor(8) as pool:
-        small = {name: pool.submit(build, name, sizes) for name, sizes in SMALL.items()}
-        large = {name: pool.submit(build, name, sizes) for name, sizes in LARGE.items()}
+        small = {
+            name: pool.submit(build, name, sizes) for name, sizes in SMALL.items() if name in chosen
+        }
+        large = {
+            name: pool.submit(build, name, sizes) for name, sizes in LARGE.items() if name in chosen
+        }
     for names, kind in ((small, "small"), (large, "large")):
         for name, future in names.items():
             label = name if kind == "small" else f"{name} 4096"

@@ -80,6 +80,7 @@ PASSES = {
     "te-check": "mugraph.passes.texpr.te_check:TeCheckPass",
     "te-inline": "mugraph.passes.texpr.te_inline:TeInlinePass",
     "te-map": "mugraph.passes.texpr.te_map:TeMapPass",
+    "te-check-handover": "mugraph.passes.texpr.te_check_handover:TeCheckHandOverPass",
     "te-check-mapping": "mugraph.passes.texpr.te_check_mapping:TeCheckMappingPass",
     "te-promote": "mugraph.passes.texpr.te_promote:TePromotePass",
     "te-vectorize": "mugraph.passes.texpr.te_vectorize:TeVectorizePass",

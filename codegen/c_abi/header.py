@@ -32,8 +32,8 @@ def _extents(interface: CInterface) -> list[str]:
 def _in_place(interface: CInterface) -> list[str]:
     """What comments say of outputs that may be inputs."""
     return [
-        f" *   {interface.outputs[output].name} may be {interface.inputs[given].name}, in which "
-        "only new rows are written then."
+        f" *   {interface.outputs[output].name} may be {interface.inputs[given].name}, of which "
+        "only what changes is written then."
         for output, given in interface.in_place.items()
     ]
 

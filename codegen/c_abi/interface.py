@@ -24,7 +24,7 @@ from mugraph.dialects.named_extents import (
     sized,
     sizes_of_call,
 )
-from mugraph.dialects.te import BufferType
+from mugraph.dialects.te import BufferType, is_texpr
 from mugraph.dialects.tensor_types import (
     base_layout,
     dims,
@@ -119,7 +119,7 @@ class CInterface:
     in_place: Mapping[int, int] = field(default_factory=dict[int, int])
     """Of outputs that may be written to an input itself, by number: which input.
 
-    Only the rows that change are written then.
+    Only what changes is written then.
     """
     communicators: tuple[CCommunicator, ...] = ()
     """Of a program of each of several devices; members' ranks are their places in the group."""
@@ -236,6 +236,9 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
         inputs = [replace(t, names=argument_names(function, i)) for i, t in enumerate(inputs)]
         outputs = [replace(t, names=result_names(function, i)) for i, t in enumerate(outputs)]
     needed, in_place = workspace_bytes(function), _in_place(results)
+    if is_texpr(function):
+        # What is read and written begins as a copy, unless both are one.
+        in_place = {at: arguments.index(one) for at, one in enumerate(results) if one in arguments}
     groups = communicators_of(function)
     communicators = [
         CCommunicator(

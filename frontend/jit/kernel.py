@@ -33,8 +33,8 @@ class Kernel(ABC):
         ``__cuda_array_interface__``; extents, element types, strides, device and alignment are
         checked against what was compiled.  ``out`` are arrays to write to, one or a sequence;
         without it outputs are allocated with the planned strides, by torch or CuPy.  An output of
-        ``interface.in_place`` may be the input that it names, of which only new rows are written
-        then.  Nothing is recorded for automatic differentiation.
+        ``interface.in_place`` may be the input that it names, of which only what changes is
+        written then.  Nothing is recorded for automatic differentiation.
 
         Raises ``ArgumentError`` naming the argument that does not fit.
         """

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, f32, i32
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr, f32, i32
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
+    DISTINCT,
     ELEMENT_TYPES,
     AnchorOp,
     AsmOp,
@@ -21,6 +23,8 @@ from mugraph.dialects.te import (
     Direction,
     IfOp,
     Level,
+    MbarrierAddressOp,
+    NewMbarriersOp,
     NewOp,
     ParOp,
     RedOp,
@@ -29,13 +33,16 @@ from mugraph.dialects.te import (
     ViewOp,
 )
 from mugraph.dialects.te.numbers import COMPARISONS
+from mugraph.passes.texpr.analysis.numbers import is_number
 from mugraph.texpr import scalars
-from mugraph.texpr.expressions import FUNCTIONS, ExpressionBuilder, is_builtin
+from mugraph.texpr.expressions import FUNCTIONS, is_builtin
+from mugraph.texpr.instructions import InstructionBuilder
 from mugraph.texpr.scope import (
     Binding,
     Bindings,
     BufferBinding,
     IndexBinding,
+    MbarriersBinding,
     ValueBinding,
     constant_of,
     fail,
@@ -56,6 +63,7 @@ from mugraph.texpr.syntax import (
     Loop,
     Name,
     New,
+    NewMbarriers,
     Section,
     Statement,
     Type,
@@ -69,13 +77,14 @@ COMBINATIONS = {"+=": Combination.ADD, "max=": Combination.MAX, "min=": Combinat
 """Reductions and atomic operations, as they are written."""
 
 
-class BodyBuilder(ExpressionBuilder):
+class BodyBuilder(InstructionBuilder):
     """Adds the statements of one function to a block."""
 
     def __init__(self, block: Block, bindings: dict[str, Binding], specialise: Specialise) -> None:
         super().__init__(block, bindings)
         self._outer: Bindings = {}
         self._specialise = specialise
+        self._named_indices: list[SSAValue] = []
 
     @contextmanager
     def _inside(self, block: Block) -> Generator[None]:
@@ -96,6 +105,17 @@ class BodyBuilder(ExpressionBuilder):
             self._span = statement.span
             self._statement(statement)
 
+    def finish(self) -> None:
+        """Ends the function: an index that is used in indices alone is no number."""
+        unused = self._named_indices
+        while unused:
+            op = unused.pop().owner
+            if not isinstance(op, Operation) or op.parent is None or not is_number(op):
+                continue
+            if not any(one.first_use for one in op.results):
+                unused += op.operands
+                Rewriter.erase_op(op)
+
     def _statement(self, statement: Statement) -> None:
         match statement:
             case Loop():
@@ -106,12 +126,15 @@ class BodyBuilder(ExpressionBuilder):
                 self._new(statement)
             case Let(name=name, value=value):
                 if isinstance(value, Update):
-                    stored: scalars.Scalar | None = self._update(value)
+                    stored = self._update(value)
+                    binding = ValueBinding(0 if stored is None else stored)
                 else:
-                    stored = self._value(value)
-                if isinstance(stored, SSAValue):
-                    stored.name_hint = name
-                self._bindings[name] = ValueBinding(0 if stored is None else stored)
+                    binding = self._named_value(value)
+                if isinstance(binding.value, SSAValue):
+                    binding.value.name_hint = name
+                    if binding.index is not None:
+                        self._named_indices.append(binding.value)
+                self._bindings[name] = binding
             case Assign():
                 self._assign(statement)
             case Update():
@@ -119,6 +142,10 @@ class BodyBuilder(ExpressionBuilder):
             case Anchor(value=value):
                 anchored = scalars.typed(self._value(value), self._add)
                 self._append(AnchorOp(anchored), statement)
+            case NewMbarriers():
+                self._mbarriers(statement)
+            case Call(call=call) if "." in call.function:
+                self.instruction(call)
             case Call(call=call):
                 self._call(call, None)
             case Asm():
@@ -224,6 +251,16 @@ class BodyBuilder(ExpressionBuilder):
         self._bindings[new.name] = BufferBinding(operation.result, type_, scalar)
         return operation.result
 
+    def _mbarriers(self, new: NewMbarriers) -> None:
+        count = constant_of(new.count, self._bindings, "a number of mbarriers")
+        if count < 1:
+            fail(new.count, f"there is at least 1 mbarrier, not {count}")
+        arrivals = constant_of(new.arrivals, self._bindings, "a number of arrivals")
+        operation = NewMbarriersOp(count, arrivals)
+        self._append(operation, new)
+        operation.result.name_hint = new.name
+        self._bindings[new.name] = MbarriersBinding(operation.result)
+
     def _new_of_list(self, new: New, elements: tuple[Expression, ...], space: Space | None) -> None:
         """A buffer with its first elements in row-major order, all evaluated before it exists."""
         if not elements:
@@ -281,7 +318,12 @@ class BodyBuilder(ExpressionBuilder):
                 self._failing(assign),
             )
         stored = self._converted(number, element, assign)
-        self._append(BindOp(stored, buffer.value, variables, map_), assign)
+        operation = BindOp(stored, buffer.value, variables, map_)
+        if isinstance(assign.target, Element) and assign.target.distinct:
+            if assign.operator != "=":
+                fail(assign, "an element that is 'distinct' is only written, by '='")
+            operation.attributes[DISTINCT] = UnitAttr()
+        self._append(operation, assign)
 
     def _update(self, update: Update) -> SSAValue | None:
         buffer, variables, map_ = self._place(update.target)
@@ -302,12 +344,21 @@ class BodyBuilder(ExpressionBuilder):
                 arguments.append(binding.value)
             elif isinstance(operand, Section):
                 arguments.append(self._section(operand))
+            elif isinstance(operand, (Name, Element)) and self.is_mbarrier(operand):
+                address = MbarrierAddressOp(*self.mbarrier(operand))
+                self._append(address, operand)
+                arguments.append(address.result)
             elif direction != Direction.IN:
                 fail(operand, "only a 'reg' or a section can be written by an instruction")
             else:
                 arguments.append(scalars.typed(self._value(operand), self._add))
         directions = [Direction(direction) for direction, _ in asm.operands]
-        self._append(AsmOp(asm.text, directions, arguments), asm)
+        meaning = None if asm.meaning is None else Block()
+        operation = AsmOp(asm.text, directions, arguments, meaning)
+        self._append(operation, asm)
+        if meaning is not None and asm.meaning is not None:
+            with self._inside(meaning):
+                self.statements(asm.meaning)
 
     # Calls.
 

@@ -25,7 +25,7 @@ from mugraph.dialects.te import ELEMENT_TYPES, RESULT, BufferType, Space, access
 from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.bounds import largest_indices
 from mugraph.texpr.body import BodyBuilder
-from mugraph.texpr.expressions import location_of
+from mugraph.texpr.expressions import UNKNOWN_EXTENT, location_of
 from mugraph.texpr.parser import parse_text
 from mugraph.texpr.scope import (
     Binding,
@@ -47,9 +47,6 @@ from mugraph.texpr.syntax import (
     Parameter,
     Update,
 )
-
-_UNKNOWN_EXTENT = 2**31 - 1
-"""The extent of an undeclared parameter until its accesses are known."""
 
 
 def build_module(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
@@ -197,6 +194,7 @@ class _ModuleBuilder:
             is_result = parameter is function.result
             attributes.append(DictionaryAttr({RESULT: UnitAttr()} if is_result else {}))
         builder.statements(function.body)
+        builder.finish()
         operation = _func(symbol, block, attributes, function.span)
         self._built[symbol] = operation
         return operation
@@ -271,11 +269,13 @@ class _ModuleBuilder:
         block = Block()
         scope = dict(self._globals)
         for name in names:
-            type_ = BufferType.of([_UNKNOWN_EXTENT] * ranks[name], f32)
+            type_ = BufferType.of([UNKNOWN_EXTENT] * ranks[name], f32)
             argument = block.insert_arg(type_, len(block.args))
             argument.name_hint = name
             scope[name] = BufferBinding(argument, type_)
-        BodyBuilder(block, scope, self._specialise).statements(self._file.body)
+        builder = BodyBuilder(block, scope, self._specialise)
+        builder.statements(self._file.body)
+        builder.finish()
         symbol = _symbol_of(self._name)
         if symbol in self._functions:
             fail(

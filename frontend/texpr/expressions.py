@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from xdsl.dialects.builtin import AffineMapAttr, FileLineColLoc, IntAttr, StringAttr
+from xdsl.dialects.builtin import AffineMapAttr, FileLineColLoc, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Span
 
-from mugraph.dialects.te import ELEMENT_TYPES, CallOp, IndexValueOp, SectionOp, ViewOp
+from mugraph.dialects.te import (
+    ELEMENT_TYPES,
+    CallOp,
+    IndexOfOp,
+    IndexValueOp,
+    SectionOp,
+    ViewOp,
+)
 from mugraph.dialects.te.numbers import COMPARISONS, UNARY_OPERATORS
 from mugraph.texpr import scalars
 from mugraph.texpr.scope import (
     Binding,
     BufferBinding,
     IndexBinding,
+    MbarriersBinding,
     SizeBinding,
     ValueBinding,
     constant_of,
     fail,
     index_of,
     is_index,
+    is_number,
     lookup,
 )
 from mugraph.texpr.syntax import (
@@ -38,6 +47,8 @@ from mugraph.texpr.syntax import (
     Unary,
 )
 
+UNKNOWN_EXTENT = 2**31 - 1
+"""The extent of an undeclared parameter until its accesses are known."""
 _ARITY = {"max": 2, "min": 2, "pow": 2, "select": 3, "fma": 3}
 
 FUNCTIONS = ", ".join([*UNARY_OPERATORS, "abs", *_ARITY, *ELEMENT_TYPES])
@@ -92,15 +103,36 @@ class ExpressionBuilder:
                 fail(place, f"'{place.name}' has several elements: write {place.name}[...]")
             return binding, [], AffineMapAttr(AffineMap.constant_map(0))
         binding = self._buffer(place, place.buffer)
-        variables: list[SSAValue] = []
-        expressions = tuple(index_of(index, self._bindings, variables) for index in place.indices)
-        rank = len(binding.type.get_shape())
-        if len(expressions) not in (1, rank):
+        shape = binding.type.get_shape()
+        rank = len(shape)
+        if len(place.indices) not in (1, rank):
             fail(
                 place,
-                f"'{place.buffer}' has {rank} dimensions, and {len(expressions)} indices here",
+                f"'{place.buffer}' has {rank} dimensions, and {len(place.indices)} indices here",
             )
+        extents = shape if len(place.indices) == rank else (binding.type.elements,)
+        variables: list[SSAValue] = []
+        expressions = tuple(
+            self._element_index(index, extent, variables)
+            for index, extent in zip(place.indices, extents, strict=True)
+        )
         return binding, variables, AffineMapAttr(AffineMap(len(variables), 0, expressions))
+
+    def _element_index(
+        self, index: Expression, extent: int, variables: list[SSAValue]
+    ) -> AffineExpr:
+        """An index of an element: an expression of loops, or a number that is computed."""
+        if not is_number(index, self._bindings):
+            return index_of(index, self._bindings, variables)
+        value = self._value(index)
+        if not isinstance(value, SSAValue) or value.type != i32:
+            fail(index, f"an index is a whole number, an i32, not a {scalars.type_name(value)}")
+        if extent >= UNKNOWN_EXTENT:
+            fail(index, "a buffer that numbers are indices of is declared, with its extents")
+        operation = IndexOfOp(value, extent)
+        self._append(operation, index)
+        variables.append(operation.result)
+        return AffineExpr.dimension(len(variables) - 1)
 
     def _failing(self, node: Node) -> Callable[[str], NoReturn]:
         return lambda message: fail(node, message)
@@ -122,6 +154,16 @@ class ExpressionBuilder:
         index = index_of(expression, self._bindings, variables)
         map_ = AffineMapAttr(AffineMap(len(variables), 0, (index,)))
         return self._add(IndexValueOp(variables, map_))
+
+    def _named_value(self, expression: Expression) -> ValueBinding:
+        """What the name of a ``let`` stands for; one of an index may stand in indices."""
+        value = self._value(expression)
+        index: tuple[tuple[SSAValue, ...], AffineExpr] | None = None
+        if is_index(expression, self._bindings, named=True):
+            variables: list[SSAValue] = []
+            found = index_of(expression, self._bindings, variables)
+            index = tuple(variables), found
+        return ValueBinding(value, index)
 
     def _scalar(self, expression: Expression) -> scalars.Scalar:
         failing = self._failing(expression)
@@ -162,6 +204,8 @@ class ExpressionBuilder:
                 return view.result
             case IndexBinding():
                 return self._index_value(name)
+            case MbarriersBinding():
+                fail(name, f"'{name.name}' are mbarriers, which are no numbers")
 
     def _apply(self, call: Apply) -> scalars.Scalar:
         failing = self._failing(call)

@@ -16,10 +16,13 @@ from mugraph.dialects.te.numbers import OPERATOR_NAMES
 from mugraph.errors import UserError
 from mugraph.texpr import body, scalars
 
-COMPARISON, SUM, PRODUCT, UNARY, ATOM = range(5)
+COMPARISON, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(9)
 """How tightly an expression holds together, from the loosest."""
 
-_LEVELS = {"add": SUM, "sub": SUM, "mul": PRODUCT, "div": PRODUCT}
+_LEVELS = {
+    **{"add": SUM, "sub": SUM, "mul": PRODUCT, "div": PRODUCT},
+    **{"or": OR, "xor": XOR, "and": AND, "shl": SHIFT, "shr": SHIFT},
+}
 _SYMBOLS = {name: symbol for symbol, name in scalars.SYMBOLS.items()}
 INFIX: dict[type[Operation], tuple[str, int]] = {
     kind: (_SYMBOLS[name], _LEVELS[name])

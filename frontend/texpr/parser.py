@@ -27,6 +27,7 @@ from mugraph.texpr.syntax import (
     Loop,
     Name,
     New,
+    NewMbarriers,
     Number,
     Parameter,
     Section,
@@ -43,6 +44,8 @@ KEYWORDS = frozenset((*_STATEMENTS, "size", "fn", "and", "in", "out", "inout", "
 
 _ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_BITS = (("|",), ("^",), ("&",), ("<<", ">>"))
+"""Operators on the bits of integers, the loosest first."""
 _CLOSEST_SPACE = "register"
 
 
@@ -95,6 +98,10 @@ class _Parser:
     def _since(self, start: Token) -> Span[str]:
         end = self._tokens[self._position - 1].span.end
         return Span(start.span.start, end, start.span.input)
+
+    def _begins(self, token: Token) -> bool:
+        """Whether an expression begins with a token."""
+        return token.kind in (Kind.NAME, Kind.INTEGER) or token.text == "("
 
     # Declarations.
 
@@ -265,13 +272,15 @@ class _Parser:
         span = self._since(start)
         return If(span, tuple(conditions), self._block())
 
-    def _new(self) -> New:
+    def _new(self) -> New | NewMbarriers:
         start = self._take()
         space: str | None = _CLOSEST_SPACE if start.text == "reg" else None
         name = self._name("a buffer").text
         type_: Type | None = None
         value: Expression | tuple[Expression, ...] | None = None
         if self._accept(":") or self._next.text in ELEMENT_TYPES:
+            if self._accept("mbarrier"):
+                return self._mbarriers(start, name)
             type_ = self._type()
         elif start.text == "new" and not self._is("="):
             extents = (self._sum(),)
@@ -290,6 +299,16 @@ class _Parser:
                 )
             space = str(Space(known[self._take().text]))
         return New(self._since(start), name, type_, space, value)
+
+    def _mbarriers(self, start: Token, name: str) -> NewMbarriers:
+        self._expect("[", "and how many mbarriers there are")
+        count = self._sum()
+        self._expect("]")
+        for text in ("#", "arrivals", "("):
+            self._expect(text, "of '#arrivals(n)': how many arrivals end a phase")
+        arrivals = self._sum()
+        self._expect(")")
+        return NewMbarriers(self._since(start), name, count, arrivals)
 
     def _assignment_operator(self, *more: str) -> str:
         if self._is("max", "min"):
@@ -346,17 +365,32 @@ class _Parser:
             self._expect(",", "or ')'")
             direction = self._take().text if self._is("in", "out", "inout") else "in"
             operands.append((direction, self._expression()))
-        return Asm(self._since(start), text.text[1:-1], tuple(operands))
+        meaning: tuple[Statement, ...] | None = None
+        if self._accept("means"):
+            meaning = self._block() if self._is("{") else (self._statement(),)
+        return Asm(self._since(start), text.text[1:-1], tuple(operands), meaning)
 
     # Expressions.
 
     def _expression(self) -> Expression:
         start = self._next
-        left = self._sum()
+        left = self._bits()
         if self._is(*_COMPARISONS):
             operator = self._take().text
-            right = self._sum()
+            right = self._bits()
             return Binary(self._since(start), operator, left, right)
+        return left
+
+    def _bits(self, level: int = 0) -> Expression:
+        """Bit operators, the loosest first; sums and products bind tighter."""
+        if level == len(_BITS):
+            return self._sum()
+        start = self._next
+        left = self._bits(level + 1)
+        while self._is(*_BITS[level]):
+            operator = self._take().text
+            right = self._bits(level + 1)
+            left = Binary(self._since(start), operator, left, right)
         return left
 
     def _sum(self) -> Expression:
@@ -411,17 +445,22 @@ class _Parser:
             return Name(name.span, name.text)
         starts: list[Expression] = []
         extents: list[Expression] = []
+        distinct = self._is("distinct") and self._begins(self._tokens[self._position + 1])
+        if distinct:
+            self._take()
         while not self._accept("]"):
             if starts:
                 self._expect(",", "or ']'")
-            starts.append(self._sum())
+            starts.append(self._bits())
             if self._accept(":"):
                 extents.append(self._sum())
         span = self._since(name)
         if not starts:
             self._fail(f"'{name.text}' needs an index", span)
         if not extents:
-            return Element(span, name.text, tuple(starts))
+            return Element(span, name.text, tuple(starts), distinct)
+        if distinct:
+            self._fail("'distinct' is of the index of one element", span)
         if len(extents) != len(starts):
             self._fail("a section has a start and an extent, 'i : 16', in each dimension", span)
         return Section(span, name.text, tuple(starts), tuple(extents))

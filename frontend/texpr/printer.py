@@ -202,7 +202,8 @@ class _FunctionPrinter:
         if op.buffer in self._scalars:
             return name
         indices = [self._index(one, op.indices) for one in op.index_map.results]
-        return f"{name}[{', '.join(indices)}]"
+        word = "distinct " if te.DISTINCT in op.attributes else ""
+        return f"{name}[{word}{', '.join(indices)}]"
 
     def _buffer(self, value: SSAValue) -> str:
         """A buffer, or a section of one."""
@@ -285,13 +286,15 @@ class _FunctionPrinter:
     @_print.register(arith.ExtFOp)
     @_print.register(arith.TruncFOp)
     @_print.register(arith.SIToFPOp)
+    @_print.register(arith.ExtSIOp)
+    @_print.register(arith.TruncIOp)
     @_print.register(arith.FPToSIOp)
     def _(self, op: Any) -> None:
         result = cast(SSAValue, op.results[0])
         source = cast(SSAValue, op.operands[0])
         operand = self._converted(source, source.type)
         implied = (
-            isinstance(op, arith.ExtFOp)
+            isinstance(op, (arith.ExtFOp, arith.ExtSIOp))
             and is_used_once(op)
             and all(widens(use.operation, result) for use in result.uses)
         ) or (
@@ -304,6 +307,10 @@ class _FunctionPrinter:
         else:
             text = f"{TYPE_NAMES[result.type]}({operand.text})"
             self._define(result, text, ATOM, reads=operand.reads)
+
+    @_print.register
+    def _(self, op: te.IndexOfOp) -> None:
+        self._names[op.result] = self._operand(op.value).text
 
     @_print.register
     def _(self, op: te.IndexValueOp) -> None:
@@ -428,6 +435,8 @@ class _FunctionPrinter:
 
     @_print.register
     def _(self, op: te.AsmOp) -> None:
+        if op.meaning is not None:
+            raise TexprPrintError("there is no .te text for what an 'asm' means.")
         self._flush(op.operands)
         parts = [f'"{op.text.data}"']
         for direction, argument in zip(op.operand_directions, op.arguments, strict=True):

@@ -13,12 +13,13 @@ from typing import Any, NoReturn, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, f32, i1, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, f32, i1, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mugraph.dialects.element_types import HALF_TYPES
+from mugraph.dialects.element_types import is_number_of
 from mugraph.dialects.te import ELEMENT_TYPES
 from mugraph.dialects.te.numbers import operators_on, predicate_of
+from mugraph.dialects.te.types import EXTENDED_TYPES
 
 Scalar = SSAValue | int | float
 """A value, or a number that has no type yet."""
@@ -29,7 +30,10 @@ Emit = Callable[[Operation], SSAValue]
 Fail = Callable[[str], NoReturn]
 """Raises the error with a message."""
 
-SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+SYMBOLS = {
+    **{"+": "add", "-": "sub", "*": "mul", "/": "div"},
+    **{"&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "shr"},
+}
 """The names of operators that stand between numbers."""
 
 _CONSTANT_OPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -38,6 +42,11 @@ _CONSTANT_OPS: dict[str, Callable[[Any, Any], Any]] = {
     "*": lambda a, b: a * b,
     "/": lambda a, b: a // b if isinstance(a, int) and isinstance(b, int) else a / b,
     "%": lambda a, b: a % b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
     "max": max,
     "min": min,
     "pow": lambda a, b: a**b,
@@ -55,8 +64,8 @@ def type_name(value: Scalar) -> str:
 
 def constant(value: int | float, type_: Attribute, emit: Emit) -> SSAValue:
     """A number of a type."""
-    if type_ == i32:
-        return emit(arith.ConstantOp(IntegerAttr(int(value), i32)))
+    if type_ in (i8, i32):
+        return emit(arith.ConstantOp(IntegerAttr(int(value), cast(IntegerType, type_))))
     return emit(arith.ConstantOp(FloatAttr(float(value), cast(AnyFloat, type_))))
 
 
@@ -69,14 +78,16 @@ def typed(value: Scalar, emit: Emit) -> SSAValue:
 
 def widened(value: SSAValue, emit: Emit) -> SSAValue:
     """The value in the type that arithmetic is in."""
-    return emit(arith.ExtFOp(value, f32)) if value.type in HALF_TYPES else value
+    if value.type == i8:
+        return emit(arith.ExtSIOp(value, i32))
+    return emit(arith.ExtFOp(value, f32)) if value.type in EXTENDED_TYPES else value
 
 
 def negate(value: Scalar, emit: Emit, fail: Fail) -> Scalar:
     """``-x``."""
     if not isinstance(value, SSAValue):
         return -value
-    if value.type == i32:
+    if value.type in (i8, i32):
         return binary("-", 0, value, emit, fail)
     if value.type == i1:
         fail("a condition has no sign")
@@ -87,7 +98,7 @@ def _joined(
     operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail
 ) -> tuple[SSAValue, SSAValue]:
     """Both operands in one type."""
-    values = [left, right]
+    values = [widened(one, emit) if isinstance(one, SSAValue) else one for one in (left, right)]
     types = {type_name(value) for value in values if isinstance(value, SSAValue)}
     if "condition" in types:
         fail(f"'{operator}' takes numbers, not a condition; use select(condition, x, y)")
@@ -97,7 +108,7 @@ def _joined(
     joined: list[SSAValue] = []
     for value in values:
         if isinstance(value, SSAValue):
-            joined.append(widened(value, emit))
+            joined.append(value)
         elif is_integer and isinstance(value, float):
             fail(f"'{operator}' of an i32 and {value:g}; write f32(...) around the i32")
         else:
@@ -110,7 +121,7 @@ def binary(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -
     if not isinstance(left, SSAValue) and not isinstance(right, SSAValue):
         try:
             return _CONSTANT_OPS[operator](left, right)
-        except (ZeroDivisionError, OverflowError):
+        except (ZeroDivisionError, OverflowError, TypeError, ValueError):
             fail(f"'{operator}' of {left} and {right} is no number")
     if operator == "%":
         quotient = binary("/", left, right, emit, fail)
@@ -120,7 +131,10 @@ def binary(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -
     lhs, rhs = _joined(operator, left, right, emit, fail)
     operators, name = operators_on(lhs.type), SYMBOLS.get(operator, operator)
     if name not in operators:
-        fail(f"'{operator}' takes floating-point numbers, not i32")
+        takes = "i32, not floating-point numbers"
+        fail(
+            f"'{operator}' takes {'floating-point numbers, not i32' if lhs.type == i32 else takes}"
+        )
     return emit(operators[name](lhs, rhs))
 
 
@@ -146,23 +160,24 @@ def unary_function(name: str, value: Scalar, emit: Emit, fail: Fail) -> SSAValue
         value = constant(value, f32, emit)
     if value.type == i1:
         fail(f"{name} takes a number, not a condition")
+    value = widened(value, emit)
     operators = operators_on(value.type)
     if name not in operators:
         fail(f"{name} takes a floating-point number, not an i32; write f32(...) around it")
-    return emit(operators[name](widened(value, emit)))
+    return emit(operators[name](value))
 
 
 def convert(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue:
     """What is stored in an element of a type: rounded between floating-point types."""
     if not isinstance(value, SSAValue):
-        if type_ == i32 and isinstance(value, float) and not value.is_integer():
-            fail(f"{value:g} is no i32")
+        if type_ in (i8, i32) and not is_number_of(type_, value):
+            fail(f"{value:g} is no {type_}")
         return constant(value, type_, emit)
     if value.type == type_:
         return value
     if value.type == i1:
         fail("a condition is no number; use select(condition, 1, 0)")
-    if i32 in (value.type, type_):
+    if {i8, i32} & {value.type, type_}:
         wanted = next(name for name, known in ELEMENT_TYPES.items() if known == type_)
         fail(f"a {type_name(value)} where {wanted} is expected; write {wanted}(...) around it")
     return cast_to(value, type_, emit, fail)
@@ -171,13 +186,18 @@ def convert(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue
 def cast_to(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue:
     """``f16(x)`` and the like; towards zero from floating-point to i32."""
     if not isinstance(value, SSAValue):
-        return constant(math.trunc(value) if type_ == i32 else value, type_, emit)
+        return constant(math.trunc(value) if type_ in (i8, i32) else value, type_, emit)
     if value.type == i1:
         fail("a condition is no number; use select(condition, 1, 0)")
     if value.type == type_:
         return value
+    value = widened(value, emit)
+    if value.type == type_:
+        return value
+    if type_ == i8:
+        return emit(arith.TruncIOp(cast_to(value, i32, emit, fail), i8))
     if type_ == i32:
-        return emit(arith.FPToSIOp(widened(value, emit), i32))
+        return emit(arith.FPToSIOp(value, i32))
     if value.type == i32:
         wide = emit(arith.SIToFPOp(value, f32))
         return wide if type_ == f32 else emit(arith.TruncFOp(wide, cast(AnyFloat, type_)))

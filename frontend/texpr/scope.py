@@ -50,12 +50,20 @@ class BufferBinding:
 
 @dataclass(frozen=True)
 class ValueBinding:
-    """The name of a ``let``."""
+    """The name of a ``let``; of an index also what it is in indices: variables and expression."""
 
     value: SSAValue | int | float
+    index: tuple[tuple[SSAValue, ...], AffineExpr] | None = None
 
 
-Binding = SizeBinding | IndexBinding | BufferBinding | ValueBinding
+@dataclass(frozen=True)
+class MbarriersBinding:
+    """Some mbarriers."""
+
+    value: SSAValue
+
+
+Binding = SizeBinding | IndexBinding | BufferBinding | ValueBinding | MbarriersBinding
 Bindings = Mapping[str, Binding]
 
 
@@ -114,6 +122,10 @@ def _index_of_name(
             if variable not in variables:
                 variables.append(variable)
             return AffineExpr.dimension(variables.index(variable))
+        case ValueBinding(index=(inner, expression)):
+            variables += [one for one in inner if one not in variables]
+            places = [AffineExpr.dimension(variables.index(one)) for one in inner]
+            return expression.replace_dims_and_symbols(places, [])
         case _:
             fail(
                 node,
@@ -141,25 +153,54 @@ def _combine(node: Binary, operator: str, left: AffineExpr, right: AffineExpr) -
             return left // right if operator == "/" else left % right
 
 
-def is_index(expression: Expression, bindings: Bindings) -> bool:
-    """Whether an expression has a loop's variable in it, and nothing but indices."""
-    return _has_variable(expression, bindings) is True
+def is_number(expression: Expression, bindings: Bindings) -> bool:
+    """Whether an expression is made of the contents of buffers, or otherwise no index."""
+    match expression:
+        case Number(value=value):
+            return not isinstance(value, int)
+        case Name(name=name):
+            match bindings.get(name):
+                case ValueBinding(index=None) | BufferBinding():
+                    return True
+                case _:
+                    return False
+        case Unary(operand=operand):
+            return is_number(operand, bindings)
+        case Binary(operator="+" | "-" | "*" | "/" | "%", left=left, right=right):
+            return is_number(left, bindings) or is_number(right, bindings)
+        case Binary() | Element() | Apply():
+            return True
+        case Section():
+            return False
 
 
-def _has_variable(expression: Expression, bindings: Bindings) -> bool | None:
+def is_index(expression: Expression, bindings: Bindings, *, named: bool = False) -> bool:
+    """Whether an expression has a loop's variable in it, and nothing but indices.
+
+    With ``named`` the names of indices are indices, too; else they are numbers.
+    """
+    return _has_variable(expression, bindings, named) is True
+
+
+def _has_variable(expression: Expression, bindings: Bindings, named: bool) -> bool | None:
     """Whether a variable is in an index expression; ``None`` where it is no index expression."""
     match expression:
         case Number(value=int()):
             return False
         case Name(name=name):
-            binding = bindings.get(name)
-            if isinstance(binding, IndexBinding):
-                return True
-            return False if isinstance(binding, SizeBinding) else None
+            match bindings.get(name):
+                case IndexBinding():
+                    return True
+                case SizeBinding():
+                    return False
+                case ValueBinding(index=(_, _)) if named:
+                    return True
+                case _:
+                    return None
         case Unary(operand=operand):
-            return _has_variable(operand, bindings)
+            return _has_variable(operand, bindings, named)
         case Binary(operator="+" | "-" | "*" | "/" | "%" as operator, left=left, right=right):
-            one, other = _has_variable(left, bindings), _has_variable(right, bindings)
+            one, other = (_has_variable(side, bindings, named) for side in (left, right))
             if one is None or other is None or (other and operator in "/%"):
                 return None
             return None if operator == "*" and one and other else one or other

@@ -49,10 +49,11 @@ class Binary(Node):
 
 @dataclass(frozen=True)
 class Element(Node):
-    """``A[i, j]``."""
+    """``A[i, j]``, or ``A[distinct p]``: no other iteration touches that element."""
 
     buffer: str
     indices: tuple[Expression, ...]
+    distinct: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,15 @@ class New(Node):
 
 
 @dataclass(frozen=True)
+class NewMbarriers(Node):
+    """``new full: mbarrier[4] #arrivals(1)``."""
+
+    name: str
+    count: Expression
+    arrivals: Expression
+
+
+@dataclass(frozen=True)
 class Let(Node):
     """``let x = A[i] * 2``."""
 
@@ -161,13 +171,14 @@ class Call(Node):
 
 @dataclass(frozen=True)
 class Asm(Node):
-    """``asm("...", a, out b)``: directions and operands."""
+    """``asm("...", a, out b)``: directions and operands; ``means ...``: what it does."""
 
     text: str
     operands: tuple[tuple[str, Expression], ...]
+    meaning: tuple[Statement, ...] | None
 
 
-Statement = Loop | If | New | Let | Assign | Update | Anchor | Call | Asm
+Statement = Loop | If | New | NewMbarriers | Let | Assign | Update | Anchor | Call | Asm
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from mugraph.dialects.te.cutting import Cut, cut_function, find_cuts
 from mugraph.dialects.te.functions import input_parameters, is_result, written_parameters
 from mugraph.dialects.te.loops import ParOp
 from mugraph.dialects.te.types import BufferType, Level, Space
-from mugraph.dialects.te.values import AnchorOp
+from mugraph.dialects.te.values import AnchorOp, IndexOfOp
 from mugraph.dialects.tensor_types import dims, element_type_of, innermost_of, shape_of, value_label
 
 
@@ -159,7 +159,7 @@ class CustomOp(
 
     def _verify_body(self, function: FuncOp) -> None:
         for op in function.walk():
-            if isinstance(op, (AsmOp, AnchorOp, AtomicOp)):
+            if isinstance(op, (AsmOp, AnchorOp, AtomicOp, IndexOfOp)):
                 raise VerifyException(
                     f"{self.label}: the function has a '{op.name}', of which what a block's "
                     "threads do to its tiles cannot be known"

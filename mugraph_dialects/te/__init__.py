@@ -10,6 +10,7 @@ from xdsl.ir import Dialect
 
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.accesses import (
+    DISTINCT,
     AccessKind,
     AccessOp,
     AtomicOp,
@@ -60,6 +61,7 @@ from mugraph.dialects.te.mapped import (
     VectorOp,
 )
 from mugraph.dialects.te.mbarriers import (
+    MbarrierAddressOp,
     MbarrierArriveOp,
     MbarrierFenceOp,
     MbarrierInitOp,
@@ -71,7 +73,7 @@ from mugraph.dialects.te.mbarriers import (
 )
 from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Level, Space
-from mugraph.dialects.te.values import AnchorOp, IndexValueOp
+from mugraph.dialects.te.values import AnchorOp, IndexOfOp, IndexValueOp
 from mugraph.dialects.te.warpgroup import (
     WarpgroupCommitOp,
     WarpgroupFenceOp,
@@ -93,6 +95,7 @@ Te = Dialect(
         SectionOp,
         AnchorOp,
         IndexValueOp,
+        IndexOfOp,
         CallOp,
         AsmOp,
         KernelOp,
@@ -112,6 +115,7 @@ Te = Dialect(
         MbarrierFenceOp,
         MbarrierArriveOp,
         MbarrierWaitOp,
+        MbarrierAddressOp,
         NamedBarrierOp,
         BulkLoadOp,
         BulkStoreOp,
@@ -127,6 +131,7 @@ Te = Dialect(
 )
 
 __all__ = [
+    "DISTINCT",
     "ELEMENT_TYPES",
     "MAX_THREADS",
     "RESULT",
@@ -154,12 +159,14 @@ __all__ = [
     "Direction",
     "HasTouches",
     "IfOp",
+    "IndexOfOp",
     "IndexValueOp",
     "IterationOp",
     "KernelOp",
     "Level",
     "LoadOp",
     "LoopOp",
+    "MbarrierAddressOp",
     "MbarrierArriveOp",
     "MbarrierFenceOp",
     "MbarrierInitOp",

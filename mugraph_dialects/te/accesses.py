@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -27,8 +27,12 @@ from xdsl.utils.str_enum import StrEnum
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import verify_indices
 from mugraph.dialects.te.sections import IndexedOp, SectionOp
-from mugraph.dialects.te.types import BufferType
+from mugraph.dialects.te.types import REDUCED_TYPES, BufferType
+from mugraph.dialects.te.values import IndexOfOp
 from mugraph.dialects.tensor_types import dims
+
+DISTINCT = "te.distinct"
+"""The attribute of a ``te.bind`` to an element that no other iteration touches."""
 
 
 class AccessKind(StrEnum):
@@ -206,11 +210,35 @@ class AccessOp(IndexedOp, HasTouches):
         return 1
 
     def touches(self) -> Sequence[Touch]:
-        """The element, or a vector of elements."""
+        """The element, or a vector of elements; along indices that are contents, any element."""
+        exact = self.exact_touch()
+        unknown = [isinstance(one.owner, IndexOfOp) for one in self.indices]
+        if not any(unknown):
+            return [exact]
+        places = iter(range(len(unknown)))
+        known = [AffineExpr.dimension(0 if one else next(places)) for one in unknown]
+        first: list[AffineExpr] = []
+        box: list[int] = []
+        for start, extent, part in zip(exact.expressions, exact.extents, exact.box, strict=True):
+            used = AffineMap(len(unknown), 0, (start,)).used_dims_bit_vector()
+            is_any = any(one and other for one, other in zip(used, unknown, strict=True))
+            zero = AffineExpr.constant(0)
+            first.append(zero if is_any else start.replace_dims_and_symbols(known, []))
+            box.append(extent if is_any else part)
+        indices = tuple(one for one, other in zip(self.indices, unknown, strict=True) if not other)
+        return [replace(exact, expressions=tuple(first), indices=indices, box=tuple(box))]
+
+    def exact_touch(self) -> Touch:
+        """The element, or a vector of elements, by all of its indices."""
         results = self.index_map.results
         box = row_box(results, self.width)
         indices = tuple(self.indices)
-        return [Touch(self.buffer, self.kind, results, indices, box, self.combines)]
+        return Touch(self.buffer, self.kind, results, indices, box, self.combines)
+
+    @property
+    def is_indirect(self) -> bool:
+        """Whether an index is the contents of a buffer, or made of them."""
+        return any(isinstance(one.owner, IndexOfOp) for one in self.indices)
 
     def verify_(self) -> None:
         """Checks the indices."""
@@ -249,10 +277,19 @@ class ViewOp(AccessOp):
 
 @irdl_op_definition
 class BindOp(AccessOp):
-    """Stores a value at an index: ``te.bind %v, %C[%i * 64 + %j] : !te.buffer<4096xf32>``."""
+    """Stores a value at an index: ``te.bind %v, %C[%i * 64 + %j] : !te.buffer<4096xf32>``.
+
+    With the attribute ``te.distinct`` it is said that no other iteration touches the element, where
+    the indices do not say so: it counts as an atomic operation.
+    """
 
     name = "te.bind"
     KIND: ClassVar[AccessKind] = AccessKind.WRITE
+
+    @property
+    def kind(self) -> AccessKind:
+        """That of a write, or of an atomic operation where elements are distinct."""
+        return AccessKind.ATOMIC if DISTINCT in self.attributes else AccessKind.WRITE
 
     value = operand_def(ELEMENT)
     assembly_format = f"$value `,` {PLACE}"
@@ -297,6 +334,16 @@ class CombiningOp(AccessOp, ABC):
     def combines(self) -> Combination:
         """How the old element takes part."""
         return self.combination.data
+
+    def verify_(self) -> None:
+        """Checks the indices and the type."""
+        super().verify_()
+        type_ = self.buffer_type.element_type
+        if type_ not in REDUCED_TYPES:
+            raise VerifyException(
+                f"'{self.name}' changes elements of {', '.join(map(str, REDUCED_TYPES))}, not of "
+                f"{type_}"
+            )
 
 
 @irdl_op_definition

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IndexType, IntegerAttr, i64
-from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -19,7 +19,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     MAX_BOX_EXTENT,
@@ -34,10 +33,11 @@ from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch
 from mugraph.dialects.te.indices import IndexList, verify_indices
-from mugraph.dialects.te.mapped import StepOp, ThreadsOp
-from mugraph.dialects.te.mbarriers import MbarriersType, verify_one_index
+from mugraph.dialects.te.mapped import StepOp, runs_on_threads
+from mugraph.dialects.te.mbarriers import MbarriersType, verify_on_threads, verify_one_index
+from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import BufferType, Space
-from mugraph.dialects.tensor_types import element_bytes_of, layout_of
+from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
 
 
 class BulkCopyOp(IRDLOperation, HasTouches):
@@ -134,8 +134,9 @@ class BulkCopyOp(IRDLOperation, HasTouches):
                 f"{label}: a box of a tensor of {rank} dimensions has {rank} extents and starts at "
                 f"{rank} indices"
             )
-        if len(buffer.get_shape()) != 1 or len(self.buffer_map.data.results) != 1:
-            raise VerifyException(f"{label}: the buffer has one dimension and one index")
+        verify_dense(label, self.buffer, self.buffer_map.data)
+        if isinstance(self.tensor.owner, SectionOp):
+            raise VerifyException(f"{label} takes a whole tensor, not a section of one")
         if buffer.memory_space is not Space.SHARED or tensor.memory_space not in (
             None,
             Space.GLOBAL,
@@ -170,8 +171,27 @@ class BulkCopyOp(IRDLOperation, HasTouches):
             raise VerifyException(
                 f"{label}: rows of {tensor} are not a multiple of {CHUNK_BYTES} bytes apart"
             )
-        if enclosing(self, StepOp) is None:
-            raise VerifyException(f"{label} stands in a 'te.step'")
+        verify_in_step(self)
+
+
+def verify_in_step(op: Operation) -> None:
+    """Raises ``VerifyException`` unless single threads come to an operator."""
+    if op.parent_op() is not None and not runs_on_threads(op, StepOp):
+        raise VerifyException(f"'{op.name}' stands in a 'te.step' or in a 'fully par'")
+
+
+def verify_dense(label: str, buffer: SSAValue, map_: AffineMap) -> None:
+    """Raises ``VerifyException`` unless a buffer's elements lie in order, and one index is given.
+
+    The index is that in row-major order; a swizzle may move the elements then.
+    """
+    type_ = cast(BufferType, buffer.type)
+    if isinstance(buffer.owner, SectionOp) or (
+        tuple(type_.strides()) != tuple(row_major_strides(type_.get_shape()))
+    ):
+        raise VerifyException(f"{label} takes a whole buffer in row-major order, not {type_}")
+    if len(map_.results) != 1:
+        raise VerifyException(f"{label}: a place in shared memory is one index in row-major order")
 
 
 def _properties(
@@ -282,8 +302,7 @@ class OfOneThread(IRDLOperation):
 
     def verify_(self) -> None:
         """Checks where it stands."""
-        if enclosing(self, ThreadsOp) is None:
-            raise VerifyException(f"'{self.name}' stands in 'te.threads'")
+        verify_on_threads(self)
 
 
 @irdl_op_definition

@@ -9,8 +9,14 @@ from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, prop_def, var_operand_def
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    opt_region_def,
+    prop_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,
@@ -21,7 +27,7 @@ from xdsl.irdl.declarative_assembly_format import (
 )
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import SymbolTable
+from xdsl.traits import NoTerminator, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
@@ -135,6 +141,9 @@ class AsmOp(IRDLOperation, HasTouches):
     A text without any is an instruction whose operands are these, in order.
     It has the effects of the instruction: it is neither removed, repeated nor moved over others.
 
+    ``means { te.mbarrier_arrive %full[0] : !te.mbarriers<1> }`` says what it does by operators:
+    that is what is checked and interpreted, and its operands in memory are addresses only.
+
     An instruction with ``.aligned`` is executed by whole warps: parallel loops around it, if the
     function has any, include a ``fully`` one of a multiple of 32 iterations.
     """
@@ -144,16 +153,24 @@ class AsmOp(IRDLOperation, HasTouches):
     text = prop_def(StringAttr)
     directions = prop_def(ArrayAttr[StringAttr])
     arguments = var_operand_def(Attribute)
+    meaning = opt_region_def("single_block")
+    traits = traits_def(NoTerminator())
     custom_directives = (DirectedOperands,)
     assembly_format = (
         "$text custom<DirectedOperands>($directions, $arguments) attr-dict (`:` type($arguments)^)?"
+        " (`means` $meaning^)?"
     )
 
     def __init__(
-        self, text: str, directions: Sequence[Direction], arguments: Sequence[SSAValue]
+        self,
+        text: str,
+        directions: Sequence[Direction],
+        arguments: Sequence[SSAValue],
+        meaning: Block | None = None,
     ) -> None:
         super().__init__(
             operands=[arguments],
+            regions=[[] if meaning is None else [Region(meaning)]],
             properties={
                 "text": StringAttr(text),
                 "directions": ArrayAttr([StringAttr(str(one)) for one in directions]),
@@ -181,7 +198,14 @@ class AsmOp(IRDLOperation, HasTouches):
         return words[0].rstrip(";") if words else ""
 
     def touches(self) -> Sequence[Touch]:
-        """All elements of each buffer, or of the section of one."""
+        """What its operands say; only registers if it has a meaning, which says the rest."""
+        found = self.operand_touches()
+        if self.meaning is None:
+            return found
+        return [one for one in found if one.type.memory_space is Space.REGISTER]
+
+    def operand_touches(self) -> list[Touch]:
+        """The elements of each operand that is a buffer, or the section of one."""
         found: list[Touch] = []
         for direction, argument in zip(self.operand_directions, self.arguments, strict=True):
             if isinstance(argument.type, BufferType):

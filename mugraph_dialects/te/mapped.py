@@ -39,7 +39,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.launch_extents import MAX_GRID
 from mugraph.dialects.programming_model import MAX_THREADS
@@ -209,6 +209,16 @@ class StepOp(IRDLOperation):
                 continue
             if isinstance(op, (StepOp, BarrierOp, AllReduceOp, ParOp)):
                 raise VerifyException(f"'{op.name}' cannot stand in a 'te.step'")
+
+
+def runs_on_threads(op: Operation, step: type[Operation]) -> bool:
+    """Whether an operator stands where threads are alive together.
+
+    In a ``step`` of a mapped kernel, or in a ``fully`` parallel loop that becomes one.
+    """
+    if enclosing(op, step) is not None:
+        return True
+    return any(isinstance(one, ParOp) and one.is_fully for one in ancestors(op))
 
 
 @irdl_op_definition

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntAttr, IntegerAttr, i64
-from xdsl.ir import ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntAttr, IntegerAttr, i32, i64
+from xdsl.ir import Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -27,11 +27,11 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.programming_model import MAX_THREADS, WARP
 from mugraph.dialects.te.indices import IndexList, verify_indices
-from mugraph.dialects.te.mapped import KernelOp, ThreadsOp
+from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp
+from mugraph.dialects.te.mapped import KernelOp, ThreadsOp, runs_on_threads
 
 MBARRIER_BYTES = 8
 """The size of an mbarrier."""
@@ -82,16 +82,26 @@ class NewMbarriersOp(IRDLOperation):
     """Mbarriers of a block, which hold nothing before ``te.mbarrier_init``.
 
     ``%full = te.new_mbarriers : !te.mbarriers<4>``, in a ``te.kernel``.  Its place in shared memory
-    is the attribute ``te.offset``.
+    is the attribute ``te.offset``.  Before ``--te-map`` they stand in the loops over blocks, and
+    are set up there: ``te.new_mbarriers arrivals 1 : !te.mbarriers<4>``.
     """
 
     name = "te.new_mbarriers"
 
+    arrivals = opt_prop_def(IntegerAttr.constr(type=i64))
     result = result_def(MbarriersType)
-    assembly_format = "attr-dict `:` type($result)"
+    assembly_format = "(`arrivals` $arrivals^)? attr-dict `:` type($result)"
 
-    def __init__(self, count: int) -> None:
-        super().__init__(result_types=[MbarriersType.of(count)])
+    def __init__(self, count: int, arrivals: int | None = None) -> None:
+        super().__init__(
+            properties={"arrivals": None if arrivals is None else _number(arrivals)},
+            result_types=[MbarriersType.of(count)],
+        )
+
+    @property
+    def expected(self) -> int | None:
+        """How many arrivals end a phase, where it is set up as well."""
+        return None if self.arrivals is None else self.arrivals.value.data
 
     @property
     def bytes(self) -> int:
@@ -100,8 +110,21 @@ class NewMbarriersOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Checks where it stands."""
-        if not isinstance(self.parent_op(), KernelOp):
-            raise VerifyException("'te.new_mbarriers' stands in a 'te.kernel', beside its threads")
+        if self.expected is None:
+            if not isinstance(self.parent_op(), KernelOp):
+                raise VerifyException(
+                    "'te.new_mbarriers' stands in a 'te.kernel', beside its threads"
+                )
+            return
+        verify_arrivals(self.name, self.expected)
+        around = self.parent_op()
+        while isinstance(around, ParOp) and not around.is_fully:
+            around = around.parent_op()
+        if self.parent_op() is not None and isinstance(around, (LoopOp, IfOp)):
+            raise VerifyException(
+                f"'{self.name}': mbarriers are made once, directly in the parallel loops around "
+                "the 'fully par' that uses them"
+            )
 
 
 class MbarrierOp(IRDLOperation):
@@ -126,14 +149,25 @@ class MbarrierOp(IRDLOperation):
         """Checks the index, and where it stands."""
         verify_indices(f"'{self.name}'", self.map.data, self.indices)
         verify_one_index(self.name, self.map)
-        if enclosing(self, ThreadsOp) is None:
-            raise VerifyException(f"'{self.name}' stands in 'te.threads'")
+        verify_on_threads(self)
 
 
 def verify_one_index(name: str, map_: AffineMapAttr) -> None:
     """Raises ``VerifyException`` unless a map has one result."""
     if len(map_.data.results) != 1:
         raise VerifyException(f"'{name}': mbarriers have one index, not {len(map_.data.results)}")
+
+
+def verify_on_threads(op: Operation) -> None:
+    """Raises ``VerifyException`` unless an operator stands where threads are alive together."""
+    if op.parent_op() is not None and not runs_on_threads(op, ThreadsOp):
+        raise VerifyException(f"'{op.name}' stands in 'te.threads' or in a 'fully par'")
+
+
+def verify_arrivals(name: str, arrivals: int) -> None:
+    """Raises ``VerifyException`` for a number of arrivals that no phase has."""
+    if not 1 <= arrivals <= MOST_ARRIVALS:
+        raise VerifyException(f"'{name}': a phase has 1 to {MOST_ARRIVALS} arrivals")
 
 
 def _number(value: int) -> IntegerAttr:
@@ -170,8 +204,7 @@ class MbarrierInitOp(MbarrierOp):
     def verify_(self) -> None:
         """Checks the number of arrivals."""
         super().verify_()
-        if not 1 <= self.expected <= MOST_ARRIVALS:
-            raise VerifyException(f"'{self.name}': a phase has 1 to {MOST_ARRIVALS} arrivals")
+        verify_arrivals(self.name, self.expected)
 
 
 @irdl_op_definition
@@ -270,6 +303,24 @@ class MbarrierWaitOp(MbarrierOp):
 
 
 @irdl_op_definition
+class MbarrierAddressOp(MbarrierOp):
+    """Where an mbarrier is in shared memory, for inline PTX.
+
+    ``%p = te.mbarrier_address %full[%i] : !te.mbarriers<4>``, in bytes.
+    """
+
+    name = "te.mbarrier_address"
+
+    result = result_def(i32)
+    assembly_format = "$barriers custom<IndexList>($indices, $map) attr-dict `:` type($barriers)"
+
+    def __init__(
+        self, barriers: SSAValue, indices: Sequence[SSAValue], map_: AffineMapAttr
+    ) -> None:
+        super().__init__(operands=[barriers, indices], properties={"map": map_}, result_types=[i32])
+
+
+@irdl_op_definition
 class NamedBarrierOp(IRDLOperation):
     """So many threads, whole warps, come here before one goes on: ``te.named_barrier 1, 256``."""
 
@@ -307,6 +358,7 @@ class NamedBarrierOp(IRDLOperation):
 
 __all__ = [
     "MBARRIER_BYTES",
+    "MbarrierAddressOp",
     "MbarrierArriveOp",
     "MbarrierFenceOp",
     "MbarrierInitOp",

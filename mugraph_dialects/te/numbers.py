@@ -49,8 +49,13 @@ INTEGER_OPERATORS: dict[str, type[Any]] = {
     "max": arith.MaxSIOp,
     "min": arith.MinSIOp,
     "abs": math.AbsIOp,
+    "and": arith.AndIOp,
+    "or": arith.OrIOp,
+    "xor": arith.XOrIOp,
+    "shl": arith.ShLIOp,
+    "shr": arith.ShRSIOp,
 }
-"""Operators on integers, which are divided by floor."""
+"""Operators on integers, which are divided by floor; ``shr`` keeps the sign."""
 
 OPERATOR_NAMES: dict[type[Operation], str] = {
     kind: name for name, kind in (*FLOAT_OPERATORS.items(), *INTEGER_OPERATORS.items())

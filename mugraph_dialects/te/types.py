@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Self
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr, f32, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntAttr,
+    NoneAttr,
+    StringAttr,
+    f8E4M3FN,
+    f8E5M2,
+    f32,
+    i8,
+    i32,
+)
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -22,8 +32,16 @@ from mugraph.dialects.cute.attributes import (
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.tensor_types import row_major_strides, strides_of, verify_layout_fits
 
-ELEMENT_TYPES: dict[str, Attribute] = {str(type_): type_ for type_ in (*HALF_TYPES, f32, i32)}
+ELEMENT_TYPES: dict[str, Attribute] = {
+    **{str(type_): type_ for type_ in (*HALF_TYPES, f32, i32, i8)},
+    "f8e4m3": f8E4M3FN,
+    "f8e5m2": f8E5M2,
+}
 """The types of elements and of scalars, by their names in `.te` text."""
+EXTENDED_TYPES = (*HALF_TYPES, f8E4M3FN, f8E5M2)
+"""Floating-point types of elements that are computed with in f32."""
+REDUCED_TYPES = (*HALF_TYPES, f32, i32)
+"""Types of elements that reductions and atomic operations change."""
 
 
 class Level(StrEnum):

@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, i32
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
@@ -74,6 +74,34 @@ class IndexExpressionOp(IRDLOperation, ABC):
         verify_indices(f"'{self.name}'", self.map.data, self.indices)
         if len(self.map.data.results) != 1:
             raise VerifyException(f"'{self.name}' has one index expression")
+
+
+@irdl_op_definition
+class IndexOfOp(IRDLOperation):
+    """A number as an index: ``%i = te.index_of %v below 256``, from 0 to 255.
+
+    Which number it is nobody knows before the program runs: analyses take what is accessed by it
+    to be any element.
+    """
+
+    name = "te.index_of"
+
+    value = operand_def(i32)
+    limit = prop_def(IntegerAttr.constr(type=i64))
+    result = result_def(IndexType)
+    assembly_format = "$value `below` $limit attr-dict"
+
+    def __init__(self, value: SSAValue, below: int) -> None:
+        super().__init__(
+            operands=[value],
+            properties={"limit": IntegerAttr(below, i64)},
+            result_types=[IndexType()],
+        )
+
+    @property
+    def below(self) -> int:
+        """What it is below."""
+        return self.limit.value.data
 
 
 @irdl_op_definition

@@ -26,7 +26,7 @@ from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch, whole_touch
-from mugraph.dialects.te.bulk import OfOneThread
+from mugraph.dialects.te.bulk import OfOneThread, verify_dense, verify_in_step
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import StepOp
 from mugraph.dialects.te.types import BufferType, Space
@@ -152,8 +152,9 @@ class WarpgroupMmaOp(IRDLOperation, HasTouches):
             verify_indices(label, map_.data, indices)
             type_ = cast(BufferType, buffer.type)
             wanted = {"A": atom.a_type, "B": atom.b_type}[name]
-            if type_.memory_space is not Space.SHARED or len(type_.get_shape()) != 1:
-                raise VerifyException(f"{label}: {name} lies in a flat buffer of shared memory")
+            if type_.memory_space is not Space.SHARED:
+                raise VerifyException(f"{label}: {name} lies in shared memory, not in {type_}")
+            verify_dense(label, buffer, map_.data)
             if element_type_name(type_.element_type) != wanted:
                 raise VerifyException(
                     f"{label}: {atom.name} takes {name} as {wanted}, not as {type_.element_type}"
@@ -163,14 +164,15 @@ class WarpgroupMmaOp(IRDLOperation, HasTouches):
                 raise VerifyException(
                     f"{label}: {name} of {atom.name} is {rows} x {columns}, not {layout.shape}"
                 )
+            if enclosing(self, StepOp) is None:
+                continue  # the buffer has no swizzle yet
             try:
                 self.matrix(name)
             except LayoutError as error:
                 raise VerifyException(
                     f"{label}: {name} with the layout {layout}: {error}"
                 ) from error
-        if enclosing(self, StepOp) is None:
-            raise VerifyException(f"{label} stands in a 'te.step'")
+        verify_in_step(self)
 
 
 @irdl_op_definition

@@ -11,12 +11,14 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.locations import location_of, note_place
-from mugraph.dialects.te import ParOp, SectionOp
+from mugraph.dialects.te import NewMbarriersOp, ParOp, SectionOp
 from mugraph.dialects.tensor_types import source_name, source_values
 from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.bounds import OutOfBounds, find_out_of_bounds
 from mugraph.passes.texpr.analysis.domains import Access
+from mugraph.passes.texpr.analysis.pending import pending_instructions
 from mugraph.passes.texpr.analysis.races import Race, find_race
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 
@@ -47,6 +49,14 @@ def check_function(function: FuncOp) -> None:
     inline_calls(inlined, function)
     fold_sections(inlined)
     _check_nesting(inlined)
+    _check_mbarriers(inlined)
+    for pending in pending_instructions(inlined):
+        raise TexprError(
+            f"{pending.instruction} is under way when the parallel loop around it ends, and "
+            "nothing behind it waits: add the instruction that does, or say what it does: "
+            'asm("...") means tma.load(...)',
+            pending,
+        )
     race = find_race(inlined)
     if race is not None:
         writer = next(access for access in race.accesses if access.writes)
@@ -61,6 +71,25 @@ def _check_nesting(inlined: FuncOp) -> None:
                 op.verify_()
             except VerifyException as error:
                 raise TexprError(str(error), op) from error
+
+
+def _check_mbarriers(inlined: FuncOp) -> None:
+    """Checks that mbarriers serve one run of a fully parallel loop, whose phases they count."""
+    for made in inlined.walk():
+        if not isinstance(made, NewMbarriersOp):
+            continue
+        loops: list[Operation] = []
+        for use in made.result.uses:
+            around = ancestors(use.operation)
+            loops.append(next(one for one in around if isinstance(one, ParOp) and one.is_fully))
+        for loop in loops:
+            if loop is not loops[0] or loop.parent_block() is not made.parent_block():
+                name = source_name(made.result)
+                message = (
+                    f"the mbarriers {name} are of one 'fully par', which stands beside them: a "
+                    "second run would go on with their phases; put the loop into the 'fully par'"
+                )
+                raise TexprError(message, loop)
 
 
 def out_of_bounds_message(out: OutOfBounds) -> str:

@@ -26,8 +26,10 @@ from mugraph.dialects.te import (
     AllReduceOp,
     AsmOp,
     BufferType,
+    BulkCopyOp,
     IfOp,
     KernelOp,
+    NewMbarriersOp,
     NewOp,
     Scope,
     SectionOp,
@@ -38,6 +40,7 @@ from mugraph.dialects.te import (
     is_texpr,
     touches_of,
 )
+from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
 from mugraph.dialects.te.points import grid_of, touched_numbers
 from mugraph.dialects.tensor_types import element_bytes_of, source_name, value_label
 from mugraph.passes.memory.lifetimes import Lifetime
@@ -45,15 +48,16 @@ from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.pack import pack
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 from mugraph.passes.texpr.analysis.evaluate import variables_of
+from mugraph.passes.texpr.te_map.exchanged import MOST_REGISTERS
 from mugraph.passes.texpr.te_map.reductions import OF_EACH_THREAD
 from mugraph.passes.texpr.te_map.steps import compacted
 from mugraph.passes.texpr.te_map.types import make_private, retype
 
 IntArray = npt.NDArray[np.int64]
 
-MOST_REGISTERS = 128
-"""The 32-bit registers that a buffer of undecided place may take of each thread."""
 SHARED_ALIGNMENT = 128
+SWIZZLE_ALIGNMENT = 1024
+"""Where buffers of boxes begin: where the pattern of the widest swizzle does."""
 WORKSPACE_ALIGNMENT = 256
 OFFSET = "te.offset"
 """The attribute of a ``te.new``: where it begins, in bytes of shared memory or of the workspace."""
@@ -80,6 +84,8 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     bounds.
     """
     uses = list(touches_of(new.result))
+    if any(isinstance(op, AccessOp) and op.is_indirect for op, _ in uses):
+        return None
     thread = holder.variable
     elements = new.result.type.elements
     touched: list[tuple[dict[SSAValue, IntArray], IntArray]] = []
@@ -274,7 +280,13 @@ def _pack(news: Sequence[NewOp], root: Operation, alignment: int) -> int:
 
 def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> None:
     """Offsets for shared buffers, by the statements of the block between first and last use."""
-    peak, limit = _pack(shared, kernel, SHARED_ALIGNMENT), target.shared_memory_per_block
+    with_boxes = any(isinstance(op, BulkCopyOp) for op in kernel.walk())
+    alignment = SWIZZLE_ALIGNMENT if with_boxes else SHARED_ALIGNMENT
+    peak, limit = _pack(shared, kernel, alignment), target.shared_memory_per_block
+    for op in [one for one in kernel.body.block.ops if isinstance(one, NewMbarriersOp)]:
+        first = -(-peak // MBARRIER_BYTES) * MBARRIER_BYTES
+        op.attributes[OFFSET] = IntegerAttr(first, i64)
+        peak = first + op.bytes
     if peak > limit:
         raise PassFailedException(
             f"--te-promote: a block of kernel '{kernel.symbol.data}' needs {peak} bytes of "

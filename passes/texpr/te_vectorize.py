@@ -62,14 +62,18 @@ def find_neighbours(loop: SeqOp) -> list[Neighbours]:
     are written in the order of these: the last of them comes first here.
     """
     inner = [op for op in loop.body.walk()]
-    if any(isinstance(op, (AnchorOp, AsmOp, AtomicOp)) for op in inner):
+    if any(isinstance(op, (AnchorOp, AsmOp)) for op in inner):
         return []
+    # Behind an atomic operation others may see what was written before it.
+    has_atomics = any(isinstance(op, AtomicOp) for op in inner)
     groups: dict[SSAValue, list[AccessOp]] = {}
     for op in inner:
         if isinstance(op, AccessOp) and op.buffer_type.memory_space is not Space.REGISTER:
             groups.setdefault(op.buffer, []).append(op)
     found: list[Neighbours] = []
     for accesses in groups.values():
+        if has_atomics and any(op.kind != "read" for op in accesses):
+            continue
         elements: dict[tuple[object, ...], list[AccessOp]] = {}
         for op in accesses:
             elements.setdefault((op.map, *op.indices), []).append(op)
@@ -102,6 +106,8 @@ def _are_neighbours(op: HasTouches, loop: SeqOp) -> bool:
 
     From one that so many begin at.
     """
+    if isinstance(op, AccessOp) and op.is_indirect:
+        return False
     return all(_moves_by_one(touch, loop) for touch in op.touches())
 
 

@@ -80,13 +80,24 @@ fn f(x: f16[4, 64]): f16[3, 64] {
 }
 """
 
+# What is too large for 8 bits saturates in f8, and keeps its low bits in i8.
+NARROW = """
+fn f(q: i8[64], w: f8e4m3[64], v: f8e5m2[64]): f8e4m3[64] {
+    new t: i8[64] #global
+    par 64 i { t[i] = i8(q[i] * 100 + 3) }
+    par 64 i { result[i] = f32(t[i] >> 1) * 20.0 * w[i] + v[63 - i] }
+}
+"""
+
 TEXTS = {
+    "narrow": NARROW,
     "fragments": FRAGMENTS,
     "reductions_f16": REDUCTIONS,
     "reductions_bf16": re.sub("f16", "bf16", REDUCTIONS),
 } | {name: text for name, text, _ in LEVELS}
 
 WARPS = {"M": 64, "N": 64, "K": 128, "TM": 32, "TN": 64, "WM": 16, "WN": 32, "G": 2}
+RING = {"K": 192, "TM": 128, "TN": 128, "STAGES": 2, "ROWS": 2}
 
 # Sizes with and without remainders, of several steps a thread and of several blocks.
 CASES: list[tuple[str, dict[str, int]]] = [
@@ -102,10 +113,12 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("mma", {}),
     ("gemm_mma", {**WARPS, "TK": 32, "AHEAD": 3}),
     ("gemm_mma", {**WARPS, "TK": 16, "AHEAD": 2}),
+    ("gemm_sm90", {**RING, "M": 256, "N": 128, "BLOCKS": 1}),
     ("fragments", {"K": 40, "AHEAD": 2}),
     ("fragments", {"K": 40, "AHEAD": 4}),
     ("reductions_f16", {}),
     ("reductions_bf16", {}),
+    ("narrow", {}),
     ("softmax", {"M": 7, "N": 50}),
     ("softmax", {"M": 3, "N": 4096}),
     ("layer_norm", {"M": 7, "N": 50}),
@@ -113,6 +126,8 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("stencil", {"H": 9, "W": 13}),
     ("batched_4x4", {"B": 20}),
     ("scan", {"B": 5, "N": 256, "T": 64}),
+    ("histogram", {"N": 2048, "PART": 1024}),
+    ("radix_pass", {"N": 1024, "THREADS": 64, "KEYS": 4, "SHIFT": 0}),
     *((name, sizes) for name, _, sizes in LEVELS),
 ]
 

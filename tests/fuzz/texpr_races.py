@@ -96,7 +96,7 @@ class Generator:
         """A loop of up to four levels."""
         choices = [extent for extent in (1, 2, 3, 4, 6, 8) if iterations * extent <= LARGEST_DOMAIN]
         extent = self.random.choice(choices or [1])
-        loop = Loop(self.random.random() < 0.7, f"i{next(self.names)}", extent)
+        loop = Loop(self.random.random() < 0.7, f"k{next(self.names)}", extent)
         inside = [*loops, loop]
         if self.random.random() < 0.15:
             name = f"t{next(self.names)}"

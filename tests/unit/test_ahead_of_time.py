@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mugraph.codegen.cuda import CodegenError
-from mugraph.reading import make_context, read_module
+from mugraph.reading import make_context, read_module, read_te
 from mugraph.runtime.ahead_of_time import MANIFEST, Sources, build, generate_sources, write_sources
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 
@@ -61,6 +61,14 @@ def test_a_header_says_what_every_tensor_is() -> None:
     header = sources_of(GRAPH, ["sm_90a"]).files["include/rmsnorm_linear.h"]
     assert "w: f16 4096x6144, strides (6144, 1), 50331648 bytes, aligned to 16" in header
     assert "int rmsnorm_linear_run(const void *x, const void *w, void *o," in header
+
+
+def test_a_header_says_what_may_be_changed_in_place() -> None:
+    text = "fn add(a: f32[64], c: f32[64]): f32[64] { par 64 i { c[i] += a[i]; result[i] = c[i] } }"
+    module = read_te(text, "add.te", [])
+    header = generate_sources(module, make_context(), ["sm_90a"], None).files["include/add.h"]
+    assert "must not overlap an input, another output or the workspace, but for:" in header
+    assert " *   c_out may be c, of which only what changes is written then.\n */" in header
 
 
 def test_architectures_share_one_interface() -> None:

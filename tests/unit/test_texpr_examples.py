@@ -42,6 +42,19 @@ def gemm_of_the_seed(a: Array, b: Array, c: Array) -> Array:
     return c + a.reshape(12, 5) @ b.reshape(5, 10)
 
 
+def product_of_rows(a: Array, b: Array) -> Array:
+    product: Array = a @ b.T
+    return product
+
+
+def histogram(x: Array) -> Array:
+    return np.bincount(x.astype(np.int64) & 255, minlength=256)
+
+
+def ordered_by_four_bits(x: Array) -> Array:
+    return x[np.argsort(x.astype(np.int64) >> 1 & 15, kind="stable")]
+
+
 Case = tuple[str, dict[str, int], list[tuple[int, ...]], type, Callable[..., Array], float]
 F16, F32 = np.float16, np.float32
 CASES: list[Case] = [
@@ -65,10 +78,27 @@ CASES: list[Case] = [
         np.matmul,
         1e-3,
     ),
+    (
+        "gemm_sm90",
+        {"M": 256, "N": 128, "K": 192, "TM": 128, "TN": 128, "STAGES": 2, "ROWS": 2, "BLOCKS": 1},
+        [(256, 192), (128, 192)],
+        F16,
+        product_of_rows,
+        1e-3,
+    ),
     ("softmax", {"M": 7, "N": 50}, [(7, 50)], F16, softmax, 1e-3),
     ("layer_norm", {"M": 7, "N": 50}, [(7, 50), (50,), (50,)], F16, layer_norm, 1e-3),
     ("stencil", {"H": 9, "W": 13}, [(9, 13)], F32, stencil, 1e-6),
     ("batched_4x4", {"B": 20}, [(20, 4, 4), (20, 4, 4)], F32, np.matmul, 1e-6),
+    ("histogram", {"N": 512, "PART": 128}, [(512,)], np.int32, histogram, 0),
+    (
+        "radix_pass",
+        {"N": 128, "THREADS": 8, "KEYS": 4, "SHIFT": 1},
+        [(128,)],
+        np.int32,
+        ordered_by_four_bits,
+        0,
+    ),
     ("scan", {"B": 5, "N": 32, "T": 8}, [(5, 32)], F32, lambda x: np.cumsum(x, axis=1), 1e-6),
 ]
 
@@ -89,7 +119,7 @@ def test_example(
     function = module.body.block.first_op
     assert isinstance(function, FuncOp)
     generator = np.random.default_rng(0)
-    inputs = [generator.standard_normal(shape).astype(dtype) for shape in shapes]
+    inputs = [(20 * generator.standard_normal(shape)).astype(dtype) for shape in shapes]
     exact = reference(*(one.astype(np.float64) for one in inputs))
     for precision, bound in ((Precision.FLOAT64, 1e-12), (Precision.STORAGE, tolerance)):
         for seed in (None, 0):

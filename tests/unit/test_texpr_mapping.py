@@ -297,3 +297,39 @@ def test_reductions_into_two_elements_stay_apart() -> None:
     function = cast(FuncOp, module.body.block.first_op)
     (result,) = run_texpr(function, [np.ones(64, np.float32)]).outputs.values()
     assert result.tolist() == [64, 128]
+
+
+@pytest.mark.parametrize("name", ["transpose", "gemm_shared", "scan", "gemm_mma"])
+def test_what_threads_exchange_is_in_shared_memory_without_a_pragma(name: str) -> None:
+    """With the same mappings and swizzles as where the text says it."""
+    text = (EXAMPLES / f"{name}.te").read_text()
+    assert " #shared" in text
+    kernels: list[str] = []
+    for one in (text, text.replace(" #shared", "")):
+        module = read_texpr(one, name, SIZES[name])
+        TeLowerPass().apply(Context(), module)
+        kernels.append(str(module))
+    assert kernels[0] == kernels[1]
+
+
+@pytest.mark.parametrize(
+    ("read", "space"),
+    [
+        ("par 16 i #block { par 16 j #block { result[b, i, j] = t[i, j] } }", "register"),
+        ("par 16 i #block { par 16 j #block { result[b, i, j] = t[j, i] } }", "shared"),
+        ("par 16 i #block { seq 16 j { result[b, i, j] = t[i, j] } }", "shared"),
+    ],
+)
+def test_an_open_buffer_is_where_the_mapping_lets_it_be(read: str, space: str) -> None:
+    module = read_texpr(
+        f"""fn f(x: f32[4, 16, 16]): f32[4, 16, 16] {{ par 4 b #grid {{
+            new t: f32[16, 16]
+            par 16 i #block {{ par 16 j #block {{ t[i, j] = x[b, i, j] }} }}
+            {read}
+        }} }}""",
+        "f.te",
+        {},
+    )
+    TeLowerPass().apply(Context(), module)
+    (new,) = (op for op in module.walk() if isinstance(op, NewOp) and op.result.name_hint == "t")
+    assert str(new.result.type.memory_space) == space

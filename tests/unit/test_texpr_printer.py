@@ -8,6 +8,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.texpr import build_module, texpr_text
+from mugraph.texpr.notation import TexprPrintError
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "texpr"
 
@@ -54,7 +55,12 @@ def assert_round_trip(module: ModuleOp) -> None:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.te")), ids=lambda path: path.stem)
 def test_examples(path: Path) -> None:
     sizes = {"M": 4, "N": 5, "K": 6} if path.stem == "gemm" else {}
-    assert_round_trip(build_module(path.read_text(), path.name, sizes))
+    module = build_module(path.read_text(), path.name, sizes)
+    if path.stem == "gemm_sm90":
+        with pytest.raises(TexprPrintError, match=r"no .te text for 'te.new_mbarriers'"):
+            texpr_text(module)
+        return
+    assert_round_trip(module)
 
 
 def test_all_statements() -> None:

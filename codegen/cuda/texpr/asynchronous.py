@@ -28,6 +28,7 @@ from mugraph.dialects.te import (
     BulkStoreOp,
     BulkWaitOp,
     KernelOp,
+    MbarrierAddressOp,
     MbarrierArriveOp,
     MbarrierFenceOp,
     MbarrierInitOp,
@@ -127,6 +128,12 @@ def _(op: MbarrierArriveOp, printer: TexprPrinter) -> None:
 def _(op: MbarrierWaitOp, printer: TexprPrinter) -> None:
     parity = printer.index(op.parity, list(op.parity_indices))
     printer.writer.line(f"mugraph::mbarrier_wait({_of(op, printer)}, {parity});")
+
+
+@print_asynchronous.register
+def _(op: MbarrierAddressOp, printer: TexprPrinter) -> None:
+    address = f"mugraph::te::shared_address({_of(op, printer)})"
+    printer.define(op.result, f"static_cast<int>({address})", "address")
 
 
 @print_asynchronous.register

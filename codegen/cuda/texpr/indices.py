@@ -15,7 +15,7 @@ from xdsl.ir.affine import (
 
 from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects.sched import CustomOp
-from mugraph.dialects.te import ApplyOp, LoopOp
+from mugraph.dialects.te import ApplyOp, IndexOfOp, LoopOp
 from mugraph.dialects.te.indices import negated
 
 _SUM, _PRODUCT, _ATOM = range(3)
@@ -54,6 +54,8 @@ def variable_range(value: SSAValue) -> tuple[int, int]:
     owner = value.owner
     if isinstance(owner, ApplyOp):
         return range_of(owner.expression, list(owner.indices))
+    if isinstance(owner, IndexOfOp):
+        return 0, owner.below - 1
     loop = owner if isinstance(owner, Operation) else owner.parent_op()
     if isinstance(loop, CustomOp):
         return 0, loop.thread_count - 1

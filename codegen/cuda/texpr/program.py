@@ -37,6 +37,7 @@ from mugraph.dialects.te import (
     CopyAsyncOp,
     Direction,
     IfOp,
+    IndexOfOp,
     IndexValueOp,
     IterationOp,
     LoadOp,
@@ -332,6 +333,10 @@ class TexprPrinter:
         self.writer.line(f"mugraph::te::anchor({self.text(op.value)});")
 
     @print.register
+    def _(self, op: IndexOfOp) -> None:
+        self.inlined[op.result] = self.text(op.value)
+
+    @print.register
     def _(self, op: IndexValueOp) -> None:
         self.define(op.result, self.index(op.expression, list(op.indices)), "number")
 
@@ -342,7 +347,7 @@ class TexprPrinter:
         outputs: list[str] = []
         inputs: list[str] = []
         spellings: dict[int, list[tuple[bool, int]]] = {}
-        touches = {touch.operand: touch for touch in op.touches()}
+        touches = {touch.operand: touch for touch in op.operand_touches()}
         for position, (direction, argument) in enumerate(
             zip(op.operand_directions, op.arguments, strict=True)
         ):
@@ -367,10 +372,15 @@ class TexprPrinter:
         template = re.sub(r"%(\d*)", operand, op.template)
         template = template.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         spaces = {touch.type.memory_space for touch in touches.values()}
-        clobbers = ' : "memory"' if spaces - {Space.REGISTER} else ""
-        self.writer.line(
-            f'asm volatile("{template}" : {", ".join(outputs)} : {", ".join(inputs)}{clobbers});'
-        )
+        touches_memory = op.meaning is not None or spaces - {Space.REGISTER}
+        clobbers = ' : "memory"' if touches_memory else ""
+        text = f'asm volatile("{template}" : {", ".join(outputs)} : {", ".join(inputs)}{clobbers});'
+        if op.meaning is None:
+            self.writer.line(text)
+            return
+        self.writer.lines(["#if defined(__CUDA_ARCH__)", text, "#else"])
+        self.block(op.meaning.block)
+        self.writer.line("#endif")
 
     def registers(self, argument: SSAValue, touch: Touch | None) -> list[tuple[str, str, bool]]:
         """Constraint and expression of each register of an operand; whether it can be written."""

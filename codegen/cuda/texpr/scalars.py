@@ -11,10 +11,13 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1
 from xdsl.ir import Attribute, Operation
 
 from mugraph.codegen.cuda.cpp import CodegenError, element_type, fp32_literal
-from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.te.numbers import OPERATOR_NAMES, comparison_symbol
+from mugraph.dialects.te.types import EXTENDED_TYPES
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_INFIX = {
+    **{"add": "+", "sub": "-", "mul": "*", "div": "/"},
+    **{"and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"},
+}
 _CALLS: dict[type[Operation], str] = {
     arith.FloorDivSIOp: "mugraph::te::floor_div",
     math_dialect.AbsFOp: "fabsf",
@@ -31,7 +34,7 @@ def scalar_type(type_: Attribute) -> str:
     if type_ == i1:
         return "bool"
     name = element_type(type_)
-    return f"mugraph::{name}" if type_ in HALF_TYPES else name
+    return f"mugraph::{name}" if type_ in EXTENDED_TYPES else name
 
 
 def is_scalar(op: Operation) -> bool:
@@ -56,7 +59,7 @@ def scalar_text(op: Operation, operands: Sequence[str]) -> str:
             literal = fp32_literal(value.value.data)
             return (
                 f"mugraph::from_float<{scalar_type(type_)}>({literal})"
-                if type_ in HALF_TYPES
+                if type_ in EXTENDED_TYPES
                 else literal
             )
         case arith.ExtFOp():
@@ -65,6 +68,8 @@ def scalar_text(op: Operation, operands: Sequence[str]) -> str:
             return f"mugraph::from_float<{scalar_type(op.result.type)}>({operands[0]})"
         case arith.SIToFPOp():
             return f"static_cast<float>({operands[0]})"
+        case arith.ExtSIOp() | arith.TruncIOp():
+            return f"static_cast<{scalar_type(op.results[0].type)}>({operands[0]})"
         case arith.FPToSIOp():
             return f"static_cast<int32_t>({operands[0]})"
         case arith.NegfOp():

@@ -6,12 +6,15 @@ from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te.values import IndexExpressionOp
+from mugraph.dialects.te.values import IndexExpressionOp, IndexOfOp
 
 
 def is_number(op: Operation) -> bool:
     """Whether an operator only computes numbers of numbers."""
-    of_numbers = isinstance(op, IndexExpressionOp) or op.dialect_name() in ("arith", "math")
+    of_numbers = isinstance(op, (IndexExpressionOp, IndexOfOp)) or op.dialect_name() in (
+        "arith",
+        "math",
+    )
     return of_numbers and not op.regions
 
 

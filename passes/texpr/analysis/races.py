@@ -8,8 +8,9 @@ from itertools import combinations_with_replacement
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from mugraph.dialects.te import LoopOp, ParOp
+from mugraph.dialects.te import LoopOp, ParOp, Space
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of, first_point, isl_set
+from mugraph.passes.texpr.analysis.roles import takes_turns
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ def find_race(root: Operation) -> Race | None:
     """A race in the first parallel loop of the text that has one, if there is any.
 
     Calls must have been inlined and sections folded.  The function's parameters are different
-    buffers.
+    buffers.  Iterations of a ``fully`` parallel loop that hand over by instructions are ordered
+    by these in shared memory, which vector clocks check once threads have them (``--te-lower``).
     """
     return next(races_in(root), None)
 
@@ -43,6 +45,8 @@ def races_in(root: Operation) -> Iterator[Race]:
         if not isinstance(loop, ParOp) or loop.iterations == 1:
             continue
         shared = [one for one in accesses if loop in one.domain.loops and _outside(one, loop)]
+        if loop.is_fully and takes_turns(loop):
+            shared = [one for one in shared if one.type.memory_space is not Space.SHARED]
         for first, second in combinations_with_replacement(shared, 2):
             if first.buffer is second.buffer and first.conflicts(second):
                 race = _race(loop, first, second)

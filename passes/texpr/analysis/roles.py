@@ -16,7 +16,7 @@ WAITS = (te.MbarrierWaitOp, te.NamedBarrierOp)
 """What threads wait at for some others of the block."""
 
 
-def takes_turns(threads: te.ThreadsOp) -> bool:
+def takes_turns(threads: te.LoopOp) -> bool:
     """Whether threads of a block wait for each other, but for barriers of the whole block."""
     asynchronous = (te.MbarrierOp, te.BulkCopyOp, te.WarpgroupMmaOp, te.NamedBarrierOp)
     return any(
@@ -26,7 +26,7 @@ def takes_turns(threads: te.ThreadsOp) -> bool:
     )
 
 
-def roles_of(threads: te.ThreadsOp) -> Iterator[Rows]:
+def roles_of(threads: te.LoopOp) -> Iterator[Rows]:
     """The threads of each role, in the order of the first ones.
 
     Those of a role come to the same waits, and are of one warp group where there are products.

@@ -28,7 +28,8 @@ class TeMapPass(ModulePass):
     dealt to the threads of a block.  A ``fully`` parallel loop has consecutive threads.  How a band
     is dealt, and how shared buffers are swizzled, is what takes the fewest sectors of device memory
     and wavefronts of shared memory among all digit permutations (``docs/texpr.md``); among equal
-    ones the fewest instructions, then digits.
+    ones the fewest instructions, then digits.  Where threads would then exchange elements of a
+    buffer of no space, it is in shared memory, and it is chosen again.
 
     Bands become ``te.step``; a reduction into a number of the block becomes one of each thread and
     ``te.all_reduce``.  What stands outside bands all threads do, or one, where it writes memory.

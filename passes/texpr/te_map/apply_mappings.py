@@ -152,7 +152,7 @@ class _Mapper:
             kernel.cluster = IntegerAttr(blocks, i64)
         threads = self.block_threads(bands_in(holder), warp_bands_in(holder))
         program = Program(holder.variable, threads)
-        program.choose(holder, self.spaces)
+        program.choose(holder, self.spaces, self.target.shared_memory_per_block // 2)
         program.rewrite(list(holder.body.block.ops))
         holder.extent = IntegerAttr(threads, i64)
 

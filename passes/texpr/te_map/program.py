@@ -20,6 +20,7 @@ from mugraph.dialects.te import (
     AccessOp,
     ApplyOp,
     IfOp,
+    NewMbarriersOp,
     NewOp,
     ParOp,
     RedOp,
@@ -45,13 +46,16 @@ from mugraph.passes.texpr.te_map.bands import (
     writes_outside,
 )
 from mugraph.passes.texpr.te_map.choice import (
+    Swizzles,
     candidates_of,
     choose,
     only,
     place_type,
     swizzled_layout,
 )
+from mugraph.passes.texpr.te_map.exchanged import exchanged_buffers
 from mugraph.passes.texpr.te_map.family import BandMapping
+from mugraph.passes.texpr.te_map.handover import set_up_mbarriers, swizzle_boxes
 from mugraph.passes.texpr.te_map.reductions import after_band, before_band
 from mugraph.passes.texpr.te_map.search import consecutive
 from mugraph.passes.texpr.te_map.steps import (
@@ -81,14 +85,34 @@ class Program:
     scalars: set[SSAValue] = field(default_factory=set[SSAValue])
     mappings: dict[ParOp, BandMapping] = field(default_factory=dict[ParOp, BandMapping])
 
-    def choose(self, root: ThreadsOp, spaces_of: Spaces) -> None:
-        """Chooses mappings and swizzles; bands that touch a common undecided buffer have one."""
+    def choose(self, root: ThreadsOp, spaces_of: Spaces, most_bytes: int = 0) -> None:
+        """Chooses mappings and swizzles; bands that touch a common undecided buffer have one.
+
+        Where threads then exchange elements of an undecided buffer, of up to ``most_bytes``, it is
+        in shared memory, and it is chosen again with what that costs.
+        """
+        swizzle_boxes(root)
         self.scalars = {
             op.result for op in root.walk() if isinstance(op, NewOp) and is_block_scalar(op)
         }
-        groups = [(group, self.threads) for group in _tied(bands_in(root), self.scalars)]
         for band in warp_bands_in(root):
             self.make_private(band)
+        chosen = self.choose_mappings(root, spaces_of)
+        dealt = {band.loops[0]: (band, self.mappings[band.loops[0]]) for band in bands_in(root)}
+        exchanged = exchanged_buffers(root, dealt, self.scalars, most_bytes)
+        if exchanged:
+            for new in exchanged:
+                retype(new.result, new.result.type.with_space(Space.SHARED))
+            chosen = self.choose_mappings(root, spaces_of)
+        for buffer, swizzle in chosen.items():
+            if swizzle is not None:
+                type_ = place_type(buffer)
+                retype(buffer, type_.with_layout(LayoutAttr(swizzled_layout(type_, swizzle))))
+
+    def choose_mappings(self, root: ThreadsOp, spaces_of: Spaces) -> Swizzles:
+        """Chooses the mapping of each band, and gives the swizzles of shared buffers with them."""
+        groups = [(group, self.threads) for group in _tied(bands_in(root), self.scalars)]
+        for band in warp_bands_in(root):
             inner = [one for one in _lane_bands(band) if one.group <= WARP or not one.is_fully]
             groups += [(group, WARP) for group in _tied(inner, self.scalars)]
         spaces = spaces_of(root)
@@ -104,10 +128,7 @@ class Program:
             for (group, _), mapping in zip(groups, choice.mappings, strict=True)
             for band in group
         }
-        for buffer, swizzle in choice.swizzles.items():
-            if swizzle is not None:
-                type_ = place_type(buffer)
-                retype(buffer, type_.with_layout(LayoutAttr(swizzled_layout(type_, swizzle))))
+        return choice.swizzles
 
     def make_private(self, band: Band) -> None:
         """Gives each iteration that a warp has buffers of its own, numbers in registers."""
@@ -129,6 +150,8 @@ class Program:
         for op in ops:
             if isinstance(op, ParOp):
                 self.band(op)
+            elif isinstance(op, NewMbarriersOp):
+                set_up_mbarriers(op, self.thread)
             elif isinstance(op, (SeqOp, IfOp)) and has_par(op):
                 if self.warps and isinstance(op, IfOp):
                     self.check_condition(op)

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1
 from xdsl.ir import Attribute, Operation
 
 from mugraph.dialects.te.numbers import OPERATOR_NAMES, comparison_symbol
-from mugraph.runtime.interpreter.arithmetic import Array, Precision, storage_dtype
+from mugraph.runtime.interpreter.arithmetic import Array, Precision, convert, storage_dtype
 from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import SCALAR_FUNCTIONS, floor
@@ -55,6 +55,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log2": _binary_logarithm,
     "ceil": _ceiling,
     "fma": multiply_add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
 }
 """By the names that operators have."""
 
@@ -91,7 +96,9 @@ def compute(op: Operation, operands: list[Array], count: int, precision: Precisi
         case arith.ConstantOp():
             attribute = cast(FloatAttr[Any] | IntegerAttr[Any], op.value)
             return np.full(count, attribute.value.data, dtype)
-        case arith.ExtFOp() | arith.TruncFOp() | arith.SIToFPOp():
+        case arith.TruncFOp():
+            return convert(operands[0], dtype)  # 8 bits saturate
+        case arith.ExtFOp() | arith.SIToFPOp() | arith.ExtSIOp() | arith.TruncIOp():
             return operands[0].astype(dtype)
         case arith.FPToSIOp():
             return np.trunc(operands[0].astype(np.float64)).astype(dtype)

@@ -106,19 +106,23 @@ class Role:
         return None
 
 
+Mbarriers: TypeAlias = dict[tuple[SSAValue, int], PhaseBarrier]
+
+
 class Turns:
     """The roles of some blocks, and the mbarriers through which they hand over."""
 
     def __init__(
         self,
         steps: Steps,
-        threads: te.ThreadsOp,
+        threads: te.LoopOp,
         blocks: Batch,
         generator: np.random.Generator | None,
+        mbarriers: Mbarriers | None = None,
     ) -> None:
         self.steps = steps
         self.blocks = blocks
-        self.mbarriers: dict[tuple[SSAValue, int], PhaseBarrier] = {}
+        self.mbarriers = {} if mbarriers is None else mbarriers
         self.roles: list[Role] = []
         self._now: Role | None = None
         for members in roles_of(threads):
@@ -178,6 +182,8 @@ class Turns:
                     chosen = chosen_by(op, batch, in_part=True)
                     if chosen is not None:
                         yield from self._follow(op.body.block, chosen, role)
+                case te.AsmOp() if op.meaning is not None:
+                    yield from self._follow(op.meaning.block, batch, role)
                 case te.BarrierOp() if op.threads is te.Scope.BLOCK:
                     yield from self._meet(op, role, 0, sum(self.counts))
                 case te.NamedBarrierOp():
@@ -373,32 +379,47 @@ def chosen_by(op: te.IfOp, batch: Batch, *, in_part: bool = False) -> Batch | No
     return Batch(len(rows), batch, rows, lanes)
 
 
-def blocks_differ(threads: te.ThreadsOp) -> bool:
+def blocks_differ(threads: te.LoopOp) -> bool:
     """Whether blocks of a kernel wait or arrive in ways of their own."""
-    kernel = cast("te.KernelOp", threads.parent_op())
+    around = {loop.variable for loop in te.enclosing_loops(threads)}
     for op in threads.walk():
         found: list[SSAValue] = []
         if isinstance(op, te.IfOp) and any(isinstance(one, te.MbarrierOp) for one in op.walk()):
             found = list(op.indices)
         elif isinstance(op, te.MbarrierOp):
             found = [one for one in op.operands if one is not op.barriers]
-        if kernel.variable in variables_of(found):
+        if around & set(variables_of(found)):
             return True
     return False
 
 
 def run_in_turns(
     steps: Steps,
-    threads: te.ThreadsOp,
+    threads: te.LoopOp,
     blocks: Batch,
     generator: np.random.Generator | None,
 ) -> None:
-    """Runs the threads of some blocks, which wait for each other."""
+    """Runs the threads of some blocks, which wait for each other.
+
+    ``threads`` is the loop of a kernel, or a ``fully`` parallel one that becomes it.
+    """
     if not blocks_differ(threads):
-        Turns(steps, threads, blocks, generator).run()
+        Turns(steps, threads, blocks, generator, _made_around(threads)).run()
         return
     for number in range(blocks.count):
-        Turns(steps, threads, Batch(1, blocks, np.array([number])), generator).run()
+        one = Batch(1, blocks, np.array([number]))
+        Turns(steps, threads, one, generator, _made_around(threads)).run()
+
+
+def _made_around(threads: te.LoopOp) -> Mbarriers:
+    """The mbarriers that are set up where they are made, before loops become kernels."""
+    used = {op.barriers for op in threads.walk() if isinstance(op, (te.MbarrierOp, te.BulkLoadOp))}
+    return {
+        (made.result, number): PhaseBarrier(f"{source_name(made.result)}[{number}]", made.expected)
+        for made in (one.owner for one in used)
+        if isinstance(made, te.NewMbarriersOp) and made.expected is not None
+        for number in range(made.result.type.count)
+    }
 
 
 def _described(op: Operation | None) -> str:

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
 from mugraph.dialects.te.points import box_offsets
 from mugraph.dialects.tensor_types import source_name, source_values
 from mugraph.passes.texpr.analysis.roles import takes_turns
@@ -157,10 +158,18 @@ class Runner:
     def _(self, op: te.NewMbarriersOp, batch: Batch) -> None:
         pass  # set up by threads
 
+    @_run.register
+    def _(self, op: te.MbarrierAddressOp, batch: Batch) -> None:
+        number = batch.index(op.number, list(op.indices))
+        batch.values[op.result] = (number * MBARRIER_BYTES).astype(np.int32)
+
     # Loops.
 
     @_run.register
     def _(self, op: te.ParOp, batch: Batch) -> None:
+        if op.is_fully and takes_turns(op):
+            run_in_turns(self, op, batch, self._generator)
+            return
         count, extent = batch.count, op.iterations
         points = np.arange(count * extent)
         if op.is_fully or self._generator is None:
@@ -273,7 +282,8 @@ class Runner:
 
     def _all_touched(self, op: te.HasTouches, batch: Batch) -> list[Places]:
         assert isinstance(op, Operation)
-        return [self.places(op, touch, batch) for touch in op.touches()]
+        touches = [op.exact_touch()] if isinstance(op, te.AccessOp) else op.touches()
+        return [self.places(op, touch, batch) for touch in touches]
 
     def _registers(self, buffer: SSAValue, batch: Batch) -> Places:
         """All elements of a thread's buffer."""
@@ -367,6 +377,10 @@ class Runner:
         self._observed.setdefault(op, []).append(batch.value(op.value))
 
     @_run.register
+    def _(self, op: te.IndexOfOp, batch: Batch) -> None:
+        batch.values[op.result] = batch.value(op.value).astype(np.int64)
+
+    @_run.register
     def _(self, op: te.IndexValueOp, batch: Batch) -> None:
         value = batch.index(op.expression, list(op.indices))
         batch.values[op.result] = value.astype(np.int32)
@@ -377,6 +391,9 @@ class Runner:
 
     @_run.register
     def _(self, op: te.AsmOp, batch: Batch) -> None:
+        if op.meaning is not None:
+            self.block(op.meaning.block, batch)
+            return
         operands: list[Array] = []
         buffers: dict[int, Places] = {}
         touches = iter(op.touches())

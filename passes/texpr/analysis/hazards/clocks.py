@@ -3,7 +3,8 @@
 A thread's *epochs* end where it tells others how far it is: where it arrives at a barrier.  What it
 did in an epoch has happened before what another thread does exactly if that thread's clock has
 reached the epoch.  A clock also has a component for each mbarrier: how many of its phases are known
-to have ended.  What a bulk copy writes has happened once a phase has.
+to have ended; and one for the copies of each thread: how many of their groups are known to have
+landed.  What a copy writes has happened once its phase or its group has.
 
 An mbarrier knows its phases by their parity alone.  A wait is for the first phase of its parity
 that the thread does not know to have ended, or for the last one that it does know of.  It is right
@@ -19,17 +20,19 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation
 
+from mugraph.dialects.programming_model import WARP
+
 IntArray = npt.NDArray[np.int64]
 _KEPT = 3
 """The phases whose clocks are kept: waits for older ones are reported."""
 
 
 class Clocks:
-    """The clocks of some threads, ``[threads, threads + mbarriers]``."""
+    """The clocks of some threads, ``[threads, threads + others]``; others are no threads."""
 
-    def __init__(self, threads: int, mbarriers: int) -> None:
+    def __init__(self, threads: int, others: int) -> None:
         self.threads = threads
-        self.known = np.full((threads, threads + mbarriers), -1, np.int32)
+        self.known = np.full((threads, threads + others), -1, np.int32)
         self.known[:, threads:] = 0
         self.epochs = np.zeros(threads, np.int32)
 
@@ -47,6 +50,11 @@ class Clocks:
     def meet(self, threads: IntArray) -> None:
         """Threads wait for each other."""
         self.learn(threads, self.tell(threads))
+
+    def meet_in_warps(self, threads: IntArray) -> None:
+        """Threads of each warp wait for each other."""
+        for warp in np.unique(threads // WARP):
+            self.meet(threads[threads // WARP == warp])
 
     def ordered(
         self, threads: IntArray, agents: IntArray, epochs: IntArray

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.te import KernelOp, Space
+from mugraph.dialects.te import KernelOp, Space, enclosing_loops
+from mugraph.dialects.te.points import all_hold, grid_of
 from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
+from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.hazards.pairs import conflicts
 from mugraph.passes.texpr.analysis.hazards.touches import (
+    MOST_POINTS,
     TooManyError,
     class_of,
     describe,
     rows_of,
-    variables_used,
 )
 
 _FEW_BLOCKS = 4
@@ -31,8 +35,8 @@ class Grid:
     shared_in_block: frozenset[SSAValue]
     """Buffers in device memory that threads of one block pass elements through."""
     blocks: tuple[int, ...]
-    """The blocks to follow: one where all do the same in shared memory, else all of a small grid,
-    the first, some in the middle and the last of a larger one."""
+    """The blocks to follow: one of each kind that does the same in shared memory, of many kinds
+    the first, some in the middle and the last."""
 
 
 def is_in_memory(access: Access) -> bool:
@@ -65,16 +69,42 @@ def check_grid(kernel: KernelOp) -> Grid:
     followed = [
         one for one in accesses if one.type.memory_space is Space.SHARED or one.buffer in within
     ]
-    alike = not any(kernel.variable in variables_used(one) for one in followed)
-    count = kernel.iterations
-    blocks = range(1) if alike else range(count)
+    blocks = _different_blocks(kernel, followed)
     if len(blocks) > _FEW_BLOCKS:
-        blocks = sorted({0, 1, count // 2, count - 1})
+        count = len(blocks)
+        blocks = [blocks[number] for number in sorted({0, 1, count // 2, count - 1})]
     return Grid(tuple(findings), frozenset(within), tuple(blocks))
+
+
+def _different_blocks(kernel: KernelOp, accesses: Sequence[Access]) -> Sequence[int]:
+    """A block of each kind: those of a kind do the same, as the accesses say."""
+    block = kernel.variable
+    if any(block in access.indices for access in accesses):
+        return range(kernel.iterations)
+    conditions = {
+        one
+        for access in accesses
+        for one in access.domain.conditions
+        if block in variables_of(list(one.indices))
+    }
+    kinds = np.zeros((kernel.iterations, 1), np.bool_)
+    for condition in conditions:
+        used = variables_of(list(condition.indices))
+        loops = [one for one in enclosing_loops(condition) if one.variable in used]
+        count = math.prod(one.iterations for one in loops)
+        if count > MOST_POINTS:
+            return range(kernel.iterations)
+        # The kernel's loop is the last one around, hence the slowest digit of the points.
+        holds = all_hold([condition], grid_of(loops[::-1])[0])
+        kinds = np.hstack([kinds, holds.reshape(kernel.iterations, -1)])
+    _, firsts = np.unique(kinds, axis=0, return_index=True)
+    return sorted(firsts.tolist())
 
 
 def _check_buffer(kernel: KernelOp, accesses: list[Access]) -> tuple[Finding | None, bool]:
     """A conflict between blocks, and whether threads of one block share an element."""
+    if not any(one.conflicts(other) for one in accesses for other in accesses):
+        return None, False
     thread, block = kernel.threads.variable, kernel.variable
     rows = [rows_of(one, (thread, block), {}) for one in accesses]
     if sum(len(one.numbers) for one in rows) > 2 * len(rows) * (1 << 24):

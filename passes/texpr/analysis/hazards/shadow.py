@@ -1,11 +1,11 @@
-"""Shared memory as hazards see it: who wrote and read each place last, and who knows.
+"""Memory as hazards see it: who wrote and read each place last, and who knows.
 
 Memory is told apart in granules, of what all accesses of the kernel move whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import te
 from mugraph.dialects.locations import place_of
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.points import Rows
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.memory.findings import HazardKind
@@ -22,11 +23,13 @@ from mugraph.passes.texpr.analysis.domains import Access
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks, IntArray
 from mugraph.passes.texpr.analysis.hazards.grid import race_kind
-from mugraph.passes.texpr.analysis.hazards.touches import touched_element
+from mugraph.passes.texpr.analysis.hazards.touches import describe, touched_element
+from mugraph.passes.texpr.analysis.roles import takes_turns
 from mugraph.passes.texpr.te_promote import OFFSET
 
-Report: TypeAlias = Callable[[HazardKind, tuple[Operation, ...], str], None]
-"""Takes a hazard: its kind, the operators, the later one first, and what is said of it."""
+Report: TypeAlias = Callable[..., None]
+"""Takes a hazard: its kind, the operators, the later one first, what is said of it, and perhaps two
+threads and an element."""
 NEVER = np.iinfo(np.int32).max
 """The epoch of what is under way: nobody knows that it is over."""
 _UNIT = 16
@@ -45,29 +48,51 @@ class Event:
     """Of the threads; of what is not over yet later than any."""
     settled: IntArray | None = None
     """Of loads of threads: in which epochs they are known to have brought their values."""
+    clash: tuple[int, int] | None = None
+    """Two rows of a write by different threads to one place."""
 
 
 class Shadow:
-    """Shared memory of a block while its kernel is followed."""
+    """Shared memory of a block while its kernel is followed, and elements of device memory.
 
-    def __init__(self, kernel: te.KernelOp, clocks: Clocks, report: Report) -> None:
+    ``elements`` are the numbers of those that are followed, of each buffer in order.
+    """
+
+    def __init__(
+        self,
+        kernel: te.KernelOp,
+        clocks: Clocks,
+        elements: Mapping[SSAValue, Rows],
+        report: Report,
+    ) -> None:
         self.threads = kernel.threads.iterations
         self.clocks = clocks
         self.report = report
         self.granule = _granule(kernel)
+        self._elements = elements
+        self._firsts: dict[SSAValue, int] = {}
         granules = -(-(kernel.smem_bytes or 0) // self.granule) + 1
+        for buffer, numbers in elements.items():
+            self._firsts[buffer] = granules
+            granules += len(numbers)
+        self._by_engines = any(isinstance(op, te.BulkLoadOp) for op in kernel.walk())
+        self._hands_over = takes_turns(kernel.threads)
         self.writer = np.full(granules, -1, np.int64)
-        """Who has written a granule last: a thread, or the mbarrier that a copy counts at."""
+        """Who has written a granule last: a thread, or what its clocks call the copy."""
         self.written_in = np.zeros(granules, np.int64)
-        self.unfenced = np.zeros(granules, np.bool_)
-        """Whether that was an ordinary store, and its thread has run no fence since."""
+        self.fenced_in = np.full(granules, -1, np.int64)
+        """Of ordinary stores, in which epoch their thread has run a fence since."""
         self._last = np.zeros(granules, np.int64)
         self._writes: list[Event] = []
-        self.reads: list[Event] = []
+        self.others: list[Event] = []
+        """What has read or combined elements, and need not be known to all."""
         self._mine = np.zeros(granules, np.int64)
 
     def event(self, access: Access, threads: Rows, numbers: Rows) -> Event:
         """Rows by thread and element as rows by granule of memory."""
+        if access.buffer in self._firsts:
+            places = np.searchsorted(self._elements[access.buffer], numbers)
+            return self._event(access, threads, places + self._firsts[access.buffer], numbers)
         size = element_bytes_of(access.type)
         addresses = addresses_of_numbers(access.type, numbers) * size + _offset(access.buffer)
         parts = max(1, size // self.granule)
@@ -76,7 +101,12 @@ class Shadow:
         if self.granule > size:
             _, kept = np.unique(places * self.threads + threads, return_index=True)
             threads, numbers, places = threads[kept], numbers[kept], places[kept]
-        return Event(access, threads, places, numbers, self.epochs_of(threads))
+        return self._event(access, threads, places, numbers)
+
+    def _event(self, access: Access, threads: Rows, places: Rows, numbers: Rows) -> Event:
+        writes = access.kind is te.AccessKind.WRITE
+        clash = _clash_in(places, threads) if writes else None
+        return Event(access, threads, places, numbers, self.epochs_of(threads), None, clash)
 
     def epochs_of(self, threads: Rows) -> IntArray:
         """The epochs that threads are in."""
@@ -84,20 +114,33 @@ class Shadow:
 
     def fence(self, threads: Rows) -> None:
         """Threads have run a fence behind what they have written."""
-        self.unfenced &= ~np.isin(self.writer, threads)
+        now = np.flatnonzero((self.fenced_in == NEVER) & np.isin(self.writer, threads))
+        self.fenced_in[now] = self.epochs_of(self.writer[now])
 
-    def write(
-        self, event: Event, under_way: Iterable[Event], agent: int | None = None, epoch: int = 0
-    ) -> None:
-        """A write of threads, or of a copy that counts at an mbarrier.
+    def touch(self, event: Event, under_way: Iterable[Event]) -> None:
+        """What threads read, write or combine with numbers."""
+        if event.access.kind is te.AccessKind.WRITE:
+            self.write(event, under_way)
+            return
+        self.check_written(event)
+        if event.access.writes or any(other.access.writes for other in self.others):
+            self._check_others(event, under_way, by_copy=False)
+        if self._by_engines and not event.access.writes:
+            event.settled = np.full(len(event.places), NEVER)
+        self.others.append(event)
+
+    def write(self, event: Event, under_way: Iterable[Event], agents: Rows | None = None) -> None:
+        """A write of threads, or of copies: ``agents`` are what clocks call these.
 
         ``under_way`` are the reads by engines that are not over.
         """
+        if event.clash is not None:
+            self._report_pair(event, *event.clash[:1], event, event.clash[1])
         self.check_written(event)
-        self._check_read(event, under_way, by_copy=agent is not None)
-        self.writer[event.places] = event.threads if agent is None else agent
-        self.written_in[event.places] = event.epochs if agent is None else epoch
-        self.unfenced[event.places] = agent is None
+        self._check_others(event, under_way, by_copy=agents is not None)
+        self.writer[event.places] = event.threads if agents is None else agents
+        self.written_in[event.places] = event.epochs
+        self.fenced_in[event.places] = NEVER if agents is None else -1
         self._last[event.places] = len(self._writes)
         self._writes.append(event)
 
@@ -107,12 +150,15 @@ class Shadow:
         known = self.clocks.ordered(event.threads, writers, self.written_in[event.places])
         wrong = np.flatnonzero((writers >= 0) & ~known)
         if len(wrong):
-            row = int(wrong[0])
+            row = _plainest(wrong, event.threads[wrong], writers[wrong], event.places[wrong])
             self._report_pair(event, row, self._writes[int(self._last[event.places[row]])])
 
     def check_fence(self, event: Event) -> None:
-        """Whether fences stand between ordinary stores and what an engine reads."""
-        wrong = np.flatnonzero(self.unfenced[event.places])
+        """Whether fences have happened between ordinary stores and what an engine reads."""
+        fenced, writers = self.fenced_in[event.places], self.writer[event.places]
+        known = (event.threads == writers) & (fenced < NEVER)
+        known |= self.clocks.known[event.threads, writers] >= fenced
+        wrong = np.flatnonzero((fenced >= 0) & ~known)
         if len(wrong):
             place = event.places[wrong[0]]
             writer = self._writes[int(self._last[place])]
@@ -129,28 +175,41 @@ class Shadow:
 
         Arrivals at mbarriers, and barriers of a warp, overtake loads that nothing has used yet.
         """
-        for event in self.reads:
+        for event in self.others if self._by_engines else ():
             if event.settled is not None:
                 now = (event.settled == NEVER) & np.isin(event.threads, threads)
                 event.settled[now] = self.epochs_of(event.threads[now])
 
-    def _check_read(self, event: Event, under_way: Iterable[Event], *, by_copy: bool) -> None:
-        """Whether all that reads these places has happened before."""
-        self._mine[event.places] = np.arange(1, len(event.places) + 1)
-        for other in (*self.reads, *under_way):
+    def _check_others(self, event: Event, under_way: Iterable[Event], *, by_copy: bool) -> None:
+        """Whether all that reads these places, or combines them otherwise, has happened before."""
+        order = np.argsort(event.places, kind="stable")
+        places, starts, counts = np.unique(
+            event.places[order], return_index=True, return_counts=True
+        )
+        self._mine[places] = np.arange(1, len(places) + 1)
+        for other in (*self.others, *under_way):
+            if not event.access.conflicts(other.access):
+                continue
             rows = self._mine[other.places]
             hit = np.flatnonzero(rows)
             if not len(hit):
                 continue
-            mine = rows[hit] - 1
+            # Of each row there each of this place here.
+            groups = rows[hit] - 1
+            many = counts[groups]
+            first = np.repeat(starts[groups] - np.r_[0, np.cumsum(many)[:-1]], many)
+            mine = order[first + np.arange(len(first))]
+            hit = np.repeat(hit, many)
             known = self.clocks.known[event.threads[mine], other.threads[hit]] >= other.epochs[hit]
             same = (event.threads[mine] == other.threads[hit]) & (other.epochs[hit] < NEVER)
             wrong = np.flatnonzero(~(known | same))
             if len(wrong):
-                self._report_pair(event, int(mine[wrong[0]]), other, int(hit[wrong[0]]))
+                threads, others = event.threads[mine[wrong]], other.threads[hit[wrong]]
+                one = _plainest(wrong, threads, others, other.places[hit[wrong]])
+                self._report_pair(event, int(mine[one]), other, int(hit[one]))
             elif by_copy and other.settled is not None:
                 self._check_settled(event, mine, other, hit)
-        self._mine[event.places] = 0
+        self._mine[places] = 0
 
     def _check_settled(self, event: Event, mine: Rows, other: Event, rows: Rows) -> None:
         """Whether the loads of places that a copy overwrites have brought their values."""
@@ -172,9 +231,9 @@ class Shadow:
     def drop_known(self, running: Rows) -> None:
         """Forgets reads that all threads that still run know to be over."""
         known = self.clocks.known[running].min(axis=0)
-        self.reads = [
+        self.others = [
             event
-            for event in self.reads
+            for event in self.others
             if (known[event.threads] < event.epochs).any()
             or (event.settled is not None and (known[event.threads] < event.settled).any())
         ]
@@ -184,24 +243,30 @@ class Shadow:
     ) -> None:
         if other_row is None:
             other_row = int(np.flatnonzero(other.places == event.places[row])[0])
-        later = says(event.access, int(event.numbers[row]))
-        earlier = says(other.access, int(other.numbers[other_row]))
         op, before = event.access.op, other.access.op
+        thread, earlier = int(event.threads[row]), int(other.threads[other_row])
+        number = int(other.numbers[other_row])
         kind = race_kind(other.access, event.access)
+        missing = "neither a barrier nor an mbarrier orders them"
+        if not self._hands_over:
+            scope = "warp" if thread // WARP == earlier // WARP else "block"
+            missing = f"no barrier of the {scope} orders them"
         if isinstance(before, te.BulkLoadOp):
             kind, missing = HazardKind.IN_FLIGHT, "nothing has waited for the phase of its mbarrier"
+        elif isinstance(before, te.CopyAsyncOp) and thread == earlier:
+            missing = "no 'te.wait' for the copy stands between them"
         elif other.epochs[other_row] == NEVER:
             wait = "cp_async_bulk_wait_group"
             if isinstance(before, te.WarpgroupMmaOp):
                 wait = "warpgroup.wait_group"
             kind, missing = HazardKind.IN_FLIGHT, f"no '{wait}' covers it"
-        else:
-            missing = "neither a barrier nor an mbarrier orders them"
         self.report(
             kind,
             (op, before),
-            f"{earlier} in thread {other.threads[other_row]}; {later} in thread "
-            f"{event.threads[row]}, and {missing}",
+            f"{describe(other.access, number)} in thread {earlier}; "
+            f"{describe(event.access, int(event.numbers[row]))} in thread {thread}, and {missing}",
+            (thread, earlier),
+            number,
         )
 
     def unfinished(self) -> Iterator[Access]:
@@ -213,6 +278,24 @@ class Shadow:
             yield self._writes[number].access
 
 
+def _clash_in(places: IntArray, threads: IntArray) -> tuple[int, int] | None:
+    """Two rows of one place and different threads, preferably of different warps."""
+    order = np.lexsort((threads, places))
+    firsts = np.flatnonzero(np.r_[True, np.diff(places[order]) != 0])
+    lasts = np.r_[firsts[1:], len(order)] - 1
+    one, other = order[firsts], order[lasts]
+    wrong = np.flatnonzero(threads[one] != threads[other])
+    if not len(wrong):
+        return None
+    at = _plainest(wrong, threads[one[wrong]], threads[other[wrong]], places[one[wrong]])
+    return int(one[at]), int(other[at])
+
+
+def _plainest(rows: IntArray, threads: IntArray, others: IntArray, places: IntArray) -> int:
+    """The row that shows a hazard best: in two warps, at the first place."""
+    return int(rows[np.lexsort((places, threads // WARP == others // WARP))[0]])
+
+
 def _granule(kernel: te.KernelOp) -> int:
     """The bytes of shared memory that are told apart: what all accesses move whole."""
     sizes: list[int] = []
@@ -222,6 +305,9 @@ def _granule(kernel: te.KernelOp) -> int:
         size = element_bytes_of(touch.type)
         moved = size * touch.box[-1]
         sizes.append(_UNIT if touch.offsets is not None or moved % _UNIT == 0 else size)
+    for op in kernel.walk():
+        if isinstance(op, te.AllReduceOp) and op.scratch is not None:
+            sizes.append(element_bytes_of(op.scratch.type))
     return min(sizes, default=_UNIT)
 
 

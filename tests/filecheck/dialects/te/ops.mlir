@@ -117,6 +117,36 @@ func.func @by_turns(%a: !te.buffer<64x64xf16>, %c: !te.buffer<64x64xf16>) {
   func.return
 }
 
+// CHECK: func.func @hand_over
+func.func @hand_over(%p: !te.buffer<4xi32>, %x: !te.buffer<4xf8E4M3FN>, %y: !te.buffer<4xi8>) {
+  te.par %block = 2 grid {
+    // CHECK: %full = te.new_mbarriers arrivals 32 : !te.mbarriers<2>
+    %full = te.new_mbarriers arrivals 32 : !te.mbarriers<2>
+    te.par %t = 32 fully {
+      // CHECK: %a = te.mbarrier_address %full[%block mod 2] : !te.mbarriers<2>
+      %a = te.mbarrier_address %full[%block mod 2] : !te.mbarriers<2>
+      // CHECK-NEXT: te.asm "mbarrier.arrive.shared.b64 _, [%0];" in %a : i32 means {
+      // CHECK-NEXT:   te.mbarrier_arrive %full[%block mod 2] : !te.mbarriers<2>
+      // CHECK-NEXT: }
+      te.asm "mbarrier.arrive.shared.b64 _, [%0];" in %a : i32 means {
+        te.mbarrier_arrive %full[%block mod 2] : !te.mbarriers<2>
+      }
+      te.mbarrier_wait %full[%block mod 2] parity [0] : !te.mbarriers<2>
+    }
+  }
+  te.par %i = 4 {
+    %v = te.view %p[%i] : !te.buffer<4xi32>
+    // CHECK: %k = te.index_of %v below 4
+    %k = te.index_of %v below 4
+    // CHECK-NEXT: %w = te.view %x[%k] : !te.buffer<4xf8E4M3FN>
+    %w = te.view %x[%k] : !te.buffer<4xf8E4M3FN>
+    %c = arith.constant 1 : i8
+    // CHECK: te.bind %c, %y[%k] {te.distinct} : !te.buffer<4xi8>
+    te.bind %c, %y[%k] {te.distinct} : !te.buffer<4xi8>
+  }
+  func.return
+}
+
 func.func private @g(%a: !te.buffer<16x32xf16>) {
   func.return
 }

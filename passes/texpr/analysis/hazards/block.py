@@ -1,17 +1,17 @@
-"""Hazards of a block whose threads hand over through mbarriers: all that they touch, and clocks.
+"""Hazards of one block: all that its threads touch, and clocks that say what is ordered.
 
 Threads that do the same run together, and each such role until it must wait, in one order that the
 program allows.  Of each two touches of one place the clocks say whether another order could turn
-them round.  Bulk copies and products of warp groups touch until they have been waited for.
+them round.  Copies of threads, bulk copies and products of warp groups touch until they have been
+waited for.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field, replace
-from functools import singledispatchmethod
-from typing import TypeAlias
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property, singledispatchmethod
 
 import numpy as np
 import numpy.typing as npt
@@ -23,22 +23,30 @@ from mugraph.dialects.programming_model import GROUP_THREADS, WARP
 from mugraph.dialects.te.points import Rows, all_hold, evaluate
 from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.memory.findings import Finding, HazardKind
-from mugraph.passes.texpr.analysis.domains import Access, accesses_of
-from mugraph.passes.texpr.analysis.hazards.clocks import Clocks, PhaseClock
+from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
+from mugraph.passes.texpr.analysis.evaluate import variables_of
+from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
+from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
+from mugraph.passes.texpr.analysis.hazards.role import Course, Role
 from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow, named
-from mugraph.passes.texpr.analysis.hazards.touches import rows_of
+from mugraph.passes.texpr.analysis.hazards.touches import rows_of, variables_used
 from mugraph.passes.texpr.analysis.roles import roles_of
 
-Course: TypeAlias = Generator[Operation]
 _MANY = 96
 """Reads after which those that all threads know of are dropped."""
-_ENGINES = (te.BulkCopyOp, te.WarpgroupMmaOp)
+_REPEATS = 4
+"""Iterations of a loop that all touch the same: pairs of neighbouring ones have fewest barriers
+between them."""
+_BY_PHASES = (te.BulkCopyOp, te.WarpgroupMmaOp, te.MbarrierOp)
+"""What each iteration of a loop does in a phase of its own."""
 _STEPS = (
-    *_ENGINES,
-    te.MbarrierOp,
+    *_BY_PHASES,
     te.MbarrierFenceOp,
     te.NamedBarrierOp,
     te.BarrierOp,
+    te.AllReduceOp,
+    te.CommitOp,
+    te.WaitOp,
     te.ProxyFenceOp,
     te.BulkCommitOp,
     te.BulkWaitOp,
@@ -47,56 +55,44 @@ _STEPS = (
     te.WarpgroupWaitOp,
 )
 """What is followed one by one; loops and conditions without it touch all at once."""
-_NOT_FOLLOWED = (te.CopyAsyncOp, te.AllReduceOp)
 
 
-@dataclass(eq=False)
-class Role:
-    """Threads that do the same, and what they have begun."""
+class BlockRun:
+    """A run of a block of a kernel; ``without`` is a barrier to leave out.
 
-    threads: Rows
-    values: dict[SSAValue, int]
-    course: Course = field(init=False)
-    waits_at: Operation | None = None
-    products: list[Event] = field(default_factory=list[Event])
-    product_groups: deque[list[Event]] = field(default_factory=deque[list[Event]])
-    stores: list[Event] = field(default_factory=list[Event])
-    store_groups: deque[list[Event]] = field(default_factory=deque[list[Event]])
-    met: dict[int, int] = field(default_factory=dict[int, int])
-    """How often it has come to each barrier; 0 is that of the block."""
-    is_fenced: bool = False
-    """Whether a ``te.warpgroup_fence`` stands behind all that touched sums of products."""
+    ``passed`` are the buffers in device memory that are followed beside those in shared memory.
+    """
 
-    def under_way(self) -> Iterator[Event]:
-        """The reads by engines that are not over."""
-        for groups in (self.product_groups, self.store_groups):
-            for group in groups:
-                yield from group
-        yield from self.products
-        yield from self.stores
-
-
-class HandOver:
-    """A run of a block of a kernel; ``without`` is a barrier to leave out."""
-
-    def __init__(self, kernel: te.KernelOp, number: int, without: Operation | None = None) -> None:
+    def __init__(
+        self,
+        kernel: te.KernelOp,
+        passed: frozenset[SSAValue],
+        number: int,
+        without: Operation | None = None,
+    ) -> None:
+        self.kernel = kernel
         self.holder = kernel.threads
+        self.passed = passed
         self.without = without
         threads = self.holder.iterations
-        mbarriers = [op for op in kernel.walk() if isinstance(op, te.NewMbarriersOp)]
-        self._first: dict[SSAValue, int] = {}
-        count = threads
-        for op in mbarriers:
-            self._first[op.result] = count
-            count += op.result.type.count
-        self.clocks = Clocks(threads, count - threads)
-        self.barriers: dict[int, PhaseClock] = {}
-        self.memory = Shadow(kernel, self.clocks, self.report)
+        first: dict[SSAValue, int] = {}
+        agents = threads
+        for op in kernel.walk():
+            if isinstance(op, te.NewMbarriersOp):
+                first[op.result] = agents
+                agents += op.result.type.count
+        self._copies = agents
+        """The component of clocks that the copies of the first thread have."""
+        if any(isinstance(op, te.CopyAsyncOp) for op in kernel.walk()):
+            agents += threads
+        self.clocks = Clocks(threads, agents - threads)
+        self.memory = Shadow(kernel, self.clocks, self._elements_of(number), self.report)
+        self.mbarriers = Mbarriers(first, self.clocks, self.memory, self.report)
         self._found: dict[tuple[object, ...], Finding] = {}
         self._followed: dict[Operation, bool] = {}
         self._accesses: dict[Operation, list[Access]] = {}
-        self._known: dict[tuple[int, bytes, bytes], Event] = {}
-        self._sums = {_whole(op.sums) for op in kernel.walk() if isinstance(op, te.WarpgroupMmaOp)}
+        self._known: dict[tuple[object, ...], list[Event]] = {}
+        self._boxes: dict[tuple[int, bytes, bytes], Event] = {}
         self._has_moved = False
         self.roles: list[Role] = []
         for members in roles_of(self.holder):
@@ -107,10 +103,6 @@ class HandOver:
 
     def findings(self) -> list[Finding]:
         """The hazards of the block."""
-        for op in self.holder.walk():
-            if isinstance(op, _NOT_FOLLOWED):
-                message = f"{named(op)} stands beside mbarriers, where it is not followed"
-                return [Finding(HazardKind.NOT_CHECKED, (op,), message)]
         while self._live:
             self._has_moved = False
             for role in self._live:
@@ -124,9 +116,26 @@ class HandOver:
             self._check_unfinished()
         return list(self._found.values())
 
-    def report(self, kind: HazardKind, operations: tuple[Operation, ...], message: str) -> None:
+    def report(
+        self,
+        kind: HazardKind,
+        operations: tuple[Operation, ...],
+        message: str,
+        threads: tuple[int, ...] = (),
+        address: int | None = None,
+    ) -> None:
         """Adds a finding, once for a kind and its operators."""
-        self._found.setdefault((kind, *operations), Finding(kind, operations, message))
+        found = Finding(kind, operations, message, threads, address)
+        self._found.setdefault((kind, *operations), found)
+
+    def _elements_of(self, number: int) -> dict[SSAValue, Rows]:
+        """The elements of each buffer in device memory that the block touches, in order."""
+        found: dict[SSAValue, list[Rows]] = {buffer: [] for buffer in self.passed}
+        for access in accesses_of(self.kernel):
+            if access.buffer in found:
+                fixed = {self.kernel.variable: number}
+                found[access.buffer].append(rows_of(access, (), fixed).numbers)
+        return {buffer: np.unique(np.concatenate(rows)) for buffer, rows in found.items()}
 
     # Control.
 
@@ -142,8 +151,10 @@ class HandOver:
             match op:
                 case te.StepOp():
                     yield from self._follow(op.body.block, threads, role)
+                case te.AsmOp() if op.meaning is not None and self._has_steps(op):
+                    yield from self._follow(op.meaning.block, threads, role)
                 case te.SeqOp() if self._has_steps(op):
-                    for iteration in range(op.iterations):
+                    for iteration in range(self._iterations(op)):
                         role.values[op.variable] = iteration
                         yield from self._follow(op.body.block, threads, role)
                     del role.values[op.variable]
@@ -152,7 +163,11 @@ class HandOver:
                     if len(chosen):
                         yield from self._follow(op.body.block, chosen, role)
                 case te.BarrierOp() if op.threads is te.Scope.BLOCK:
-                    yield from self._meet(op, role, 0, self.holder.iterations)
+                    if self._all_come(op, threads, role):
+                        yield from self._meet(op, role, 0, self.holder.iterations)
+                case te.AllReduceOp():
+                    if self._all_come(op, threads, role):
+                        yield from self._reduce(op, role)
                 case te.NamedBarrierOp():
                     yield from self._meet(op, role, op.name_of_barrier, op.threads)
                 case te.MbarrierWaitOp():
@@ -162,6 +177,28 @@ class HandOver:
                 case _:
                     self._act(op, threads, role)
                     self._has_moved = True
+
+    def _iterations(self, op: te.SeqOp) -> int:
+        """How many iterations of a loop are followed."""
+        inner = list(op.walk())
+        if any(isinstance(one, _BY_PHASES) for one in inner):
+            return op.iterations
+        used = {one for access in self._accesses_of(op) for one in variables_used(access)}
+        conditions = [one for one in inner if isinstance(one, te.IfOp) and self._has_steps(one)]
+        used.update(one for found in conditions for one in variables_of(list(found.indices)))
+        return op.iterations if op.variable in used else min(op.iterations, _REPEATS)
+
+    def _all_come(self, op: Operation, threads: Rows, role: Role) -> bool:
+        """Whether no condition on the thread stands around a barrier of the block."""
+        if len(threads) < len(role.threads):
+            self.report(
+                HazardKind.DIVERGENT_BARRIER,
+                (op,),
+                "a barrier stands under a condition on the thread: threads for which it does not "
+                "hold never come to it",
+            )
+            return False
+        return True
 
     def _points(self, threads: Rows, role: Role) -> dict[SSAValue, Rows]:
         points = {one: np.array(value, np.int64) for one, value in role.values.items()}
@@ -182,83 +219,51 @@ class HandOver:
         role.met[number] = mine = role.met.get(number, 0) + 1
         self._has_moved = True
         come = [one for one in self.roles if one.met.get(number, 0) >= mine]
-        if sum(len(one.threads) for one in come) >= threads:
+        if (count := sum(len(one.threads) for one in come)) > threads:
+            self.report(
+                HazardKind.PROTOCOL,
+                (op,),
+                f"{count} threads come to {named(op)}, which {threads} wait at: some go on before "
+                "all have come",
+            )
+        if count >= threads:
             self.clocks.meet(np.sort(np.concatenate([one.threads for one in come])))
+            if threads == self.holder.iterations:
+                self._drop_known()
         while sum(len(one.threads) for one in self.roles if one.met.get(number, 0) >= mine) < (
             threads
         ):
             yield op
 
-    # Mbarriers.
+    def _reduce(self, op: te.AllReduceOp, role: Role) -> Course:
+        """As the function of the runtime: the first lane of each warp writes, all read."""
+        threads = self.holder.iterations
+        if op.scratch is None or threads <= WARP or op.threads is te.Scope.WARP:
+            self.clocks.meet_in_warps(role.threads)
+            return
+        if any(isinstance(one, te.SeqOp) for one in domain_of(op).loops):
+            yield from self._meet(op, role, 0, threads)
+        numbers = np.arange(-(-threads // WARP))
+        self._touch_scratch(op, te.AccessKind.WRITE, numbers * WARP, numbers)
+        yield from self._meet(op, role, 0, threads)
+        everyone = np.repeat(np.arange(threads), len(numbers))
+        self._touch_scratch(op, te.AccessKind.READ, everyone, np.tile(numbers, threads))
+
+    def _touch_scratch(
+        self, op: te.AllReduceOp, kind: te.AccessKind, threads: Rows, numbers: Rows
+    ) -> None:
+        assert op.scratch is not None
+        access = Access(op.scratch, kind, (), (), (), op=op, domain=domain_of(op))
+        self.memory.touch(self.memory.event(access, threads, numbers), self._under_way())
+
+    # What threads do about mbarriers, and within their warps.
 
     def _numbers(self, op: te.MbarrierOp, threads: Rows, role: Role) -> Rows:
         return self._at_threads(op.number, list(op.indices), threads, role)
 
-    def _barrier(
-        self, op: Operation, barriers: SSAValue, number: int, threads: Rows
-    ) -> PhaseClock | None:
-        """An mbarrier that threads use; ``None`` where it is not set up."""
-        name = f"{source_name(barriers)}[{number}]"
-        barrier = self.barriers.get(self._first[barriers] + number)
-        if barrier is None:
-            self.report(
-                HazardKind.PROTOCOL, (op,), f"{named(op)} uses {name}, which nobody has set up"
-            )
-            return None
-        known = self.clocks.known[threads, barrier.setter] >= barrier.epoch
-        strangers = threads[~known & (threads != barrier.setter)]
-        if len(strangers):
-            self.report(
-                HazardKind.PROTOCOL,
-                (op, barrier.set_up),
-                f"{named(op)} uses {name} in thread {strangers[0]}, and no barrier stands between "
-                f"it and {named(barrier.set_up)}, which sets it up in thread {barrier.setter}",
-            )
-        return barrier
-
     def _passes(self, op: te.MbarrierWaitOp, threads: Rows, role: Role) -> bool:
         parities = self._at_threads(op.parity, list(op.parity_indices), threads, role)
-        numbers = self._numbers(op, threads, role)
-        for number, parity in sorted(set(zip(numbers.tolist(), parities.tolist(), strict=True))):
-            some = threads[(numbers == number) & (parities == parity)]
-            barrier = self._barrier(op, op.barriers, number, some)
-            if barrier is not None and not self._passes_one(op, barrier, parity, some):
-                return False
-        return True
-
-    def _passes_one(
-        self, op: te.MbarrierWaitOp, barrier: PhaseClock, parity: int, threads: Rows
-    ) -> bool:
-        targets = barrier.targets(parity, self.clocks.known[threads, barrier.component])
-        for phase in np.unique(targets).tolist():
-            some = threads[targets == phase]
-            if barrier.completed <= phase:
-                return False
-            if barrier.completed > phase + 1:
-                self.report(
-                    HazardKind.PROTOCOL,
-                    (op,),
-                    f"{named(op)} waits for phase {phase} of {barrier.name} in thread {some[0]}; "
-                    "the next one, of the other parity, may have ended too: it may wait for ever",
-                )
-            self.memory.settle(some)
-            barrier.waited[some] = phase
-            barrier.waited_at[some] = self.clocks.epochs[some]
-            barrier.wait = op
-            clock = barrier.clock_of(phase)
-            if clock is not None and barrier.completed <= phase + 1:
-                self.clocks.learn(some, clock)
-        return True
-
-    def _complete(self, op: Operation, barrier: PhaseClock) -> None:
-        for thread in barrier.complete()[:1]:
-            assert barrier.wait is not None
-            self.report(
-                HazardKind.PROTOCOL,
-                (op, barrier.wait),
-                f"{named(op)} may end a phase of {barrier.name} before thread {thread} has seen "
-                f"that the one before has ended: {named(barrier.wait)} may then wait for ever",
-            )
+        return self.mbarriers.passes(op, threads, self._numbers(op, threads, role), parities)
 
     @singledispatchmethod
     def _act(self, op: Operation, threads: Rows, role: Role) -> None:
@@ -266,55 +271,35 @@ class HandOver:
 
     @_act.register
     def _(self, op: te.MbarrierInitOp, threads: Rows, role: Role) -> None:
-        numbers = self._numbers(op, threads, role)
-        for thread, number in zip(threads.tolist(), numbers.tolist(), strict=True):
-            component = self._first[op.barriers] + number
-            self.barriers[component] = PhaseClock(
-                f"{source_name(op.barriers)}[{number}]",
-                component,
-                op.expected,
-                op,
-                thread,
-                int(self.clocks.epochs[thread]),
-                self.holder.iterations,
-            )
+        self.mbarriers.set_up(op, threads, self._numbers(op, threads, role))
 
     @_act.register
     def _(self, op: te.MbarrierFenceOp, threads: Rows, role: Role) -> None:
-        for barrier in self.barriers.values():
-            barrier.is_fenced = barrier.is_fenced or barrier.setter in threads
+        self.mbarriers.fence(threads)
 
     @_act.register
     def _(self, op: te.MbarrierArriveOp, threads: Rows, role: Role) -> None:
-        numbers = self._numbers(op, threads, role)
-        for number in np.unique(numbers).tolist():
-            some = threads[numbers == number]
-            barrier = self._barrier(op, op.barriers, number, some)
-            while barrier is not None and len(some):
-                if not barrier.pending:
-                    self.report(
-                        HazardKind.PROTOCOL,
-                        (op,),
-                        f"{named(op)} arrives at {barrier.name} in thread {some[0]}, whose phase "
-                        f"has all of its {barrier.count} arrivals, but not its bytes",
-                    )
-                    break
-                now, some = some[: barrier.pending], some[barrier.pending :]
-                told = self.clocks.tell(now)
-                barrier.told = told if barrier.told is None else np.maximum(barrier.told, told)
-                barrier.pending -= len(now)
-                barrier.announced += op.bytes * len(now)
-                self._complete(op, barrier)
+        self.mbarriers.arrive(op, threads, self._numbers(op, threads, role))
 
     @_act.register
     def _(self, op: te.BarrierOp, threads: Rows, role: Role) -> None:
-        for warp in np.unique(threads // WARP):
-            self.clocks.meet(threads[threads // WARP == warp])
+        self.clocks.meet_in_warps(threads)
 
     @_act.register
     def _(self, op: te.ProxyFenceOp, threads: Rows, role: Role) -> None:
         self.memory.fence(threads)
         self.memory.settle(threads)
+
+    @_act.register
+    def _(self, op: te.CommitOp, threads: Rows, role: Role) -> None:
+        role.closed += 1
+
+    @_act.register
+    def _(self, op: te.WaitOp, threads: Rows, role: Role) -> None:
+        if self._copies < self.clocks.known.shape[1]:
+            landed = self.clocks.known[threads, self._copies + threads]
+            now = np.maximum(landed, role.closed - op.groups)
+            self.clocks.known[threads, self._copies + threads] = now
 
     # What engines do.
 
@@ -322,7 +307,7 @@ class HandOver:
     def _(self, op: te.BulkLoadOp, threads: Rows, role: Role) -> None:
         numbers = self._at_threads(op.number, list(op.barrier_indices), threads, role)
         for thread, number in zip(threads.tolist(), numbers.tolist(), strict=True):
-            barrier = self._barrier(op, op.barriers, number, np.array([thread]))
+            barrier = self.mbarriers.used(op, op.barriers, number, np.array([thread]))
             if barrier is None:
                 continue
             if not barrier.is_fenced:
@@ -332,11 +317,12 @@ class HandOver:
                     f"{named(op)} counts its bytes at {barrier.name}, which bulk copies may not "
                     f"see yet: no mbarrier_init_fence stands behind {named(barrier.set_up)}",
                 )
-            for event in self._events(op, np.array([thread]), role):
-                epoch = barrier.completed + 1
-                self.memory.write(event, self._under_way(), barrier.component, epoch)
+            for event in self._boxes_of(op, np.array([thread]), role):
+                agents = np.full(len(event.places), barrier.component)
+                event.epochs = np.full(len(event.places), barrier.completed + 1)
+                self.memory.write(event, self._under_way(), agents)
             barrier.copied += op.bytes
-            self._complete(op, barrier)
+            self.mbarriers.complete(op, barrier)
 
     @_act.register
     def _(self, op: te.BulkStoreOp, threads: Rows, role: Role) -> None:
@@ -385,7 +371,7 @@ class HandOver:
         self._finish(role.product_groups, op.groups)
 
     def _engine_reads(self, op: Operation, threads: Rows, role: Role) -> list[Event]:
-        events = list(self._events(op, threads, role))
+        events = list(self._boxes_of(op, threads, role))
         for event in events:
             self.memory.check_written(event)
             self.memory.check_fence(event)
@@ -397,62 +383,89 @@ class HandOver:
         while len(groups) > left:
             for event in groups.popleft():
                 event.epochs = self.memory.epochs_of(event.threads)
-                self.memory.reads.append(event)
+                self.memory.others.append(event)
 
     # Memory.
 
-    def _events(self, op: Operation, threads: Rows, role: Role) -> Iterator[Event]:
-        """What an operator touches of shared memory now, by these threads."""
+    def _boxes_of(self, op: Operation, threads: Rows, role: Role) -> Iterator[Event]:
+        """What an operator of an engine touches of shared memory now, by these threads."""
         for access in self._accesses_of(op):
+            if access.buffer in self.passed:
+                self._report_engine(access)
+                continue
             points = self._points(threads, role)
             first = np.array(0, np.int64)
             for expression, extent in zip(access.expressions, access.extents, strict=True):
                 first = first * extent + evaluate(expression, list(access.indices), points)
-            yield self._event_at(access, np.broadcast_to(first, threads.shape), threads)
+            yield self._box_at(access, np.broadcast_to(first, threads.shape), threads)
 
-    def _event_at(self, access: Access, first: Rows, threads: Rows) -> Event:
+    def _box_at(self, access: Access, first: Rows, threads: Rows) -> Event:
         """What an access touches from an element on: the same rows in every turn of a ring."""
         key = (id(access), first.tobytes(), threads.tobytes())
-        if key not in self._known:
+        if key not in self._boxes:
             offsets = np.arange(access.box[0]) if access.offsets is None else access.offsets
             numbers = first[:, None] + np.array(offsets)
             every = np.repeat(threads, numbers.shape[1])
-            self._known[key] = self.memory.event(access, every, numbers.reshape(-1))
-        return replace(self._known[key], epochs=self.memory.epochs_of(self._known[key].threads))
+            self._boxes[key] = self.memory.event(access, every, numbers.reshape(-1))
+        return replace(self._boxes[key], epochs=self.memory.epochs_of(self._boxes[key].threads))
 
     def _accesses_of(self, op: Operation) -> list[Access]:
         if op not in self._accesses:
             self._accesses[op] = [
-                one for one in accesses_of(op) if one.type.memory_space is te.Space.SHARED
+                one
+                for one in accesses_of(op)
+                if one.type.memory_space is te.Space.SHARED or one.buffer in self.passed
             ]
         return self._accesses[op]
 
     def _touch(self, op: Operation, role: Role) -> None:
         """All that ordinary accesses of an operator, or of those in it, touch."""
         self._check_sums(op, role)
-        thread = self.holder.variable
-        for access in self._accesses_of(op):
-            rows = rows_of(access, (thread,), role.values)
-            mine = np.isin(rows.values[thread], role.threads)
-            if not mine.any():
-                continue
-            event = self.memory.event(access, rows.values[thread][mine], rows.numbers[mine])
-            if access.writes:
-                self.memory.write(event, self._under_way())
+        for event in self._touched(op, role):
+            if isinstance(event.access.op, te.CopyAsyncOp):
+                event.epochs = np.full(len(event.places), role.closed + 1)
+                self.memory.write(event, self._under_way(), self._copies + event.threads)
             else:
-                self.memory.check_written(event)
-                event.settled = np.full(len(event.places), NEVER)
-                self.memory.reads.append(event)
+                self.memory.touch(event, self._under_way())
+
+    def _touched(self, op: Operation, role: Role) -> Iterator[Event]:
+        """What threads of a role touch in an operator now; the same where the same is known."""
+        accesses = self._accesses_of(op)
+        used = {one for access in accesses for one in variables_used(access)}
+        place = self.roles.index(role)
+        key = (op, place, *(role.values[one] for one in role.values if one in used))
+        if key not in self._known:
+            self._known[key] = []
+            thread = self.holder.variable
+            for access in accesses:
+                rows = rows_of(access, (thread,), role.values)
+                mine = np.isin(rows.values[thread], role.threads)
+                if mine.any():
+                    found = self.memory.event(access, rows.values[thread][mine], rows.numbers[mine])
+                    self._known[key].append(found)
+        for event in self._known[key]:
+            yield replace(event, epochs=self.memory.epochs_of(event.threads))
 
     def _under_way(self) -> list[Event]:
         """What engines read still; now and then, reads that all know of are dropped."""
-        if self._live and len(self.memory.reads) > _MANY:
-            running = [role.threads for role in self._live]
-            self.memory.drop_known(np.concatenate(running))
+        if len(self.memory.others) > _MANY:
+            self._drop_known()
         return [one for role in self.roles for one in role.under_way()]
+
+    def _drop_known(self) -> None:
+        if self._live:
+            self.memory.drop_known(np.concatenate([role.threads for role in self._live]))
+
+    @cached_property
+    def _sums(self) -> set[SSAValue]:
+        """The registers that products add to."""
+        products = [op for op in self.kernel.walk() if isinstance(op, te.WarpgroupMmaOp)]
+        return {_whole(op.sums) for op in products}
 
     def _check_sums(self, op: Operation, role: Role) -> None:
         """Looks whether an operator touches sums of products that are under way."""
+        if not self._sums:
+            return
         touched = [one.buffer for one in te.touches_in(op) if one.buffer in self._sums]
         if not touched:
             return
@@ -467,6 +480,14 @@ class HandOver:
                     f"{named(product)} may still be adding: no 'warpgroup.wait_group' between "
                     "covers it",
                 )
+
+    def _report_engine(self, access: Access) -> None:
+        self.report(
+            HazardKind.NOT_CHECKED,
+            (access.op,),
+            f"threads of a block pass elements of {source_name(access.buffer)} on through device "
+            f"memory, and {named(access.op)} touches them, which is not followed there",
+        )
 
     def _report_deadlock(self) -> None:
         waiting = [role for role in self._live if role.waits_at is not None]
@@ -505,4 +526,4 @@ def _iterations(role: Role) -> str:
     return f" where {', '.join(loops)}" if loops else ""
 
 
-__all__ = ["HandOver"]
+__all__ = ["BlockRun"]

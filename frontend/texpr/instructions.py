@@ -1,0 +1,297 @@
+"""Instructions by which threads hand over, as `.te` text calls them: mbarriers, TMA and WGMMA.
+
+Each is one of the operators of ``te`` that kernels on CuTe tensors have, so that it is checked,
+interpreted and printed as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from mugraph.dialects.cute import Layout, LayoutError
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.te import (
+    BarrierOp,
+    BufferType,
+    BulkCommitOp,
+    BulkLoadOp,
+    BulkStoreOp,
+    BulkWaitOp,
+    MbarrierArriveOp,
+    MbarrierWaitOp,
+    NamedBarrierOp,
+    ProxyFenceOp,
+    Scope,
+    WarpgroupCommitOp,
+    WarpgroupFenceOp,
+    WarpgroupMmaOp,
+    WarpgroupWaitOp,
+)
+from mugraph.dialects.tensor_types import dims, row_major_strides
+from mugraph.texpr.expressions import ExpressionBuilder
+from mugraph.texpr.scope import MbarriersBinding, constant_of, fail, index_of, lookup
+from mugraph.texpr.syntax import Apply, Element, Expression, Name, Node, Section
+
+Place = tuple[SSAValue, list[SSAValue], AffineMapAttr]
+"""A buffer or mbarriers, and an index: its operands and its map."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """How an instruction is written, and what adds it to the program."""
+
+    usage: str
+    build: Callable[[InstructionBuilder, Apply], None]
+    fewest: int
+    most: int | None
+
+    def accepts(self, count: int) -> bool:
+        """Whether it takes so many operands."""
+        return self.fewest <= count and (self.most is None or count <= self.most)
+
+
+INSTRUCTIONS: dict[str, Instruction] = {}
+"""Every instruction by its name."""
+
+
+def _instruction(
+    name: str, usage: str, fewest: int, most: int | None = -1
+) -> Callable[[Callable[[InstructionBuilder, Apply], None]], None]:
+    """Registers what builds an instruction of ``fewest`` operands, or up to ``most``."""
+
+    def register(build: Callable[[InstructionBuilder, Apply], None]) -> None:
+        INSTRUCTIONS[name] = Instruction(usage, build, fewest, fewest if most == -1 else most)
+
+    return register
+
+
+class InstructionBuilder(ExpressionBuilder):
+    """Adds instructions to a block, and finds their operands."""
+
+    def instruction(self, call: Apply) -> None:
+        """Adds the instruction that a call names."""
+        known = INSTRUCTIONS.get(call.function)
+        if known is None:
+            fail(
+                call,
+                f"there is no instruction {call.function}; there are {', '.join(INSTRUCTIONS)}",
+            )
+        if not known.accepts(len(call.arguments)):
+            fail(call, f"{call.function} is written {call.function}({known.usage})")
+        known.build(self, call)
+
+    def number(self, expression: Expression, what: str) -> int:
+        """A constant operand."""
+        return constant_of(expression, self._bindings, what)
+
+    def index(self, expression: Expression) -> tuple[list[SSAValue], AffineMapAttr]:
+        """An index as an operand."""
+        variables: list[SSAValue] = []
+        found = index_of(expression, self._bindings, variables)
+        return variables, AffineMapAttr(AffineMap(len(variables), 0, (found,)))
+
+    def is_mbarrier(self, operand: Name | Element) -> bool:
+        """Whether an operand is one of some mbarriers."""
+        name = operand.buffer if isinstance(operand, Element) else operand.name
+        return isinstance(self._bindings.get(name), MbarriersBinding)
+
+    def mbarrier(self, operand: Expression) -> Place:
+        """One of some mbarriers."""
+        name = operand.buffer if isinstance(operand, Element) else None
+        name = operand.name if isinstance(operand, Name) else name
+        binding = None if name is None else lookup(operand, name, self._bindings)
+        if not isinstance(binding, MbarriersBinding):
+            fail(operand, "expected an mbarrier, full[i] of 'new full: mbarrier[4] #arrivals(1)'")
+        if isinstance(operand, Element):
+            if len(operand.indices) != 1:
+                fail(operand, f"mbarriers have one index, not {len(operand.indices)}")
+            return (binding.value, *self.index(operand.indices[0]))
+        return binding.value, [], AffineMapAttr(AffineMap.constant_map(0))
+
+    def box(self, operand: Expression) -> tuple[Place, tuple[int, ...]]:
+        """A box of a buffer: its first coordinate, and its extents."""
+        if not isinstance(operand, Section):
+            fail(operand, "expected a box of a buffer, a[i * 64 : 64, 0 : 32]")
+        binding = self._buffer(operand, operand.buffer)
+        variables: list[SSAValue] = []
+        starts = tuple(index_of(one, self._bindings, variables) for one in operand.starts)
+        rank = len(binding.type.get_shape())
+        if len(starts) != rank:
+            fail(operand, f"'{operand.buffer}' has {rank} dimensions, its section {len(starts)}")
+        map_ = AffineMapAttr(AffineMap(len(variables), 0, starts))
+        extents = tuple(self.number(one, "an extent") for one in operand.extents)
+        return (binding.value, variables, map_), extents
+
+    def dense_box(self, operand: Expression) -> tuple[Place, tuple[int, ...]]:
+        """A box whose place is the row-major number of its first element."""
+        (buffer, variables, map_), extents = self.box(operand)
+        strides = row_major_strides(cast(BufferType, buffer.type).get_shape())
+        number = AffineExpr.constant(0)
+        for start, stride in zip(map_.data.results, strides, strict=True):
+            number = number + start * stride
+        place = (buffer, variables, AffineMapAttr(AffineMap(len(variables), 0, (number,))))
+        return place, extents
+
+    def neighbours(self, operand: Expression, elements: int) -> Place:
+        """A box of so many elements that lie one behind the other."""
+        place, extents = self.dense_box(operand)
+        shape = cast(BufferType, place[0].type).get_shape()
+        first = next((d for d, extent in enumerate(extents) if extent > 1), len(extents))
+        if extents[first + 1 :] != shape[first + 1 :]:
+            fail(operand, f"elements of {dims(extents)} of {dims(shape)} are no neighbours")
+        if (count := _product(extents)) != elements:
+            fail(operand, f"a box of {elements} elements is copied, and these are {count}")
+        return place
+
+    def matrix(self, operand: Expression) -> tuple[Place, tuple[int, int], tuple[int, int]]:
+        """A matrix in shared memory: its place, its extents (rows, k), and their strides."""
+        place, extents = self.dense_box(operand)
+        strides = row_major_strides(cast(BufferType, place[0].type).get_shape())
+        kept = [pair for pair in zip(extents, strides, strict=True) if pair[0] > 1]
+        if len(kept) != 2:
+            fail(operand, "a matrix is a box with two extents above 1: rows, and elements along k")
+        (rows, columns), (row_stride, column_stride) = zip(*kept, strict=True)
+        return place, (rows, columns), (row_stride, column_stride)
+
+    def registers(self, operands: Sequence[Expression]) -> list[SSAValue]:
+        """Whole buffers in registers."""
+        found: list[SSAValue] = []
+        for operand in operands:
+            if not isinstance(operand, Name):
+                fail(operand, "expected the name of a 'reg' buffer")
+            found.append(self._buffer(operand, operand.name).value)
+        return found
+
+    def shifted(self, place: Place, by: int) -> Place:
+        """A place so many elements further."""
+        buffer, variables, map_ = place
+        moved = tuple(one + by for one in map_.data.results)
+        return buffer, variables, AffineMapAttr(AffineMap(len(variables), 0, moved))
+
+    def add(self, operation: object, node: Node) -> None:
+        """Adds an operator, checked, at a place of the text."""
+        self._append(operation, node)  # pyright: ignore[reportArgumentType]
+
+
+def _product(extents: Sequence[int]) -> int:
+    count = 1
+    for extent in extents:
+        count *= extent
+    return count
+
+
+@_instruction("mbarrier.arrive", "full[i]) or mbarrier.arrive(full[i], bytes", 1, 2)
+def _arrive(builder: InstructionBuilder, call: Apply) -> None:
+    place = builder.mbarrier(call.arguments[0])
+    announced = builder.number(call.arguments[1], "a number of bytes") if call.arguments[1:] else 0
+    builder.add(MbarrierArriveOp(*place, announced), call)
+
+
+@_instruction("mbarrier.wait", "full[i], parity", 2)
+def _wait(builder: InstructionBuilder, call: Apply) -> None:
+    barrier, parity = call.arguments
+    builder.add(MbarrierWaitOp(*builder.mbarrier(barrier), *builder.index(parity)), call)
+
+
+@_instruction("barrier.sync", "number, threads", 2)
+def _sync(builder: InstructionBuilder, call: Apply) -> None:
+    number, threads = (builder.number(one, "a number of a barrier") for one in call.arguments)
+    builder.add(NamedBarrierOp(number, threads), call)
+
+
+@_instruction("barrier.warp", "", 0)
+def _warp(builder: InstructionBuilder, call: Apply) -> None:
+    builder.add(BarrierOp(Scope.WARP), call)
+
+
+@_instruction("fence.proxy", "", 0)
+def _fence(builder: InstructionBuilder, call: Apply) -> None:
+    builder.add(ProxyFenceOp(), call)
+
+
+@_instruction("tma.load", "a[i : 64, k : 64], t[s : 1, 0 : 64, 0 : 64], full[s]", 3)
+def _load(builder: InstructionBuilder, call: Apply) -> None:
+    source, target, barrier = call.arguments
+    tensor, extents = builder.box(source)
+    place = builder.neighbours(target, _product(extents))
+    builder.add(BulkLoadOp(tensor, place, extents, builder.mbarrier(barrier)), call)
+
+
+@_instruction("tma.store", "t[0 : 64, 0 : 64], c[i : 64, j : 64]", 2)
+def _store(builder: InstructionBuilder, call: Apply) -> None:
+    source, target = call.arguments
+    tensor, extents = builder.box(target)
+    place = builder.neighbours(source, _product(extents))
+    builder.add(BulkStoreOp(tensor, place, extents), call)
+
+
+@_instruction("tma.commit", "", 0)
+def _commit(builder: InstructionBuilder, call: Apply) -> None:
+    builder.add(BulkCommitOp(), call)
+
+
+@_instruction("tma.wait", "groups", 1)
+def _wait_stores(builder: InstructionBuilder, call: Apply) -> None:
+    builder.add(BulkWaitOp(builder.number(call.arguments[0], "a number of groups")), call)
+
+
+@_instruction("wgmma.fence", "sums", 1, None)
+def _fence_products(builder: InstructionBuilder, call: Apply) -> None:
+    builder.add(WarpgroupFenceOp(builder.registers(call.arguments)), call)
+
+
+@_instruction("wgmma.mma", "sums, a[m : 64, k : 64], b[n : 256, k : 64]", 3)
+def _mma(builder: InstructionBuilder, call: Apply) -> None:
+    """As many instructions as the extent along k asks for."""
+    (sums,) = builder.registers(call.arguments[:1])
+    (a, (rows, depth), a_strides), (b, (columns, b_depth), b_strides) = (
+        builder.matrix(one) for one in call.arguments[1:]
+    )
+    if depth != b_depth:
+        fail(call, f"A has {depth} elements along k, and B {b_depth}")
+    type_ = element_type_name(cast(BufferType, a[0].type).element_type).upper()
+    name = f"SM90_64x{columns}x16_F32{type_}{type_}_SS"
+    try:
+        atom = mma_atom(name)
+    except LayoutError:
+        fail(
+            call,
+            f"no instruction of warp groups multiplies {rows} x {depth} by {columns} x {depth} "
+            f"elements of {type_.lower()}: of f16 and bf16 B has 8 to 256 rows, a multiple of 8",
+        )
+    step = atom.tile_shape("A")[1]
+    if depth % step:
+        fail(call, f"{name} multiplies {step} elements along k, which do not divide {depth}")
+    for k in range(0, depth, step):
+        builder.add(
+            WarpgroupMmaOp(
+                name,
+                sums,
+                builder.shifted(a, k * a_strides[1]),
+                Layout((rows, step), a_strides),
+                builder.shifted(b, k * b_strides[1]),
+                Layout((columns, step), b_strides),
+            ),
+            call,
+        )
+
+
+@_instruction("wgmma.commit", "", 0)
+def _commit_products(builder: InstructionBuilder, call: Apply) -> None:
+    builder.add(WarpgroupCommitOp(), call)
+
+
+@_instruction("wgmma.wait", "groups, sums", 1, None)
+def _wait_products(builder: InstructionBuilder, call: Apply) -> None:
+    groups = builder.number(call.arguments[0], "a number of groups")
+    builder.add(WarpgroupWaitOp(groups, builder.registers(call.arguments[1:])), call)
+
+
+__all__ = ["INSTRUCTIONS", "InstructionBuilder"]

@@ -1,0 +1,46 @@
+"""``--te-check-handover``: what programs say that threads hand over is proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.te import KernelOp
+from mugraph.passes.memory.findings import HazardKind
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
+from mugraph.passes.texpr.analysis.roles import takes_turns
+
+
+@dataclass(frozen=True)
+class TeCheckHandOverPass(ModulePass):
+    """Rejects kernels whose threads hand over by instructions, and do so wrongly.
+
+    Where iterations of a ``fully`` parallel loop wait and arrive at mbarriers, or copies and
+    products run behind the program, ``--te-check`` takes shared memory to be ordered by them.  Here
+    that is proved by vector clocks, as by ``--check-hazards``: a missing wait or arrival, a wrong
+    phase, a missing fence, what nobody waits for, and threads that wait for ever are errors.  Other
+    kernels have the barriers of ``--te-sync``.  The module stays as it is.
+    Pre-condition: ``--te-promote``.
+    """
+
+    name = "te-check-handover"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Checks the kernels that hand over."""
+        for kernel in [one for one in op.walk() if isinstance(one, KernelOp)]:
+            if not takes_turns(kernel.threads):
+                continue
+            wrong = [
+                one.message
+                for one in find_texpr_hazards(kernel)
+                if one.kind is not HazardKind.NOT_CHECKED
+            ]
+            if wrong:
+                name = f"kernel '{kernel.symbol.data}'"
+                raise PassFailedException(
+                    "\n  ".join([f"--{self.name}: {name}: {wrong[0]}", *wrong[1:4]])
+                )

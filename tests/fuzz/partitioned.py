@@ -155,7 +155,7 @@ def check_peers(module: ModuleOp, whole: ModuleOp, seed: int) -> None:
     Raises :class:`PartitionError`.
     """
     function = only_function(module)
-    use_peers(function)
+    use_peers(function, everywhere=True)
     module.verify()
     program, last = device_program(function), function.get_return_op()
     assert program is not None

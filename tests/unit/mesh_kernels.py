@@ -11,6 +11,7 @@ import mugraph
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import device_program
 from mugraph.errors import UserError
+from mugraph.passes.program.use_peers import UsePeersPass
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
@@ -49,8 +50,10 @@ def check_collectives(element: str, dtype: Any, *, peers: bool) -> None:
     """Each process's parts are those of a simulated device."""
     text = COLLECTIVES.replace("xT>", f"x{element}>")
     mesh = device_mesh.init_device_mesh("cpu", (2, 2))
-    kernel = mugraph.compile(text, "cpu", mesh=mesh, peers=peers)
     module = parse_text(make_context(), text, "collectives")
+    if peers:
+        UsePeersPass(everywhere=True).apply(make_context(), module)
+    kernel = mugraph.compile(module, "cpu", mesh=mesh)
     program = device_program(only_function(module))
     assert program is not None
     random = np.random.default_rng(3)

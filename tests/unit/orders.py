@@ -53,7 +53,7 @@ def late(module: ModuleOp) -> Late:
     function = only_function(module)
     if not is_per_device(function):
         PartitionPass().apply(make_context(), module)
-    use_peers(function)
+    use_peers(function, everywhere=True)
     module.verify()
     program = device_program(function)
     last = function.get_return_op()

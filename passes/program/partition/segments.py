@@ -128,14 +128,14 @@ def _reading(operators: Sequence[Operation]) -> list[Operation]:
     touched = set[SSAValue]()
     for op in operators:
         touches = any(operand in touched or is_far(operand) for operand in op.operands)
-        if touches and waiting.isdisjoint(op.operands) and not _reads_again(op):
+        if touches and waiting.isdisjoint(op.operands) and not reads_again(op):
             reading.append(op)
             touched.update(op.results)
             waiting.difference_update(op.results)
     return reading
 
 
-def _reads_again(op: Operation) -> bool:
+def reads_again(op: Operation) -> bool:
     """Whether an operator's work reads elements of its operands more than once, as products do.
 
     Composite operators are made of others that share a kernel, and of no products.

@@ -62,14 +62,24 @@ def _has_others(op: kn.CollectiveOp) -> bool:
     block = op.parent_block()
     assert block is not None
     return any(
-        other is not op and _exchanges(other) and other.grid_axes == op.grid_axes
+        other is not op
+        and isinstance(other, kn.CollectiveOp)
+        and (_exchanges(other) or _is_among_peers(other))
+        and other.grid_axes == op.grid_axes
         for other in block.ops
     )
 
 
 def _exchanges(op: Operation) -> TypeGuard[kn.CollectiveOp]:
-    """Whether an operator combines or joins what devices hold."""
-    return isinstance(op, kn.CollectiveOp) and not (op.combination is op.joined_dim is None)
+    """Whether an operator combines or joins what devices hold, and sends it."""
+    if not isinstance(op, kn.CollectiveOp) or _is_among_peers(op):
+        return False
+    return op.combination is not None or op.joined_dim is not None
+
+
+def _is_among_peers(op: Operation) -> bool:
+    """Whether devices reach each other's memory for an operator already."""
+    return isinstance(op, kn.PeerOp) or (isinstance(op, kn.AllToAllOp) and op.delivered is not None)
 
 
 def _is_made_here(value: SSAValue) -> bool:

@@ -9,8 +9,10 @@ import numpy as np
 
 import mugraph
 from mugraph.dialects import kn
-from mugraph.dialects.sharding import device_program
+from mugraph.dialects.sharding import MESH, Mesh, device_program, mesh_attribute
 from mugraph.errors import UserError
+from mugraph.passes.program.overlap import OverlapCollectivesPass
+from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import UsePeersPass
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
@@ -68,6 +70,47 @@ def check_collectives(element: str, dtype: Any, *, peers: bool) -> None:
         assert torch.allclose(part.float(), mine, rtol=2e-2, atol=2e-2), (element, number)
 
 
+OVERLAPPING = """
+func.func @mlp(%x: tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>},
+               %u: tensor<16x24xf32> {mugraph.sharding = #kn.sharding<[[], [0]]>},
+               %d: tensor<24x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+    -> (tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>},
+        tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[]]>}) {
+  %h = kn.matmul %x, %u precision ieee
+      : (tensor<16x16xf32>, tensor<16x24xf32>) -> tensor<16x24xf32>
+  %a = kn.silu %h : tensor<16x24xf32> -> tensor<16x24xf32>
+  %y = kn.matmul %a, %d precision ieee
+      : (tensor<16x24xf32>, tensor<24x16xf32>) -> tensor<16x16xf32>
+  %z = kn.matmul %h, %d precision ieee
+      : (tensor<16x24xf32>, tensor<24x16xf32>) -> tensor<16x16xf32>
+  func.return %y, %z : tensor<16x16xf32>, tensor<16x16xf32>
+}
+"""
+
+
+def check_overlap() -> None:
+    """Products in parts, which are delivered, fetched and joined."""
+    mesh = device_mesh.init_device_mesh("cpu", (4,))
+    module = parse_text(make_context(), OVERLAPPING, "overlap")
+    only_function(module).attributes[MESH] = mesh_attribute(Mesh((4,)))
+    PartitionPass().apply(make_context(), module)
+    OverlapCollectivesPass(everywhere=True).apply(make_context(), module)
+    module.verify()
+    operators = [*module.walk()]
+    assert any(isinstance(op, kn.CopyOp) for op in operators)
+    assert any(isinstance(op, kn.AllToAllOp) and op.delivered for op in operators)
+    kernel = mugraph.compile(module, "cpu", mesh=mesh)
+    generator = torch.Generator().manual_seed(1)
+    wholes = [torch.randn(s, generator=generator) for s in ((16, 16), (16, 24), (24, 16))]
+    x, u, d = wholes
+    h = x @ u
+    for _ in range(2):
+        found = kernel(*kernel.parts(*wholes))
+        for number, exact in enumerate((torch.nn.functional.silu(h) @ d, h @ d)):
+            mine = kernel.part_of_result(number, exact)
+            assert torch.allclose(found[number], mine, rtol=1e-4, atol=1e-4), number
+
+
 def check_dtensors() -> None:
     """DTensors go in as the program says, and come out so."""
     mesh = device_mesh.init_device_mesh("cpu", (4,))
@@ -112,6 +155,7 @@ def main() -> None:
     for element, name in (("f32", "float32"), ("f16", "float16"), ("bf16", "bfloat16")):
         for peers in (False, True):
             check_collectives(element, getattr(torch, name), peers=peers)
+    check_overlap()
     check_dtensors()
     distributed.destroy_process_group()
     print("right")

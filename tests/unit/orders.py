@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.program.overlap import overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.meetings import with_meetings
 from mugraph.passes.program.partition.orders import (
@@ -24,6 +25,7 @@ from mugraph.passes.program.partition.orders import (
 )
 from mugraph.passes.program.partition.segments import Step, segments_of
 from mugraph.passes.program.use_peers import use_peers
+from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
@@ -48,11 +50,16 @@ class Late(NamedTuple):
         return [events_of(self.steps, self.returned, mesh, device) for device in mesh.devices]
 
 
-def late(module: ModuleOp) -> Late:
-    """A program with its collectives as loads from other devices, partitioned where it is not."""
+def late(module: ModuleOp, *, overlap: bool = False) -> Late:
+    """A program with its collectives as loads from other devices, partitioned where it is not.
+
+    With ``overlap`` products are computed in parts, where they can be.
+    """
     function = only_function(module)
     if not is_per_device(function):
         PartitionPass().apply(make_context(), module)
+    if overlap:
+        overlap_collectives(function, target_named("h200"), everywhere=True)
     use_peers(function, everywhere=True)
     module.verify()
     program = device_program(function)

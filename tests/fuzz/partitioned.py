@@ -37,6 +37,7 @@ from mugraph.dialects.sharding import (
 )
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.fuse_kernels import fuse_program
+from mugraph.passes.program.overlap import overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.meetings import with_meetings
 from mugraph.passes.program.partition.orders import check_order, events_of
@@ -152,9 +153,12 @@ def check_partitioned(whole: ModuleOp, *, fused: bool = False) -> tuple[ModuleOp
 def check_peers(module: ModuleOp, whole: ModuleOp, seed: int) -> None:
     """The same with loads from other devices, late, and in an order of arrival that is drawn.
 
-    Raises :class:`PartitionError`.
+    Of every second seed products are computed in parts that overlap with collectives.  Raises
+    :class:`PartitionError`.
     """
     function = only_function(module)
+    if seed % 2:
+        overlap_collectives(function, target_named("h200"), everywhere=True)
     use_peers(function, everywhere=True)
     module.verify()
     program, last = device_program(function), function.get_return_op()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from orders import Late, late, mutants, wrong
+from fuzz.late import Late, late, mutants, wrong
 from thorough import THOROUGH
 
 from mugraph.passes.program.partition.meetings import with_meetings

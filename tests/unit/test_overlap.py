@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from orders import Late, late, mutants, wrong
-from thorough import THOROUGH
+from fuzz.late import Late, late, mutants, wrong
+from fuzz.overlapping import check_layers, check_mutants, draw_layers
+from thorough import THOROUGH, inputs
 
 from mugraph.dialects import kn
 from mugraph.passes.program.overlap import overlap_collectives
@@ -164,3 +165,9 @@ def test_products_of_many_rows_overlap_and_those_of_few_do_not(collective: str) 
     # Weights would be read twice, in tiles of half the rows.
     assert not overlaps(collective, 2, 128, depth, columns)
     assert not overlaps(collective, 2, 16, depth, columns)
+
+
+@pytest.mark.parametrize("number", range(inputs(4, 200)))
+def test_random_layers_are_the_same_in_parts(number: int) -> None:
+    one, _ = check_layers(draw_layers(3, number), number)
+    check_mutants(one, number)

@@ -22,7 +22,7 @@ from mugraph.dialects.sharding import part_of
 from mugraph.passes.program.partition.orders import check_order, faults_of
 from mugraph.reading import make_context, parse_text
 
-ELEMENTWISE = ("silu", "exp", "square")
+ELEMENTWISE = ("silu", "relu", "tanh")
 
 
 def draw_layers(seed: int, number: int) -> str:

@@ -9,10 +9,9 @@ import numpy as np
 
 import mugraph
 from mugraph.dialects import kn
-from mugraph.dialects.sharding import MESH, Mesh, device_program, mesh_attribute
+from mugraph.dialects.sharding import device_program
 from mugraph.errors import UserError
 from mugraph.passes.program.overlap import OverlapCollectivesPass
-from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import UsePeersPass
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
@@ -71,19 +70,24 @@ def check_collectives(element: str, dtype: Any, *, peers: bool) -> None:
 
 
 OVERLAPPING = """
-func.func @mlp(%x: tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>},
-               %u: tensor<16x24xf32> {mugraph.sharding = #kn.sharding<[[], [0]]>},
-               %d: tensor<24x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
-    -> (tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>},
-        tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[]]>}) {
-  %h = kn.matmul %x, %u precision ieee
-      : (tensor<16x16xf32>, tensor<16x24xf32>) -> tensor<16x24xf32>
-  %a = kn.silu %h : tensor<16x24xf32> -> tensor<16x24xf32>
-  %y = kn.matmul %a, %d precision ieee
-      : (tensor<16x24xf32>, tensor<24x16xf32>) -> tensor<16x16xf32>
-  %z = kn.matmul %h, %d precision ieee
-      : (tensor<16x24xf32>, tensor<24x16xf32>) -> tensor<16x16xf32>
-  func.return %y, %z : tensor<16x16xf32>, tensor<16x16xf32>
+func.func @layers(%x: tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[], [0]]>},
+                  %w: tensor<16x12xf32> {mugraph.sharding = #kn.sharding<[[0]]>},
+                  %u: tensor<12x20xf32> {mugraph.sharding = #kn.sharding<[[], [0]]>},
+                  %d: tensor<20x12xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+    -> (tensor<16x12xf32> {mugraph.sharding = #kn.sharding<[[]]>},
+        tensor<4x12xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+    attributes {mugraph.mesh = [4], mugraph.per_device} {
+  %y = kn.matmul %x, %w precision ieee
+      : (tensor<16x16xf32>, tensor<16x12xf32>) -> tensor<16x12xf32>
+  %s = kn.reduce_scatter %y axes [0] dim 0 : tensor<16x12xf32> -> tensor<4x12xf32>
+  %n = kn.silu %s : tensor<4x12xf32> -> tensor<4x12xf32>
+  %g = kn.all_gather %n axes [0] dim 0 : tensor<4x12xf32> -> tensor<16x12xf32>
+  %a = kn.matmul %g, %u precision ieee
+      : (tensor<16x12xf32>, tensor<12x20xf32>) -> tensor<16x20xf32>
+  %h = kn.matmul %a, %d precision ieee
+      : (tensor<16x20xf32>, tensor<20x12xf32>) -> tensor<16x12xf32>
+  %r = kn.all_reduce %h axes [0] : tensor<16x12xf32> -> tensor<16x12xf32>
+  func.return %r, %s : tensor<16x12xf32>, tensor<4x12xf32>
 }
 """
 
@@ -92,8 +96,6 @@ def check_overlap() -> None:
     """Products in parts, which are delivered, fetched and joined."""
     mesh = device_mesh.init_device_mesh("cpu", (4,))
     module = parse_text(make_context(), OVERLAPPING, "overlap")
-    only_function(module).attributes[MESH] = mesh_attribute(Mesh((4,)))
-    PartitionPass().apply(make_context(), module)
     OverlapCollectivesPass(everywhere=True).apply(make_context(), module)
     module.verify()
     operators = [*module.walk()]
@@ -101,12 +103,12 @@ def check_overlap() -> None:
     assert any(isinstance(op, kn.AllToAllOp) and op.delivered for op in operators)
     kernel = mugraph.compile(module, "cpu", mesh=mesh)
     generator = torch.Generator().manual_seed(1)
-    wholes = [torch.randn(s, generator=generator) for s in ((16, 16), (16, 24), (24, 16))]
-    x, u, d = wholes
-    h = x @ u
+    shapes = ((16, 64), (64, 12), (12, 80), (80, 12))
     for _ in range(2):
-        found = kernel(*kernel.parts(*wholes))
-        for number, exact in enumerate((torch.nn.functional.silu(h) @ d, h @ d)):
+        x, w, u, d = (torch.randn(shape, generator=generator) / 4 for shape in shapes)
+        found = kernel(*kernel.parts(x, w, u, d))
+        summed = x @ w
+        for number, exact in enumerate((torch.nn.functional.silu(summed) @ u @ d, summed)):
             mine = kernel.part_of_result(number, exact)
             assert torch.allclose(found[number], mine, rtol=1e-4, atol=1e-4), number
 

@@ -106,6 +106,11 @@ class MeshKernel:
         return self._program.function.sym_name.data
 
     @property
+    def functions(self) -> list[Kernel]:
+        """The compiled functions of one device, in the order in which this one runs them."""
+        return [self._kernels[number] for number in self._order if number in self._kernels]
+
+    @property
     def arguments(self) -> tuple[Sharding, ...]:
         """How each argument lies on the mesh."""
         return self._program.arguments

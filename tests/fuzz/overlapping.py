@@ -26,18 +26,18 @@ ELEMENTWISE = ("silu", "relu", "tanh")
 
 
 def draw_layers(seed: int, number: int) -> str:
-    """The program of each device: rows are whole on all of them, or each has a part."""
+    """The program of each device: rows are whole on all of them, or each has a part.
+
+    Of a mesh with two axes groups are along the second one.
+    """
     random = np.random.default_rng([seed, number])
-    devices = int(random.choice([2, 3, 4]))
-    part = int(random.choice([4, 8]))
-    rows, columns, is_whole = (
-        devices * part,
-        int(random.choice([4, 8])),
-        bool(random.random() < 0.5),
-    )
+    mesh = ([2], [3], [4], [2, 2])[int(random.integers(4))]
+    devices, axis = mesh[-1], len(mesh) - 1
+    part, columns = (int(random.choice([4, 8])) for _ in range(2))
+    rows, is_whole = devices * part, bool(random.random() < 0.5)
     arguments, lines = list[str](), list[str]()
     value, extent = "%x", rows if is_whole else part
-    cut = "[[]]" if is_whole else "[[0]]"
+    cut = "[[]]" if is_whole else f"[[{axis}]]"
     arguments.append(
         f"%x: tensor<{extent}x{columns}xf32> {{mugraph.sharding = #kn.sharding<{cut}>}}"
     )
@@ -57,31 +57,33 @@ def draw_layers(seed: int, number: int) -> str:
             continue
         if not is_whole and choice < 0.7:
             value, is_whole = (
-                add("all_gather", f"{value} axes [0] dim 0", own, (rows, columns)),
+                add("all_gather", f"{value} axes [{axis}] dim 0", own, (rows, columns)),
                 True,
             )
             continue
         wide = int(random.choice([4, 8]))
         is_sum = is_whole and random.random() < 0.7
         weight = f"tensor<{columns}x{wide}xf32>"
-        lies = "[[0]]" if is_sum else "[[]]"
+        lies = f"[[{axis}]]" if is_sum else "[[]]"
         arguments.append(f"%w{step}: {weight} {{mugraph.sharding = #kn.sharding<{lies}>}}")
         value = add("matmul", f"{value}, %w{step}", f"({own}, {weight})", (rows_here, wide))
         columns = wide
         if is_sum:
             given = f"tensor<{rows}x{columns}xf32>"
             if random.random() < 0.5:
-                value = add("all_reduce", f"{value} axes [0]", given, (rows, columns))
+                value = add("all_reduce", f"{value} axes [{axis}]", given, (rows, columns))
             else:
-                value = add("reduce_scatter", f"{value} axes [0] dim 0", given, (part, columns))
+                value = add(
+                    "reduce_scatter", f"{value} axes [{axis}] dim 0", given, (part, columns)
+                )
                 is_whole = False
     type_ = f"tensor<{rows if is_whole else part}x{columns}xf32>"
-    lies = "[[]]" if is_whole else "[[0]]"
+    lies = "[[]]" if is_whole else f"[[{axis}]]"
     body = "\n  ".join(lines)
     return f"""
 func.func @f({", ".join(arguments)})
     -> ({type_} {{mugraph.sharding = #kn.sharding<{lies}>}})
-    attributes {{mugraph.mesh = [{devices}], mugraph.per_device}} {{
+    attributes {{mugraph.mesh = {mesh}, mugraph.per_device}} {{
   {body}
   func.return {value} : {type_}
 }}

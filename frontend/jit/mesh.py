@@ -17,7 +17,14 @@ from xdsl.ir import Attribute, Block, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh, Sharding
-from mugraph.dialects.tensor_types import dims, layout_of, row_major_strides, shape_of, strides_of
+from mugraph.dialects.tensor_types import (
+    dims,
+    layout_of,
+    row_major_strides,
+    shape_of,
+    strides_of,
+    value_label,
+)
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.jit.kernel import Kernel, as_sequence
@@ -111,6 +118,22 @@ class MeshKernel:
         return [self._kernels[number] for number in self._order if number in self._kernels]
 
     @property
+    def meetings(self) -> dict[int, str]:
+        """What devices meet for in a call, by the numbers of the meetings."""
+        found: dict[int, str] = {}
+        for number, step in enumerate(self._steps):
+            match step:
+                case Exchange():
+                    found[number] = f"{value_label(step.value)} is read by the others"
+                case Delivery():
+                    found[number] = f"parts of {value_label(step.value)} are delivered"
+                case Meeting():
+                    found[number] = "what the others have read may be replaced"
+                case _:
+                    pass
+        return found
+
+    @property
     def arguments(self) -> tuple[Sharding, ...]:
         """How each argument lies on the mesh."""
         return self._program.arguments
@@ -170,13 +193,13 @@ class MeshKernel:
             case Segment():
                 values |= self._run(number, step, call)
             case Exchange():
-                held = self._memory.exchange(step, values[step.value])
+                held = self._memory.exchange(step, values[step.value], number)
                 values |= {op.result: held[op.kept_place] for op in step.peers}
             case Delivery():
                 pieces = [values[piece] for piece in step.op.pieces]
-                values[step.value] = self._memory.deliver(step, pieces)
+                values[step.value] = self._memory.deliver(step, pieces, number)
             case Meeting():
-                self._memory.meet(step.axes)
+                self._memory.meet(step.axes, number)
             case View(op):
                 box = zip(extents_of(op.start), shape_of(op.result.type), strict=True)
                 part = values[op.input][tuple(slice(at, at + extent) for at, extent in box)]

@@ -37,9 +37,9 @@ _MEET = """
 
 extern "C" __attribute__((visibility("default"))) int mugraph_meet(
     unsigned* const* flags, int members, int place, unsigned* met, unsigned long long limit,
-    cudaStream_t stream) {
+    int number, cudaStream_t stream) {
   try {
-    mugraph::meet(mugraph::overlapping(stream), flags, members, place, met, limit);
+    mugraph::meet(mugraph::overlapping(stream), flags, members, place, met, limit, number);
     return 0;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\\n", error.what());
@@ -60,18 +60,21 @@ class Group(NamedTuple):
 
 
 class PeerMemory(ABC):
-    """Where tensors of exchanges lie, and how devices meet."""
+    """Where tensors of exchanges lie, and how devices meet.
+
+    ``number`` is that of a meeting in its program, which whoever waits too long says.
+    """
 
     @abstractmethod
-    def exchange(self, step: Exchange, value: Any) -> Sequence[Any]:
+    def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
         """Lays a tensor out, meets, and returns the tensors of all members, by place."""
 
     @abstractmethod
-    def deliver(self, step: Delivery, pieces: Sequence[Any]) -> Any:
+    def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
         """Gives each member its part, meets, and returns what the members gave to this device."""
 
     @abstractmethod
-    def meet(self, axes: Axes) -> None:
+    def meet(self, axes: Axes, number: int) -> None:
         """Waits for the others of the group."""
 
     def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
@@ -101,7 +104,7 @@ class SentMemory(PeerMemory):
     def __init__(self, groups: Mapping[Axes, Group]) -> None:
         self._groups = groups
 
-    def exchange(self, step: Exchange, value: Any) -> Sequence[Any]:
+    def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
         """The tensors of all members."""
         distributed: Any = import_module("torch.distributed")
         group = self._groups[step.axes]
@@ -109,7 +112,7 @@ class SentMemory(PeerMemory):
         distributed.all_gather(received, value.contiguous(), group.process_group)
         return [received[member] for member in group.members]
 
-    def deliver(self, step: Delivery, pieces: Sequence[Any]) -> Any:
+    def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
         """The parts of all members for this device."""
         torch, distributed = _torch(), import_module("torch.distributed")
         group = self._groups[step.axes]
@@ -119,7 +122,7 @@ class SentMemory(PeerMemory):
         distributed.all_to_all_single(received, sent, group=group.process_group)
         return torch.cat([received[member] for member in group.members], step.op.joined_dim)
 
-    def meet(self, axes: Axes) -> None:
+    def meet(self, axes: Axes, number: int) -> None:
         """Nothing is laid out that could be replaced too soon."""
 
 
@@ -143,27 +146,27 @@ class SharedMemory(PeerMemory):
             self._first |= self._rooms[step.axes].places(step)
         _torch().cuda.synchronize(device)
 
-    def exchange(self, step: Exchange, value: Any) -> Sequence[Any]:
+    def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
         """The tensors of all members, where they lie; this device's is copied to its place."""
         room = self._rooms[step.axes]
         own = room.own[step]
         if value.data_ptr() != own.data_ptr():
             own.copy_(value)
-        room.meet()
+        room.meet(number)
         return room.held[step]
 
-    def deliver(self, step: Delivery, pieces: Sequence[Any]) -> Any:
+    def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
         """What the members wrote here; parts that no function wrote at theirs are copied."""
         room = self._rooms[step.axes]
         for piece, place in zip(pieces, room.pieces(step), strict=True):
             if piece.data_ptr() != place.data_ptr():
                 place.copy_(piece)
-        room.meet()
+        room.meet(number)
         return room.own[step]
 
-    def meet(self, axes: Axes) -> None:
+    def meet(self, axes: Axes, number: int) -> None:
         """Waits for the others of the group, on the current stream."""
-        self._rooms[axes].meet()
+        self._rooms[axes].meet(number)
 
     def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
         """Copies on a stream of its own, behind what the current one has been given."""
@@ -256,7 +259,7 @@ class _Room:
         """Whether a tensor lies in the memory of a member."""
         return any(tensor.data_ptr() in each for each in self._ranges)
 
-    def meet(self) -> None:
+    def meet(self, number: int) -> None:
         """Waits for the others, on the current stream."""
         failed = self._library.mugraph_meet(
             self._flags,
@@ -264,6 +267,7 @@ class _Room:
             self._place,
             self._met.data_ptr(),
             self._limit,
+            number,
             self._stream(self._index),
         )
         if failed:
@@ -327,7 +331,7 @@ def _library() -> Any:
     library = ctypes.CDLL(str(compile_library(_MEET, architecture)))
     library.mugraph_meet.argtypes = [
         *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
-        *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_void_p),
+        *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_int, ctypes.c_void_p),
     ]
     return library
 

@@ -102,6 +102,9 @@ def check_overlap() -> None:
     assert any(isinstance(op, kn.CopyOp) for op in operators)
     assert any(isinstance(op, kn.AllToAllOp) and op.delivered for op in operators)
     kernel = mugraph.compile(module, "cpu", mesh=mesh)
+    assert [what.partition("%")[0] for what in kernel.meetings.values()] == [
+        *("parts of ", "", "parts of ", ""),
+    ]
     generator = torch.Generator().manual_seed(1)
     shapes = ((16, 64), (64, 12), (12, 80), (80, 12))
     for _ in range(2):

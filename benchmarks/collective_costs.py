@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any, NamedTuple
@@ -23,13 +23,21 @@ import numpy as np
 from benchmarks.collective_programs import blocks, products
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute
-from mugraph.passes.costs.devices import LAUNCH, LOADED_BYTES, START, Loads
+from mugraph.passes.costs.devices import (
+    LAUNCH,
+    LOADED_BYTES,
+    MOST_LOADED,
+    MOVED_BYTES,
+    START,
+    Loads,
+)
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import loads_of
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 
 DEVICES = 2
+COPY = "copy from another device"
 SENT = {"NCCL all-reduce": 2, "NCCL all-gather": 1, "NCCL reduce-scatter": 1}
 """The bytes that each of two devices sends, an element of bf16."""
 Rows = Mapping[str, Mapping[str, float]]
@@ -58,6 +66,19 @@ def library_points(rows: Rows) -> list[tuple[int, float]]:
     return [(sent, geometric_mean(times)) for sent, times in sorted(found.items())]
 
 
+def moved_bytes(rows: Rows) -> float | None:
+    """Bytes in a microsecond of long copies from another device; ``None`` if none were measured."""
+    found = {
+        2 * int(label.removesuffix(" bf16").replace(",", "")): times[COPY]
+        for label, times in rows.items()
+        if COPY in times
+    }
+    if len(found) < 2:
+        return None
+    (less, short), (more, long) = sorted(found.items())[-2:]
+    return (more - less) / (long - short)
+
+
 def collective_of(text: str) -> kn.CollectiveOp:
     """The one collective of a program, partitioned if it is not."""
     module = parse_text(make_context(), text, "program")
@@ -80,10 +101,12 @@ def points(rows: Rows) -> Iterator[Point]:
             yield Point(program.label, loads, op.bytes_sent(), longer, times.get("NCCL alone"))
 
 
-def fitted(loads: list[Loads], times: list[float]) -> tuple[float, float, float]:
+def fitted(measured: Sequence[tuple[Loads, float]]) -> tuple[float, float, float]:
     """Microseconds to begin with and of a launch, and bytes in one."""
-    rows = np.array([(1, each.launches, each.loaded) for each in loads]) / np.array(times)[:, None]
-    (start, launch, byte), *_ = np.linalg.lstsq(rows, np.ones(len(times)), rcond=None)
+    rows = np.array(
+        [(1 / time, each.launches / time, each.loaded / time) for each, time in measured]
+    )
+    (start, launch, byte), *_ = np.linalg.lstsq(rows, np.ones(len(measured)), rcond=None)
     return float(start), float(launch), float(1 / byte)
 
 
@@ -92,6 +115,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
     parser.add_argument("--without", default=[], action="append", help="a label to leave out")
+    parser.add_argument(
+        "--most", type=int, default=MOST_LOADED, help="bytes loaded that are fitted"
+    )
     options = parser.parse_args()
     record: Any = json.loads(options.results.read_text(encoding="utf-8"))
     if record["devices"] != DEVICES:
@@ -107,9 +133,17 @@ def main() -> None:
         return float(np.interp(sent, sizes, known))
 
     times = [point.longer + (point.alone or by_nccl(point.sent)) for point in found]
-    start, launch, byte = fitted([point.loads for point in found], times)
+    short = [
+        (point.loads, time)
+        for point, time in zip(found, times, strict=True)
+        if point.loads.loaded <= options.most
+    ]
+    start, launch, byte = fitted(short)
     print(f"START, LAUNCH, LOADED_BYTES = {start:.1f}, {launch:.1f}, {byte / 1e3:.0f}e3")
     print(f"now {START}, {LAUNCH}, {LOADED_BYTES}")
+    moved = moved_bytes(rows)
+    if moved is not None:
+        print(f"MOVED_BYTES = {moved / 1e3:.0f}e3, now {MOVED_BYTES}")
     right = 0
     for point, time in zip(found, times, strict=True):
         launches, loaded = point.loads

@@ -101,7 +101,40 @@ def test_a_device_begins_with_its_own_part_where_others_are_fetched() -> None:
         assert kinds(one, device) == ["Meeting", "Exchange", *fetched, *parts, "Join"]
 
 
+def residual(devices: int) -> str:
+    """A sum that all need, added to what all have, a norm, and the next products."""
+    rows, wide = "tensor<24x16xf32>", "tensor<24x48xf32>"
+    return f"""
+    func.func @f(%x: {wide} {{mugraph.sharding = #kn.sharding<[[], [0]]>}}, %r: {rows},
+                 %w: tensor<48x16xf32> {{mugraph.sharding = #kn.sharding<[[0]]>}},
+                 %u: tensor<16x48xf32> {{mugraph.sharding = #kn.sharding<[[], [0]]>}},
+                 %d: tensor<48x16xf32> {{mugraph.sharding = #kn.sharding<[[0]]>}})
+        -> ({rows} {{mugraph.sharding = #kn.sharding<[[]]>}})
+        attributes {{mugraph.mesh = [{devices}]}} {{
+      %y = kn.matmul %x, %w : ({wide}, tensor<48x16xf32>) -> {rows}
+      %h = kn.add %y, %r : ({rows}, {rows}) -> {rows}
+      %n = kn.rms_norm %h over [16] epsilon 1.0e-05 : ({rows}) -> {rows}
+      %a = kn.matmul %n, %u : ({rows}, tensor<16x48xf32>) -> {wide}
+      %b = kn.matmul %a, %d : ({wide}, tensor<48x16xf32>) -> {rows}
+      %o = kn.add %b, %h : ({rows}, {rows}) -> {rows}
+      func.return %o : {rows}
+    }}
+    """
+
+
+def test_what_stands_behind_a_sum_begins_with_the_part_of_the_device_that_added_it_up() -> None:
+    one = overlapping(residual(2))
+    exchanged = ("Delivery", "Segment", "Exchange", "Fetch 0", "Fetch 1")
+    assert kinds(one, 1) == [
+        *("Segment 0", "Segment 1", *exchanged),
+        # The residual, the norm and the products of each part.
+        *("Segment 1", "Segment 0", *exchanged),
+        *("Join", "Segment 0", "Segment 1", "Join"),
+    ]
+
+
 PROGRAMS = {
+    **{f"residual, {devices} devices": residual(devices) for devices in (2, 3)},
     **{
         f"{collective}, {devices} devices": product(collective, devices, 24, 48, 48)
         for collective in ("all-reduce", "reduce-scatter", "all-gather")
@@ -134,6 +167,24 @@ def test_mutants_are_reported_or_harmless(name: str) -> None:
             for seed in range(4):
                 assert wrong(one, events, seed) is None, mutant
     assert reported > harmless > 0
+
+
+def test_a_sum_is_cut_behind_dimensions_of_one_element() -> None:
+    text = """
+    func.func @f(%x: tensor<1x24x16xf32> {mugraph.sharding = #kn.sharding<[[], [], [0]]>},
+                 %w: tensor<1x16x8xf32> {mugraph.sharding = #kn.sharding<[[], [0]]>})
+        -> (tensor<1x24x8xf32> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [2], mugraph.per_device} {
+      %y = kn.matmul %x, %w
+          : (tensor<1x24x16xf32>, tensor<1x16x8xf32>) -> tensor<1x24x8xf32>
+      %s = kn.all_reduce %y axes [0] : tensor<1x24x8xf32> -> tensor<1x24x8xf32>
+      func.return %s : tensor<1x24x8xf32>
+    }
+    """
+    one = overlapping(text)
+    (delivery,) = (step for step in one.steps if isinstance(step, Delivery))
+    assert delivery.op.cut_dim == delivery.op.joined_dim == 1
+    assert wrong(one, one.events, 0) is None
 
 
 def test_parts_that_are_delivered_too_soon_are_a_fault() -> None:

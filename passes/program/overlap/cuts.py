@@ -48,31 +48,31 @@ def are_ranges(type_: Attribute, dim: int, devices: int) -> bool:
     return math.prod(shape[:dim]) == 1 and shape[dim] % devices == 0 and part % ALIGNMENT == 0
 
 
-def makers_of(op: kn.CollectiveOp, dim: int) -> Chain | None:
-    """The operators from a product to a collective that can be computed in parts of a dimension."""
+def makers_of(value: SSAValue, dim: int, devices: int) -> Chain | None:
+    """The operators from a product to a value that can be computed in parts of a dimension."""
     cuts: dict[Operation, DeviceCut] = {}
-    left = [(op.input, dim)]
+    left = [(value, dim)]
     while left:
-        value, dim = left.pop()
-        maker = value.owner
-        if isinstance(maker, Block) or not value.has_one_use() or maker in cuts:
+        made, along = left.pop()
+        maker = made.owner
+        if isinstance(maker, Block) or not made.has_one_use() or maker in cuts:
             continue
-        cut = _cut_of(maker, {}, dict.fromkeys(maker.results, dim))
+        cut = _cut_of(maker, {}, dict.fromkeys(maker.results, along))
         if cut is None:
             continue
         cuts[maker] = cut
         if not reads_again(maker):
             operands = zip(maker.operands, cut.operands, strict=True)
-            left += [(each, along) for each, along in operands if along is not None]
-    return _chain(op, cuts)
+            left += [(each, other) for each, other in operands if other is not None]
+    return _chain(cuts, devices)
 
 
-def users_of(op: kn.AllGatherOp) -> Chain | None:
-    """The operators behind a gathered tensor, up to what stands behind the first products."""
+def users_of(value: SSAValue, dim: int, devices: int) -> Chain | None:
+    """The operators of which a value is an operand, up to what stands behind the first products."""
     cuts: dict[Operation, DeviceCut] = {}
-    dims: dict[SSAValue, int] = {op.result: op.joined_dim}
+    dims: dict[SSAValue, int] = {value: dim}
     behind = set[SSAValue]()
-    for user in _behind(op):
+    for user in _behind(value):
         if dims.keys().isdisjoint(user.operands):
             continue
         again = not behind.isdisjoint(user.operands)
@@ -81,16 +81,16 @@ def users_of(op: kn.AllGatherOp) -> Chain | None:
             continue
         cuts[user] = cut
         results = zip(user.results, cut.results, strict=True)
-        dims |= {result: dim for result, dim in results if dim is not None}
+        dims |= {result: along for result, along in results if along is not None}
         if again or reads_again(user):
             behind.update(user.results)
-    return _chain(op, cuts)
+    return _chain(cuts, devices)
 
 
-def _behind(op: Operation) -> list[Operation]:
+def _behind(value: SSAValue) -> list[Operation]:
+    op = value.owner
     found: list[Operation] = []
-    while (following := op.next_op) is not None:
-        op = following
+    while isinstance(op, Operation) and (op := op.next_op) is not None:
         found.append(op)
     return found
 
@@ -112,13 +112,18 @@ def _cut_of(
     return None
 
 
-def _chain(op: kn.CollectiveOp, cuts: dict[Operation, DeviceCut]) -> Chain | None:
+def _chain(cuts: dict[Operation, DeviceCut], devices: int) -> Chain | None:
     """The operators in their order; ``None`` where there is no product, or parts are no ranges."""
+    order = sorted(cuts, key=lambda op: _number(op))
+    chain = Chain({op: cuts[op] for op in order})
+    can_be_cut = all(are_ranges(v.type, dim, devices) for v, dim in chain.values.items())
+    return chain if chain.products and can_be_cut else None
+
+
+def _number(op: Operation) -> int:
     block = op.parent_block()
     assert block is not None
-    chain = Chain({each: cuts[each] for each in block.ops if each in cuts})
-    can_be_cut = all(are_ranges(v.type, dim, op.devices) for v, dim in chain.values.items())
-    return chain if chain.products and can_be_cut else None
+    return block.get_operation_index(op)
 
 
 __all__ = ["Chain", "are_ranges", "makers_of", "users_of"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from xdsl.dialects.builtin import TensorType
@@ -9,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
-from mugraph.dialects.sharding import Part, set_part
+from mugraph.dialects.sharding import Part, part_of, set_part
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.overlap.cuts import Chain
@@ -18,13 +19,15 @@ Parts = dict[SSAValue, list[SSAValue]]
 """Values as their parts, by the places of the members that these are of."""
 
 
-def deliver(op: kn.CollectiveOp, chain: Chain) -> None:
-    """Lets what a sum over devices is of be computed in parts, each in the memory of its device."""
-    dim, devices = op.cut_dim or 0, op.devices
+def deliver(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
+    """Lets what a sum over devices is of be computed in parts, each in the memory of its device.
+
+    Returns the part of the sum that a device adds up.
+    """
     _write_parts(op, chain, {})
     given = kn.AllToAllOp(op.input, op.grid_axes, dim, dim, op.input.type, delivered=True)
-    pieces = [_slice(given.result, dim, place, devices) for place in range(devices)]
-    made: list[Operation] = [given, *pieces]
+    pieces = [_slice(given.result, dim, place, op.devices) for place in range(op.devices)]
+    made: list[Operation] = []
     assert op.combination is not None
     function = kn.BINARY_OPERATORS[COMBINING[op.combination]]
 
@@ -33,44 +36,43 @@ def deliver(op: kn.CollectiveOp, chain: Chain) -> None:
         return made[-1].results[0]
 
     own = reduce(combine, [piece.result for piece in pieces])
-    if op.cut_dim is None:
-        copies = _copies(op, own)
-        whole = kn.ConcatOp([copy.result for copy in copies[op.devices :]], dim, op.result.type)
-        made += [*copies, whole]
-    Rewriter.replace_op(op, made, made[-1].results)
+    _insert([given, *pieces, *made], op)
+    for each in (given.result, own):
+        each.name_hint = op.result.name_hint
+    return own
 
 
-def fetch(op: kn.CollectiveOp, chain: Chain) -> None:
-    """Lets what is computed of a gathered tensor be computed in parts, as these arrive."""
-    assert op.joined_dim is not None
-    copies = _copies(op, op.input)
-    parts: list[SSAValue] = [copy.result for copy in copies[op.devices :]]
-    block = op.parent_block()
-    assert block is not None
-    for copy in copies:
-        inherit_location(copy, op)
-        block.insert_op_before(copy, op)
-    _write_parts(op, chain, {op.result: parts})
-    # What takes the gathered tensor whole has its parts joined.
-    whole = [kn.ConcatOp(parts, op.joined_dim, op.result.type)] if op.result.first_use else []
-    Rewriter.replace_op(op, whole, [each.result for each in whole] or [None])
+def fetch(op: kn.CollectiveOp, part: SSAValue, dim: int, chain: Chain | None) -> None:
+    """Lets what is computed of the result be computed in parts, as these arrive from the others.
 
-
-def _copies(op: kn.CollectiveOp, value: SSAValue) -> list[kn.PeerOp | kn.CopyOp]:
-    """The tensors of all members, and then a copy of each."""
+    ``part`` is this device's.  Without a chain they are put together.
+    """
     axes = op.grid_axes
-    peers = [kn.PeerOp(value, axes, place) for place in range(op.devices)]
+    peers = [kn.PeerOp(part, axes, place) for place in range(op.devices)]
     copies = [kn.CopyOp(peer.result, peer.result.type) for peer in peers]
     for place, copy in enumerate(copies):
         set_part(copy, Part(place, axes))
-    return [*peers, *copies]
+    parts: list[SSAValue] = [copy.result for copy in copies]
+    _insert([*peers, *copies], op)
+    if chain is not None:
+        _write_parts(op, chain, {op.result: parts})
+    # What takes the result whole has its parts joined.
+    whole = [kn.ConcatOp(parts, dim, op.result.type)] if op.result.first_use else []
+    Rewriter.replace_op(op, whole, [each.result for each in whole] or [None])
+
+
+def _insert(operators: Sequence[Operation], op: Operation) -> None:
+    """Puts operators before one from which they come."""
+    block = op.parent_block()
+    assert block is not None
+    for each in operators:
+        inherit_location(each, op)
+        block.insert_op_before(each, op)
 
 
 def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
     """Writes operators in parts, and puts together what others take whole."""
     for each, cut in chain.cuts.items():
-        block = each.parent_block()
-        assert block is not None
         for place in range(op.devices):
             part = Part(place, op.grid_axes)
             operands = list(each.operands)
@@ -78,12 +80,13 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
                 value = operands[number]
                 if dim is None:
                     continue
+                if value not in parts and (joined := _joined_parts(value, dim, op.devices)):
+                    parts[value] = joined
                 if value not in parts:
                     slices = [_slice(value, dim, p, op.devices) for p in range(op.devices)]
                     for p, piece in enumerate(slices):
                         set_part(piece, Part(p, op.grid_axes))
-                        inherit_location(piece, each)
-                        block.insert_op_before(piece, each)
+                    _insert(slices, each)
                     parts[value] = [piece.result for piece in slices]
                 operands[number] = parts[value][place]
             results = zip(each.results, cut.results, strict=True)
@@ -94,8 +97,7 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
                 attributes=each.attributes.copy(),
             )
             set_part(new, part)
-            inherit_location(new, each)
-            block.insert_op_before(new, each)
+            _insert([new], each)
             for result, made in zip(each.results, new.results, strict=True):
                 made.name_hint = result.name_hint
                 parts.setdefault(result, []).append(made)
@@ -104,12 +106,30 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
             if others:
                 assert dim is not None
                 whole = kn.ConcatOp(parts[result], dim, result.type)
-                inherit_location(whole, each)
-                block.insert_op_before(whole, each)
+                _insert([whole], each)
                 for use in others:
                     use.operation.operands[use.index] = whole.result
+    whole = [operand.owner for each in chain.cuts for operand in each.operands]
     for each in reversed(chain.cuts):
         Rewriter.erase_op(each)
+    for each in dict.fromkeys(whole):
+        # What was put together for these operators alone.
+        if isinstance(each, kn.ConcatOp) and not each.result.first_use:
+            Rewriter.erase_op(each)
+
+
+def _joined_parts(value: SSAValue, dim: int, devices: int) -> list[SSAValue]:
+    """The parts that a value was put together from, if they are those of the devices; or none."""
+    made = value.owner
+    if not isinstance(made, kn.ConcatOp) or made.joined_dim != dim:
+        return []
+    parts = list(made.inputs)
+    return parts if [_place_of(part) for part in parts] == list(range(devices)) else []
+
+
+def _place_of(value: SSAValue) -> int | None:
+    part = part_of(value.owner) if isinstance(value.owner, Operation) else None
+    return None if part is None else part.place
 
 
 def _part_type(type_: Attribute, dim: int | None, devices: int) -> Attribute:

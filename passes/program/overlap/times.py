@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects import kn
 from mugraph.dialects.device_cuts import DeviceCut
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.devices import LAUNCH, MOVED_BYTES, START
@@ -20,34 +19,34 @@ TILE = 128
 """The extent of the tiles in which products are computed: those of fewer rows take as long."""
 
 
-def time_delivered(op: kn.CollectiveOp, chain: Chain, target: Target) -> float:
+def time_delivered(value: SSAValue, devices: int, chain: Chain, target: Target) -> float:
     """Microseconds that it takes to compute in parts, and to add up what was delivered.
 
     Against the products by themselves, and without the collective.
     """
-    devices = op.devices
-    own = _bytes(op.input)
+    own = _bytes(value)
     whole, parts = _times(chain.products, chain, devices, target)
     # A part goes to its device while it is computed.
     others = own * (devices - 1) // devices / MOVED_BYTES
     time = max(parts, others) - whole
     # Two meetings, other functions than that of the product, and the sum of the parts.
     time += START + LAUNCH * (2 + devices - 1 + 1)
-    time += device_ns(own + own // devices, target) / 1e3
-    if op.cut_dim is None:
-        # The sums of the others are copied, once all have met again.
-        time += LAUNCH * (1 + devices - 1) + others
-    return time
+    return time + device_ns(own + own // devices, target) / 1e3
 
 
-def time_fetched(op: kn.CollectiveOp, chain: Chain, target: Target) -> float:
-    """Microseconds that it takes to compute in parts as they arrive, against the products alone."""
-    devices = op.devices
+def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Target) -> float:
+    """Microseconds that it takes to compute in parts as they arrive, against the products alone.
+
+    Without a chain parts are put together first.
+    """
+    fetched = _bytes(value) * (devices - 1) / devices / MOVED_BYTES
+    # Two meetings, the tensor laid out, and copies of the others' parts.
+    time = START + LAUNCH * (3 + devices - 1)
+    if chain is None:
+        return time + fetched
     whole, parts = _times(chain.products, chain, devices, target)
-    fetched = _bytes(op.input) * (devices - 1) / MOVED_BYTES
-    time = max(parts, fetched + parts / devices) - whole
-    # Two meetings, the tensor laid out, and copies and functions of the others' parts.
-    return time + START + LAUNCH * (3 + 2 * (devices - 1))
+    time += LAUNCH * (devices - 1)
+    return time + max(parts, fetched + parts / devices) - whole
 
 
 def _times(

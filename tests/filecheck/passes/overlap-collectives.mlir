@@ -29,10 +29,12 @@
 // CHECK: [[A1:%.*]] = kn.matmul [[C1]], %u {mugraph.part = array<i64: 1, 0>}
 // CHECK: [[B0:%.*]] = kn.silu [[A0]] {mugraph.part = array<i64: 0, 0>}
 // CHECK: [[B1:%.*]] = kn.silu [[A1]] {mugraph.part = array<i64: 1, 0>}
-// CHECK: kn.concat [[B0]], [[B1]] dim 0
+// CHECK: [[H0:%.*]] = kn.matmul [[B0]], %d {mugraph.part = array<i64: 0, 0>}
+// CHECK: [[H1:%.*]] = kn.matmul [[B1]], %d {mugraph.part = array<i64: 1, 0>}
 
 // A sum that all devices need is gathered from those that made its parts.
-// CHECK: kn.all_to_all {{%.*}} axes [0] split 0 concat 0 delivered
+// CHECK: kn.concat [[H0]], [[H1]] dim 0
+// CHECK-NEXT: kn.all_to_all {{%.*}} axes [0] split 0 concat 0 delivered
 // CHECK: [[R:%.*]] = kn.add
 // CHECK: kn.peer [[R]] axes [0] place 0
 // CHECK: kn.peer [[R]] axes [0] place 1

@@ -135,7 +135,7 @@ def blocks(*, small: bool) -> list[Block]:
         *(
             Block(f"MLP, residual, RMSNorm, {m}x{hidden}, {inner}", m, hidden, inner)
             for hidden, inner in ((4096, 12288), (5120, 25600))
-            for m in (1, 16)
+            for m in (1, 16, 4096)
         ),
     ]
 

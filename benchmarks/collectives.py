@@ -240,7 +240,7 @@ def _all_reduces(devices: Devices, value: Any) -> dict[str, Call]:
 
 LIBRARY, LOADS, OVERLAP = "mugraph", "mugraph, peers", "mugraph, overlap"
 """How mugraph runs collectives: by NCCL, by loads from other devices, beside parts of products."""
-FEW_ROWS = (1, 16)
+FEW_ROWS = 16
 """Of products that are not measured in parts: all weights would be read for each."""
 MOST_LOADED = 2**24
 """Bytes that a device loads from others at most where loads are measured."""
@@ -272,8 +272,9 @@ def programs_of(program: Product | Block, count: int) -> dict[str, ModuleOp]:
     if sum(loads_of(op).loaded for op in collectives) <= MOST_LOADED:
         found[LOADS] = made(UsePeersPass(everywhere=True))
     overlapping = made(OverlapCollectivesPass(everywhere=True))
-    in_parts = isinstance(program, Product) and program.m not in FEW_ROWS
-    if in_parts and any(part_of(op) is not None for op in overlapping.walk()):
+    rows = program.m if isinstance(program, Product) else program.rows
+    in_parts = isinstance(program, Product) or program.inner > 0
+    if in_parts and rows > FEW_ROWS and any(part_of(op) is not None for op in overlapping.walk()):
         found[OVERLAP] = overlapping
     found["chosen"] = made(OverlapCollectivesPass(), UsePeersPass())
     return found
@@ -286,7 +287,9 @@ def compiled(devices: Devices, chosen: Sequence[Product | Block]) -> list[Kernel
     def compile(program: Product | Block) -> Kernels:
         found = programs_of(program, devices.count)
         text = str(found.pop("chosen"))
-        way = next((name for name, module in found.items() if str(module) == text), "another way")
+        way = next(
+            (name for name, module in found.items() if str(module) == text), "several of them"
+        )
         kernels = {
             name: mugraph.compile(module, arch, mesh=devices.mesh) for name, module in found.items()
         }

@@ -22,6 +22,7 @@ from mugraph.passes.program.partition.orders import (
     Event,
     Raise,
     events_of,
+    faults_of,
 )
 from mugraph.passes.program.partition.segments import Step, segments_of
 from mugraph.passes.program.use_peers import use_peers
@@ -125,3 +126,22 @@ def _changed(event: Event, kind: str, device: int, count: int) -> list[Event]:
             return [Raise(axes, at, (member + 1) % count)]
         case _:
             return []
+
+
+def check_mutants(one: Late, most: int | None = None, seeds: int = 4) -> tuple[int, int]:
+    """How many mutants of a program are reported, and how many are harmless, as they should be.
+
+    Of all of them, or of so many that are drawn.  Raises ``AssertionError`` for one that is not
+    reported and computes something else.
+    """
+    found = [*mutants(one.events)]
+    order = np.random.default_rng(seeds).permutation(len(found))[:most]
+    reported = 0
+    for name, events in [found[int(number)] for number in order]:
+        if faults_of(events):
+            reported += 1
+            continue
+        for seed in range(seeds):
+            difference = wrong(one, events, seed)
+            assert difference is None, f"{name} is not reported: {difference}"
+    return reported, len(order) - reported

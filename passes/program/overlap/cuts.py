@@ -99,7 +99,7 @@ def _cut_of(
     op: Operation, operands: Mapping[SSAValue, int], results: Mapping[SSAValue, int]
 ) -> DeviceCut | None:
     """How an operator is computed in parts of what there is in parts; its results are in parts."""
-    if isinstance(op, kn.CollectiveOp | ReturnOp):
+    if isinstance(op, kn.CollectiveOp | ReturnOp) or op.regions:
         return None
     for cut in device_cuts(op):
         if cut.combiner is None and None not in cut.results:

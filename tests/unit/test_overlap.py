@@ -158,7 +158,7 @@ def test_late_memory_changes_nothing(name: str) -> None:
 )
 def test_mutants_are_reported_or_harmless(name: str) -> None:
     one = overlapping(PROGRAMS[name])
-    reported, harmless = check_mutants(one)
+    reported, harmless = check_mutants(one, most=80)
     assert reported > harmless > 0
 
 

@@ -288,6 +288,8 @@ def main() -> int:
     parser.add_argument("--peers", action="store_true", help="loads from other devices, late")
     parser.add_argument("--mutants", action="store_true", help="also of each collective")
     options = parser.parse_args()
+    if options.fused and options.peers:
+        parser.error("functions share kernels once they are cut out; give --fused or --peers")
     shown, collectives = Counter[str](), Counter[str]()
     failed, start = 0, time.process_time()
     for number in range(options.first, options.first + options.n):

@@ -135,7 +135,7 @@ def blocks(*, small: bool) -> list[Block]:
         *(
             Block(f"MLP, residual, RMSNorm, {m}x{hidden}, {inner}", m, hidden, inner)
             for hidden, inner in ((4096, 12288), (5120, 25600))
-            for m in (1, 16)
+            for m in (1, 16, 4096)
         ),
     ]
 
@@ -147,7 +147,7 @@ def products(*, small: bool) -> list[Product]:
         return [
             Product(each, m, 64, 32)
             for each in ("all-reduce", "reduce-scatter", "all-gather")
-            for m in (1, 16)
+            for m in (1, 32)
         ]
     reduced = [(1, 14336, 8192), *((m, 28672, 8192) for m in rows[1:]), (4096, 8192, 8192)]
     return [

@@ -3,18 +3,22 @@
     PYTHONPATH=src:. python -m torch.distributed.run --standalone --nproc-per-node 2 \\
         -m benchmarks.collectives --output collectives.json
 
-takes about two minutes on two H100, nvcc included.  It times, in CUDA graphs of 20 calls:
+takes about five minutes on two H100, nvcc included.  It times, in CUDA graphs of 20 calls:
 
 - NCCL's all-reduce, all-gather and reduce-scatter, and PyTorch's one-shot and two-shot all-reduce
   on symmetric memory, of bf16;
+- a copy of as much from the memory of another device;
 - products that a tensor-parallel model splits, alone by cuBLAS, followed or preceded by NCCL, and
-  as ``mugraph.compile(program, mesh=...)`` runs the program that ``--partition`` makes, by NCCL
-  and, where ``--use-peers`` finds that it pays, by loads from the other devices;
+  as ``mugraph.compile(program, mesh=...)`` runs the program that ``--partition`` makes: by NCCL, by
+  loads from the other devices (``--use-peers``), and in parts that overlap
+  (``--overlap-collectives``), each wherever it can be, also where another way is chosen; and the
+  functions of these by themselves;
 - a sum over devices with a residual and RMSNorm behind it, and the MLP of a decoder layer.
 
 Results are checked against float64.  A time is the median over samples of the slowest device's.
 The floor is the larger of the product alone and the best collective alone.  NVLink multicast stays
-off.  ``--cpu`` runs the same checks on small shapes without GPUs, and times nothing.
+off.  The way that ``mugraph.compile(..., peers=True)`` chooses is named.  ``--cpu`` runs the same
+checks on small shapes without GPUs, and times nothing.
 """
 
 from __future__ import annotations
@@ -29,9 +33,20 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+import mugraph
 from benchmarks.collective_programs import Block, Product, blocks, products
+from mugraph.dialects import kn
+from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute, part_of
+from mugraph.passes.program.overlap import OverlapCollectivesPass
+from mugraph.passes.program.partition import PartitionPass
+from mugraph.passes.program.use_peers import UsePeersPass, loads_of
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import only_function
 
 # Multicast can put a host's GPUs out of service; it is read when the libraries start.
 for _name, _off in (
@@ -55,7 +70,7 @@ _reduce_scatter: Any = getattr(distributed, "reduce_scatter_single", None) or (
 CALLS = 20
 """Calls in a CUDA graph."""
 SAMPLES = 15
-LONGEST = timedelta(seconds=150)
+LONGEST = timedelta(seconds=300)
 """After this a device that waits for another gives up."""
 JOBS = max(2, (os.cpu_count() or 2) - 2)
 """Kernels under nvcc at a time."""
@@ -74,6 +89,8 @@ class Row:
     relative_errors: dict[str, float] = field(default_factory=dict[str, float])
     failures: dict[str, str] = field(default_factory=dict[str, str])
     floor: float | None = None
+    chosen: str | None = None
+    """The way of mugraph that is chosen."""
 
 
 Call = Callable[[], Any]
@@ -179,8 +196,20 @@ def collective_rows(devices: Devices, sizes: Sequence[int]) -> list[Row]:
             "NCCL reduce-scatter",
             lambda scattered=scattered, own=own: _reduce_scatter(scattered, own),
         )
+        if not devices.cpu:
+            devices.time(row, "copy from another device", _copy(devices, own))
         rows.append(row)
     return rows
+
+
+def _copy(devices: Devices, value: Any) -> Call:
+    """A copy of the tensor of the next device."""
+    memory: Any = import_module("torch.distributed._symmetric_memory")
+    shared = memory.empty(value.numel(), dtype=value.dtype, device=devices.device)
+    handle = memory.rendezvous(shared, distributed.group.WORLD.group_name)
+    other = (devices.rank + 1) % devices.count
+    theirs = handle.get_buffer(other, (value.numel(),), value.dtype)
+    return lambda: value.copy_(theirs)
 
 
 def _all_reduces(devices: Devices, value: Any) -> dict[str, Call]:
@@ -209,27 +238,62 @@ def _all_reduces(devices: Devices, value: Any) -> dict[str, Call]:
     return calls
 
 
-class Kernels(NamedTuple):
-    """A program as it runs by NCCL, and by loads from other devices; ``None`` if that is as well
-    by NCCL."""
+LIBRARY, LOADS, OVERLAP = "mugraph", "mugraph, peers", "mugraph, overlap"
+"""How mugraph runs collectives: by NCCL, by loads from other devices, beside parts of products."""
+FEW_ROWS = 16
+"""Of products that are not measured in parts: all weights would be read for each."""
+MOST_LOADED = 2**24
+"""Bytes that a device loads from others at most where loads are measured."""
 
-    library: Any
-    peers: Any
+
+@dataclass(frozen=True)
+class Kernels:
+    """A program in each way in which it can run, and the way that is chosen."""
+
+    ways: dict[str, Any]
+    chosen: str
+
+
+def programs_of(program: Product | Block, count: int) -> dict[str, ModuleOp]:
+    """The program of each of so many devices in each way, and as it is chosen."""
+    text = program.program(count)
+
+    def made(*passes: ModulePass) -> ModuleOp:
+        module = parse_text(make_context(), text, "program")
+        function = only_function(module)
+        function.attributes[MESH] = mesh_attribute(Mesh((count,)))
+        for each in (*([] if is_per_device(function) else [PartitionPass()]), *passes):
+            each.apply(make_context(), module)
+        module.verify()
+        return module
+
+    found = {LIBRARY: made()}
+    collectives = [op for op in found[LIBRARY].walk() if isinstance(op, kn.CollectiveOp)]
+    if sum(loads_of(op).loaded for op in collectives) <= MOST_LOADED:
+        found[LOADS] = made(UsePeersPass(everywhere=True))
+    overlapping = made(OverlapCollectivesPass(everywhere=True))
+    rows = program.m if isinstance(program, Product) else program.rows
+    in_parts = isinstance(program, Product) or program.inner > 0
+    if in_parts and rows > FEW_ROWS and any(part_of(op) is not None for op in overlapping.walk()):
+        found[OVERLAP] = overlapping
+    found["chosen"] = made(OverlapCollectivesPass(), UsePeersPass())
+    return found
 
 
 def compiled(devices: Devices, chosen: Sequence[Product | Block]) -> list[Kernels]:
     """The kernels: one process compiles them, the others find them in the cache."""
-    import mugraph
-    from mugraph.dialects import kn
+    arch = "cpu" if devices.cpu else "native"
 
     def compile(program: Product | Block) -> Kernels:
-        arch = "cpu" if devices.cpu else "native"
-        text = program.program(devices.count)
-        library, peers = (
-            mugraph.compile(text, arch, mesh=devices.mesh, peers=peers) for peers in (False, True)
+        found = programs_of(program, devices.count)
+        text = str(found.pop("chosen"))
+        way = next(
+            (name for name, module in found.items() if str(module) == text), "several of them"
         )
-        pays = any(isinstance(op, kn.PeerOp) for op in peers.module.walk())
-        return Kernels(library, peers if pays else None)
+        kernels = {
+            name: mugraph.compile(module, arch, mesh=devices.mesh) for name, module in found.items()
+        }
+        return Kernels(kernels, way)
 
     if devices.rank > 0:
         distributed.barrier()
@@ -242,7 +306,7 @@ def compiled(devices: Devices, chosen: Sequence[Product | Block]) -> list[Kernel
 
 def block_row(devices: Devices, block: Block, kernels: Kernels) -> Row:
     """A sum over devices and what follows it, as PyTorch and mugraph run it."""
-    row, (kernel, peers) = Row(block.label), kernels
+    row, kernel = Row(block.label, chosen=kernels.chosen), kernels.ways[LIBRARY]
     generator = torch.Generator(devices.device).manual_seed(11)
     wholes = [
         torch.randn(shape, generator=generator, device=devices.device).bfloat16() / 8
@@ -260,12 +324,9 @@ def block_row(devices: Devices, block: Block, kernels: Kernels) -> Row:
         distributed.all_reduce(held)
         return block.after(held, parts)
 
-    calls: dict[str, Call] = {
-        "PyTorch + NCCL": torch_with_nccl,
-        "mugraph": lambda: kernel(*parts),
-    }
-    if peers is not None:
-        calls["mugraph, peers"] = lambda: peers(*parts)
+    calls: dict[str, Call] = {"PyTorch + NCCL": torch_with_nccl}
+    for name, way in kernels.ways.items():
+        calls[name] = lambda way=way: way(*parts)
     for name, call in calls.items():
         for _ in range(2):
             call()
@@ -277,7 +338,7 @@ def block_row(devices: Devices, block: Block, kernels: Kernels) -> Row:
 
 def product_row(devices: Devices, product: Product, kernels: Kernels) -> Row:
     """One product: alone, with NCCL before or behind it, and as mugraph runs it."""
-    row, (kernel, peers) = Row(product.label), kernels
+    row, kernel = Row(product.label, chosen=kernels.chosen), kernels.ways[LIBRARY]
     generator = torch.Generator(devices.device).manual_seed(7)
 
     def random(*shape: int) -> Any:
@@ -287,19 +348,20 @@ def product_row(devices: Devices, product: Product, kernels: Kernels) -> Row:
     parts = kernel.parts(x, w)
     expected = kernel.part_of_result(0, x.double() @ w.double())
     del x, w
-    devices.check(row, "mugraph", _poisoned(devices, kernel, parts), expected)
+    for name, way in kernels.ways.items():
+        devices.check(row, name, _poisoned(devices, way, parts), expected)
     own_x, own_w = parts
     call, alone, collective = _baseline(devices, product, own_x, own_w)
     devices.check(row, "cuBLAS + NCCL", call(), expected)
-    if peers is not None:
-        devices.check(row, "mugraph, peers", _poisoned(devices, peers, parts), expected)
     del expected
     devices.time(row, "cuBLAS alone", alone)
     devices.time(row, "NCCL alone", collective)
     devices.time(row, "cuBLAS + NCCL", call)
-    devices.time(row, "mugraph", lambda: kernel(*parts))
-    if peers is not None:
-        devices.time(row, "mugraph, peers", lambda: peers(*parts))
+    for name, way in kernels.ways.items():
+        devices.time(row, name, lambda way=way: way(*parts))
+    for name in (LIBRARY, OVERLAP):
+        if name in kernels.ways:
+            devices.time(row, f"functions of {name}", _functions(devices, kernels.ways[name]))
     if product.collective == "all-reduce" and not devices.cpu:
         for name, reduce in _all_reduces(devices, torch.zeros_like(call()).view(-1)).items():
             if name.startswith("symmetric"):
@@ -309,6 +371,23 @@ def product_row(devices: Devices, product: Product, kernels: Kernels) -> Row:
         product_time = alone_times.pop("cuBLAS alone")
         row.floor = max(product_time, min(alone_times.values()))
     return row
+
+
+def _functions(devices: Devices, kernel: Any) -> Call:
+    """The functions of a program one after the other, without what devices do together."""
+    inputs = [
+        [
+            torch.randn(tensor.shape, device=devices.device).bfloat16()
+            for tensor in function.interface.inputs
+        ]
+        for function in kernel.functions
+    ]
+
+    def call() -> None:
+        for function, given in zip(kernel.functions, inputs, strict=True):
+            function(*given)
+
+    return call
 
 
 def _poisoned(devices: Devices, kernel: Any, parts: Sequence[Any]) -> Any:
@@ -362,8 +441,10 @@ def _line(row: Row) -> str:
     times = [f"{name} {time:.1f}" for name, time in row.microseconds.items()]
     if row.floor is not None:
         times.append(f"floor {row.floor:.1f}")
-    if not times:
-        times = [f"{name} error {error:.1e}" for name, error in row.relative_errors.items()]
+    if row.chosen is not None:
+        times.append(f"chosen: {row.chosen}")
+    if not row.microseconds:
+        times += [f"{name} error {error:.1e}" for name, error in row.relative_errors.items()]
     return f"{row.label}: {'; '.join(times)}" + "".join(
         f"\n    {name}: {reason}" for name, reason in row.failures.items()
     )
@@ -374,6 +455,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("collectives.json"))
     parser.add_argument("--cpu", action="store_true", help="small shapes through gloo, not timed")
+    parser.add_argument("--only", default="", help="programs whose label has this in it")
     options = parser.parse_args()
     devices = Devices(cpu=options.cpu)
     name = "cpu" if options.cpu else torch.cuda.get_device_name()
@@ -384,6 +466,7 @@ def main() -> None:
             devices.say(_line(row))
             rows.append(row)
         chosen = [*blocks(small=options.cpu), *products(small=options.cpu)]
+        chosen = [each for each in chosen if options.only in each.label]
         for program, kernel in zip(chosen, compiled(devices, chosen), strict=True):
             if isinstance(program, Block):
                 rows.append(block_row(devices, program, kernel))

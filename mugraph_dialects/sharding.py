@@ -16,17 +16,26 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, NamedTuple, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    TensorType,
+    UnitAttr,
+    i64,
+)
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Data
+from xdsl.ir import Attribute, Data, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute import Layout
+from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import (
@@ -46,8 +55,36 @@ SHARDING = "mugraph.sharding"
 PER_DEVICE = "mugraph.per_device"
 """The attribute of a function that is the program of each device."""
 
+PART = "mugraph.part"
+"""The attribute of an operator of a program of each device that computes a part of something.
+
+Its numbers are the place of a member of a group whose part it is, and the axes of the group.  What
+computes a part is a function of its own, which waits for that part alone.
+"""
+
 Axes = tuple[int, ...]
 """Axes of a mesh, by number; the first one counts most."""
+
+
+class Part(NamedTuple):
+    """Whose part of something an operator computes: of which place in groups along some axes."""
+
+    place: int
+    axes: Axes
+
+
+def part_of(op: Operation) -> Part | None:
+    """Whose part of something an operator computes; ``None`` if it computes all of it."""
+    attribute = op.attributes.get(PART)
+    if not isinstance(attribute, DenseArrayBase):
+        return None
+    place, *axes = extents_of(cast("DenseArrayBase[Any]", attribute))
+    return Part(place, tuple(axes))
+
+
+def set_part(op: Operation, part: Part) -> None:
+    """Says whose part of something an operator computes."""
+    op.attributes[PART] = DenseArrayBase.from_list(i64, [part.place, *part.axes])
 
 
 @dataclass(frozen=True)

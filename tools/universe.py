@@ -28,6 +28,7 @@ PASSES = {
     "name-extents": "mugraph.passes.program.name_extents:NameExtentsPass",
     "bucket-extents": "mugraph.passes.program.bucket_extents:BucketExtentsPass",
     "partition": "mugraph.passes.program.partition:PartitionPass",
+    "overlap-collectives": "mugraph.passes.program.overlap:OverlapCollectivesPass",
     "use-peers": "mugraph.passes.program.use_peers:UsePeersPass",
     "contiguous-collectives": (
         "mugraph.passes.program.contiguous_collectives:ContiguousCollectivesPass"

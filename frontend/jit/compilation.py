@@ -41,11 +41,12 @@ from mugraph.passes.compile import (
     with_kernels_that_compile,
 )
 from mugraph.passes.program.convert_linalg_to_kn import ConvertLinalgToKnPass
+from mugraph.passes.program.overlap import OverlapCollectivesPass
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import UsePeersPass
 from mugraph.passes.schedule.remarks import RemarksPass
 from mugraph.passes.sequence import verifying
-from mugraph.passes.targets import default_targets, target_named
+from mugraph.passes.targets import DEFAULT_TARGET, default_targets, target_named
 from mugraph.passes.texpr.te_lower import steps_to_kernels
 from mugraph.passes.transpile import LEVEL_ENDS
 from mugraph.reading import make_context, parse_text, read_text
@@ -136,7 +137,8 @@ def compile(
     ``mesh`` is a ``DeviceMesh`` of ``torch.distributed`` on whose devices the program runs, each in
     a process of its own, as ``torchrun`` starts them.  A program of whole tensors is partitioned
     (``--partition``) by what ``mugraph.sharding`` says of its arguments.  With ``peers``, for GPUs
-    of one host, collectives of few bytes are loads from one another's memory (``--use-peers``).
+    of one host, collectives of few bytes are loads from one another's memory (``--use-peers``), and
+    products of many rows are computed while devices exchange parts (``--overlap-collectives``).
 
     Of a model of PyTorch, or an exported program, and example inputs in the place of ``arch`` it is
     what :func:`mugraph.torch.compile_model` makes, on the device of the inputs.
@@ -194,8 +196,10 @@ def _on_mesh(
             PartitionPass().apply(context, module)
             module.verify()
         if peers:
-            UsePeersPass().apply(context, module)
-            module.verify()
+            target = _architecture(arch) or DEFAULT_TARGET
+            for each in (OverlapCollectivesPass(target), UsePeersPass()):
+                each.apply(context, module)
+                module.verify()
         program = device_program(function)
     assert program is not None
 

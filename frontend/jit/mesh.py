@@ -7,7 +7,7 @@ those of ``torch.distributed``, in process groups of the caller's ``DeviceMesh``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -15,23 +15,36 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, SSAValue
 
 from mugraph.dialects import kn
+from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh, Sharding
-from mugraph.dialects.tensor_types import dims, layout_of, row_major_strides, shape_of, strides_of
+from mugraph.dialects.tensor_types import (
+    dims,
+    layout_of,
+    row_major_strides,
+    shape_of,
+    strides_of,
+    value_label,
+)
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.jit.kernel import Kernel, as_sequence
 from mugraph.jit.peers import Group, PeerMemory, peer_memory
-from mugraph.passes.program.partition.meetings import with_meetings
+from mugraph.passes.program.partition.meetings import takes, with_meetings
 from mugraph.passes.program.partition.orders import check_order
 from mugraph.passes.program.partition.segments import (
+    Delivery,
     Exchange,
+    Fetch,
+    Join,
     Meeting,
     Segment,
     Step,
+    View,
     first_alike,
     is_far,
     segments_of,
 )
+from mugraph.passes.program.partition.turns import turns_of
 
 
 def mesh_shape(device_mesh: Any) -> Mesh:
@@ -73,19 +86,24 @@ class MeshKernel:
         if faults:
             raise UserError(f"{self.name}: its devices are not kept in order: {faults[0]}.")
         self._kernels = _kernels(self._steps, compile_segments)
-        meetings = [step for step in self._steps if not isinstance(step, Segment)]
         # All processes make all groups, in one order, also those that they are not in.
-        axes = dict.fromkeys(
-            step.grid_axes if isinstance(step, kn.CollectiveOp) else step.axes for step in meetings
-        )
+        axes = dict.fromkeys(axes for step in self._steps for axes in _axes_of(step))
         self._groups = {each: _group(device_mesh, program.mesh, each) for each in axes}
+        device = _place(device_mesh, program.mesh, tuple(range(len(program.mesh.shape))))
+        self._order = turns_of(self._steps, program.mesh, device)
+        self._joins = {
+            value: (step, index)
+            for step in self._steps
+            if isinstance(step, Join)
+            for index, value in enumerate(step.op.inputs)
+        }
         self._known_memory: PeerMemory | None = None
 
     @property
     def _memory(self) -> PeerMemory:
         """Where devices lay tensors out for one another; all of them make it in the first call."""
         if self._known_memory is None:
-            exchanges = [step for step in self._steps if isinstance(step, Exchange)]
+            exchanges = [step for step in self._steps if isinstance(step, Exchange | Delivery)]
             self._known_memory = peer_memory(self._device_mesh, exchanges, self._groups)
         return self._known_memory
 
@@ -93,6 +111,27 @@ class MeshKernel:
     def name(self) -> str:
         """The function's name."""
         return self._program.function.sym_name.data
+
+    @property
+    def functions(self) -> list[Kernel]:
+        """The compiled functions of one device, in the order in which this one runs them."""
+        return [self._kernels[number] for number in self._order if number in self._kernels]
+
+    @property
+    def meetings(self) -> dict[int, str]:
+        """What devices meet for in a call, by the numbers of the meetings."""
+        found: dict[int, str] = {}
+        for number, step in enumerate(self._steps):
+            match step:
+                case Exchange():
+                    found[number] = f"{value_label(step.value)} is read by the others"
+                case Delivery():
+                    found[number] = f"parts of {value_label(step.value)} are delivered"
+                case Meeting():
+                    found[number] = "what the others have read may be replaced"
+                case _:
+                    pass
+        return found
 
     @property
     def arguments(self) -> tuple[Sharding, ...]:
@@ -135,33 +174,59 @@ class MeshKernel:
         self._expect_count(inputs)
         local = [self._local(index, each) for index, each in enumerate(inputs)]
         values: dict[SSAValue, Any] = dict(zip(self._program.function.args, local, strict=True))
-        for number, step in enumerate(self._steps):
-            match step:
-                case Segment():
-                    values |= self._run(number, step, values)
-                case Exchange():
-                    held = self._memory.exchange(step, values[step.value])
-                    values |= {op.result: held[op.kept_place] for op in step.peers}
-                case Meeting():
-                    self._memory.meet(step.axes)
-                case _:
-                    value = values[step.input]
-                    if is_far(step.input) and not isinstance(step, kn.AllSliceOp):
-                        value = value.clone()
-                    exchanged = _exchange(step, value, self._groups[step.grid_axes])
-                    values[step.result] = _laid_out(exchanged, step.result.type)
-        outputs = [self._own(value, values[value]) for value in self._returned]
+        call = _Call(values)
+        for number in self._order:
+            step = self._steps[number]
+            for value in takes(step):
+                self._arrive(value, call)
+            self._do(number, step, call)
+        for value in [*call.under_way]:
+            self._arrive(value, call)
+        outputs = [self._own(values[value]) for value in self._returned]
         if any(map(_is_dtensor, inputs)):
             outputs = [self._global(*pair) for pair in zip(outputs, self.results, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _run(
-        self, number: int, segment: Segment, values: Mapping[SSAValue, Any]
-    ) -> dict[SSAValue, Any]:
+    def _do(self, number: int, step: Step, call: _Call) -> None:
+        values = call.values
+        match step:
+            case Segment():
+                values |= self._run(number, step, call)
+            case Exchange():
+                held = self._memory.exchange(step, values[step.value], number)
+                values |= {op.result: held[op.kept_place] for op in step.peers}
+            case Delivery():
+                pieces = [values[piece] for piece in step.op.pieces]
+                values[step.value] = self._memory.deliver(step, pieces, number)
+            case Meeting():
+                self._memory.meet(step.axes, number)
+            case View(op):
+                box = zip(extents_of(op.start), shape_of(op.result.type), strict=True)
+                part = values[op.input][tuple(slice(at, at + extent) for at, extent in box)]
+                values[op.result] = _laid_out(part, op.result.type)
+            case Fetch(op, part):
+                target = self._joined_place(op.result, call)
+                if part.place != self._groups[part.axes].place:
+                    copy, arrives = self._memory.fetch(values[op.input], target)
+                    values[op.result], call.under_way[op.result] = copy, arrives
+                elif target is None:
+                    values[op.result] = values[op.input]
+                else:
+                    values[op.result] = target.copy_(values[op.input])
+            case Join(op):
+                values[op.result] = self._join(step, call)
+            case _:
+                value = values[step.input]
+                if is_far(step.input) and not isinstance(step, kn.AllSliceOp):
+                    value = value.clone()
+                exchanged = _exchange(step, value, self._groups[step.grid_axes])
+                values[step.result] = _laid_out(exchanged, step.result.type)
+
+    def _run(self, number: int, segment: Segment, call: _Call) -> dict[SSAValue, Any]:
         """What a function between meetings gives; what others read it writes where they do."""
         kernel = self._kernels[number]
-        inputs = [values[value] for value in segment.takes]
-        places = [self._memory.place_of(value) for value in segment.gives]
+        inputs = [call.values[value] for value in segment.takes]
+        places = [self._place_of(value, call) for value in segment.gives]
         if all(place is None for place in places):
             given = kernel(*inputs)
         else:
@@ -172,10 +237,49 @@ class MeshKernel:
             )
         return dict(zip(segment.gives, as_sequence(given, len(segment.gives)), strict=True))
 
-    def _own(self, value: SSAValue, held: Any) -> Any:
+    def _arrive(self, value: SSAValue, call: _Call) -> None:
+        """Waits for a copy from another device, if a value is one that is under way."""
+        arrives = call.under_way.pop(value, None)
+        if arrives is not None:
+            arrives()
+
+    def _place_of(self, value: SSAValue, call: _Call) -> Any:
+        """Where a function writes what it gives; ``None`` where anywhere."""
+        place = self._memory.place_of(value)
+        return self._joined_place(value, call) if place is None else place
+
+    def _joined_place(self, value: SSAValue, call: _Call) -> Any:
+        """The place of a part in the tensor that it is joined to; ``None`` for others."""
+        step, index = self._joins.get(value, (None, 0))
+        if step is None:
+            return None
+        type_ = step.op.result.type
+        if step.op.result not in call.joined:
+            call.joined[step.op.result] = self._memory.empty_of(type_)
+        whole = call.joined[step.op.result]
+        if whole is None:
+            return None
+        start = sum(shape_of(each.type)[step.op.joined_dim] for each in step.op.inputs[:index])
+        shape = shape_of(value.type)
+        return _laid_out(
+            whole.narrow(step.op.joined_dim, start, shape[step.op.joined_dim]), value.type
+        )
+
+    def _join(self, step: Join, call: _Call) -> Any:
+        """Parts one after the other; those that were not written there are copied."""
+        parts = [(value, call.values[value]) for value in step.op.inputs]
+        places = [self._joined_place(value, call) for value, _ in parts]
+        whole = call.joined.get(step.op.result)
+        if whole is None:
+            return _torch().cat([part for _, part in parts], step.op.joined_dim)
+        for place, (_, part) in zip(places, parts, strict=True):
+            if place.data_ptr() != part.data_ptr():
+                place.copy_(part)
+        return whole
+
+    def _own(self, held: Any) -> Any:
         """A result that the next call leaves alone."""
-        is_shared = is_far(value) or self._memory.place_of(value) is not None
-        return held.clone() if is_shared else held
+        return held.clone() if self._memory.holds(held) else held
 
     def _expect_count(self, inputs: Sequence[Any]) -> None:
         if len(inputs) != len(self.arguments):
@@ -207,6 +311,28 @@ class MeshKernel:
         return tensors.DTensor.from_local(
             value, self._device_mesh, placements(sharding, self._program.mesh), run_check=False
         )
+
+
+class _Call:
+    """What a device knows in a call."""
+
+    def __init__(self, values: dict[SSAValue, Any]) -> None:
+        self.values = values
+        self.joined: dict[SSAValue, Any] = {}
+        """Tensors whose parts are written where they belong; ``None`` where they are not."""
+        self.under_way: dict[SSAValue, Callable[[], None]] = {}
+        """Copies from other devices, and what waits for them."""
+
+
+def _axes_of(step: Step) -> Sequence[Axes]:
+    """The axes of the group that a step is of, if it is of one."""
+    match step:
+        case Exchange() | Delivery() | Meeting():
+            return [step.axes]
+        case kn.CollectiveOp():
+            return [step.grid_axes]
+        case _:
+            return []
 
 
 def _kernels(
@@ -311,7 +437,8 @@ def _exchange(op: kn.CollectiveOp, value: Any, group: Group) -> Any:
 
 def _is_overwritable(op: kn.CollectiveOp) -> bool:
     """Whether a kernel made the operand for this collective alone."""
-    made_by_kernel = not isinstance(op.input.owner, (Block, kn.CollectiveOp))
+    kept = (Block, kn.CollectiveOp, kn.SliceOp, kn.CopyOp)
+    made_by_kernel = not isinstance(op.input.owner, kept)
     return made_by_kernel and op.input.has_one_use()
 
 
@@ -348,5 +475,8 @@ def _laid_out(value: Any, type_: Attribute) -> Any:
     strides = row_major_strides(shape) if layout is None else strides_of(layout)
     if tuple(value.stride()) == tuple(strides):
         return value
+    if value.is_contiguous() and tuple(strides) == row_major_strides(shape):
+        # They differ in dimensions of one element, which may have any stride.
+        return value.as_strided(shape, strides)
     result = value.new_empty_strided(shape, strides)
     return result.copy_(value)

@@ -10,18 +10,18 @@ import ctypes
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from mugraph.codegen.c_abi import CTensor
 from mugraph.dialects.sharding import Axes
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ELEMENT_TYPES
-from mugraph.passes.program.partition.segments import Exchange
+from mugraph.passes.program.partition.segments import Delivery, Exchange
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.execute import DeviceError
 from mugraph.runtime.toolchain import device_architecture
@@ -37,9 +37,9 @@ _MEET = """
 
 extern "C" __attribute__((visibility("default"))) int mugraph_meet(
     unsigned* const* flags, int members, int place, unsigned* met, unsigned long long limit,
-    cudaStream_t stream) {
+    int number, cudaStream_t stream) {
   try {
-    mugraph::meet(mugraph::overlapping(stream), flags, members, place, met, limit);
+    mugraph::meet(mugraph::overlapping(stream), flags, members, place, met, limit, number);
     return 0;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\\n", error.what());
@@ -60,15 +60,34 @@ class Group(NamedTuple):
 
 
 class PeerMemory(ABC):
-    """Where tensors of exchanges lie, and how devices meet."""
+    """Where tensors of exchanges lie, and how devices meet.
+
+    ``number`` is that of a meeting in its program, which whoever waits too long says.
+    """
 
     @abstractmethod
-    def exchange(self, step: Exchange, value: Any) -> Sequence[Any]:
+    def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
         """Lays a tensor out, meets, and returns the tensors of all members, by place."""
 
     @abstractmethod
-    def meet(self, axes: Axes) -> None:
+    def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
+        """Gives each member its part, meets, and returns what the members gave to this device."""
+
+    @abstractmethod
+    def meet(self, axes: Axes, number: int) -> None:
         """Waits for the others of the group."""
+
+    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
+        """Begins to copy a tensor of another device, and what waits for the copy."""
+        return value.clone(), lambda: None
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether a tensor lies where the next call writes."""
+        return False
+
+    def empty_of(self, type_: Attribute) -> Any:
+        """A tensor whose parts are written where they belong; ``None`` where they are copied."""
+        return None
 
     def place_of(self, value: SSAValue) -> Any:
         """Where what makes a tensor may write it, for others to read; ``None`` where anywhere."""
@@ -85,7 +104,7 @@ class SentMemory(PeerMemory):
     def __init__(self, groups: Mapping[Axes, Group]) -> None:
         self._groups = groups
 
-    def exchange(self, step: Exchange, value: Any) -> Sequence[Any]:
+    def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
         """The tensors of all members."""
         distributed: Any = import_module("torch.distributed")
         group = self._groups[step.axes]
@@ -93,7 +112,17 @@ class SentMemory(PeerMemory):
         distributed.all_gather(received, value.contiguous(), group.process_group)
         return [received[member] for member in group.members]
 
-    def meet(self, axes: Axes) -> None:
+    def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
+        """The parts of all members for this device."""
+        torch, distributed = _torch(), import_module("torch.distributed")
+        group = self._groups[step.axes]
+        order = sorted(range(len(pieces)), key=lambda place: group.members[place])
+        sent = torch.stack([pieces[place] for place in order])
+        received = sent.new_empty(sent.shape)
+        distributed.all_to_all_single(received, sent, group=group.process_group)
+        return torch.cat([received[member] for member in group.members], step.op.joined_dim)
+
+    def meet(self, axes: Axes, number: int) -> None:
         """Nothing is laid out that could be replaced too soon."""
 
 
@@ -101,31 +130,65 @@ class SharedMemory(PeerMemory):
     """Devices of one host, each of which addresses the memory of the others of its groups."""
 
     def __init__(
-        self, device: Any, exchanges: Sequence[Exchange], groups: Mapping[Axes, Group]
+        self, device: Any, exchanges: Sequence[Exchange | Delivery], groups: Mapping[Axes, Group]
     ) -> None:
         self._device = device
-        together: dict[Axes, list[Exchange]] = {}
+        self._beside = _torch().cuda.Stream(device)
+        together: dict[Axes, list[Exchange | Delivery]] = {}
         for step in exchanges:
             together.setdefault(step.axes, []).append(step)
         library = _library()
         self._rooms = {
             axes: _Room(device, steps, groups[axes], library) for axes, steps in together.items()
         }
-        self._first = {step.value: self._rooms[step.axes].own[step] for step in reversed(exchanges)}
+        self._first: dict[SSAValue, Any] = {}
+        for step in reversed(exchanges):
+            self._first |= self._rooms[step.axes].places(step)
         _torch().cuda.synchronize(device)
 
-    def exchange(self, step: Exchange, value: Any) -> Sequence[Any]:
+    def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
         """The tensors of all members, where they lie; this device's is copied to its place."""
         room = self._rooms[step.axes]
         own = room.own[step]
         if value.data_ptr() != own.data_ptr():
             own.copy_(value)
-        room.meet()
+        room.meet(number)
         return room.held[step]
 
-    def meet(self, axes: Axes) -> None:
+    def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
+        """What the members wrote here; parts that no function wrote at theirs are copied."""
+        room = self._rooms[step.axes]
+        for piece, place in zip(pieces, room.pieces(step), strict=True):
+            if piece.data_ptr() != place.data_ptr():
+                place.copy_(piece)
+        room.meet(number)
+        return room.own[step]
+
+    def meet(self, axes: Axes, number: int) -> None:
         """Waits for the others of the group, on the current stream."""
-        self._rooms[axes].meet()
+        self._rooms[axes].meet(number)
+
+    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
+        """Copies on a stream of its own, behind what the current one has been given."""
+        cuda = _torch().cuda
+        current = cuda.current_stream(self._device)
+        copy = value.new_empty(value.shape) if target is None else target
+        self._beside.wait_stream(current)
+        with cuda.stream(self._beside):
+            copy.copy_(value, non_blocking=True)
+            arrived = cuda.Event()
+            arrived.record(self._beside)
+        return copy, lambda: current.wait_event(arrived)
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether a tensor lies in the memory that devices share."""
+        return any(room.holds(tensor) for room in self._rooms.values())
+
+    def empty_of(self, type_: Attribute) -> Any:
+        """A row-major tensor of torch's allocator."""
+        torch = _torch()
+        dtype = getattr(torch, ELEMENT_TYPES[str(element_type_of(type_))])
+        return torch.empty(shape_of(type_), dtype=dtype, device=self._device)
 
     def place_of(self, value: SSAValue) -> Any:
         """Where this device lays the tensor out."""
@@ -142,7 +205,7 @@ class _Room:
     """The memory of one group: flags, and a place for each tensor that is exchanged in it."""
 
     def __init__(
-        self, device: Any, exchanges: Sequence[Exchange], group: Group, library: Any
+        self, device: Any, exchanges: Sequence[Exchange | Delivery], group: Group, library: Any
     ) -> None:
         torch = _torch()
         flags = _aligned(4 * len(group.members))
@@ -156,6 +219,11 @@ class _Room:
         """The tensors of all members, by place."""
         self.own = {step: tensors[group.place] for step, tensors in self.held.items()}
         """This device's."""
+        self._ranges = [
+            range(start, start + size)
+            for member in group.members
+            if (start := int(handle.get_buffer(member, (1,), torch.uint8).data_ptr()))
+        ]
         buffer.zero_()
         self._met = torch.zeros(1, dtype=torch.int32, device=device)
         addresses = [
@@ -172,7 +240,26 @@ class _Room:
         distributed: Any = import_module("torch.distributed")
         distributed.barrier(group.process_group)
 
-    def meet(self) -> None:
+    def places(self, step: Exchange | Delivery) -> dict[SSAValue, Any]:
+        """Where this device lays out what an exchange is of."""
+        if isinstance(step, Exchange):
+            return {step.value: self.own[step]}
+        return dict(zip(step.op.pieces, self.pieces(step), strict=True))
+
+    def pieces(self, step: Delivery) -> list[Any]:
+        """Where this device writes what it delivers, in the memory of each member."""
+        shape = shape_of(step.op.pieces[0].type)
+        count = math.prod(shape)
+        return [
+            whole.view(-1)[self._place * count : (self._place + 1) * count].view(shape)
+            for whole in self.held[step]
+        ]
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether a tensor lies in the memory of a member."""
+        return any(tensor.data_ptr() in each for each in self._ranges)
+
+    def meet(self, number: int) -> None:
         """Waits for the others, on the current stream."""
         failed = self._library.mugraph_meet(
             self._flags,
@@ -180,6 +267,7 @@ class _Room:
             self._place,
             self._met.data_ptr(),
             self._limit,
+            number,
             self._stream(self._index),
         )
         if failed:
@@ -187,7 +275,7 @@ class _Room:
 
 
 def peer_memory(
-    device_mesh: Any, exchanges: Sequence[Exchange], groups: Mapping[Axes, Group]
+    device_mesh: Any, exchanges: Sequence[Exchange | Delivery], groups: Mapping[Axes, Group]
 ) -> PeerMemory:
     """The memory for the exchanges of a program; every device of the mesh calls it.
 
@@ -199,7 +287,7 @@ def peer_memory(
     return SharedMemory(device, exchanges, groups)
 
 
-def _places(exchanges: Iterable[Exchange], start: int) -> tuple[list[int], int]:
+def _places(exchanges: Iterable[Exchange | Delivery], start: int) -> tuple[list[int], int]:
     """The byte at which each tensor begins behind the flags, and the bytes of all together."""
     places: list[int] = []
     for step in exchanges:
@@ -243,7 +331,7 @@ def _library() -> Any:
     library = ctypes.CDLL(str(compile_library(_MEET, architecture)))
     library.mugraph_meet.argtypes = [
         *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
-        *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_void_p),
+        *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_int, ctypes.c_void_p),
     ]
     return library
 

@@ -20,6 +20,7 @@ from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_same_type
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
+from mugraph.dialects.kn.rearrange import ConcatOp
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.reductions import Combiner, CombinerAttr, combiner_attribute
@@ -299,6 +300,8 @@ class AllToAllOp(CollectiveOp):
     """Each device of a group sends a part to each: one dimension is cut, another one whole again.
 
     A device takes the part of its place of all tensors, and joins them in the order of places.
+    One that is ``delivered`` is of a ``kn.concat`` of the parts, and nothing is sent by the
+    operator itself: what makes a part writes it into the memory of the device that it is for.
     ``%y = kn.all_to_all %x axes [0] split 1 concat 0 : tensor<2x64xf16> -> tensor<8x16xf16>``.
     """
 
@@ -306,10 +309,11 @@ class AllToAllOp(CollectiveOp):
 
     split = prop_def(IntegerAttr.constr(type=i64))
     concat = prop_def(IntegerAttr.constr(type=i64))
+    delivered = opt_prop_def(UnitAttr)
 
     assembly_format = (
-        "$input `axes` $axes `split` $split `concat` $concat (`workspace` $workspace^)? "
-        "attr-dict `:` type($input) `->` type($result)"
+        "$input `axes` $axes `split` $split `concat` $concat (`delivered` $delivered^)? "
+        "(`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
     )
 
     def __init__(
@@ -319,6 +323,8 @@ class AllToAllOp(CollectiveOp):
         split: int,
         concat: int,
         result_type: Attribute,
+        *,
+        delivered: bool = False,
     ) -> None:
         super().__init__(
             operands=[operand],
@@ -327,6 +333,7 @@ class AllToAllOp(CollectiveOp):
                 "axes": _numbers(axes),
                 "split": IntegerAttr(split, i64),
                 "concat": IntegerAttr(concat, i64),
+                "delivered": UnitAttr() if delivered else None,
             },
         )
 
@@ -339,6 +346,38 @@ class AllToAllOp(CollectiveOp):
     def joined_dim(self) -> int:
         """As written."""
         return self.concat.value.data
+
+    @property
+    def pieces(self) -> tuple[SSAValue, ...]:
+        """Of one that is delivered: what the members get, by their places."""
+        assert isinstance(self.input.owner, ConcatOp)
+        return tuple(self.input.owner.inputs)
+
+    def verify_(self) -> None:
+        """As any collective; what is delivered is in parts that are ranges of memory."""
+        super().verify_()
+        if self.delivered is None:
+            return
+        made = self.input.owner
+        if (
+            not isinstance(made, ConcatOp)
+            or len(made.inputs) != self.devices
+            or made.joined_dim != self.cut_dim
+            or len({shape_of(piece.type) for piece in made.inputs}) != 1
+            or not self.input.has_one_use()
+        ):
+            raise VerifyException(
+                f"{op_label(self)} is delivered, so that its operand is a kn.concat of "
+                f"{self.devices} equal parts along dimension {self.cut_dim} which it alone reads; "
+                "leave 'delivered' out, or write the concat"
+            )
+        for type_, dim in ((self.input.type, self.cut_dim), (self.result.type, self.joined_dim)):
+            if math.prod(shape_of(type_)[:dim]) != 1:
+                raise VerifyException(
+                    f"{op_label(self)} is delivered along dimension {dim} of "
+                    f"{dims(shape_of(type_))}, whose parts are no ranges of memory; expected "
+                    "dimension 0, or one behind dimensions of one element"
+                )
 
 
 @irdl_op_definition

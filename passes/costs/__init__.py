@@ -4,9 +4,10 @@
 - :mod:`.memory`: device memory, copies to shared memory, and shared memory;
 - :mod:`.kernels`: a kernel of a given shape, from its launch to its last store;
 - :mod:`.overlap`: several things side by side;
+- :mod:`.devices`: collectives of several devices, and loads from one another;
 - :mod:`.epilogues`: what follows the loop of a persistent kernel.
 
 Facts of the hardware are those of :class:`mugraph.passes.targets.Target`.  Numbers here are fitted
-to measurements on an H200, each with the script or the results that it was fitted to; they serve
-other targets for want of better ones.
+to measurements on an H200, or on two H100, each with the script or the results that it was fitted
+to; they serve other targets for want of better ones.
 """

@@ -5,62 +5,129 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple, TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
+from mugraph.passes.costs.devices import Loads, library_microseconds
 from mugraph.passes.program.expand_mesh import COMBINING
+from mugraph.passes.program.partition.segments import reads_again
 
 
-@dataclass(frozen=True)
-class Way:
-    """What a way to run a collective costs: microseconds to begin with, and bytes in each."""
+class Ways(NamedTuple):
+    """What a collective takes, in microseconds, in each way in which it can run."""
 
-    start: float
-    rate: float
-
-    def microseconds(self, count: int) -> float:
-        """The time of so many bytes over one device's link."""
-        return self.start + count / self.rate
+    library: float
+    loads: float
+    in_two: float
+    """By loads of parts of sums, and then of the sums: infinite where it has no such form."""
 
 
-# Four H200 of one host, PyTorch 2.11; benchmarks/collectives.py measures them.
-LIBRARY = Way(start=12.3, rate=160e3)
-"""NCCL's collectives, of the bytes that a device sends."""
-PEERS = Way(start=6.8, rate=250e3)
-"""A meeting of all devices, and loads that follow it, of the bytes that a device loads."""
-MOST_BYTES = 2**21
-"""A device loads no more than this from others: longer exchanges were not measured."""
+def ways_of(op: kn.CollectiveOp) -> Ways:
+    """What each way to run a collective takes."""
+    library = library_microseconds(op.bytes_sent())
+    in_two = None if _dim_of_two(op) is None else loads_in_two(op)
+    return Ways(
+        library, loads_of(op).microseconds, math.inf if in_two is None else in_two.microseconds
+    )
 
 
-def loaded_bytes(op: kn.CollectiveOp) -> int:
-    """The bytes that each device loads from the others where a collective is made of loads."""
+def loads_of(op: kn.CollectiveOp) -> Loads:
+    """A collective as loads of what the others hold."""
     own = math.prod(shape_of(op.input.type)) * element_bytes_of(op.input.type)
     piece = own if op.cut_dim is None else own // op.devices
-    return piece * (op.devices - 1)
+    # Where no other exchange keeps calls apart, one meeting more does.
+    meetings = 1 if _has_others(op) else 2
+    launches = meetings + (not _is_made_here(op.input)) + (not _shares_a_kernel(op.result))
+    return Loads(launches, piece * (op.devices - 1))
 
 
-def peers_pay(loaded: int, sent: int) -> bool:
-    """Whether loads from other devices take less time than a collective of the library."""
-    return loaded <= MOST_BYTES and PEERS.microseconds(loaded) < LIBRARY.microseconds(sent)
+def loads_in_two(op: kn.CollectiveOp) -> Loads:
+    """A sum of which each device makes a part, as loads, and then loads the other parts."""
+    own = math.prod(shape_of(op.input.type)) * element_bytes_of(op.input.type)
+    launches = 3 + (not _is_made_here(op.input)) + (not _shares_a_kernel(op.result))
+    return Loads(launches, 2 * own * (op.devices - 1) // op.devices)
 
 
-def use_peers(function: FuncOp) -> None:
-    """Makes the collectives for which that pays of loads from other devices."""
-    for op in list(function.walk()):
-        if (
-            isinstance(op, kn.CollectiveOp)
-            and (op.combination is not None or op.joined_dim is not None)
-            and peers_pay(loaded_bytes(op), op.bytes_sent())
-        ):
+def _has_others(op: kn.CollectiveOp) -> bool:
+    """Whether the program has another collective of the same devices."""
+    block = op.parent_block()
+    assert block is not None
+    return any(
+        other is not op
+        and isinstance(other, kn.CollectiveOp)
+        and (_exchanges(other) or _is_among_peers(other))
+        and other.grid_axes == op.grid_axes
+        for other in block.ops
+    )
+
+
+def _exchanges(op: Operation) -> TypeGuard[kn.CollectiveOp]:
+    """Whether an operator combines or joins what devices hold, and sends it."""
+    if not isinstance(op, kn.CollectiveOp) or _is_among_peers(op):
+        return False
+    return op.combination is not None or op.joined_dim is not None
+
+
+def _is_among_peers(op: Operation) -> bool:
+    """Whether devices reach each other's memory for an operator already."""
+    return isinstance(op, kn.PeerOp) or (isinstance(op, kn.AllToAllOp) and op.delivered is not None)
+
+
+def _is_made_here(value: SSAValue) -> bool:
+    """Whether a kernel of this device makes a tensor, which may write it where others read it."""
+    return not isinstance(value.owner, Block | kn.CollectiveOp)
+
+
+def _shares_a_kernel(value: SSAValue) -> bool:
+    """Whether what reads a tensor can read it from other devices."""
+    users = [use.operation for use in value.uses]
+    return all(
+        not isinstance(user, kn.CollectiveOp | ReturnOp) and not reads_again(user) for user in users
+    )
+
+
+def _dim_of_two(op: kn.CollectiveOp) -> int | None:
+    """The dimension of which each device makes a part of a sum that all of them need."""
+    if op.combination is None or op.cut_dim is not None or op.devices == 1:
+        return None
+    extents = enumerate(shape_of(op.input.type))
+    return next((dim for dim, extent in extents if extent % op.devices == 0), None)
+
+
+def use_peers(function: FuncOp, *, everywhere: bool = False) -> None:
+    """Makes collectives of loads from other devices: those for which that pays, or all of them."""
+    for op, ways in [(op, ways_of(op)) for op in function.walk() if _exchanges(op)]:
+        library = math.inf if everywhere else ways.library
+        if ways.in_two < min(library, ways.loads):
+            for each in _cut_in_two(op):
+                _load(each)
+        elif everywhere or ways.loads < library:
             _load(op)
+
+
+def _cut_in_two(op: kn.CollectiveOp) -> tuple[kn.CollectiveOp, kn.CollectiveOp]:
+    """Writes a sum that all devices need as parts of it, which are gathered."""
+    dim, combiner = _dim_of_two(op), op.combination
+    assert dim is not None
+    assert combiner is not None
+    shape = list(shape_of(op.input.type))
+    shape[dim] //= op.devices
+    part = TensorType(element_type_of(op.input.type), shape)
+    made = kn.ReduceScatterOp(op.input, op.grid_axes, dim, part, combiner)
+    whole = kn.AllGatherOp(made.result, op.grid_axes, dim, op.result.type)
+    for each in (made, whole):
+        inherit_location(each, op)
+    Rewriter.replace_op(op, [made, whole], whole.results)
+    return made, whole
 
 
 def _load(op: kn.CollectiveOp) -> None:
@@ -114,12 +181,13 @@ class UsePeersPass(ModulePass):
     """
 
     name = "use-peers"
+    everywhere: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function that is the program of each device."""
         for function in op.walk():
             if isinstance(function, FuncOp) and is_per_device(function):
-                use_peers(function)
+                use_peers(function, everywhere=self.everywhere)
 
 
 __all__ = ["UsePeersPass", "use_peers"]

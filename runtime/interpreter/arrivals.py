@@ -15,10 +15,20 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
+from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sharding import DeviceProgram, Sharding
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.program.partition.orders import Await, Devices, Event, Read, Run, Write
-from mugraph.passes.program.partition.segments import Exchange, Segment, Step
+from mugraph.passes.program.partition.segments import (
+    Delivery,
+    Exchange,
+    Fetch,
+    Join,
+    Segment,
+    Step,
+    View,
+    is_delivered,
+)
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import part_of
@@ -42,9 +52,10 @@ class LateDevices:
     """Of one call of each device."""
     random: np.random.Generator
     returned: Sequence[SSAValue]
-    versions: dict[tuple[int, int], list[Version]] = field(
-        default_factory=dict[tuple[int, int], list[Version]]
+    versions: dict[tuple[int, int, int], list[Version]] = field(
+        default_factory=dict[tuple[int, int, int], list[Version]]
     )
+    """By the device at which a tensor is, its number, and who wrote it."""
     values: list[dict[SSAValue, Array]] = field(default_factory=list[dict[SSAValue, Array]])
 
     def run(self, calls: Sequence[Sequence[Array]]) -> list[list[list[Array]]]:
@@ -100,33 +111,54 @@ class LateDevices:
         match event:
             case Run(number):
                 self._compute(device, self.steps[number])
-            case Write(tensor):
-                array = values[self._exchange(tensor).value].copy()
-                version = Version(order.clocks[device][device] + 1, array)
-                self.versions.setdefault((device, tensor), []).append(version)
-            case Read(tensor, owner):
-                array = self._seen(order, device, tensor, owner)
-                for op in self._exchange(tensor).peers:
-                    group = next(g for g in op.mesh.groups(op.grid_axes) if device in g)
+            case Write(tensor, owner):
+                exchange = self._exchange(tensor)
+                value = exchange.value
+                if isinstance(exchange, Delivery):
+                    group = self._group(exchange, device)
+                    value = exchange.op.pieces[group.index(owner)]
+                version = Version(order.clocks[device][device] + 1, values[value].copy())
+                self.versions.setdefault((owner, tensor, device), []).append(version)
+            case Read(tensor, owner, writer):
+                exchange = self._exchange(tensor)
+                array = self._seen(order, device, event)
+                group = self._group(exchange, device)
+                if isinstance(exchange, Delivery):
+                    self._get(device, exchange, group.index(writer), array)
+                    return
+                for op in exchange.peers:
                     if group[op.kept_place] == owner:
                         self._hold(device, op.result, array)
             case _:
                 pass
 
-    def _exchange(self, tensor: int) -> Exchange:
-        return [step for step in self.steps if isinstance(step, Exchange)][tensor]
+    def _exchange(self, tensor: int) -> Exchange | Delivery:
+        return [step for step in self.steps if isinstance(step, Exchange | Delivery)][tensor]
 
-    def _seen(self, order: Devices, device: int, tensor: int, owner: int) -> Array:
+    def _group(self, exchange: Exchange | Delivery, device: int) -> tuple[int, ...]:
+        return next(g for g in self.program.mesh.groups(exchange.axes) if device in g)
+
+    def _seen(self, order: Devices, device: int, read: Read) -> Array:
         """A state of a tensor that a read may give."""
-        versions = self.versions.get((owner, tensor), [])
-        if owner == device:
+        tensor, owner, writer = read
+        versions = self.versions.get((owner, tensor, writer), [])
+        if writer == device:
             return versions[-1].array
-        known = order.clocks[device][owner]
+        known = order.clocks[device][writer]
         must = [number for number, version in enumerate(versions) if version.at <= known]
-        nothing = np.full(shape_of(self._exchange(tensor).value.type), np.nan)
-        may = [nothing] if not must else []
+        exchange = self._exchange(tensor)
+        value = exchange.op.pieces[0] if isinstance(exchange, Delivery) else exchange.value
+        may = [] if must else [np.full(shape_of(value.type), np.nan)]
         may += [version.array for version in versions[must[-1] if must else 0 :]]
         return may[int(self.random.integers(len(may)))]
+
+    def _get(self, device: int, delivery: Delivery, place: int, array: Array) -> None:
+        """Puts what a device delivered to its place among what the others did."""
+        op = delivery.op
+        whole = self.values[device].get(op.result, np.full(shape_of(op.result.type), np.nan)).copy()
+        start = [place * e * (d == op.joined_dim) for d, e in enumerate(array.shape)]
+        part_of(whole, start, array.shape)[...] = array
+        self._hold(device, op.result, whole)
 
     def _hold(self, device: int, value: SSAValue, array: Array) -> None:
         """A tensor of another device, and the parts that are taken of it where it lies."""
@@ -134,12 +166,17 @@ class LateDevices:
         for use in value.uses:
             if isinstance(op := use.operation, kn.AllSliceOp):
                 self._hold(device, op.result, self._part(op, device, array))
+            elif isinstance(op, kn.SliceOp) and is_delivered(value):
+                self._hold(device, op.result, self._range(op, array))
 
     def _part(self, op: kn.AllSliceOp, device: int, array: Array) -> Array:
         place = op.mesh.place(device, op.grid_axes)
         extents = shape_of(op.result.type)
         start = [place * e * (d == op.cut_dim) for d, e in enumerate(extents)]
         return part_of(array, start, extents)
+
+    def _range(self, op: kn.SliceOp, array: Array) -> Array:
+        return part_of(array, extents_of(op.start), shape_of(op.result.type))
 
     def _compute(self, device: int, step: Step) -> None:
         values = self.values[device]
@@ -148,6 +185,13 @@ class LateDevices:
             values |= zip(
                 step.gives, run_function(step.module, None, inputs, "float64"), strict=True
             )
+        elif isinstance(step, View):
+            values[step.op.result] = self._range(step.op, values[step.op.input])
+        elif isinstance(step, Fetch):
+            values[step.op.result] = values[step.op.input].copy()
+        elif isinstance(step, Join):
+            parts = [values[value] for value in step.op.inputs]
+            values[step.op.result] = np.concatenate(parts, step.op.joined_dim)
         elif isinstance(step, kn.AllSliceOp):
             self._hold(device, step.result, self._part(step, device, values[step.input]))
         elif isinstance(step, kn.CollectiveOp):

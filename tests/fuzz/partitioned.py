@@ -37,6 +37,7 @@ from mugraph.dialects.sharding import (
 )
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.fuse_kernels import fuse_program
+from mugraph.passes.program.overlap import overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.meetings import with_meetings
 from mugraph.passes.program.partition.orders import check_order, events_of
@@ -152,10 +153,13 @@ def check_partitioned(whole: ModuleOp, *, fused: bool = False) -> tuple[ModuleOp
 def check_peers(module: ModuleOp, whole: ModuleOp, seed: int) -> None:
     """The same with loads from other devices, late, and in an order of arrival that is drawn.
 
-    Raises :class:`PartitionError`.
+    Of every second seed products are computed in parts that overlap with collectives.  Raises
+    :class:`PartitionError`.
     """
     function = only_function(module)
-    use_peers(function)
+    if seed % 2:
+        overlap_collectives(function, target_named("h200"), everywhere=True)
+    use_peers(function, everywhere=True)
     module.verify()
     program, last = device_program(function), function.get_return_op()
     assert program is not None
@@ -284,6 +288,8 @@ def main() -> int:
     parser.add_argument("--peers", action="store_true", help="loads from other devices, late")
     parser.add_argument("--mutants", action="store_true", help="also of each collective")
     options = parser.parse_args()
+    if options.fused and options.peers:
+        parser.error("functions share kernels once they are cut out; give --fused or --peers")
     shown, collectives = Counter[str](), Counter[str]()
     failed, start = 0, time.process_time()
     for number in range(options.first, options.first + options.n):

@@ -1,18 +1,27 @@
-"""Run by ``torchrun``, a GPU a process: programs that read the memory of other devices.
+"""Run by ``torchrun``, a GPU a process: programs that reach the memory of other devices.
 
 Each is called many times with other inputs, plainly and in a CUDA graph, while devices are late by
-turns.  Results are within the error of bf16 of float64, and the same bits on all devices.
+turns.  Results are within the error of bf16 of float64, and the same bits on all devices.  Layers
+of many rows are computed in parts, which overlap with what devices exchange.  ``--calls 2`` is
+enough for a sanitizer.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
 
 import mugraph
 from mugraph.dialects import kn
+from mugraph.dialects.sharding import part_of
+from mugraph.passes.program.overlap import OverlapCollectivesPass
+from mugraph.reading import make_context, parse_text
 
 torch: Any = import_module("torch")
 distributed: Any = import_module("torch.distributed")
@@ -38,24 +47,69 @@ LAYER = """
   %n{n} = kn.rms_norm %h{n} over [512] epsilon 1.0e-05
       : (tensor<4x512xbf16>) -> tensor<4x512xbf16>
 """
+IN_PARTS = """
+func.func @parts(%x: tensor<1024x256xbf16> {{mugraph.sharding = #kn.sharding<[[], [0]]>}},
+                 %w: tensor<256x384xbf16> {{mugraph.sharding = #kn.sharding<[[0]]>}},
+                 %u: tensor<384x320xbf16> {{mugraph.sharding = #kn.sharding<[[], [0]]>}},
+                 %d: tensor<320x512xbf16> {{mugraph.sharding = #kn.sharding<[[0]]>}})
+    -> (tensor<1024x512xbf16> {{mugraph.sharding = #kn.sharding<[[]]>}})
+    attributes {{mugraph.mesh = [{devices}], mugraph.per_device}} {{
+  %y = kn.matmul %x, %w
+      : (tensor<1024x256xbf16>, tensor<256x384xbf16>) -> tensor<1024x384xbf16>
+  %s = kn.reduce_scatter %y axes [0] dim 0 : tensor<1024x384xbf16> -> tensor<{rows}x384xbf16>
+  %e = kn.silu %s : tensor<{rows}x384xbf16> -> tensor<{rows}x384xbf16>
+  %g = kn.all_gather %e axes [0] dim 0 : tensor<{rows}x384xbf16> -> tensor<1024x384xbf16>
+  %a = kn.matmul %g, %u
+      : (tensor<1024x384xbf16>, tensor<384x320xbf16>) -> tensor<1024x320xbf16>
+  %h = kn.matmul %a, %d
+      : (tensor<1024x320xbf16>, tensor<320x512xbf16>) -> tensor<1024x512xbf16>
+  %r = kn.all_reduce %h axes [0] : tensor<1024x512xbf16> -> tensor<1024x512xbf16>
+  func.return %r : tensor<1024x512xbf16>
+}}
+"""
 
 
-def program(layers: int) -> str:
+class Case(NamedTuple):
+    """A program, the whole extents of its arguments, and what it computes, in float64."""
+
+    name: str
+    kernel: Any
+    shapes: list[tuple[int, int]]
+    exact: Callable[..., Any]
+
+
+def layered(layers: int, mesh: Any) -> Case:
     """MLPs one after the other: one exchange each, so that one alone needs another meeting."""
     text, given = HEADER, "%x"
     for number in range(layers):
         text += LAYER.format(n=number, given=given)
         given = f"%n{number}"
-    return f"{text}  func.return {given} : tensor<4x512xbf16>\n}}"
+    text = f"{text}  func.return {given} : tensor<4x512xbf16>\n}}"
+    kernel = mugraph.compile(text, mesh=mesh, peers=True)
+    assert any(isinstance(op, kn.PeerOp) for op in kernel.module.walk())
+
+    def exact(x: Any, w: Any, v: Any) -> Any:
+        for _ in range(layers):
+            held = torch.nn.functional.silu(x @ w) @ v + x
+            x = torch.nn.functional.rms_norm(held, (512,), eps=1e-5)
+        return x
+
+    return Case(f"{layers} layers", kernel, [(4, 512), (512, 256), (256, 512)], exact)
 
 
-def exact(layers: int, x: Any, w: Any, v: Any) -> Any:
-    """The program in float64."""
-    x, w, v = (each.double() for each in (x, w, v))
-    for _ in range(layers):
-        held = torch.nn.functional.silu(x @ w) @ v + x
-        x = torch.nn.functional.rms_norm(held, (512,), eps=1e-5)
-    return x
+def in_parts(mesh: Any) -> Case:
+    """Products before and behind what lies in parts of rows, and a sum that all devices need."""
+    count = distributed.get_world_size()
+    text = IN_PARTS.format(devices=count, rows=1024 // count)
+    module: ModuleOp = parse_text(make_context(), text, "parts")
+    OverlapCollectivesPass(everywhere=True).apply(make_context(), module)
+    assert any(part_of(op) is not None for op in module.walk())
+
+    def exact(x: Any, w: Any, u: Any, d: Any) -> Any:
+        return torch.nn.functional.silu(x @ w) @ u @ d
+
+    shapes = [(1024, 256 * count), (256 * count, 384), (384, 320 * count), (320 * count, 512)]
+    return Case("in parts", mugraph.compile(module, mesh=mesh), shapes, exact)
 
 
 def be_late(chance: random.Random) -> None:
@@ -64,29 +118,29 @@ def be_late(chance: random.Random) -> None:
         torch.cuda._sleep(chance.randrange(2_000_000))
 
 
-def check(layers: int, mesh: Any) -> None:
+def check(case: Case, calls: int) -> None:
     """A program, call after call."""
-    kernel = mugraph.compile(program(layers), mesh=mesh, peers=True)
-    assert any(isinstance(op, kn.PeerOp) for op in kernel.module.walk())
-    generator = torch.Generator("cuda").manual_seed(layers)
+    kernel = case.kernel
+    generator = torch.Generator("cuda").manual_seed(len(case.name))
     chance = random.Random(distributed.get_rank())
 
-    def drawn(*shape: int) -> Any:
+    def drawn(shape: tuple[int, int]) -> Any:
         return torch.randn(shape, generator=generator, device="cuda").bfloat16()
 
-    w, v = drawn(512, 256) / 16, drawn(256, 512) / 16
-    inputs = [drawn(4, 512) for _ in range(GRAPH_CALLS)]
-    parts = [kernel.parts(x, w, v) for x in inputs]
+    first, *others = case.shapes
+    weights = [drawn(shape) / shape[0] ** 0.5 for shape in others]
+    inputs = [drawn(first) for _ in range(GRAPH_CALLS)]
+    parts = [kernel.parts(x, *weights) for x in inputs]
     kernel(*parts[0])
     torch.cuda.synchronize()
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
         captured = [kernel(*each) for each in parts]
-    for call in range(CALLS):
+    for call in range(calls):
         # Parts of weights stay; what is computed of them is new in each call.
-        fresh = [drawn(4, 512) for _ in inputs]
+        fresh = [drawn(first) for _ in inputs]
         for each, x in zip(parts, fresh, strict=True):
-            each[0].copy_(x)
+            each[0].copy_(kernel.parts(x, *weights)[0])
         for result in captured:
             result.fill_(float("nan"))
         be_late(chance)
@@ -99,23 +153,26 @@ def check(layers: int, mesh: Any) -> None:
                 found.append(kernel(*each))
                 be_late(chance)
         for result, x in zip(found, fresh, strict=True):
-            expected = exact(layers, x, w, v)
+            expected = case.exact(*(each.double() for each in (x, *weights)))
             error = float((result.double() - expected).norm() / expected.norm())
-            assert error < BUDGET, (layers, call, error)
-            others = [torch.empty_like(result) for _ in range(distributed.get_world_size())]
-            distributed.all_gather(others, result.contiguous())
-            bits = [each.view(torch.int16) for each in others]
-            assert all(torch.equal(bits[0], each) for each in bits), (layers, call)
+            assert error < BUDGET, (case.name, call, error)
+            everywhere = [torch.empty_like(result) for _ in range(distributed.get_world_size())]
+            distributed.all_gather(everywhere, result.contiguous())
+            bits = [each.view(torch.int16) for each in everywhere]
+            assert all(torch.equal(bits[0], each) for each in bits), (case.name, call)
 
 
 def main() -> None:
     """All of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=CALLS)
+    calls = parser.parse_args().calls
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     distributed.init_process_group("nccl")
     mesh = device_mesh.init_device_mesh("cuda", (distributed.get_world_size(),))
     with torch.inference_mode():
-        for layers in (1, 2, 3):
-            check(layers, mesh)
+        for case in (*(layered(layers, mesh) for layers in (1, 2, 3)), in_parts(mesh)):
+            check(case, calls)
     distributed.destroy_process_group()
     print("right", flush=True)
 

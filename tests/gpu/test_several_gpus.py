@@ -55,6 +55,12 @@ def test_every_example_runs_by_nccl(gpus: int, name: str) -> None:
     assert "device 1: result 0" in run_on(2, str(EXAMPLE), name)
 
 
+def test_a_tensor_parallel_model_of_torch_runs_by_nccl(gpus: int) -> None:
+    assert gpus >= 2
+    script = str(ROOT / "examples" / "several_gpus" / "models.py")
+    assert run_on(2, script, "mlp").count("relative error") == 2
+
+
 def test_devices_read_one_another_in_any_order_of_arrival(gpus: int) -> None:
     processes = 4 if gpus >= 4 else 2
     script = str(ROOT / "tests" / "gpu" / "peer_programs.py")

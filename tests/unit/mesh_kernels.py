@@ -11,6 +11,8 @@ import mugraph
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import device_program
 from mugraph.errors import UserError
+from mugraph.passes.program.overlap import OverlapCollectivesPass
+from mugraph.passes.program.use_peers import UsePeersPass
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
@@ -49,8 +51,10 @@ def check_collectives(element: str, dtype: Any, *, peers: bool) -> None:
     """Each process's parts are those of a simulated device."""
     text = COLLECTIVES.replace("xT>", f"x{element}>")
     mesh = device_mesh.init_device_mesh("cpu", (2, 2))
-    kernel = mugraph.compile(text, "cpu", mesh=mesh, peers=peers)
     module = parse_text(make_context(), text, "collectives")
+    if peers:
+        UsePeersPass(everywhere=True).apply(make_context(), module)
+    kernel = mugraph.compile(module, "cpu", mesh=mesh)
     program = device_program(only_function(module))
     assert program is not None
     random = np.random.default_rng(3)
@@ -63,6 +67,53 @@ def check_collectives(element: str, dtype: Any, *, peers: bool) -> None:
     for number, (part, whole) in enumerate(zip(found, expected, strict=True)):
         mine = kernel.part_of_result(number, torch.from_numpy(whole.astype(np.float32)))
         assert torch.allclose(part.float(), mine, rtol=2e-2, atol=2e-2), (element, number)
+
+
+OVERLAPPING = """
+func.func @layers(%x: tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[], [0]]>},
+                  %w: tensor<16x12xf32> {mugraph.sharding = #kn.sharding<[[0]]>},
+                  %u: tensor<12x20xf32> {mugraph.sharding = #kn.sharding<[[], [0]]>},
+                  %d: tensor<20x12xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+    -> (tensor<16x12xf32> {mugraph.sharding = #kn.sharding<[[]]>},
+        tensor<4x12xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+    attributes {mugraph.mesh = [4], mugraph.per_device} {
+  %y = kn.matmul %x, %w precision ieee
+      : (tensor<16x16xf32>, tensor<16x12xf32>) -> tensor<16x12xf32>
+  %s = kn.reduce_scatter %y axes [0] dim 0 : tensor<16x12xf32> -> tensor<4x12xf32>
+  %n = kn.silu %s : tensor<4x12xf32> -> tensor<4x12xf32>
+  %g = kn.all_gather %n axes [0] dim 0 : tensor<4x12xf32> -> tensor<16x12xf32>
+  %a = kn.matmul %g, %u precision ieee
+      : (tensor<16x12xf32>, tensor<12x20xf32>) -> tensor<16x20xf32>
+  %h = kn.matmul %a, %d precision ieee
+      : (tensor<16x20xf32>, tensor<20x12xf32>) -> tensor<16x12xf32>
+  %r = kn.all_reduce %h axes [0] : tensor<16x12xf32> -> tensor<16x12xf32>
+  func.return %r, %s : tensor<16x12xf32>, tensor<4x12xf32>
+}
+"""
+
+
+def check_overlap() -> None:
+    """Products in parts, which are delivered, fetched and joined."""
+    mesh = device_mesh.init_device_mesh("cpu", (4,))
+    module = parse_text(make_context(), OVERLAPPING, "overlap")
+    OverlapCollectivesPass(everywhere=True).apply(make_context(), module)
+    module.verify()
+    operators = [*module.walk()]
+    assert any(isinstance(op, kn.CopyOp) for op in operators)
+    assert any(isinstance(op, kn.AllToAllOp) and op.delivered for op in operators)
+    kernel = mugraph.compile(module, "cpu", mesh=mesh)
+    assert [what.partition("%")[0] for what in kernel.meetings.values()] == [
+        *("parts of ", "", "parts of ", ""),
+    ]
+    generator = torch.Generator().manual_seed(1)
+    shapes = ((16, 64), (64, 12), (12, 80), (80, 12))
+    for _ in range(2):
+        x, w, u, d = (torch.randn(shape, generator=generator) / 4 for shape in shapes)
+        found = kernel(*kernel.parts(x, w, u, d))
+        summed = x @ w
+        for number, exact in enumerate((torch.nn.functional.silu(summed) @ u @ d, summed)):
+            mine = kernel.part_of_result(number, exact)
+            assert torch.allclose(found[number], mine, rtol=1e-4, atol=1e-4), number
 
 
 def check_dtensors() -> None:
@@ -109,6 +160,7 @@ def main() -> None:
     for element, name in (("f32", "float32"), ("f16", "float16"), ("bf16", "bfloat16")):
         for peers in (False, True):
             check_collectives(element, getattr(torch, name), peers=peers)
+    check_overlap()
     check_dtensors()
     distributed.destroy_process_group()
     print("right")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mugraph.dialects import kn
 from mugraph.dialects.sharding import device_program, is_per_device
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.meetings import with_meetings
@@ -13,7 +14,7 @@ from mugraph.passes.program.partition.segments import (
     first_alike,
     segments_of,
 )
-from mugraph.passes.program.use_peers import peers_pay, use_peers
+from mugraph.passes.program.use_peers import Ways, use_peers, ways_of
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 
@@ -43,7 +44,7 @@ def steps_of(text: str) -> list[Step]:
     function = only_function(module)
     if not is_per_device(function):
         PartitionPass().apply(make_context(), module)
-    use_peers(function)
+    use_peers(function, everywhere=True)
     module.verify()
     program = device_program(function)
     assert program is not None
@@ -117,12 +118,46 @@ def test_what_is_returned_of_others_is_read_behind_all_steps() -> None:
     assert [names(step) for step in steps_of(text)] == ["Meeting", "exp", "Exchange", "Exchange"]
 
 
-def test_loads_pay_where_the_library_takes_longer_to_begin_than_they_to_load() -> None:
-    one, devices = 2**14, 8
-    assert peers_pay(one, one)
-    # A device loads all tensors whole, and would send each of its parts twice.
-    many = 2**21
-    assert not peers_pay(many * (devices - 1), 2 * many * (devices - 1) // devices)
+def ways(devices: int, rows: int) -> Ways:
+    """What a sum behind a product takes, of so many rows of 1024 f16, in each way."""
+    text = f"""
+    func.func @f(%x: tensor<{rows}x64xf16>, %w: tensor<64x1024xf16>)
+        -> (tensor<{rows}x1024xf16> {{mugraph.sharding = #kn.sharding<[[]]>}})
+        attributes {{mugraph.mesh = [{devices}], mugraph.per_device}} {{
+      %p = kn.matmul %x, %w
+          : (tensor<{rows}x64xf16>, tensor<64x1024xf16>) -> tensor<{rows}x1024xf16>
+      %s = kn.all_reduce %p axes [0] : tensor<{rows}x1024xf16> -> tensor<{rows}x1024xf16>
+      func.return %s : tensor<{rows}x1024xf16>
+    }}
+    """
+    function = only_function(parse_text(make_context(), text, "sum"))
+    (op,) = (op for op in function.walk() if isinstance(op, kn.AllReduceOp))
+    return ways_of(op)
+
+
+def test_a_sum_is_loaded_whole_in_parts_or_left_to_the_library_by_what_each_takes() -> None:
+    few, more, many = ways(8, 64), ways(8, 256), ways(8, 4096)
+    assert few.loads < min(few.library, few.in_two)
+    # Each of eight devices would load seven tensors.
+    assert more.in_two < min(more.library, more.loads)
+    assert many.library < min(many.loads, many.in_two)
+    # Of two devices each loads as much in both ways.
+    assert ways(2, 256).loads < ways(2, 256).in_two
+
+
+def test_parts_of_sums_are_added_up_by_their_devices_and_then_loaded() -> None:
+    text = """
+    func.func @f(%x: tensor<256x64xf16>, %w: tensor<64x1024xf16>)
+        -> (tensor<256x1024xf16> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [8], mugraph.per_device} {
+      %p = kn.matmul %x, %w
+          : (tensor<256x64xf16>, tensor<64x1024xf16>) -> tensor<256x1024xf16>
+      %s = kn.all_reduce %p axes [0] : tensor<256x1024xf16> -> tensor<256x1024xf16>
+      func.return %s : tensor<256x1024xf16>
+    }
+    """
+    found = [names(step) for step in steps_of(text) if not isinstance(step, kn.AllSliceOp)]
+    assert found == ["matmul", "Exchange", ", ".join(["add"] * 7), "Exchange", "concat"]
 
 
 def test_functions_of_layers_that_are_alike_are_compiled_once() -> None:

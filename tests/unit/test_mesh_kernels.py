@@ -42,5 +42,12 @@ def test_every_example_runs_on_processes(name: str) -> None:
     assert "device 3: result 0" in run_on(4, str(EXAMPLE), name, "--cpu")
 
 
+@pytest.mark.parametrize(("name", "needs"), [("mlp", "torch"), ("qwen3", "accelerate")])
+def test_tensor_parallel_models_run_on_processes(name: str, needs: str) -> None:
+    pytest.importorskip(needs, reason=f"the plan of {name} is by {needs}")
+    script = str(ROOT / "examples" / "several_gpus" / "models.py")
+    assert run_on(2, script, name, "--cpu").count("relative error") == 2
+
+
 def test_each_collective_is_what_simulated_devices_do() -> None:
     assert run_on(4, str(ROOT / "tests" / "unit" / "mesh_kernels.py")).count("right") == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from orders import Late, late, mutants, wrong
+from fuzz.late import Late, check_mutants, late, wrong
 from thorough import THOROUGH
 
 from mugraph.passes.program.partition.meetings import with_meetings
@@ -100,14 +100,7 @@ def test_whoever_waits_for_ever_is_named() -> None:
 )
 def test_mutants_are_reported_or_harmless(name: str) -> None:
     one = of_text(PROGRAMS[name])
-    reported, harmless = 0, 0
-    for mutant, events in mutants(one.events):
-        if faults_of(events):
-            reported += 1
-        else:
-            harmless += 1
-            for seed in range(4):
-                assert wrong(one, events, seed) is None, mutant
+    reported, harmless = check_mutants(one)
     assert reported > harmless > 0
 
 

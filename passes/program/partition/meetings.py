@@ -12,7 +12,17 @@ from typing import NamedTuple
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
-from mugraph.passes.program.partition.segments import Exchange, Meeting, Segment, Step
+from mugraph.passes.program.partition.segments import (
+    Delivery,
+    Exchange,
+    Fetch,
+    Join,
+    Meeting,
+    Segment,
+    Step,
+    View,
+    is_delivered,
+)
 
 
 class Use(NamedTuple):
@@ -22,16 +32,20 @@ class Use(NamedTuple):
     last_read: int
 
 
-def uses_of(steps: Sequence[Step], returned: Sequence[SSAValue]) -> dict[Exchange, Use]:
+def uses_of(steps: Sequence[Step], returned: Sequence[SSAValue]) -> dict[Exchange | Delivery, Use]:
     """For each exchange where it is laid out and read; what is returned is copied after all steps.
 
-    What a function of one device makes is laid out by it, anything else as devices meet.
+    What a function of one device makes is laid out by it, anything else as devices meet.  What is
+    fetched from another device is read until something takes it.
     """
-    uses: dict[Exchange, Use] = {}
+    uses: dict[Exchange | Delivery, Use] = {}
     for number, step in enumerate(steps):
-        if isinstance(step, Exchange):
-            makers = [n for n in range(number) if step.value in gives(steps[n])]
-            far = set[SSAValue]().union(*(far_values(op.result) for op in step.peers))
+        if isinstance(step, Exchange | Delivery):
+            made = {step.value} if isinstance(step, Exchange) else {*step.op.pieces}
+            makers = [n for n in range(number) if not made.isdisjoint(gives(steps[n]))]
+            far = far_values_of(step)
+            fetches = [each for each in steps if isinstance(each, Fetch) and each.op.input in far]
+            far |= {each.op.result for each in fetches}
             reads = [n for n, other in enumerate(steps) if not far.isdisjoint(takes(other))]
             if not far.isdisjoint(returned):
                 reads.append(len(steps))
@@ -40,9 +54,7 @@ def uses_of(steps: Sequence[Step], returned: Sequence[SSAValue]) -> dict[Exchang
     return uses
 
 
-def with_meetings(
-    steps: Sequence[Segment | kn.CollectiveOp | Exchange], returned: Sequence[SSAValue]
-) -> list[Step]:
+def with_meetings(steps: Sequence[Step], returned: Sequence[SSAValue]) -> list[Step]:
     """The steps, and a meeting before a tensor is laid out where nothing else keeps it in order."""
     found: list[Step] = list(steps)
     while True:
@@ -55,10 +67,10 @@ def with_meetings(
         found.insert(uses[first].laid_out, Meeting(first.axes))
 
 
-def _is_guarded(steps: Sequence[Step], exchange: Exchange, use: Use) -> bool:
+def _is_guarded(steps: Sequence[Step], exchange: Exchange | Delivery, use: Use) -> bool:
     """Whether all who read it are met after they did, and before the next call lays it out."""
     return any(
-        isinstance(step, Exchange | Meeting)
+        isinstance(step, Exchange | Delivery | Meeting)
         and set(step.axes) >= set(exchange.axes)
         and (number > use.last_read or number < use.laid_out)
         for number, step in enumerate(steps)
@@ -71,16 +83,31 @@ def gives(step: Step) -> tuple[SSAValue, ...]:
 
 
 def takes(step: Step) -> tuple[SSAValue, ...]:
-    """What a function or a collective reads."""
-    if isinstance(step, Segment):
-        return step.takes
-    return (step.input,) if isinstance(step, kn.CollectiveOp) else ()
+    """What a step reads: nothing where it only meets."""
+    match step:
+        case Segment():
+            return step.takes
+        case Fetch() | View():
+            return (step.op.input,)
+        case Join():
+            return tuple(step.op.inputs)
+        case kn.CollectiveOp():
+            return (step.input,)
+        case _:
+            return ()
 
 
-def far_values(peer: SSAValue) -> set[SSAValue]:
-    """The tensor of another device, and the parts that are taken of it where it lies."""
+def far_values_of(step: Exchange | Delivery) -> set[SSAValue]:
+    """What devices read behind an exchange of what others wrote."""
+    if isinstance(step, Delivery):
+        return far_values(step.value)
+    return set[SSAValue]().union(*(far_values(op.result) for op in step.peers))
+
+
+def far_values(value: SSAValue) -> set[SSAValue]:
+    """A tensor that others wrote, and the parts that are taken of it where it lies."""
     far: set[SSAValue] = set()
-    left = [peer]
+    left = [value]
     while left:
         value = left.pop()
         far.add(value)
@@ -88,5 +115,6 @@ def far_values(peer: SSAValue) -> set[SSAValue]:
             use.operation.results[0]
             for use in value.uses
             if isinstance(use.operation, kn.AllSliceOp)
+            or (isinstance(use.operation, kn.SliceOp) and is_delivered(value))
         ]
     return far

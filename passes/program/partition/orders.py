@@ -21,23 +21,26 @@ from typing import NamedTuple
 from xdsl.ir import SSAValue
 
 from mugraph.dialects.sharding import Axes, Mesh
-from mugraph.passes.program.partition.meetings import far_values, gives, takes, uses_of
-from mugraph.passes.program.partition.segments import Exchange, Meeting, Step
+from mugraph.passes.program.partition.meetings import far_values, gives, takes
+from mugraph.passes.program.partition.segments import Delivery, Exchange, Fetch, Meeting, Step
+from mugraph.passes.program.partition.turns import turns_of
 
 CALLS = 3
 
 
 class Write(NamedTuple):
-    """Lays out the tensor of an exchange."""
-
-    tensor: int
-
-
-class Read(NamedTuple):
-    """Reads the tensor of an exchange in the memory of a device."""
+    """Lays out the tensor of an exchange in the memory of a device, or delivers a part of it."""
 
     tensor: int
     owner: int
+
+
+class Read(NamedTuple):
+    """Reads the tensor of an exchange in the memory of a device, or what one delivered there."""
+
+    tensor: int
+    owner: int
+    writer: int
 
 
 class Count(NamedTuple):
@@ -75,29 +78,74 @@ Clock = list[int]
 def events_of(
     steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh, device: int
 ) -> list[Event]:
-    """What a device does in a call: tensors of exchanges are numbered in the order of steps."""
-    exchanges = [step for step in steps if isinstance(step, Exchange)]
-    uses = uses_of(steps, returned)
-    far: dict[SSAValue, Read] = {}
-    for number, exchange in enumerate(exchanges):
-        group = _group(mesh, exchange.axes, device)
-        for op in exchange.peers:
-            far |= dict.fromkeys(far_values(op.result), Read(number, group[op.kept_place]))
+    """What a device does in a call: tensors of exchanges are numbered in the order of steps.
+
+    A copy that goes on beside other steps reads as it begins and as something takes it.
+    """
+    exchanges = [step for step in steps if isinstance(step, Exchange | Delivery)]
+    given = {value for step in steps for value in gives(step)}
+    far = _reads(exchanges, mesh, device)
+    made = _writes(exchanges, mesh, device)
+    under_way: dict[SSAValue, Fetch] = {}
     events: list[Event] = []
-    for number, step in enumerate(steps):
-        events += dict.fromkeys(far[value] for value in takes(step) if value in far)
-        if not isinstance(step, Exchange | Meeting):
+    for number in turns_of(steps, mesh, device):
+        step = steps[number]
+        for value in takes(step):
+            if value in under_way:
+                fetch = under_way.pop(value)
+                events += [*far[fetch.op.input], Run(steps.index(fetch))]
+        events += dict.fromkeys(read for value in takes(step) for read in far.get(value, ()))
+        if isinstance(step, Fetch):
+            under_way[step.op.result] = step
+        if not isinstance(step, Exchange | Delivery | Meeting):
             events.append(Run(number))
-        events += [Write(n) for n, each in enumerate(exchanges) if each.value in gives(step)]
-        if isinstance(step, Exchange) and uses[step].laid_out == number:
-            events.append(Write(exchanges.index(step)))
-        if isinstance(step, Exchange | Meeting):
+        events += [write for value in gives(step) for write in made.get(value, ())]
+        if isinstance(step, Exchange | Delivery):
+            # What no function made is copied to where it is read.
+            tensor = exchanges.index(step)
+            values = (step.value,) if isinstance(step, Exchange) else step.op.pieces
+            late = [write for each in values if each not in given for write in made[each]]
+            events += [write for write in late if write.tensor == tensor]
+        if isinstance(step, Exchange | Delivery | Meeting):
             others = [d for d in _group(mesh, step.axes, device) if d != device]
             events.append(Count(step.axes))
             events += [Raise(step.axes, other, device) for other in others]
             events += [Await(step.axes, other) for other in others]
-    events += dict.fromkeys(far[value] for value in returned if value in far)
+    events += dict.fromkeys(read for value in returned for read in far.get(value, ()))
     return events
+
+
+def _reads(
+    exchanges: Sequence[Exchange | Delivery], mesh: Mesh, device: int
+) -> dict[SSAValue, list[Read]]:
+    """What a device reads of others where it takes a value."""
+    found: dict[SSAValue, list[Read]] = {}
+    for number, exchange in enumerate(exchanges):
+        group = _group(mesh, exchange.axes, device)
+        if isinstance(exchange, Delivery):
+            reads = [Read(number, device, writer) for writer in group]
+            found |= dict.fromkeys(far_values(exchange.value), reads)
+        else:
+            for op in exchange.peers:
+                owner = group[op.kept_place]
+                reads = [Read(number, owner, owner)]
+                found |= dict.fromkeys(far_values(op.result), reads)
+    return found
+
+
+def _writes(
+    exchanges: Sequence[Exchange | Delivery], mesh: Mesh, device: int
+) -> dict[SSAValue, list[Write]]:
+    """Where a device lays out the values that it makes."""
+    found: dict[SSAValue, list[Write]] = {}
+    for number, exchange in enumerate(exchanges):
+        if isinstance(exchange, Delivery):
+            group = _group(mesh, exchange.axes, device)
+            for value, owner in zip(exchange.op.pieces, group, strict=True):
+                found.setdefault(value, []).append(Write(number, owner))
+        else:
+            found.setdefault(exchange.value, []).append(Write(number, device))
+    return found
 
 
 def _group(mesh: Mesh, axes: Axes, device: int) -> tuple[int, ...]:
@@ -133,7 +181,10 @@ class Devices:
         default_factory=dict[tuple[Axes, int, int], list[Flag]]
     )
     """By group, device at which it is, and member."""
-    tensors: dict[tuple[int, int], Laid] = field(default_factory=dict[tuple[int, int], Laid])
+    tensors: dict[tuple[int, int, int], Laid] = field(
+        default_factory=dict[tuple[int, int, int], Laid]
+    )
+    """By the device at which it is, its number, and who wrote it."""
     faults: dict[str, None] = field(default_factory=dict[str, None])
 
     def __post_init__(self) -> None:
@@ -153,10 +204,10 @@ class Devices:
                 self.counts[device, axes] = self.counts.get((device, axes), 0) + 1
             case Raise(axes, at, member):
                 self._raise(device, axes, at, member)
-            case Write(tensor):
-                self._write(device, tensor, call)
-            case Read(tensor, owner):
-                self._read(device, tensor, owner, call)
+            case Write():
+                self._write(device, event, call)
+            case Read():
+                self._read(device, event, call)
             case Run():
                 pass
         clock[device] += 1
@@ -178,27 +229,29 @@ class Devices:
         times = self.counts.get((device, axes), 0)
         written.append(Flag(times, device, [*self.clocks[device]]))
 
-    def _write(self, device: int, tensor: int, call: int) -> None:
+    def _write(self, device: int, event: Write, call: int) -> None:
         clock = self.clocks[device]
-        before = self.tensors.get((device, tensor))
+        key = (event.owner, event.tensor, device)
+        before = self.tensors.get(key)
         if before is not None:
             for reader, at in before.reads.items():
                 if clock[reader] < at:
                     self.fault(
-                        f"device {device} lays out tensor {tensor} of call {call} while device "
-                        f"{reader} may still read that of call {before.call}"
+                        f"device {device} lays out tensor {event.tensor} of call {call} while "
+                        f"device {reader} may still read that of call {before.call}"
                     )
-        self.tensors[device, tensor] = Laid(call, clock[device] + 1)
+        self.tensors[key] = Laid(call, clock[device] + 1)
 
-    def _read(self, device: int, tensor: int, owner: int, call: int) -> None:
-        laid = self.tensors.get((owner, tensor))
+    def _read(self, device: int, event: Read, call: int) -> None:
+        tensor, owner, writer = event
+        laid = self.tensors.get((owner, tensor, writer))
         clock = self.clocks[device]
-        if laid is None or laid.call != call or (owner != device and clock[owner] < laid.at):
+        if laid is None or laid.call != call or (writer != device and clock[writer] < laid.at):
             self.fault(
-                f"device {device} reads tensor {tensor} of device {owner} in call {call}, which "
+                f"device {device} reads tensor {tensor} of device {writer} in call {call}, which "
                 "may have laid out another call's"
             )
-        if laid is not None and owner != device:
+        if laid is not None and writer != device:
             laid.reads[device] = clock[device] + 1
 
     def fault(self, sentence: str) -> None:
@@ -235,6 +288,6 @@ def faults_of(events: Sequence[Sequence[Event]]) -> list[str]:
 
 def check_order(steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh) -> list[str]:
     """What can go wrong with what devices read of one another; nothing where all is in order."""
-    if not any(isinstance(step, Exchange) for step in steps):
+    if not any(isinstance(step, Exchange | Delivery) for step in steps):
         return []
     return faults_of([events_of(steps, returned, mesh, device) for device in mesh.devices])

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.device_cuts import device_cuts
-from mugraph.dialects.sharding import Axes, DeviceProgram
+from mugraph.dialects.sharding import PART, Axes, DeviceProgram, Part, part_of
 from mugraph.dialects.tensor_types import (
     layout_of,
     row_major_strides,
@@ -27,6 +27,8 @@ class Segment(NamedTuple):
     module: ModuleOp
     takes: tuple[SSAValue, ...]
     gives: tuple[SSAValue, ...]
+    part: Part | None = None
+    """Whose part of something it computes."""
 
 
 class Exchange(NamedTuple):
@@ -46,38 +48,128 @@ class Meeting(NamedTuple):
     axes: Axes
 
 
-Step = Segment | kn.CollectiveOp | Exchange | Meeting
+class Delivery(NamedTuple):
+    """Parts that were written into the memory of the devices that they are for; then these meet.
+
+    Behind it each device may read what the others wrote for it.
+    """
+
+    op: kn.AllToAllOp
+
+    @property
+    def value(self) -> SSAValue:
+        """What a device has got, one part after the other."""
+        return self.op.result
+
+    @property
+    def axes(self) -> Axes:
+        """The axes along which devices differ that deliver to one another."""
+        return self.op.grid_axes
 
 
-def segments_of(program: DeviceProgram) -> list[Segment | kn.CollectiveOp | Exchange]:
+class View(NamedTuple):
+    """A range of a tensor, where it lies."""
+
+    op: kn.SliceOp
+
+
+class Fetch(NamedTuple):
+    """A copy from the memory of another device, while this one goes on."""
+
+    op: kn.CopyOp
+    part: Part
+
+
+class Join(NamedTuple):
+    """Parts one after the other, which were written where they belong."""
+
+    op: kn.ConcatOp
+
+
+Step = Segment | kn.CollectiveOp | Exchange | Meeting | Delivery | View | Fetch | Join
+
+
+def segments_of(program: DeviceProgram) -> list[Step]:
     """What a device does, in order: as much as it can between collectives.
 
     Tensors that are exchanged, or handed from one function to another, are row-major without holes,
     unless a layout is written.  What reads the memory of other devices is a function of its own,
-    in which each element is read once.
+    in which each element is read once; so is what computes a part of something.
     """
     *operators, last = program.function.body.block.ops
-    found: list[Segment | kn.CollectiveOp | Exchange] = []
+    found: list[Step] = []
     left: list[Operation] = list(operators)
     known = set[SSAValue](program.function.args)
     while left:
-        ready = _ready(left, known)
+        done, steps = _next(program.function, found, [*left, last], known)
+        found += steps
+        known.update(result for op in done for result in op.results)
+        left = [op for op in left if op not in done]
+    return found
+
+
+def _next(
+    function: FuncOp, found: Sequence[Step], left: Sequence[Operation], known: set[SSAValue]
+) -> tuple[Sequence[Operation], Sequence[Step]]:
+    """Operators that can run, of those that are left, and the steps that they are."""
+    parts = dict.fromkeys(part_of(op) for op in left)
+    number = sum(isinstance(each, Segment) for each in found)
+    moved = [op for op in left if _is_moved(op) and known.issuperset(op.operands)]
+    for part in (None, *(part for part in parts if part is not None)):
+        if part is not None and moved:
+            break
+        ready = _ready([op for op in left if part_of(op) == part], known)
         if ready:
             local = _reading(ready) or ready
-            later = [op for op in (*left, last) if op not in local]
-            number = sum(isinstance(each, Segment) for each in found)
-            found.append(_segment(program.function, number, local, later))
-            known.update(result for op in local for result in op.results)
-            left = [op for op in left if op not in local]
-            if _ready(left, known):
-                continue
-        meeting = [
-            op for op in left if isinstance(op, kn.CollectiveOp) and known.issuperset(op.operands)
-        ]
-        found += _exchanges(meeting)
-        known.update(op.result for op in meeting)
-        left = [op for op in left if op not in meeting]
-    return found
+            later = [op for op in left if op not in local]
+            return local, [_segment(function, number, local, later)]
+    if moved:
+        return moved, [step for op in moved for step in _moves(op)]
+    meeting = [
+        op for op in left if isinstance(op, kn.CollectiveOp) and known.issuperset(op.operands)
+    ]
+    return meeting, _exchanges(meeting)
+
+
+def _is_moved(op: Operation) -> bool:
+    """Whether an operator is no kernel: its result is a range of memory that is there."""
+    match op:
+        case kn.CopyOp():
+            return part_of(op) is not None and is_far(op.input)
+        case kn.SliceOp():
+            return part_of(op) is not None or is_delivered(op.input)
+        case kn.ConcatOp():
+            return _is_for_others(op) or all(
+                isinstance(piece.owner, Operation) and part_of(piece.owner) is not None
+                for piece in op.inputs
+            )
+        case _:
+            return False
+
+
+def _moves(op: Operation) -> list[Step]:
+    """What an operator is that is no kernel; nothing for what is delivered in parts."""
+    match op:
+        case kn.CopyOp():
+            part = part_of(op)
+            assert part is not None
+            return [Fetch(op, part)]
+        case kn.SliceOp():
+            return [View(op)]
+        case kn.ConcatOp() if not _is_for_others(op):
+            return [Join(op)]
+        case _:
+            return []
+
+
+def _is_for_others(op: kn.ConcatOp) -> bool:
+    """Whether parts are not put together, but delivered."""
+    return any(is_delivered(result) for use in op.result.uses for result in use.operation.results)
+
+
+def is_delivered(value: SSAValue) -> bool:
+    """Whether a tensor is made of what other devices wrote into this one's memory."""
+    return isinstance(value.owner, kn.AllToAllOp) and value.owner.delivered is not None
 
 
 def first_alike(segments: Sequence[Segment]) -> list[int]:
@@ -101,13 +193,15 @@ def _without_names(module: ModuleOp) -> str:
     return str(copy)
 
 
-def _exchanges(operators: Sequence[kn.CollectiveOp]) -> list[kn.CollectiveOp | Exchange]:
+def _exchanges(operators: Sequence[kn.CollectiveOp]) -> list[Step]:
     """Collectives in order; tensors of other devices that are the same exchange together."""
     peers: dict[tuple[SSAValue, Axes], list[kn.PeerOp]] = {}
-    others: list[kn.CollectiveOp | Exchange] = []
+    others: list[Step] = []
     for op in operators:
         if isinstance(op, kn.PeerOp):
             peers.setdefault((op.input, op.grid_axes), []).append(op)
+        elif isinstance(op, kn.AllToAllOp) and op.delivered is not None:
+            others.append(Delivery(op))
         else:
             others.append(op)
     exchanges = [Exchange(value, axes, tuple(ops)) for (value, axes), ops in peers.items()]
@@ -128,14 +222,14 @@ def _reading(operators: Sequence[Operation]) -> list[Operation]:
     touched = set[SSAValue]()
     for op in operators:
         touches = any(operand in touched or is_far(operand) for operand in op.operands)
-        if touches and waiting.isdisjoint(op.operands) and not _reads_again(op):
+        if touches and waiting.isdisjoint(op.operands) and not reads_again(op):
             reading.append(op)
             touched.update(op.results)
             waiting.difference_update(op.results)
     return reading
 
 
-def _reads_again(op: Operation) -> bool:
+def reads_again(op: Operation) -> bool:
     """Whether an operator's work reads elements of its operands more than once, as products do.
 
     Composite operators are made of others that share a kernel, and of no products.
@@ -151,7 +245,8 @@ def _ready(operators: Sequence[Operation], known: set[SSAValue]) -> list[Operati
     there = set(known)
     ready: list[Operation] = []
     for op in operators:
-        if not isinstance(op, kn.CollectiveOp) and there.issuperset(op.operands):
+        is_kernel = not isinstance(op, kn.CollectiveOp | ReturnOp) and not _is_moved(op)
+        if is_kernel and there.issuperset(op.operands):
             ready.append(op)
             there.update(op.results)
     return ready
@@ -170,7 +265,10 @@ def _segment(
     copies: dict[SSAValue, SSAValue] = dict(zip(takes, block.args, strict=True))
     for value, argument in zip(takes, block.args, strict=True):
         argument.name_hint = value.name_hint
-    block.add_ops([op.clone(copies) for op in operators])
+    for op in operators:
+        copy = op.clone(copies)
+        copy.attributes.pop(PART, None)
+        block.add_op(copy)
     last = ReturnOp(*(copies[value] for value in gives))
     block.add_op(last)
     segment = FuncOp(f"{function.sym_name.data}_{number}", (types, []), Region(block))
@@ -178,7 +276,7 @@ def _segment(
     for value in last.operands:
         kn.lay_out_row_major(value)
     segment.update_function_type()
-    return Segment(module, takes, gives)
+    return Segment(module, takes, gives, part_of(operators[0]))
 
 
 def _with_layout(value: SSAValue) -> Attribute:

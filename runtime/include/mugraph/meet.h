@@ -62,9 +62,10 @@ __device__ __forceinline__ void end_with_error() {
 }
 
 // One block of kMostMembers threads. `met` is this device's own count, in its memory. With a limit, in nanoseconds, a
-// device that waits longer says for whom, and ends the kernel with an error; 0 waits for ever.
+// device that waits longer says for whom, and in which meeting of its program, by `number`, and ends the kernel with an
+// error; 0 waits for ever.
 __global__ void __launch_bounds__(kMostMembers)
-    meet_kernel(Flags flags, int members, int place, unsigned* met, unsigned long long limit) {
+    meet_kernel(Flags flags, int members, int place, unsigned* met, unsigned long long limit, int number) {
   tb::grid_launch();
   tb::grid_wait();
   const int other = static_cast<int>(threadIdx.x);
@@ -77,8 +78,10 @@ __global__ void __launch_bounds__(kMostMembers)
     const unsigned long long start = nanoseconds();
     while (static_cast<int>(acquire_flag(awaited) - count) < 0) {
       if (limit != 0 && nanoseconds() - start > limit) {
-        printf("mugraph: the device at place %d waits for the one at place %d, which has met %u of %u times.\n", place,
-               other, acquire_flag(awaited), count);
+        printf(
+            "mugraph: in meeting %d of its program the device at place %d waits for the one at place %d, which has met "
+            "%u of %u times.\n",
+            number, place, other, acquire_flag(awaited), count);
         end_with_error();
       }
     }
@@ -90,7 +93,7 @@ __global__ void __launch_bounds__(kMostMembers)
 // Meets the other members on `queue`. `flags` are those of each member, by place, `met` is this device's own count:
 // all of them are zero before the first meeting of any member. Throws std::runtime_error where the launch fails.
 inline void meet(Queue queue, unsigned* const* flags, int members, int place, unsigned* met,
-                 unsigned long long limit = 0) {
+                 unsigned long long limit = 0, int number = 0) {
   if (members > kMostMembers || place < 0 || place >= members) {
     throw std::runtime_error("mugraph: a meeting of " + std::to_string(members) +
                              " devices, of which this one is at place " + std::to_string(place) + "; at most " +
@@ -98,7 +101,7 @@ inline void meet(Queue queue, unsigned* const* flags, int members, int place, un
   }
   Flags all{};
   for (int member = 0; member < members; ++member) all.of[member] = flags[member];
-  launch("mugraph::meet", meet_kernel, dim3(1), dim3(kMostMembers), 0, queue, all, members, place, met, limit);
+  launch("mugraph::meet", meet_kernel, dim3(1), dim3(kMostMembers), 0, queue, all, members, place, met, limit, number);
 }
 
 }  // namespace mugraph

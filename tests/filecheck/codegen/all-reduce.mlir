@@ -1,5 +1,5 @@
 // RUN: mg-opt --plan=tiles=written --transpile -t cuda %s | filecheck %s
-// RUN: not mg-opt --use-peers --plan=tiles=written --transpile -t cuda %s 2>&1 | filecheck %s --check-prefix=PEERS
+// RUN: not mg-opt --use-peers=everywhere --plan=tiles=written --transpile -t cuda %s 2>&1 | filecheck %s --check-prefix=PEERS
 
 // A communicator follows the tensors of a call; NCCL knows this device's place.
 // CHECK: #include "kn/collectives.h"

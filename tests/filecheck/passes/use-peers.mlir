@@ -1,4 +1,4 @@
-// RUN: mg-opt --use-peers %s > %t
+// RUN: mg-opt --use-peers=everywhere %s > %t
 // RUN: filecheck %s < %t
 // RUN: mg-check %t %s
 // RUN: mg-run %t --check

@@ -77,3 +77,20 @@ func.func @place(%x: tensor<4x8xf32>) attributes {mugraph.mesh = [2, 4], mugraph
   %y = kn.peer %x axes [0] place 2 : tensor<4x8xf32> -> tensor<4x8xf32>
   func.return
 }
+
+// -----
+
+// CHECK: 'kn.all_to_all' %y is delivered, so that its operand is a kn.concat of 2 equal parts along dimension 0 which it alone reads; leave 'delivered' out, or write the concat
+func.func @delivered(%x: tensor<4x8xf32>) attributes {mugraph.mesh = [2], mugraph.per_device} {
+  %y = kn.all_to_all %x axes [0] split 0 concat 0 delivered : tensor<4x8xf32> -> tensor<4x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.all_to_all' %y is delivered along dimension 1 of 2x16, whose parts are no ranges of memory; expected dimension 0, or one behind dimensions of one element
+func.func @ranges(%x: tensor<2x8xf32>, %z: tensor<2x8xf32>) attributes {mugraph.mesh = [2], mugraph.per_device} {
+  %c = kn.concat %x, %z dim 1 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x16xf32>
+  %y = kn.all_to_all %c axes [0] split 1 concat 1 delivered : tensor<2x16xf32> -> tensor<2x16xf32>
+  func.return
+}

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.program.overlap import overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.meetings import with_meetings
 from mugraph.passes.program.partition.orders import (
@@ -21,9 +22,11 @@ from mugraph.passes.program.partition.orders import (
     Event,
     Raise,
     events_of,
+    faults_of,
 )
 from mugraph.passes.program.partition.segments import Step, segments_of
 from mugraph.passes.program.use_peers import use_peers
+from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
@@ -48,12 +51,17 @@ class Late(NamedTuple):
         return [events_of(self.steps, self.returned, mesh, device) for device in mesh.devices]
 
 
-def late(module: ModuleOp) -> Late:
-    """A program with its collectives as loads from other devices, partitioned where it is not."""
+def late(module: ModuleOp, *, overlap: bool = False) -> Late:
+    """A program with its collectives as loads from other devices, partitioned where it is not.
+
+    With ``overlap`` products are computed in parts, where they can be.
+    """
     function = only_function(module)
     if not is_per_device(function):
         PartitionPass().apply(make_context(), module)
-    use_peers(function)
+    if overlap:
+        overlap_collectives(function, target_named("h200"), everywhere=True)
+    use_peers(function, everywhere=True)
     module.verify()
     program = device_program(function)
     last = function.get_return_op()
@@ -83,7 +91,8 @@ def wrong(one: Late, events: Events, seed: int) -> str | None:
                 part = whole[
                     tuple(slice(s, s + e) for s, e in zip(start, result.shape, strict=True))
                 ]
-                if not np.allclose(result, part, rtol=1e-4, atol=1e-4, equal_nan=False):
+                size = max(1.0, float(np.abs(part).max()))
+                if not np.allclose(result, part, rtol=1e-4, atol=1e-4 * size, equal_nan=False):
                     return f"result {number} of device {device} in call {call} differs"
     return None
 
@@ -117,3 +126,22 @@ def _changed(event: Event, kind: str, device: int, count: int) -> list[Event]:
             return [Raise(axes, at, (member + 1) % count)]
         case _:
             return []
+
+
+def check_mutants(one: Late, most: int | None = None, seeds: int = 4) -> tuple[int, int]:
+    """How many mutants of a program are reported, and how many are harmless, as they should be.
+
+    Of all of them, or of so many that are drawn.  Raises ``AssertionError`` for one that is not
+    reported and computes something else.
+    """
+    found = [*mutants(one.events)]
+    order = np.random.default_rng(seeds).permutation(len(found))[:most]
+    reported = 0
+    for name, events in [found[int(number)] for number in order]:
+        if faults_of(events):
+            reported += 1
+            continue
+        for seed in range(seeds):
+            difference = wrong(one, events, seed)
+            assert difference is None, f"{name} is not reported: {difference}"
+    return reported, len(order) - reported

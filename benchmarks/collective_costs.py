@@ -1,0 +1,163 @@
+"""Fits what exchanges between devices take: the numbers of ``passes/costs/devices.py``.
+
+    PYTHONPATH=src:. python -m benchmarks.collective_costs \\
+        benchmarks/results/collectives_h100x2.json
+
+The file is what ``benchmarks.collectives`` wrote on two devices.  NCCL's times are those that were
+measured, the geometric mean where several collectives send the same bytes.  What loads take of a
+program is NCCL's time and how much longer or shorter the program ran with loads; a kernel or a
+meeting more, and a byte, are the least squares of relative errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.collective_programs import blocks, products
+from mugraph.dialects import kn
+from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute
+from mugraph.passes.costs.devices import (
+    LAUNCH,
+    LOADED_BYTES,
+    MOST_LOADED,
+    MOVED_BYTES,
+    START,
+    Loads,
+)
+from mugraph.passes.program.partition import PartitionPass
+from mugraph.passes.program.use_peers import loads_of
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import only_function
+
+DEVICES = 2
+COPY = "copy from another device"
+SENT = {"NCCL all-reduce": 2, "NCCL all-gather": 1, "NCCL reduce-scatter": 1}
+"""The bytes that each of two devices sends, an element of bf16."""
+Rows = Mapping[str, Mapping[str, float]]
+
+
+class Point(NamedTuple):
+    """A program with one collective: what loads take in it, measured."""
+
+    label: str
+    loads: Loads
+    sent: int
+    longer: float
+    """Than by the library, in microseconds."""
+    alone: float | None
+    """The collective of the library by itself, where that was measured."""
+
+
+def library_points(rows: Rows) -> list[tuple[int, float]]:
+    """The library's times by the bytes that a device sends."""
+    found: dict[int, list[float]] = {}
+    for label, times in rows.items():
+        if label.endswith(" bf16"):
+            elements = int(label.removesuffix(" bf16").replace(",", ""))
+            for name, bytes_each in SENT.items():
+                found.setdefault(elements * bytes_each, []).append(times[name])
+    return [(sent, geometric_mean(times)) for sent, times in sorted(found.items())]
+
+
+def moved_bytes(rows: Rows) -> float | None:
+    """Bytes in a microsecond of long copies from another device; ``None`` if none were measured."""
+    found = {
+        2 * int(label.removesuffix(" bf16").replace(",", "")): times[COPY]
+        for label, times in rows.items()
+        if COPY in times
+    }
+    if len(found) < 2:
+        return None
+    (less, short), (more, long) = sorted(found.items())[-2:]
+    return (more - less) / (long - short)
+
+
+def collective_of(text: str) -> kn.CollectiveOp:
+    """The one collective of a program, partitioned if it is not."""
+    module = parse_text(make_context(), text, "program")
+    function = only_function(module)
+    if not is_per_device(function):
+        function.attributes[MESH] = mesh_attribute(Mesh((DEVICES,)))
+        PartitionPass().apply(make_context(), module)
+    (found,) = (op for op in function.walk() if isinstance(op, kn.CollectiveOp))
+    return found
+
+
+def points(rows: Rows) -> Iterator[Point]:
+    """What was measured with loads."""
+    for program in (*blocks(small=False), *products(small=False)):
+        times = rows.get(program.label, {})
+        if "mugraph, peers" in times:
+            op = collective_of(program.program(DEVICES))
+            longer = times["mugraph, peers"] - times["mugraph"]
+            loads = loads_of(op)
+            yield Point(program.label, loads, op.bytes_sent(), longer, times.get("NCCL alone"))
+
+
+def fitted(measured: Sequence[tuple[Loads, float]]) -> tuple[float, float, float]:
+    """Microseconds to begin with and of a launch, and bytes in one."""
+    rows = np.array(
+        [(1 / time, each.launches / time, each.loaded / time) for each, time in measured]
+    )
+    (start, launch, byte), *_ = np.linalg.lstsq(rows, np.ones(len(measured)), rcond=None)
+    return float(start), float(launch), float(1 / byte)
+
+
+def main() -> None:
+    """Prints the numbers, and how well they agree with what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--without", default=[], action="append", help="a label to leave out")
+    parser.add_argument(
+        "--most", type=int, default=MOST_LOADED, help="bytes loaded that are fitted"
+    )
+    options = parser.parse_args()
+    record: Any = json.loads(options.results.read_text(encoding="utf-8"))
+    if record["devices"] != DEVICES:
+        parser.error(f"{options.results} is of {record['devices']} devices; expected {DEVICES}")
+    rows: Rows = {row["label"]: row["microseconds"] for row in record["rows"]}
+    library = library_points(rows)
+    for sent, time in library:
+        print(f"    ({sent:_}, {time:.2f}),")
+    found = [point for point in points(rows) if point.label not in options.without]
+    sizes, known = zip(*library, strict=True)
+
+    def by_nccl(sent: int) -> float:
+        return float(np.interp(sent, sizes, known))
+
+    times = [point.longer + (point.alone or by_nccl(point.sent)) for point in found]
+    short = [
+        (point.loads, time)
+        for point, time in zip(found, times, strict=True)
+        if point.loads.loaded <= options.most
+    ]
+    start, launch, byte = fitted(short)
+    print(f"START, LAUNCH, LOADED_BYTES = {start:.1f}, {launch:.1f}, {byte / 1e3:.0f}e3")
+    print(f"now {START}, {LAUNCH}, {LOADED_BYTES}")
+    moved = moved_bytes(rows)
+    if moved is not None:
+        print(f"MOVED_BYTES = {moved / 1e3:.0f}e3, now {MOVED_BYTES}")
+    right = 0
+    for point, time in zip(found, times, strict=True):
+        launches, loaded = point.loads
+        by_loads = start + launches * launch + loaded / byte
+        by_library = by_nccl(point.sent)
+        is_right = (by_loads < by_library) == (point.longer < 0)
+        right += is_right
+        print(
+            f"{point.label}: {launches} launches, {loaded:,} bytes: {by_loads:.1f}, measured "
+            f"{time:.1f}; longer than by NCCL {by_loads - by_library:+.1f}, measured "
+            f"{point.longer:+.1f}{'' if is_right else '  WRONG'}"
+        )
+    print(f"{right} of {len(found)} choices are right")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""What can be computed in parts before or behind a collective, by the indices of operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mugraph.dialects import kn
+from mugraph.dialects.device_cuts import DeviceCut, device_cuts
+from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.passes.program.partition.segments import reads_again
+
+
+@dataclass
+class Chain:
+    """Operators that are computed in parts, in their order, each by one of its indices."""
+
+    cuts: dict[Operation, DeviceCut] = field(default_factory=dict[Operation, DeviceCut])
+
+    @property
+    def values(self) -> dict[SSAValue, int]:
+        """What there is of in parts, and the dimension that is cut."""
+        found: dict[SSAValue, int] = {}
+        for op, cut in self.cuts.items():
+            for values, dims in ((op.operands, cut.operands), (op.results, cut.results)):
+                pairs = zip(values, dims, strict=True)
+                found |= {value: dim for value, dim in pairs if dim is not None}
+        return found
+
+    @property
+    def products(self) -> list[Operation]:
+        """Those that read elements of their operands again, which take the time."""
+        return [op for op in self.cuts if reads_again(op)]
+
+
+ALIGNMENT = 16
+"""Of tensors that kernels read and write, in bytes."""
+
+
+def are_ranges(type_: Attribute, dim: int, devices: int) -> bool:
+    """Whether a tensor has equal parts along a dimension that are ranges of memory for kernels."""
+    shape = shape_of(type_)
+    part = math.prod(shape) * element_bytes_of(type_) // devices
+    return math.prod(shape[:dim]) == 1 and shape[dim] % devices == 0 and part % ALIGNMENT == 0
+
+
+def makers_of(value: SSAValue, dim: int, devices: int) -> Chain | None:
+    """The operators from a product to a value that can be computed in parts of a dimension."""
+    cuts: dict[Operation, DeviceCut] = {}
+    left = [(value, dim)]
+    while left:
+        made, along = left.pop()
+        maker = made.owner
+        if isinstance(maker, Block) or not made.has_one_use() or maker in cuts:
+            continue
+        cut = _cut_of(maker, {}, dict.fromkeys(maker.results, along))
+        if cut is None:
+            continue
+        cuts[maker] = cut
+        if not reads_again(maker):
+            operands = zip(maker.operands, cut.operands, strict=True)
+            left += [(each, other) for each, other in operands if other is not None]
+    return _chain(cuts, devices)
+
+
+def users_of(value: SSAValue, dim: int, devices: int) -> Chain | None:
+    """The operators of which a value is an operand, up to what stands behind the first products."""
+    cuts: dict[Operation, DeviceCut] = {}
+    dims: dict[SSAValue, int] = {value: dim}
+    behind = set[SSAValue]()
+    for user in _behind(value):
+        if dims.keys().isdisjoint(user.operands):
+            continue
+        again = not behind.isdisjoint(user.operands)
+        cut = None if again and reads_again(user) else _cut_of(user, dims, {})
+        if cut is None:
+            continue
+        cuts[user] = cut
+        results = zip(user.results, cut.results, strict=True)
+        dims |= {result: along for result, along in results if along is not None}
+        if again or reads_again(user):
+            behind.update(user.results)
+    return _chain(cuts, devices)
+
+
+def _behind(value: SSAValue) -> list[Operation]:
+    op = value.owner
+    found: list[Operation] = []
+    while isinstance(op, Operation) and (op := op.next_op) is not None:
+        found.append(op)
+    return found
+
+
+def _cut_of(
+    op: Operation, operands: Mapping[SSAValue, int], results: Mapping[SSAValue, int]
+) -> DeviceCut | None:
+    """How an operator is computed in parts of what there is in parts; its results are in parts."""
+    if isinstance(op, kn.CollectiveOp | ReturnOp) or op.regions:
+        return None
+    for cut in device_cuts(op):
+        if cut.combiner is None and None not in cut.results:
+            given = zip(op.operands, cut.operands, strict=True)
+            made = zip(op.results, cut.results, strict=True)
+            if all(operands.get(value, dim) == dim for value, dim in given) and all(
+                results.get(value, dim) == dim for value, dim in made
+            ):
+                return cut
+    return None
+
+
+def _chain(cuts: dict[Operation, DeviceCut], devices: int) -> Chain | None:
+    """The operators in their order; ``None`` where there is no product, or parts are no ranges."""
+    order = sorted(cuts, key=lambda op: _number(op))
+    chain = Chain({op: cuts[op] for op in order})
+    can_be_cut = all(are_ranges(v.type, dim, devices) for v, dim in chain.values.items())
+    return chain if chain.products and can_be_cut else None
+
+
+def _number(op: Operation) -> int:
+    block = op.parent_block()
+    assert block is not None
+    return block.get_operation_index(op)
+
+
+__all__ = ["Chain", "are_ranges", "makers_of", "users_of"]

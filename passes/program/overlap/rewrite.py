@@ -1,0 +1,150 @@
+"""Writes operators in parts, and what devices exchange of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mugraph.dialects import kn
+from mugraph.dialects.locations import Rewriter, inherit_location
+from mugraph.dialects.sharding import Part, part_of, set_part
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.program.expand_mesh import COMBINING
+from mugraph.passes.program.overlap.cuts import Chain
+
+Parts = dict[SSAValue, list[SSAValue]]
+"""Values as their parts, by the places of the members that these are of."""
+
+
+def deliver(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
+    """Lets what a sum over devices is of be computed in parts, each in the memory of its device.
+
+    Returns the part of the sum that a device adds up.
+    """
+    _write_parts(op, chain, {})
+    given = kn.AllToAllOp(op.input, op.grid_axes, dim, dim, op.input.type, delivered=True)
+    pieces = [_slice(given.result, dim, place, op.devices) for place in range(op.devices)]
+    made: list[Operation] = []
+    assert op.combination is not None
+    function = kn.BINARY_OPERATORS[COMBINING[op.combination]]
+
+    def combine(one: SSAValue, other: SSAValue) -> SSAValue:
+        made.append(function(one, other, one.type))
+        return made[-1].results[0]
+
+    own = reduce(combine, [piece.result for piece in pieces])
+    _insert([given, *pieces, *made], op)
+    for each in (given.result, own):
+        each.name_hint = op.result.name_hint
+    return own
+
+
+def fetch(op: kn.CollectiveOp, part: SSAValue, dim: int, chain: Chain | None) -> None:
+    """Lets what is computed of the result be computed in parts, as these arrive from the others.
+
+    ``part`` is this device's.  Without a chain they are put together.
+    """
+    axes = op.grid_axes
+    peers = [kn.PeerOp(part, axes, place) for place in range(op.devices)]
+    copies = [kn.CopyOp(peer.result, peer.result.type) for peer in peers]
+    for place, copy in enumerate(copies):
+        set_part(copy, Part(place, axes))
+    parts: list[SSAValue] = [copy.result for copy in copies]
+    _insert([*peers, *copies], op)
+    if chain is not None:
+        _write_parts(op, chain, {op.result: parts})
+    # What takes the result whole has its parts joined.
+    whole = [kn.ConcatOp(parts, dim, op.result.type)] if op.result.first_use else []
+    Rewriter.replace_op(op, whole, [each.result for each in whole] or [None])
+
+
+def _insert(operators: Sequence[Operation], op: Operation) -> None:
+    """Puts operators before one from which they come."""
+    block = op.parent_block()
+    assert block is not None
+    for each in operators:
+        inherit_location(each, op)
+        block.insert_op_before(each, op)
+
+
+def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
+    """Writes operators in parts, and puts together what others take whole."""
+    for each, cut in chain.cuts.items():
+        for place in range(op.devices):
+            part = Part(place, op.grid_axes)
+            operands = list(each.operands)
+            for number, dim in enumerate(cut.operands):
+                value = operands[number]
+                if dim is None:
+                    continue
+                if value not in parts and (joined := _joined_parts(value, dim, op.devices)):
+                    parts[value] = joined
+                if value not in parts:
+                    slices = [_slice(value, dim, p, op.devices) for p in range(op.devices)]
+                    for p, piece in enumerate(slices):
+                        set_part(piece, Part(p, op.grid_axes))
+                    _insert(slices, each)
+                    parts[value] = [piece.result for piece in slices]
+                operands[number] = parts[value][place]
+            results = zip(each.results, cut.results, strict=True)
+            new = type(each).create(
+                operands=operands,
+                result_types=[_part_type(r.type, dim, op.devices) for r, dim in results],
+                properties=each.properties.copy(),
+                attributes=each.attributes.copy(),
+            )
+            set_part(new, part)
+            _insert([new], each)
+            for result, made in zip(each.results, new.results, strict=True):
+                made.name_hint = result.name_hint
+                parts.setdefault(result, []).append(made)
+        for result, dim in zip(each.results, cut.results, strict=True):
+            others = [use for use in result.uses if use.operation not in chain.cuts]
+            if others:
+                assert dim is not None
+                whole = kn.ConcatOp(parts[result], dim, result.type)
+                _insert([whole], each)
+                for use in others:
+                    use.operation.operands[use.index] = whole.result
+    whole = [operand.owner for each in chain.cuts for operand in each.operands]
+    for each in reversed(chain.cuts):
+        Rewriter.erase_op(each)
+    for each in dict.fromkeys(whole):
+        # What was put together for these operators alone.
+        if isinstance(each, kn.ConcatOp) and not each.result.first_use:
+            Rewriter.erase_op(each)
+
+
+def _joined_parts(value: SSAValue, dim: int, devices: int) -> list[SSAValue]:
+    """The parts that a value was put together from, if they are those of the devices; or none."""
+    made = value.owner
+    if not isinstance(made, kn.ConcatOp) or made.joined_dim != dim:
+        return []
+    parts = list(made.inputs)
+    return parts if [_place_of(part) for part in parts] == list(range(devices)) else []
+
+
+def _place_of(value: SSAValue) -> int | None:
+    part = part_of(value.owner) if isinstance(value.owner, Operation) else None
+    return None if part is None else part.place
+
+
+def _part_type(type_: Attribute, dim: int | None, devices: int) -> Attribute:
+    shape = list(shape_of(type_))
+    if dim is not None:
+        shape[dim] //= devices
+    return TensorType(element_type_of(type_), shape)
+
+
+def _slice(value: SSAValue, dim: int, place: int, devices: int) -> kn.SliceOp:
+    """The part of a place of a tensor."""
+    type_ = _part_type(value.type, dim, devices)
+    size = shape_of(type_)[dim]
+    start = [place * size if d == dim else 0 for d in range(len(shape_of(type_)))]
+    return kn.SliceOp(value, start, type_)
+
+
+__all__ = ["deliver", "fetch"]

@@ -1,0 +1,89 @@
+"""What collectives take of the time of a program that overlap with products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects.device_cuts import DeviceCut
+from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.passes.costs.devices import LAUNCH, MOVED_BYTES, START
+from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.program.fuse_kernels.times import least_time, product_time
+from mugraph.passes.program.overlap.cuts import Chain
+from mugraph.passes.targets import Target
+
+TILE = 128
+"""The extent of the tiles in which products are computed: those of fewer rows take as long."""
+
+
+def time_delivered(value: SSAValue, devices: int, chain: Chain, target: Target) -> float:
+    """Microseconds that it takes to compute in parts, and to add up what was delivered.
+
+    Against the products by themselves, and without the collective.
+    """
+    own = _bytes(value)
+    whole, parts = _times(chain.products, chain, devices, target)
+    # A part goes to its device while it is computed.
+    others = own * (devices - 1) // devices / MOVED_BYTES
+    time = max(parts, others) - whole
+    # Two meetings, other functions than that of the product, and the sum of the parts.
+    time += START + LAUNCH * (2 + devices - 1 + 1)
+    return time + device_ns(own + own // devices, target) / 1e3
+
+
+def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Target) -> float:
+    """Microseconds that it takes to compute in parts as they arrive, against the products alone.
+
+    Without a chain parts are put together first.
+    """
+    fetched = _bytes(value) * (devices - 1) / devices / MOVED_BYTES
+    # Two meetings, the tensor laid out, and copies of the others' parts.
+    time = START + LAUNCH * (3 + devices - 1)
+    if chain is None:
+        return time + fetched
+    whole, parts = _times(chain.products, chain, devices, target)
+    time += LAUNCH * (devices - 1)
+    return time + max(parts, fetched + parts / devices) - whole
+
+
+def _times(
+    products: Iterable[Operation], chain: Chain, devices: int, target: Target
+) -> tuple[float, float]:
+    """Microseconds of products, whole and in parts."""
+    whole = parts = 0.0
+    for op in products:
+        cut = chain.cuts[op]
+        computed = product_time([op], target)
+        whole += max(computed, least_time(op.operands, op.results, target))
+        extent = _extent(op, cut)
+        share = math.ceil(extent / devices / TILE) / math.ceil(extent / TILE)
+        moved = least_time(_uncut(op, cut), (), target) + sum(
+            device_ns(_bytes(value) / devices, target) for value in _cut(op, cut)
+        )
+        parts += devices * max(computed * share, moved)
+    return whole / 1e3, parts / 1e3
+
+
+def _extent(op: Operation, cut: DeviceCut) -> int:
+    (dim, *_) = cut.results
+    assert dim is not None
+    return shape_of(op.results[0].type)[dim]
+
+
+def _cut(op: Operation, cut: DeviceCut) -> list[SSAValue]:
+    operands = zip(op.operands, cut.operands, strict=True)
+    return [*op.results, *(value for value, dim in operands if dim is not None)]
+
+
+def _uncut(op: Operation, cut: DeviceCut) -> list[SSAValue]:
+    return [value for value, dim in zip(op.operands, cut.operands, strict=True) if dim is None]
+
+
+def _bytes(value: SSAValue) -> int:
+    return math.prod(shape_of(value.type)) * element_bytes_of(value.type)
+
+
+__all__ = ["time_delivered", "time_fetched"]

@@ -1,0 +1,217 @@
+"""Products in parts that devices exchange while they compute others."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz.late import Late, check_mutants, late, wrong
+from fuzz.overlapping import MUTANTS, check_layers, draw_layers
+from thorough import THOROUGH, inputs
+
+from mugraph.dialects import kn
+from mugraph.passes.program.overlap import overlap_collectives
+from mugraph.passes.program.partition import PartitionPass
+from mugraph.passes.program.partition.orders import check_order
+from mugraph.passes.program.partition.segments import (
+    Delivery,
+    Exchange,
+    Fetch,
+    Join,
+    Meeting,
+    Segment,
+    Step,
+)
+from mugraph.passes.program.partition.turns import turns_of
+from mugraph.passes.targets import target_named
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import only_function
+
+
+def product(collective: str, devices: int, rows: int, depth: int, columns: int) -> str:
+    """A product before or behind a collective, of whole extents."""
+    x, w, y = {
+        "all-reduce": ("[[], [0]]", "[[0]]", "[[]]"),
+        "reduce-scatter": ("[[], [0]]", "[[0]]", "[[0]]"),
+        "all-gather": ("[[0]]", "[[], [0]]", "[[], [0]]"),
+    }[collective]
+    left, right, out = (
+        f"tensor<{one}x{other}xf32>"
+        for one, other in ((rows, depth), (depth, columns), (rows, columns))
+    )
+    return f"""
+    func.func @f(%x: {left} {{mugraph.sharding = #kn.sharding<{x}>}},
+                 %w: {right} {{mugraph.sharding = #kn.sharding<{w}>}})
+        -> ({out} {{mugraph.sharding = #kn.sharding<{y}>}})
+        attributes {{mugraph.mesh = [{devices}]}} {{
+      %y = kn.matmul %x, %w : ({left}, {right}) -> {out}
+      func.return %y : {out}
+    }}
+    """
+
+
+def layers(devices: int) -> str:
+    """A product before and behind what lies in parts of rows, and a sum that all need."""
+    return f"""
+    func.func @f(%x: tensor<24x16xf32> {{mugraph.sharding = #kn.sharding<[[], [0]]>}},
+                 %w: tensor<16x24xf32> {{mugraph.sharding = #kn.sharding<[[0]]>}},
+                 %u: tensor<24x48xf32> {{mugraph.sharding = #kn.sharding<[[], [0]]>}},
+                 %d: tensor<48x24xf32> {{mugraph.sharding = #kn.sharding<[[0]]>}})
+        -> (tensor<24x24xf32> {{mugraph.sharding = #kn.sharding<[[]]>}})
+        attributes {{mugraph.mesh = [{devices}], mugraph.per_device}} {{
+      %y = kn.matmul %x, %w : (tensor<24x16xf32>, tensor<16x24xf32>) -> tensor<24x24xf32>
+      %s = kn.reduce_scatter %y axes [0] dim 0 : tensor<24x24xf32> -> tensor<{24 // devices}x24xf32>
+      %e = kn.silu %s : tensor<{24 // devices}x24xf32> -> tensor<{24 // devices}x24xf32>
+      %g = kn.all_gather %e axes [0] dim 0 : tensor<{24 // devices}x24xf32> -> tensor<24x24xf32>
+      %a = kn.matmul %g, %u : (tensor<24x24xf32>, tensor<24x48xf32>) -> tensor<24x48xf32>
+      %h = kn.matmul %a, %d : (tensor<24x48xf32>, tensor<48x24xf32>) -> tensor<24x24xf32>
+      %r = kn.all_reduce %h axes [0] : tensor<24x24xf32> -> tensor<24x24xf32>
+      func.return %r : tensor<24x24xf32>
+    }}
+    """
+
+
+def overlapping(text: str) -> Late:
+    """A program with its products in parts."""
+    return late(parse_text(make_context(), text, "overlap"), overlap=True)
+
+
+def kinds(one: Late, device: int) -> list[str]:
+    """What a device does in a call, and the places of parts."""
+
+    def name(step: Step) -> str:
+        part = step.part if isinstance(step, Segment | Fetch) else None
+        return type(step).__name__ + ("" if part is None else f" {part.place}")
+
+    wanted = (Segment, Fetch, Join, Delivery, Exchange, Meeting)
+    order = turns_of(one.steps, one.program.mesh, device)
+    return [name(one.steps[n]) for n in order if isinstance(one.steps[n], wanted)]
+
+
+def test_a_device_computes_its_own_part_at_last_where_parts_are_delivered() -> None:
+    one = overlapping(product("reduce-scatter", 3, 24, 48, 16))
+    for device, order in ((0, (1, 2, 0)), (1, (2, 0, 1)), (2, (0, 1, 2))):
+        parts = [f"Segment {place}" for place in order]
+        assert kinds(one, device) == ["Meeting", *parts, "Delivery", "Segment"]
+
+
+def test_a_device_begins_with_its_own_part_where_others_are_fetched() -> None:
+    one = overlapping(product("all-gather", 3, 24, 16, 48))
+    for device, order in ((0, (0, 1, 2)), (1, (1, 2, 0)), (2, (2, 0, 1))):
+        fetched = [f"Fetch {place}" for place in (*order[1:], order[0])]
+        parts = [f"Segment {place}" for place in order]
+        assert kinds(one, device) == ["Meeting", "Exchange", *fetched, *parts, "Join"]
+
+
+def residual(devices: int) -> str:
+    """A sum that all need, added to what all have, a norm, and the next products."""
+    rows, wide = "tensor<24x16xf32>", "tensor<24x48xf32>"
+    return f"""
+    func.func @f(%x: {wide} {{mugraph.sharding = #kn.sharding<[[], [0]]>}}, %r: {rows},
+                 %w: tensor<48x16xf32> {{mugraph.sharding = #kn.sharding<[[0]]>}},
+                 %u: tensor<16x48xf32> {{mugraph.sharding = #kn.sharding<[[], [0]]>}},
+                 %d: tensor<48x16xf32> {{mugraph.sharding = #kn.sharding<[[0]]>}})
+        -> ({rows} {{mugraph.sharding = #kn.sharding<[[]]>}})
+        attributes {{mugraph.mesh = [{devices}]}} {{
+      %y = kn.matmul %x, %w : ({wide}, tensor<48x16xf32>) -> {rows}
+      %h = kn.add %y, %r : ({rows}, {rows}) -> {rows}
+      %n = kn.rms_norm %h over [16] epsilon 1.0e-05 : ({rows}) -> {rows}
+      %a = kn.matmul %n, %u : ({rows}, tensor<16x48xf32>) -> {wide}
+      %b = kn.matmul %a, %d : ({wide}, tensor<48x16xf32>) -> {rows}
+      %o = kn.add %b, %h : ({rows}, {rows}) -> {rows}
+      func.return %o : {rows}
+    }}
+    """
+
+
+def test_what_stands_behind_a_sum_begins_with_the_part_of_the_device_that_added_it_up() -> None:
+    one = overlapping(residual(2))
+    exchanged = ("Delivery", "Segment", "Exchange", "Fetch 0", "Fetch 1")
+    assert kinds(one, 1) == [
+        *("Segment 0", "Segment 1", *exchanged),
+        # The residual, the norm and the products of each part.
+        *("Segment 1", "Segment 0", *exchanged),
+        *("Join", "Segment 0", "Segment 1", "Join"),
+    ]
+
+
+PROGRAMS = {
+    **{f"residual, {devices} devices": residual(devices) for devices in (2, 3)},
+    **{
+        f"{collective}, {devices} devices": product(collective, devices, 24, 48, 48)
+        for collective in ("all-reduce", "reduce-scatter", "all-gather")
+        for devices in (2, 3)
+    },
+    **{f"layers, {devices} devices": layers(devices) for devices in (2, 4)},
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_late_memory_changes_nothing(name: str) -> None:
+    one = overlapping(PROGRAMS[name])
+    assert any(isinstance(step, Delivery | Fetch) for step in one.steps)
+    assert check_order(one.steps, one.returned, one.program.mesh) == []
+    for seed in range(4):
+        assert wrong(one, one.events, seed) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["reduce-scatter, 2 devices", *(["layers, 4 devices"] if THOROUGH else [])]
+)
+def test_mutants_are_reported_or_harmless(name: str) -> None:
+    one = overlapping(PROGRAMS[name])
+    reported, harmless = check_mutants(one, most=80)
+    assert reported > harmless > 0
+
+
+def test_a_sum_is_cut_behind_dimensions_of_one_element() -> None:
+    text = """
+    func.func @f(%x: tensor<1x24x16xf32> {mugraph.sharding = #kn.sharding<[[], [], [0]]>},
+                 %w: tensor<1x16x8xf32> {mugraph.sharding = #kn.sharding<[[], [0]]>})
+        -> (tensor<1x24x8xf32> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [2], mugraph.per_device} {
+      %y = kn.matmul %x, %w
+          : (tensor<1x24x16xf32>, tensor<1x16x8xf32>) -> tensor<1x24x8xf32>
+      %s = kn.all_reduce %y axes [0] : tensor<1x24x8xf32> -> tensor<1x24x8xf32>
+      func.return %s : tensor<1x24x8xf32>
+    }
+    """
+    one = overlapping(text)
+    (delivery,) = (step for step in one.steps if isinstance(step, Delivery))
+    assert delivery.op.cut_dim == delivery.op.joined_dim == 1
+    assert wrong(one, one.events, 0) is None
+
+
+def test_parts_that_are_delivered_too_soon_are_a_fault() -> None:
+    one = overlapping(PROGRAMS["reduce-scatter, 2 devices"])
+    open_ = one._replace(steps=[step for step in one.steps if not isinstance(step, Meeting)])
+    assert len(open_.steps) < len(one.steps)
+    (fault, *_) = check_order(open_.steps, open_.returned, open_.program.mesh)
+    assert "reads tensor 0 of device 1" in fault
+    assert "may have laid out another call's" in fault
+    assert any(wrong(open_, open_.events, seed) for seed in range(50))
+
+
+def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int) -> bool:
+    """Whether a product is computed in parts by what that takes."""
+    text = product(collective, devices, rows, depth, columns).replace("xf32>", "xbf16>")
+    module = parse_text(make_context(), text, "product")
+    PartitionPass().apply(make_context(), module)
+    function = only_function(module)
+    overlap_collectives(function, target_named("h100"))
+    return not any(
+        isinstance(op, kn.CombiningOp | kn.AllGatherOp) for op in function.body.block.ops
+    )
+
+
+@pytest.mark.parametrize("collective", ["all-reduce", "reduce-scatter", "all-gather"])
+def test_products_of_many_rows_overlap_and_those_of_few_do_not(collective: str) -> None:
+    depth, columns = (8192, 28672) if collective == "all-gather" else (28672, 8192)
+    assert overlaps(collective, 2, 4096, depth, columns)
+    # Weights would be read twice, in tiles of half the rows.
+    assert not overlaps(collective, 2, 128, depth, columns)
+    assert not overlaps(collective, 2, 16, depth, columns)
+
+
+@pytest.mark.parametrize("number", range(inputs(4, 200)))
+def test_random_layers_are_the_same_in_parts(number: int) -> None:
+    one, _ = check_layers(draw_layers(3, number), number)
+    check_mutants(one, MUTANTS, seeds=1)

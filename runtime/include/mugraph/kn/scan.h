@@ -114,13 +114,14 @@ struct HeldElements {
     }
   }
 
+  // Of neighbours that are one element in memory the first one.
   __device__ __forceinline__ void from_numbers(float const (&numbers)[kHeld]) {
 #pragma unroll
-    for (int i = 0; i < kHeld; i += kVector) {
+    for (int i = 0; i < kVectors; ++i) {
       float values[kVector];
 #pragma unroll
-      for (int k = 0; k < kVector; ++k) values[k] = numbers[i + k];
-      words[i / kVector].from_numbers(values);
+      for (int k = 0; k < kVector; ++k) values[k] = numbers[i * kVector + k];
+      words[i].from_numbers(values);
     }
   }
 };

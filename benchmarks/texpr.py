@@ -143,7 +143,7 @@ class Example:
         self.torch.cuda.synchronize()
         exact = reference(self.torch, self.name)(*(one.double() for one in self.inputs))
         difference = self.output.double().view(-1) - exact.reshape(-1)
-        return float(difference.norm() / exact.norm())
+        return float(difference.double().norm() / exact.double().norm())
 
 
 def time_example(torch: Any, example: Example) -> dict[str, float]:

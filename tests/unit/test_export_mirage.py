@@ -179,10 +179,12 @@ REFUSED = {
     "kn.copy": "Mirage's format has no copies",
     "rank-2x1x3x1x8": "has 5 dimensions",
     " through ": "reads rows through|of f8",
+    "groups-in-bulk": "is no result of the function and has a layout",
 } | {
     f".{name} ": "Mirage's format has no such (threadblock )?operator."
     for name in {
         *("arg_max", "carried", "gather", "mask", "random", "scan", "scatter", "slice", "top_k"),
+        *("group_tiles", "sort_groups"),
         *OWN_FUNCTIONS,
         *(op.name.removeprefix("kn.") for op in kn.COMPOSITE_OPERATORS),
     }

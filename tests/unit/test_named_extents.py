@@ -109,11 +109,12 @@ PLANS: dict[str, mugraph.Plan] = {
 def scheduled(program: str, plan: str, arch: str = "sm_90a") -> ModuleOp:
     """A program with the kernels of its buckets."""
     context, module = make_context(), PROGRAMS[program][0]().module()
-    bucket, fuse, *rest = compile_pipeline(arch, PLANS[plan])
+    steps = [*compile_pipeline(arch, PLANS[plan])]
     if plan == "rows":
         # Tiles that divide no bucket: of the kernels for many rows, few rows have fewer.
-        rest.insert(0, PlanPass(arch=arch, function=program, tile=(24, 0)))
-    PassPipeline((bucket, fuse, *rest)).apply(context, module)
+        fused = 1 + [step.name for step in steps].index("fuse-kernels")
+        steps.insert(fused, PlanPass(arch=arch, function=program, tile=(24, 0)))
+    PassPipeline(tuple(steps)).apply(context, module)
     module.verify()
     return module
 

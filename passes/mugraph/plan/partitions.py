@@ -121,11 +121,13 @@ def padded_tiles(space: TileSpace, number: int) -> list[int]:
 
 
 def dimensions_to_pad(space: TileSpace) -> dict[int, int]:
-    """The dimensions that have padded tiles, each with its extent."""
+    """The dimensions that blocks may cut into padded tiles, each with its extent."""
+    groups = parallel_dimensions(space)
     return {
-        number: dimension.extent
-        for number, dimension in enumerate(space.dimensions)
-        if padded_tiles(space, number)
+        number: space.dimensions[number].extent
+        for group in groups
+        if all(padded_tiles(space, each) for each in group)
+        for number in group
     }
 
 

@@ -209,7 +209,9 @@ def _copy(devices: Devices, value: Any) -> Call:
     handle = memory.rendezvous(shared, distributed.group.WORLD.group_name)
     other = (devices.rank + 1) % devices.count
     theirs = handle.get_buffer(other, (value.numel(),), value.dtype)
-    return lambda: value.copy_(theirs)
+
+    # The handle keeps the memory.
+    return lambda handle=handle: value.copy_(theirs)
 
 
 def _all_reduces(devices: Devices, value: Any) -> dict[str, Call]:

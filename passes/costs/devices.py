@@ -1,7 +1,7 @@
 """What it takes to move tensors between devices of one host.
 
-Fitted by ``python -m benchmarks.collective_costs`` to what two H100 took
-(``benchmarks/results/collectives_h100x2.json``); they serve other hosts for want of better ones.
+Fitted by ``python -m benchmarks.collective_costs`` to what two H200 took
+(``benchmarks/results/collectives_h200x2.json``); they serve other hosts for want of better ones.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 LIBRARY = (
-    (2_048, 8.74),
-    (4_096, 9.43),
-    (32_768, 9.58),
-    (65_536, 10.48),
-    (131_072, 10.41),
-    (262_144, 12.08),
-    (1_048_576, 19.01),
-    (2_097_152, 30.82),
-    (8_388_608, 57.61),
-    (16_777_216, 79.46),
-    (33_554_432, 167.37),
-    (67_108_864, 251.27),
+    (2_048, 11.03),
+    (4_096, 11.88),
+    (32_768, 11.52),
+    (65_536, 12.77),
+    (131_072, 12.39),
+    (262_144, 13.82),
+    (1_048_576, 20.81),
+    (2_097_152, 31.83),
+    (8_388_608, 55.84),
+    (16_777_216, 77.63),
+    (33_554_432, 165.07),
+    (67_108_864, 250.96),
 )
 """NCCL's collectives: the bytes that a device sends, and microseconds."""
-START, LAUNCH, LOADED_BYTES = 3.0, 2.5, 1595e3
+START, LAUNCH, LOADED_BYTES = 3.6, 2.2, 1507e3
 """Of loads from other devices: microseconds to begin with, of each kernel or meeting, and bytes in
 one.
 
-Which is faster comes out right for 12 of 15 programs; the others differ by 0.3 µs or less.
+Which is faster comes out right for 18 of 19 programs; the other differs by 1.5 µs.
 """
 MOVED_BYTES = 290e3
 """Bytes in a microsecond that kernels store in, or copies bring from, another device's memory.

@@ -524,10 +524,10 @@ def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symboli
     if dims is not None:
         return symbolic.permuted(shape, dims, operand)
     own = shape_of(op.input.type)
-    if op.has_windows():
-        return symbolic.windows(shape, operand)
     if op.is_regrouped_in_order():
         return symbolic.reshaped(shape, own, operand)
+    if op.has_windows():
+        return symbolic.windows(shape, operand)
     if op.is_first_part():
         return symbolic.part(shape, [0] * len(shape), operand)
     orders = [_memory_order(value) for value in (op.input, op.result)]

@@ -25,7 +25,7 @@ from mugraph.runtime.interpreter import run_function
 Array = Any
 
 SEED = 5
-KEYS, TILE = 60, 12
+KEYS, TILE = 720, 144
 
 
 @pytest.mark.parametrize("number", range(inputs(3, 60)))

@@ -36,7 +36,7 @@ With 16 an iteration has a step of tensor cores for each tile that is waited for
 WHOLE_ROW = 64
 """Elements along what the loop of products cuts, in whole swizzled rows of 128 bytes: where they
 divide it, tiles are powers of two.  With 192 a product took 38 us that takes 25 with 64 or 128
-(``benchmarks/results/shapes_h200.md``)."""
+(``benchmarks/results/shapes_h200_plans.md``)."""
 LONGEST_TILE = 512
 """Elements along what the loop cuts, of all tiles but those of one iteration."""
 LONGEST_ROW = 8192
@@ -110,7 +110,7 @@ def padded_tiles(space: TileSpace, number: int) -> list[int]:
 
     Those take eight columns, or 64 rows, at a time.  Of what is past the dimension nothing is
     loaded.  Tiles of just 60 rows took 108 us where those of 64 took 60
-    (``benchmarks/results/shapes_h200.md``).
+    (``benchmarks/results/shapes_h200_plans.md``).
     """
     extent, fixed = space.dimensions[number].extent, space.dimensions[number].fixed
     of_products = any(number in space.numbers[op.results[0]][-2:] for op in products_of(space))

@@ -56,7 +56,7 @@ BLOCKS = (64, 128, 256, 512)
 """Numbers of threads to choose from."""
 MOST_OF_PRODUCTS = 256
 """Of kernels with products.  With 512 threads none was the fastest, and many took two to five times
-as long as is estimated (``benchmarks/results/shapes_h200.md``)."""
+as long as is estimated (``benchmarks/results/shapes_h200_plans.md``)."""
 USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
@@ -69,7 +69,7 @@ WORTHWHILE = 0.97
 """The present partition stays where no other takes so little of its time."""
 WITHOUT_PADDING = 1.4
 """How much longer products of warps take than is estimated, where padding would give them to warp
-groups: 1.2 to 2.3 times (``benchmarks/results/shapes_h200.md``)."""
+groups: 1.2 to 2.3 times (``benchmarks/results/shapes_h200_plans.md``)."""
 NEARLY_ALL = 0.95
 """The part of the multiprocessors that should have a block: memory delivers more to more of them
 than the estimate knows (``benchmarks/results/h200_plans.md``)."""

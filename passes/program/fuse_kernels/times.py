@@ -50,7 +50,7 @@ def library_time(op: MatmulOp, target: Target) -> float:
     """Nanoseconds of a large product of two matrices by cuBLAS; infinite for others.
 
     Products of 41 to 1,079 us took it 1.48 to 1.65 times what tensor cores have to take on an H200,
-    whose clock falls under load (``benchmarks/results/shapes_h200.md``).
+    whose clock falls under load (``benchmarks/results/shapes_h200_plans.md``).
     """
     least, matrices = product_time([op], target), math.prod(shape_of(op.result.type)[:-2])
     return LIBRARY_FACTOR * least if matrices == 1 and least >= LARGE_PRODUCT_NS else math.inf

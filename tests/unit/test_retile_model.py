@@ -22,7 +22,7 @@ from mugraph.passes.costs.kernels import (
 from mugraph.passes.mugraph.plan import PlanPass, tiles
 from mugraph.passes.mugraph.plan.bounds import Numbers, TiledKernels
 from mugraph.passes.mugraph.plan.choose import space_of
-from mugraph.passes.mugraph.plan.shape import KernelModel
+from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
@@ -252,3 +252,25 @@ def test_rows_that_threads_do_not_share_evenly_take_long() -> None:
 
     assert time(1, 8192) == time(2, 4096) == time(64, 256) < time(2, 4104)
     assert time(1, 8192) < time(1, 32768), "more than a thread keeps"
+
+
+@pytest.mark.parametrize("iterations", [1, 8])
+def test_what_every_iteration_stores_counts_as_often(iterations: int) -> None:
+    text = f"""
+func.func @doubled(%x: tensor<64x512xf16>) -> tensor<64x512xf16> {{
+  %y = kn.customized %x grid [4, 1, 1] block [128, 1, 1] forloop {iterations} {{
+  ^bb0(%0: tensor<64x512xf16>):
+    %1 = tb.input %0 imap [0, -1, -1] fordim 1
+      : tensor<64x512xf16> -> !tb.stensor<16x{512 // iterations}xf16>
+    %2 = tb.add %1, %1 : (!tb.stensor<16x{512 // iterations}xf16>,
+      !tb.stensor<16x{512 // iterations}xf16>) -> !tb.stensor<16x{512 // iterations}xf16>
+    tb.output %2 omap [0, -1, -1] fordim 1
+      : !tb.stensor<16x{512 // iterations}xf16> -> tensor<64x512xf16>
+  }} : (tensor<64x512xf16>) -> tensor<64x512xf16>
+  func.return %y : tensor<64x512xf16>
+}}
+"""
+    module = parse_text(make_context(), text, "doubled.mlir")
+    graph = next(op for op in module.walk() if isinstance(op, CustomizedOp))
+    space = find_dimensions(graph)
+    assert shape_under(space, partition_of(space)).stored_bytes == 16 * 512 * 2

@@ -196,9 +196,11 @@ class TiledKernels:
         blocks = split * np.array([math.prod(p.grid) for p in self.partitions], dtype=np.float64)
         iterations = np.array([p.forloop // split for p in self.partitions], dtype=np.float64)
         turns = np.minimum(self.share * split, 1.0) * iterations
-        stored = sum(
-            (self.volume(tile) * size for tile, size in model.stored), start=np.zeros(len(blocks))
-        )
+        stored = np.zeros(len(blocks))
+        for tile in model.stored:
+            looped = np.array([*map(tile.is_looped, self.partitions)], dtype=np.bool_)
+            often = np.where(looped, iterations, 1.0)
+            stored += self.volume(tile.tile) * tile.element_bytes * often
         after = self.after_cycles
         if split > 1:
             stored, after = self.total(model.sums) * PART_BYTES, np.zeros(len(blocks))

@@ -250,8 +250,8 @@ class OperatorWork(NamedTuple):
         )
 
 
-class _Loaded(NamedTuple):
-    """What an estimate needs of a tile that is loaded."""
+class _Moved(NamedTuple):
+    """What an estimate needs of a tile that is loaded or stored."""
 
     tile: SSAValue
     numbers: tuple[int, ...]
@@ -261,8 +261,18 @@ class _Loaded(NamedTuple):
     stays_looped: bool
     """Whether the loop cuts another one, as rows of parts beside rows of what is no part."""
 
+    @classmethod
+    def of(cls, space: TileSpace, op: tb.InputOp | tb.OutputOp) -> _Moved:
+        """The tile of an operator, between shared memory and a tensor."""
+        is_input = isinstance(op, tb.InputOp)
+        tile, type_ = (op.result, op.result.type) if is_input else (op.stensor, op.dtensor_type)
+        numbers, size = space.numbers[tile], element_bytes_of(type_)
+        free = [n for n in numbers if n is not None and not space.dimensions[n].fixed]
+        stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)
+        return cls(tile, tuple(free), size, math.prod(op.tensor_shape) * size, stays)
+
     def is_looped(self, partition: Partition) -> bool:
-        """Whether each iteration loads another one."""
+        """Whether each iteration moves another one."""
         return self.stays_looped or any(partition.cuts[number].looped for number in self.numbers)
 
 
@@ -327,9 +337,8 @@ class KernelModel(NamedTuple):
     space: TileSpace
     tiles: Mapping[Alike, Sequence[SSAValue]]
     """All tiles, those that are alike together."""
-    loaded: tuple[_Loaded, ...]
-    stored: tuple[tuple[SSAValue, int], ...]
-    """Each tile that is stored, and the bytes of its elements."""
+    loaded: tuple[_Moved, ...]
+    stored: tuple[_Moved, ...]
     of_products: tuple[SSAValue, ...]
     """Products, and what is computed of them: in registers, where there are enough."""
     others: tuple[SSAValue, ...]
@@ -350,20 +359,15 @@ class KernelModel(NamedTuple):
     def of(cls, space: TileSpace, looped: frozenset[int]) -> KernelModel:
         """The model of a graph whose loop goes along some dimensions."""
         phases = LoopPhases.of(space, looped)
-        loaded: list[_Loaded] = []
-        stored: list[tuple[SSAValue, int]] = []
+        loaded: list[_Moved] = []
+        stored: list[_Moved] = []
         of_products: dict[SSAValue, None] = {}
         others: list[SSAValue] = []
         for op in space.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
-                size = element_bytes_of(op.result.type)
-                tensor = math.prod(op.tensor_shape) * size
-                numbers = space.numbers[op.result]
-                free = [n for n in numbers if n is not None and not space.dimensions[n].fixed]
-                stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)
-                loaded.append(_Loaded(op.result, tuple(free), size, tensor, stays))
+                loaded.append(_Moved.of(space, op))
             elif isinstance(op, tb.OutputOp):
-                stored.append((op.stensor, element_bytes_of(op.dtensor_type)))
+                stored.append(_Moved.of(space, op))
             elif product_index(op) is not None or any(v in of_products for v in op.operands):
                 of_products.update(dict.fromkeys(op.results))
             else:
@@ -434,7 +438,12 @@ class TiledKernel:
             tuple(loads),
             nothing,
             nothing,
-            sum(math.prod(shapes[tile]) * size for tile, size in model.stored),
+            sum(
+                math.prod(shapes[tile.tile])
+                * tile.element_bytes
+                * (partition.forloop if tile.is_looped(partition) else 1)
+                for tile in model.stored
+            ),
             kept,
             2 * sum(math.prod(shapes[value]) for value in model.of_products),
             self.share,

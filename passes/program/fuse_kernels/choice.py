@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import SharesMemory
@@ -19,9 +19,14 @@ from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.heads import join_heads
 from mugraph.passes.program.fuse_kernels.merging import merged
+from mugraph.passes.program.fuse_kernels.recompute import recompute
 from mugraph.passes.program.fuse_kernels.simplify import simplify_program
 from mugraph.passes.program.fuse_kernels.views import hoist_views
 from mugraph.passes.targets import Target
+
+MOST_SEARCHED_AGAIN = 48
+"""Operators of a program; a whole model is searched once (the encoder of SAM would take 96 s of
+processor instead of 49, for the same kernels)."""
 
 
 def prepare_program(function: FuncOp) -> None:
@@ -46,6 +51,11 @@ class Found:
     def of(cls, function: FuncOp, target: Target, *, certificates: bool = False) -> Found:
         """The kernels of least estimated time of a function as it is written."""
         prepare_program(function)
+        return cls.of_prepared(function, target, certificates=certificates)
+
+    @classmethod
+    def of_prepared(cls, function: FuncOp, target: Target, *, certificates: bool) -> Found:
+        """The same of a function that is prepared, whose operators stay as they are."""
         fusion = Fusion(function, target, certificates)
         if not fusion.is_worth_a_search:
             return cls(fusion, [])
@@ -104,7 +114,7 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
     decompose_program(function, kernels=True, views=False)
     scans = len(scans_of([*function.body.block.ops]))
     if not scans:
-        return Found.of(function, target, certificates=certificates)
+        return _found(function, target, certificates=certificates)
     in_chunks = function.clone()
     written = Found.of(function, target, certificates=certificates)
     count = sum(not _is_free(op) for op in written.fusion.operators)
@@ -117,12 +127,33 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
         times = f"{chunked.time / 1000:.2f} µs and {len(chunked.kernels)} kernels"
         written.sequential = [*reasons, f"in chunks of products they would take {times}"]
         return written
-    function.body.detach_block(0).erase(safe_erase=False)
-    function.body.add_block(in_chunks.body.detach_block(0))
-    function.update_function_type()
-    chunked.fusion.function = function
     chunked.sequential = reasons
-    return chunked
+    return _moved(chunked, function)
+
+
+def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
+    """The kernels of a program without scans; they compute again what takes longer to load."""
+    written = Found.of(function, target, certificates=certificates)
+    members = written.fusion.program.members
+    kernel_of = {op: number for number, group in enumerate(written.groups) for op in members(group)}
+    operators = [op for op in function.body.block.ops if not isinstance(op, ReturnOp)]
+    if len(operators) > MOST_SEARCHED_AGAIN or not all(op in kernel_of for op in operators):
+        return written
+    copy = function.clone()
+    if not recompute(copy, [kernel_of[op] for op in operators]):
+        return written
+    again = Found.of_prepared(copy, target, certificates=certificates)
+    return _moved(again, function) if again.time < written.time else written
+
+
+def _moved(found: Found, function: FuncOp) -> Found:
+    """What was found for a copy of a function, whose body becomes the function's."""
+    copy = found.fusion.function
+    function.body.detach_block(0).erase(safe_erase=False)
+    function.body.add_block(copy.body.detach_block(0))
+    function.update_function_type()
+    found.fusion.function = function
+    return found
 
 
 def find_in_buckets(

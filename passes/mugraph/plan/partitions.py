@@ -113,7 +113,12 @@ def padded_tiles(space: TileSpace, number: int) -> list[int]:
     (``benchmarks/results/shapes_h200_plans.md``).
     """
     extent, fixed = space.dimensions[number].extent, space.dimensions[number].fixed
-    of_products = any(number in space.numbers[op.results[0]][-2:] for op in products_of(space))
+    # What is computed before it is multiplied, such as weights of 4 bits, warps multiply.
+    of_products = any(
+        number in space.numbers[op.results[0]][-2:]
+        for op in products_of(space)
+        if isinstance(op.operands[-1].owner, tb.InputOp)
+    )
     if fixed or not of_products or extent <= GROUP_COLUMNS or extent % GROUP_COLUMNS == 0:
         return []
     padded = {-(-extent // whole) * whole for whole in (GROUP_COLUMNS, GROUP_ROWS)}

@@ -7,11 +7,7 @@ that a cache does not hold.  The floor is a copy of half of the weights: as many
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -19,6 +15,7 @@ from typing import Any
 
 import mugraph
 import mugraph.build as mi
+from benchmarks.commands import case_options, warm_all
 from mugraph.dialects.plan import Plan
 
 ARCH = "sm_90a"
@@ -198,17 +195,9 @@ def run(case: Case) -> None:
 
 def main() -> None:
     """Compiles in parallel, then runs one case after another."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="cases whose name has this")
-    parser.add_argument("--compile", action="store_true", help="compile only, without a GPU")
-    parser.add_argument("--jobs", type=int, default=8)
-    options = parser.parse_args()
+    options = case_options(__doc__, jobs=8)
     cases = [case for case in CASES if options.only in case.name]
-    start = time.perf_counter()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        list(pool.map(warm, cases))
-    print(f"{len(cases)} kernels compiled in {time.perf_counter() - start:.0f} s")
+    warm_all(warm, cases, options.jobs, "kernels")
     if not options.compile:
         for case in cases:
             run(case)

@@ -8,11 +8,7 @@ as many in all.  What torch has of its own is timed where it runs.
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -20,6 +16,7 @@ from typing import Any, Protocol
 
 import mugraph
 import mugraph.build as mi
+from benchmarks.commands import case_options, warm_all
 from benchmarks.narrow import ARCH, CACHE_BYTES, CALLS, microseconds
 
 Peers = dict[str, list[Callable[[], Any]]]
@@ -342,19 +339,11 @@ def _copy(half: Sequence[Any], times: int) -> None:
 
 def main() -> None:
     """Compiles in parallel, then runs one case after another."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="cases whose name has this")
-    parser.add_argument("--compile", action="store_true", help="compile only, without a GPU")
-    parser.add_argument("--jobs", type=int, default=16)
-    options = parser.parse_args()
+    options = case_options(__doc__, jobs=16)
     cases = [case for case in CASES if options.only in case.name]
-    start = time.perf_counter()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        wrong = [problem for problem in pool.map(warm, cases) if problem is not None]
-    print(f"{len(cases)} programs compiled in {time.perf_counter() - start:.0f} s")
-    for problem in wrong:
-        print(problem)
+    for problem in warm_all(warm, cases, options.jobs, "programs"):
+        if problem is not None:
+            print(problem)
     if options.compile:
         return
     for case in cases:

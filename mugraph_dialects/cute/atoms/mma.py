@@ -333,19 +333,16 @@ class WarpgroupFamily(NamedTuple):
         )
 
 
-WARPGROUP_FAMILIES = (
-    WarpgroupFamily("f16", "f16", "f16"),
-    WarpgroupFamily("f32", "f16", "f16"),
-    WarpgroupFamily("f32", "bf16", "bf16"),
-    WarpgroupFamily("f32", "tf32", "tf32"),
-    *(WarpgroupFamily("s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
-    *(
-        WarpgroupFamily(d, a, b)
-        for d in ("f16", "f32")
-        for a in ("e4m3", "e5m2")
-        for b in ("e4m3", "e5m2")
-    ),
+GROUP_TYPES = (
+    ("f16", "f16", "f16"),
+    ("f32", "f16", "f16"),
+    ("f32", "bf16", "bf16"),
+    ("f32", "tf32", "tf32"),
+    *(("s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
+    *((d, a, b) for d in ("f16", "f32") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
 )
+"""The types of sums and operands of products by warp groups, and of those in tensor memory."""
+WARPGROUP_FAMILIES = tuple(WarpgroupFamily(d, a, b) for d, a, b in GROUP_TYPES)
 """All instructions of warp groups."""
 
 

@@ -15,14 +15,13 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import NamedTuple
 
-from mugraph.dialects.cute.atoms.mma import ELEMENT_BITS, MmaAtom
+from mugraph.dialects.cute.atoms.mma import ELEMENT_BITS, GROUP_TYPES, MmaAtom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout
 
 ROWS_BYTES = 32
 """The extent of a product along k."""
 MOST_COLUMNS = 256
-_FLOATS_OF_8_BITS = ("e4m3", "e5m2")
 
 
 class UmmaFamily(NamedTuple):
@@ -81,19 +80,7 @@ class UmmaFamily(NamedTuple):
         )
 
 
-UMMA_FAMILIES = (
-    UmmaFamily("f16", "f16", "f16"),
-    UmmaFamily("f32", "f16", "f16"),
-    UmmaFamily("f32", "bf16", "bf16"),
-    UmmaFamily("f32", "tf32", "tf32"),
-    *(UmmaFamily("s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
-    *(
-        UmmaFamily(d, a, b)
-        for d in ("f16", "f32")
-        for a in _FLOATS_OF_8_BITS
-        for b in _FLOATS_OF_8_BITS
-    ),
-)
+UMMA_FAMILIES = tuple(UmmaFamily(d, a, b) for d, a, b in GROUP_TYPES)
 
 
 @cache

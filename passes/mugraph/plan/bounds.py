@@ -41,7 +41,8 @@ from mugraph.passes.costs.memory import (
 )
 from mugraph.passes.costs.overlap import IN_A_KERNEL
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
-from mugraph.passes.mugraph.plan.shape import KernelModel, OperatorWork
+from mugraph.passes.mugraph.plan.operators import OperatorWork
+from mugraph.passes.mugraph.plan.shape import KernelModel
 from mugraph.passes.mugraph.retile.partition import Partition
 from mugraph.passes.targets import Target
 

@@ -13,7 +13,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
-from mugraph.passes.mugraph.plan.shape import product_index
+from mugraph.passes.mugraph.plan.operators import product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.partition import (

@@ -13,7 +13,7 @@ from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
 from mugraph.passes.costs.kernels import KernelShape
-from mugraph.passes.mugraph.plan.shape import matrices_of, product_index
+from mugraph.passes.mugraph.plan.operators import matrices_of, product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
 from mugraph.passes.schedule.lower_threadblock.small_products import swap_obstacle

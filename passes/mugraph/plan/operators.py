@@ -1,0 +1,266 @@
+"""What operators of a kernel compute, in each iteration of a loop or once, for an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects import tb
+from mugraph.dialects.cute.atoms import warpgroup_family
+from mugraph.dialects.element_types import operand_names
+from mugraph.dialects.elementwise import FUNCTIONS
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.costs.kernels import INSTRUCTION
+from mugraph.passes.mugraph.plan.narrow import (
+    adds_scaled,
+    is_narrow,
+    is_on_the_way,
+    is_read_in_place,
+)
+from mugraph.passes.mugraph.retile.dimensions import TileSpace
+
+WHOLE_STEPS = 3
+"""Steps of an operator on whole rows, as a norm."""
+
+
+def product_index(op: Operation) -> TileIndex | None:
+    """The index that a product of two tiles is summed over; ``None`` for other operators."""
+    if not isinstance(op, HasTileIndices) or isinstance(op, tb.AccumulatorOp | tb.ElementwiseOp):
+        return None
+    if len(op.operands) < 2:
+        return None
+    for index in op.tile_indices():
+        if index.kind is IndexKind.SUMMED and sum(dim is not None for dim in index.operands) > 1:
+            return index
+    return None
+
+
+RUNNING_MAXIMUM_STEPS, RUNNING_MAXIMUM_EXCHANGES = 2, 4
+"""What a running maximum of loaded tiles takes in an iteration beside the exponential.
+
+Steps of an element: the maximum and the difference; times that numbers go to other threads.
+"""
+
+
+def _makes_whole_rows(op: Operation) -> bool:
+    """Whether an operator makes of whole rows tiles of the same extents, as a norm."""
+    if not isinstance(op, HasTileIndices) or isinstance(op, tb.ElementwiseOp):
+        return False
+    return any(
+        index.kind is IndexKind.WHOLE and index.result is not None for index in op.tile_indices()
+    )
+
+
+def special_of(op: Operation) -> int:
+    """The instructions of special function units that an operator takes for an element."""
+    return FUNCTIONS[op.FUNCTION].special if isinstance(op, tb.ElementwiseOp) else 0
+
+
+def matrices_of(op: Operation) -> Sequence[tuple[SSAValue, SSAValue]]:
+    """The pairs of matrices whose products an operator adds up."""
+    if isinstance(op, tb.ConcatThenMatmulOp):
+        return op.products()
+    lhs, rhs = op.operands
+    return [(lhs, rhs)]
+
+
+class Factor(NamedTuple):
+    """A left matrix of a product, and how warp groups could multiply it."""
+
+    lhs: SSAValue
+    fits_groups: bool
+    """Whether they could, as both matrices are."""
+    element: str
+    """The type whose rate they then have."""
+    promoted: bool
+    """Whether they hold the sums of an iteration beside those of the loop."""
+
+    @classmethod
+    def of(cls, lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> Factor:
+        """The left one of two matrices.  F32 counts as f16, which it is not multiplied as."""
+        family = warpgroup_family(*operand_names(lhs, rhs))
+        element = INSTRUCTION.a_type if family is None else family.a_type
+        fits = _is_for_groups(lhs, rhs, phases)
+        promotes = fits and family is not None and family.sum_bits is not None and phases.promotes
+        return cls(lhs, fits, element, promotes)
+
+
+def _is_for_groups(lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> bool:
+    """Whether warp groups could multiply two matrices as they are.
+
+    They read a right matrix from shared memory, as it is loaded.  The left one is loaded, too, or
+    is in registers: what another product gives, or what is computed once, before the loop.
+    """
+    return isinstance(rhs.owner, tb.InputOp) and (
+        isinstance(lhs.owner, tb.InputOp) or _is_of_product(lhs) or lhs in phases.same
+    )
+
+
+def _is_of_product(value: SSAValue) -> bool:
+    """Whether a tile is what is computed, element by element, of one product."""
+    op = value.owner
+    while isinstance(op, Operation) and product_index(op) is None and len(op.operands) == 1:
+        op = op.operands[0].owner
+    return isinstance(op, Operation) and product_index(op) is not None
+
+
+def summed_by_product(op: tb.AccumulatorOp) -> bool:
+    """Whether an accumulator keeps what a product adds up anyway."""
+    source = op.operands[0].owner
+    is_product = isinstance(source, Operation) and product_index(source) is not None
+    return is_product and op.adds and not op.reduces_last()
+
+
+def _is_exchanged(factor: SSAValue, phases: LoopPhases) -> bool:
+    """Whether a factor of a product is computed, element by element, of tiles of the loop.
+
+    Threads themselves make what they multiply of numbers of few bits.
+    """
+    if isinstance(factor.owner, tb.InputOp) or factor in phases.same or is_read_in_place(factor):
+        return False
+    return not _follows_product(factor) and not is_narrow(factor)
+
+
+def _follows_product(value: SSAValue) -> bool:
+    """Whether a tile is computed, element by element, of a product and perhaps of other tiles."""
+    op = value.owner
+    if not isinstance(op, Operation) or product_index(op) is not None:
+        return isinstance(op, Operation)
+    return isinstance(op, tb.ElementwiseOp) and any(map(_follows_product, op.operands))
+
+
+def _has_running_maximum(op: Operation, phases: LoopPhases) -> bool:
+    """Whether ``--online-softmax`` may put a running maximum of loaded tiles before an operator."""
+    is_exponential = isinstance(op, tb.UnaryOp) and op.FUNCTION == "exp"
+    return is_exponential and op in phases.loop and not _follows_product(op.operands[0])
+
+
+def _reduced_dim(op: Operation) -> int | None:
+    """Along which dimension an operator adds up elements of its operand; ``None`` for others."""
+    if not isinstance(op, HasTileIndices) or isinstance(op, tb.ElementwiseOp):
+        return None
+    if product_index(op) is not None or _follows_product(op.operands[0]):
+        return None
+    summed = (index for index in op.tile_indices() if index.kind is IndexKind.SUMMED)
+    return next((index.operands[0] for index in summed), None)
+
+
+def _scales_a_product(op: Operation) -> bool:
+    """Whether an operator multiplies a product by a number, as exponentials of it then do."""
+    is_scale = isinstance(op, tb.UnaryOp) and op.FUNCTION == "mul_scalar"
+    return is_scale and _is_of_product(op.results[0])
+
+
+class OperatorWork(NamedTuple):
+    """What an estimate needs of an operator that computes, however its tiles are cut."""
+
+    operands: tuple[SSAValue, ...]
+    results: tuple[SSAValue, ...]
+    factors: tuple[Factor, ...]
+    """Of products."""
+    steps: int
+    """For each element; 0 where a product adds up what an accumulator keeps, or what is done with
+    its elements anyhow scales them."""
+    special: int
+    exchanged: int
+    """Results, and factors of products, that pass through shared memory to other threads."""
+    row_dims: tuple[int, ...]
+    """Dimensions of the first operand, not of a product, along which its elements are combined."""
+    converts: bool = False
+    """Whether threads make what they multiply of numbers of few bits."""
+    sums: bool = False
+    """Whether it is a sum over a dimension, which of one element is nothing."""
+
+    @classmethod
+    def of(cls, op: Operation, phases: LoopPhases) -> OperatorWork:
+        """An operator's part of a model."""
+        factors: list[Factor] = []
+        if product_index(op) is not None:
+            factors = [Factor.of(lhs, rhs, phases) for lhs, rhs in matrices_of(op)]
+        steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
+        if (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)) or _scales_a_product(op):
+            steps = 0
+        if adds_scaled(op) or is_on_the_way(op) or all(map(is_read_in_place, op.results)):
+            steps = 0
+        exchanged = int(steps > 1)
+        if factors:
+            exchanged = sum(_is_exchanged(operand, phases) for operand in op.operands)
+        reduced = _reduced_dim(op)
+        row_dims = () if reduced is None else (reduced,)
+        if _has_running_maximum(op, phases):
+            steps += RUNNING_MAXIMUM_STEPS
+            exchanged += RUNNING_MAXIMUM_EXCHANGES
+            row_dims = (len(shape_of(op.operands[0].type)) - 1,)
+        operands, results = (*op.operands,), (*op.results,)
+        converts = bool(factors) and is_narrow(op.operands[-1])
+        return cls(
+            operands,
+            results,
+            tuple(factors),
+            steps,
+            special_of(op),
+            exchanged,
+            row_dims,
+            converts,
+            isinstance(op, tb.ReductionOp),
+        )
+
+
+class LoopPhases(NamedTuple):
+    """What a loop along some dimensions computes in each iteration, and what once."""
+
+    loop: tuple[Operation, ...]
+    after: tuple[Operation, ...]
+    """Also what is computed once, before the loop."""
+    same: frozenset[SSAValue]
+    """Tiles that are the same in each iteration."""
+    sums: tuple[SSAValue, ...]
+    """What is kept over all iterations."""
+    promotes: bool
+    """Whether sums of few bits are added up in f32, iteration by iteration."""
+
+    @classmethod
+    def of(cls, space: TileSpace, looped: frozenset[int]) -> LoopPhases:
+        """Of the loop that a graph has, or of one along other dimensions that it may be given.
+
+        In a graph whose loop moves no tile, what is summed along these dimensions is not
+        accumulated yet; it is where a sum over one of them is.
+        """
+        ops = [op for op in space.graph.body.block.ops if op.results]
+        inputs = [op for op in ops if isinstance(op, tb.InputOp)]
+        is_written = any(op.loop_dim >= 0 for op in inputs)
+        same: set[SSAValue] = set()
+        same.update(op.result for op in inputs if not _has_one_of(space, op.results, looped))
+        late: set[SSAValue] = set()
+        loop: list[Operation] = []
+        after: list[Operation] = []
+        sums: list[SSAValue] = []
+        for op in ops:
+            if isinstance(op, tb.InputOp):
+                continue
+            accumulates = isinstance(op, tb.AccumulatorOp)
+            if not accumulates and same.issuperset(op.operands) and op.operands:
+                same.update(op.results)
+                after.append(op)
+            elif not late.isdisjoint(op.operands):
+                late.update(op.results)
+                after.append(op)
+            else:
+                loop.append(op)
+                if accumulates or not (is_written or _has_one_of(space, op.results, looped)):
+                    late.update(op.results)
+                    sums += op.results[:1]
+        promotes = space.graph.decided.promote is not False
+        return cls(tuple(loop), tuple(after), frozenset(same), tuple(sums), promotes)
+
+
+def _has_one_of(space: TileSpace, values: Iterable[SSAValue], numbers: frozenset[int]) -> bool:
+    return any(not numbers.isdisjoint(space.numbers[value]) for value in values)
+
+
+def computing(operators: Iterable[Operation], phases: LoopPhases) -> tuple[OperatorWork, ...]:
+    """The work of the operators that have any."""
+    return tuple(OperatorWork.of(op, phases) for op in operators if isinstance(op, HasTileIndices))

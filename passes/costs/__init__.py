@@ -8,6 +8,6 @@
 - :mod:`.epilogues`: what follows the loop of a persistent kernel.
 
 Facts of the hardware are those of :class:`mugraph.passes.targets.Target`.  Numbers here are fitted
-to measurements on an H200, or on two H100, each with the script or the results that it was fitted
+to measurements on an H200, or on two, each with the script or the results that it was fitted
 to; they serve other targets for want of better ones.
 """

@@ -71,9 +71,9 @@ CHECKS: dict[str, tuple[str, Shapes, dict[str, Any], Callable[..., Any]]] = {
 }
 TIMED: dict[str, dict[str, Any]] = {
     "gemm_sm80": {},
-    "gemm_sm80 of fragments ahead": {"ahead": True},
-    "gemm_sm80 of 8 warps": {"tiler": (128, 256, 64), "warps": (2, 4), "ahead": True},
-    "gemm_sm80 of short steps": {"tiler": (128, 128, 32), "stages": 5, "ahead": True},
+    "gemm_sm80 of 4 warps": {"tiler": (128, 128, 64), "warps": (2, 2)},
+    "gemm_sm80 of short steps": {"tiler": (128, 256, 32), "stages": 4},
+    "gemm_sm80 of long tiles": {"tiler": (256, 128, 64), "warps": (4, 2)},
     "gemm_sm90": {},
     "gemm_sm90 of 128 blocks": {"blocks": 128},
     "gemm_sm90 of 16 rows": {"rows": 16},

@@ -31,12 +31,7 @@ from mugraph.tools.diagnostics import describe_error
 TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
-_UNPACKED = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
-NOT_RUN_YET: dict[str, tuple[str, ...]] = {
-    "kn.group_tiles": ("i32", "i64"),
-    "kn.sort_groups": ("i32", "i64"),
-    **{f"{level}.{name}": _UNPACKED for level in ("kn", "tb") for name in ("bits", "fp4", "nf4")},
-}
+NOT_RUN_YET: dict[str, tuple[str, ...]] = {}
 """Operators, with their element types, whose cases have been compiled and run on a CPU only.
 
 A test requires that they are just those which the last run of the cases on a GPU lacks.

@@ -1,7 +1,8 @@
 """A product on tensor cores with cp.async, ldmatrix and mma.sync: C = A B^T, f16, sums in f32.
 
-Tiles of later steps are on their way to shared memory while a block multiplies.  Shared memory is
-swizzled, so that neither copies nor ldmatrix have bank conflicts.
+Tiles of later steps are on their way to shared memory while a block multiplies, and fragments are
+loaded while those before them are multiplied.  Shared memory is swizzled, so that neither copies
+nor ldmatrix have bank conflicts.
 """
 
 import sys
@@ -13,11 +14,8 @@ from mugraph.cute import _
 
 
 @cute.kernel(results=["c"])
-def gemm_sm80(a, b, c, tiler, stages, mma, ahead):
-    """A tile of C a block; tiles of A and B are ``stages`` - 1 steps ahead.
-
-    With ``ahead`` fragments are loaded while the ones before are multiplied, also across steps.
-    """
+def gemm_sm80(a, b, c, tiler, stages, mma):
+    """A tile of C a block; tiles of A and B are ``stages`` - 1 steps ahead."""
     thread, _y, _z = cute.arch.thread_idx()
     m, n, _z = cute.arch.block_idx()
     coord = (m, n, _)
@@ -70,29 +68,23 @@ def gemm_sm80(a, b, c, tiler, stages, mma, ahead):
         cute.copy(load_b, shared_b[_, _, block, step % stages], held_b[_, _, block])
 
     blocks = ra.layout[2].size()
-    if ahead:
-        next_tiles()
-        fetch(0, 0)
+    next_tiles()
+    fetch(0, 0)
     for k in cute.dynamic_range(steps):
-        if not ahead:
-            next_tiles()
-            send(k + stages - 1)
         for block in range(blocks):
-            if not ahead:
-                fetch(block, k)
-            elif block + 1 < blocks:
+            if block + 1 < blocks:
                 fetch(block + 1, k)
             else:
                 next_tiles()
                 with cute.when(k + 1 < steps):
                     fetch(0, k + 1)
-            if ahead and block == 0:
+            if block == 0:
                 send(k + stages - 1)
             cute.gemm(mma, ra[_, _, block], rb[_, _, block], sums)
     cute.copy(sums, product.partition_C(gc))
 
 
-def launch(a, b, c, tiler=(128, 128, 64), stages=3, warps=(2, 2), ahead=False):
+def launch(a, b, c, tiler=(128, 256, 64), stages=3, warps=(2, 4)):
     """The kernel on tensors of f16, (M,K), (N,K) and (M,N)."""
     rows, columns = warps
     permutation = (16 * rows, 16 * columns, 16)
@@ -100,7 +92,7 @@ def launch(a, b, c, tiler=(128, 128, 64), stages=3, warps=(2, 2), ahead=False):
     (m, n), (_m, k) = c.shape, a.shape
     if m % tiler[0] or n % tiler[1] or k % tiler[2]:
         sys.exit(f"tiles of {tiler} do not divide a product of {m} x {n} x {k}")
-    return gemm_sm80(a, b, c, tiler, stages, mma, ahead).launch(
+    return gemm_sm80(a, b, c, tiler, stages, mma).launch(
         grid=(m // tiler[0], n // tiler[1]), block=(mma.threads,)
     )
 

@@ -70,9 +70,13 @@ PROGRAMS: list[Callable[[], tuple[cute.Launch, list[Array], Array]]] = [
     lambda: product("sgemm_1", 64, 32, 24, np.float32, tiler=(32, 32, 8), alpha=1.5, beta=-0.5),
     lambda: product("sgemm_1", 32, 32, 16, np.float32, order="F", tiler=(32, 32, 16)),
     lambda: product("sgemm_2", 128, 128, 24, np.float32, order="F", alpha=2.0, beta=0.5),
-    lambda: product("gemm_sm80", 64, 64, 160, np.float16, tiler=(32, 64, 32), stages=3),
-    lambda: product("gemm_sm80", 64, 32, 64, np.float16, tiler=(64, 32, 64), stages=4),
-    lambda: product("gemm_sm80", 64, 64, 96, np.float16, tiler=(64, 64, 32), ahead=True),
+    lambda: product(
+        "gemm_sm80", 64, 64, 160, np.float16, tiler=(32, 64, 32), stages=3, warps=(2, 2)
+    ),
+    lambda: product(
+        "gemm_sm80", 64, 32, 64, np.float16, tiler=(64, 32, 64), stages=4, warps=(2, 2)
+    ),
+    lambda: product("gemm_sm80", 64, 64, 96, np.float16, tiler=(64, 64, 32), warps=(2, 2)),
     lambda: product("gemm_sm90", 256, 128, 320, np.float16, tiler=(128, 64, 64), stages=2),
     lambda: product("gemm_sm90", 100, 520, 200, np.float16, tiler=(64, 256, 128), stages=2),
 ]
@@ -195,11 +199,10 @@ def test_a_barrier_left_out_is_reported_with_the_lines_of_python(number: int) ->
 def test_a_copy_that_nobody_waits_for_is_reported() -> None:
     for in_flight in (None, 2):
         kernel = kernel_of(PROGRAMS[7]()[0])
-        (wait,) = [op for op in kernel.walk() if isinstance(op, WaitOp)]
-        wait.detach()
+        _first, wait = (op for op in kernel.walk() if isinstance(op, WaitOp))
         if in_flight is not None:
-            (barrier,) = [op for op in kernel.walk() if isinstance(op, BarrierOp)]
-            Rewriter.insert_op(WaitOp(in_flight), InsertPoint.before(barrier))
+            Rewriter.insert_op(WaitOp(in_flight), InsertPoint.before(wait))
+        wait.detach()
         findings = find_texpr_hazards(kernel)
         assert findings
         assert all("gemm_sm80.py:" in finding.message for finding in findings)
@@ -215,7 +218,9 @@ def test_bank_conflicts_are_counted_and_named() -> None:
         assert [cost.transactions for cost in shared] == [32, wavefronts]
         assert shared[1].access.op.location.line.data == line  # type: ignore[attr-defined]
     a, b = (cute.make_fake_tensor("f16", (128, 128)) for _one in range(2))
-    costs = texpr_access_costs(kernel_of(example("gemm_sm80").launch(a, b, a, (128, 128, 64), 2)))
+    costs = texpr_access_costs(
+        kernel_of(example("gemm_sm80").launch(a, b, a, (128, 128, 64), 2, (2, 2)))
+    )
     assert all(cost.excess == 0 for cost in costs if cost.in_shared_memory)
 
 

@@ -47,6 +47,7 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.halve_results import Halves, find_halves, halve
+from mugraph.passes.schedule.lower_threadblock.write_back import WriteBack, write_back_through
 from mugraph.passes.schedule.plan_stensor_memory import (
     certified_plan,
     memory_requests,
@@ -77,6 +78,14 @@ class Result(NamedTuple):
     def is_in_registers(self) -> bool:
         """Whether there is no buffer yet."""
         return isinstance(self.op, sched.StoreOp)
+
+    @property
+    def from_registers(self) -> sched.StoreOp | None:
+        """What stores a fragment: to the tile, or to a buffer that is only copied to it."""
+        if isinstance(self.op, sched.StoreOp):
+            return self.op
+        detour = _detour_of(self.op)
+        return None if detour is None else detour.store
 
     def vectors(self) -> float:
         """How many vectors of 16 bytes each thread would write."""
@@ -182,7 +191,7 @@ def choose_results(
     if stores == "threads":
         return []
     if goes_on:
-        return [i for i, result in enumerate(results) if result.is_in_registers]
+        return [i for i, result in enumerate(results) if result.from_registers is not None]
     if stores == "tma":
         return list(range(len(results)))
     return [
@@ -207,22 +216,27 @@ def with_bulk_store(
     assert isinstance(block, Block)
     goes_on = enclosing_kernel(op).persistent_blocks is not None
     steps: list[Operation] = []
-    if isinstance(op, sched.StoreOp):
-        parts = [op.source] if halves is None else halve(halves)
+    store = result.from_registers
+    if store is not None and (goes_on or store is op):
+        parts = [store.source] if halves is None else halve(halves)
         buffer = _new_buffer(result, shape_of(parts[0].type))
         columns = shape_of(parts[0].type)[-1]
         for number, part in enumerate(parts):
             is_free = number == 0 and not goes_on
             steps += [] if is_free else [sched.BulkWaitOp()]
             steps += [] if is_free and not behind_barrier else [sched.BarrierOp()]
-            write = sched.StoreOp(part, buffer.result, epilogue_of(op))
+            write = sched.StoreOp(part, buffer.result, epilogue_of(store))
             at = [0] * (len(shape_of(part.type)) - 1) + [number * columns]
             copy = sched.BulkCopyOp(buffer.result, result.tile, at=at if halves else None)
             steps += [write, sched.ProxyFenceOp(), sched.BarrierOp(), copy]
     else:
+        assert isinstance(op, sched.CopyOp)
         steps = [*_publish(op), sched.BulkCopyOp(op.source, result.tile)]
+        store = None
     Rewriter.insert_op(steps, InsertPoint.before(op))
-    Rewriter.erase_op(op)
+    detour = _detour_of(op) if store is not None and isinstance(op, sched.CopyOp) else None
+    for each in (op,) if detour is None else (detour.copy, detour.store, detour.buffer):
+        Rewriter.erase_op(each)
     phase = block.parent_op()
     around = phase.parent if goes_on and phase is not None else block
     assert isinstance(around, Block)
@@ -230,6 +244,12 @@ def with_bulk_store(
         around.add_op(sched.BulkWaitOp())
     if halves is not None:
         Rewriter.erase_op(halves.fragment)
+
+
+def _detour_of(op: sched.CopyOp) -> WriteBack | None:
+    """The buffer that a copy empties, if a fragment is stored to it for nothing else."""
+    buffer = op.source.owner
+    return write_back_through(buffer) if isinstance(buffer, sched.AllocOp) else None
 
 
 def _new_buffer(result: Result, extents: Sequence[int]) -> sched.AllocOp:
@@ -322,8 +342,8 @@ def _store_so(result: Result, way: Way) -> bool:
         with_bulk_store(result, behind_barrier=way is Way.BEHIND_BARRIER)
         return True
     goes_on = enclosing_kernel(result.op).persistent_blocks is not None
-    store = result.op
-    halves = find_halves(store) if goes_on and isinstance(store, sched.StoreOp) else None
+    store = result.from_registers
+    halves = find_halves(store) if goes_on and store is not None else None
     if halves is None:
         return False
     try:

@@ -26,6 +26,7 @@ from mugraph.passes.schedule.bulk_stores import (
     store_in_bulk,
 )
 from mugraph.passes.schedule.lower_rings import is_lowered
+from mugraph.passes.schedule.lower_threadblock.write_back import write_back_through
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -59,8 +60,13 @@ def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> i
     moving = {op.channel for op in loop.body.block.ops if isinstance(op, sched.ConsumeOp)}
     if {op.result for op in channels} != moving:
         return "some of its tiles do not come through rings of several stages"
-    buffers = [op for op in kernel.body.walk() if isinstance(op, sched.AllocOp)]
-    if set(buffers) != set(channel_buffers(kernel)):
+    # What results leave through is made anew, beside the rings (see --bulk-stores).
+    buffers = {
+        op
+        for op in kernel.body.walk()
+        if isinstance(op, sched.AllocOp) and write_back_through(op) is None
+    }
+    if buffers != set(channel_buffers(kernel)):
         return "it keeps more in shared memory than its rings"
     blocks = blocks or (resident_blocks(kernel, target) or 1) * target.multiprocessors
     tiles = math.prod(kernel.grid_dim)

@@ -34,16 +34,20 @@ def find_write_backs(
     """
     wanted = is_possible or _quads_can_write
     for buffer in kernel.body.walk():
-        if not isinstance(buffer, sched.AllocOp):
-            continue
-        users = [use.operation for use in buffer.result.uses]
-        stores = [op for op in users if isinstance(op, sched.StoreOp)]
-        copies = [op for op in users if isinstance(op, sched.CopyOp)]
-        if len(users) != 2 or len(stores) != 1 or len(copies) != 1:
-            continue
-        found = WriteBack(buffer, stores[0], copies[0])
-        if _can_be_direct(found) and wanted(found):
+        found = write_back_through(buffer) if isinstance(buffer, sched.AllocOp) else None
+        if found is not None and not found.copy.checked_dims and wanted(found):
             yield found
+
+
+def write_back_through(buffer: sched.AllocOp) -> WriteBack | None:
+    """The detour that a buffer is: a fragment is stored to it only to be copied out as it is."""
+    users = [use.operation for use in buffer.result.uses]
+    stores = [op for op in users if isinstance(op, sched.StoreOp)]
+    copies = [op for op in users if isinstance(op, sched.CopyOp)]
+    if len(users) != 2 or len(stores) != 1 or len(copies) != 1:
+        return None
+    found = WriteBack(buffer, stores[0], copies[0])
+    return found if _is_a_detour(found) else None
 
 
 def _quads_can_write(found: WriteBack) -> bool:
@@ -54,7 +58,7 @@ def _quads_can_write(found: WriteBack) -> bool:
     )
 
 
-def _can_be_direct(found: WriteBack) -> bool:
+def _is_a_detour(found: WriteBack) -> bool:
     store, copy = found.store, found.copy
     fragment, tile = store.source.type, copy.destination
     return (
@@ -63,7 +67,6 @@ def _can_be_direct(found: WriteBack) -> bool:
         and store.parent_op() is copy.parent_op()
         and store.at is None
         and not epilogue_of(store).accumulates
-        and not copy.checked_dims
         and element_type_of(found.buffer.result.type) == element_type_of(tile.type)
     )
 
@@ -77,4 +80,4 @@ def write_back_directly(found: WriteBack) -> sched.StoreOp:
     return direct
 
 
-__all__ = ["WriteBack", "find_write_backs", "write_back_directly"]
+__all__ = ["WriteBack", "find_write_backs", "write_back_directly", "write_back_through"]

@@ -16,7 +16,7 @@ from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
-from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.schedule.promote_registers.mma_analysis import (
     Chain,
     Uses,
@@ -48,6 +48,18 @@ def retyped(chain: Chain, arrangement: TiledMmaAttr) -> Chain:
             type_ = fragment_type(value, arrangement)
             moved[value] = Rewriter.replace_value_with_new_type(value, type_)
     return replace(chain, values=frozenset(moved.get(value, value) for value in chain.values))
+
+
+def loaded_type(value: SSAValue, arrangement: TiledMmaAttr) -> sched.TileType:
+    """The fragment that a value is loaded to: as it is stored, where two elements share a register.
+
+    A residual of 128 values beside as many sums fits a thread's registers only so.
+    """
+    computed = fragment_type(value, arrangement)
+    stored = element_type_of(value.type)
+    if computed.tiled_mma is None or element_bytes_of(value.type) != 2:
+        return computed
+    return sched.TileType.of(shape_of(value.type), stored, arrangement)
 
 
 @dataclass
@@ -117,7 +129,7 @@ class ChainWriter:
         if source not in self.chain.loaded:
             return self.fragment(source)
         shape = shape_of(source.type)
-        type_ = fragment_type(source, self.arrangement)
+        type_ = loaded_type(source, self.arrangement)
         if math.prod(shape) == 1:
             rows = (*shape_of(destination.type)[:-1], 1)
             type_ = sched.TileType.of(rows, f32, rows_of(self.arrangement, len(rows)))

@@ -23,6 +23,7 @@ from mugraph.passes.costs.memory import (
     BULK_ROW_BYTES,
     CACHE_FACTOR,
     COPY_BYTES_A_CYCLE,
+    TURN_NS,
     copy_cycles,
     device_ns,
 )
@@ -333,7 +334,10 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     warps = shape.threads / target.warp_size
     issue = 0.0 if bulk else ISSUE_CYCLES
     turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps + issue) / clock
-    fetch = target.memory_latency_ns + resident * loop_bytes / rate
+    # What no block has loaded before comes from device memory.
+    new = min(tensor_bytes / max(shape.blocks * one_block, 1), 1.0)
+    latency = TURN_NS + new * (target.memory_latency_ns - TURN_NS)
+    fetch = latency + resident * loop_bytes / rate
     # The first of them are there when the kernel has been filled.
     later = max(shape.turns - stages, 0) if loop_bytes else 0
     ring = rounds * later * (fetch + turn) / stages

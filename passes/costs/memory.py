@@ -13,11 +13,12 @@ Fitted by ``benchmarks/h200/retile_model.py`` (``benchmarks/results/retile_model
 """
 BULK_ROW_BYTES, COPY_ROW_BYTES = 128, 64
 """Bytes of a row that a bulk copy moves at a time, and that copies of threads should have."""
-CACHE_FACTOR = 1.8
+CACHE_FACTOR = 2.0
 """What all multiprocessors load together, in parts of what device memory delivers at most.
 
-Tiles that many blocks load come from the second-level cache, but on the same way.  Fitted as
-``BULK_BYTES_A_CYCLE``.
+Tiles that many blocks load come from the second-level cache, but on the same way.  Of 1.8, which
+``BULK_BYTES_A_CYCLE`` was fitted with, to 2.4 this chooses best among the measured plans of
+``benchmarks/results/shapes_h200_plans.json``.
 """
 TURN_NS = 400.0
 """From the release of a stage to the arrival of the first bytes that take its place.

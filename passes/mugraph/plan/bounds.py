@@ -38,6 +38,7 @@ from mugraph.passes.costs.memory import (
     CACHE_FACTOR,
     COPY_BYTES_A_CYCLE,
     COPY_ROW_BYTES,
+    TURN_NS,
 )
 from mugraph.passes.costs.overlap import IN_A_KERNEL
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
@@ -227,7 +228,7 @@ class TiledKernels:
         )
         stages = self._most_stages(iterations, kept)
         later = np.maximum(turns - stages, 0) * (loads.loop > 0)
-        fetch = rounds * (target.memory_latency_ns + turn)
+        fetch = rounds * (TURN_NS + turn)
         fetch += blocks / target.multiprocessors * loads.loop / rate
         terms = np.array(
             [

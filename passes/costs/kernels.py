@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.programming_model import GROUP_ROWS, WARPGROUP
+from mugraph.dialects.programming_model import GROUP_ROWS, REGISTER_BYTES, WARPGROUP
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     BULK_ROW_BYTES,
@@ -70,14 +70,37 @@ OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
 FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
+WORKING_REGISTERS = 24
+"""The same beside tiles of kernels without products, as ptxas compiles them."""
+MEETING_CYCLES, MEETING_WARP_CYCLES = 150.0, 6.0
+"""What warps take to combine what each has of a row, through shared memory; not fitted yet."""
 
 
 def shares_rows(rows: int, length: int, threads: int) -> bool:
     """Whether threads of a block share rows evenly, each with its parts in registers."""
-    vectors = max(length // ROW_VECTOR, 1)
+    vector = math.gcd(length, ROW_VECTOR)
+    vectors = length // vector
     each = math.ceil(rows * vectors / threads)
     even = rows == 1 or vectors % threads == 0 or threads % vectors == 0
-    return even and each * ROW_VECTOR <= MOST_ROW_VALUES
+    return even and each * vector <= MOST_ROW_VALUES
+
+
+class Held(NamedTuple):
+    """The tiles of a kernel without a loop and products, where threads can hold them."""
+
+    peak_bytes: int
+    """Of all that is needed at one time."""
+    staged_bytes: int
+    """Of tiles that are broadcast, which stay in shared memory."""
+    largest: int
+    """Elements of a tile at most."""
+
+    def registers(self, threads: int, target: Target) -> int | None:
+        """What a thread needs; ``None`` where a block's threads have not so many."""
+        most = target.registers_per_multiprocessor // threads
+        needed = WORKING_REGISTERS + math.ceil(self.peak_bytes / REGISTER_BYTES / threads)
+        fits = needed <= most and self.largest <= MOST_ROW_VALUES * threads
+        return needed if fits else None
 
 
 class Load(NamedTuple):
@@ -237,6 +260,15 @@ class KernelShape(NamedTuple):
     """What it takes besides where they do not."""
     share: float = 1.0
     """The part of its iterations that blocks run; masks leave nothing of the others."""
+    held: Held | None = None
+    """What threads hold where there is neither a loop nor a product."""
+
+    def held_registers(self, target: Target) -> int | None:
+        """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
+        rows = (*self.loop.rows, *self.after.rows)
+        if self.held is None or not all(shares_rows(*row, self.threads) for row in rows):
+            return None
+        return self.held.registers(self.threads, target)
 
     @property
     def turns(self) -> float:
@@ -306,8 +338,41 @@ def sums_of_a_thread(threads: int, target: Target) -> int:
     return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
 
 
+def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Target) -> float:
+    """Nanoseconds of a kernel whose threads load their parts of tiles, compute and store them.
+
+    Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.
+    """
+    clock = target.clock_ghz
+    _, loaded, tensor_bytes, _ = shape.loading
+    resident = target.resident_blocks(shape.blocks, shape.threads, held.staged_bytes, registers)
+    rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
+    busiest = math.ceil(shape.blocks / target.multiprocessors)
+    rate = COPY_BYTES_A_CYCLE * clock
+    warps = shape.threads / target.warp_size
+    meetings = sum(length > target.warp_size for _, length in (*shape.loop.rows, *shape.after.rows))
+    work = shape.loop.cycles(shape.threads, target) + shape.after.cycles(shape.threads, target)
+    computing = (work + meetings * (MEETING_CYCLES + MEETING_WARP_CYCLES * warps)) / clock
+    block = (loaded + shape.stored_bytes) / rate + computing
+    shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
+    bound = side_by_side(
+        device_ns(tensor_bytes + shape.blocks * shape.stored_bytes, target),
+        device_ns(shape.blocks * (loaded + shape.stored_bytes), target) / CACHE_FACTOR,
+        busiest * shape.copy_cycles(bulk=False) / clock,
+        (rounds - 1) * target.memory_latency_ns + rounds * block,
+        shared * busiest * work / clock,
+        power=IN_A_KERNEL,
+    )
+    # Beside what the last block computes nothing is loaded.
+    last = computing if busiest > 1 else 0.0
+    return LAUNCH_NS + target.memory_latency_ns + last + bound
+
+
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
+    held = shape.held_registers(target)
+    if shape.held is not None and held is not None:
+        return _held_estimate(shape, shape.held, held, target)
     stages = stages_of(shape, target)
     # What the loop has summed is kept while products after it are computed.
     sums = shape.loop.sums + shape.after.sums

@@ -54,6 +54,8 @@ from mugraph.passes.targets import Target
 
 BLOCKS = (64, 128, 256, 512)
 """Numbers of threads to choose from."""
+MOST_THREADS = 1024
+"""Also so many, where they hold all tiles: long rows."""
 MOST_OF_PRODUCTS = 256
 """Of kernels with products.  With 512 threads none was the fastest, and many took two to five times
 as long as is estimated (``benchmarks/results/shapes_h200_plans.md``)."""
@@ -193,8 +195,8 @@ def _candidates(
     check = cache(partial(LoopAnalysis, space))
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
-    most = MOST_OF_PRODUCTS if products_of(space) else max(BLOCKS)
-    usual = ((threads, 1, 1) for threads in BLOCKS if threads <= most)
+    most = MOST_OF_PRODUCTS if products_of(space) else MOST_THREADS
+    usual = ((threads, 1, 1) for threads in (*BLOCKS, MOST_THREADS) if threads <= most)
     blocks = dict.fromkeys((space.graph.block_dim, *usual))
     fewest = min(map(math.prod, blocks))
     to_pad = dimensions_to_pad(space)
@@ -207,6 +209,8 @@ def _candidates(
         timed: list[tuple[Partition, KernelShape, float]] = []
         for block in blocks:
             shape = division.shape(math.prod(block))
+            if shape.threads > max(BLOCKS) and shape.held_registers(target) is None:
+                continue
             time = division.time(shape, target)
             if time is not None and lacks_padding(partition, to_pad):
                 time *= WITHOUT_PADDING

@@ -23,6 +23,7 @@ from mugraph.passes.costs.kernels import (
     EXCHANGE_BARRIERS,
     FEWEST_REGISTERS,
     GROUP_SLACK,
+    HELD_BYTES_A_CYCLE,
     INSTRUCTION,
     ITERATION_CYCLES,
     LAUNCH_NS,
@@ -166,8 +167,8 @@ class TiledKernels:
             looped = np.array([*map(load.is_looped, self.partitions)], dtype=np.bool_)
             once = ~looped
             part = np.gcd(row.astype(np.int64), BULK_ROW_BYTES)
-            slower = np.where(self.holds, 1.0, np.maximum(COPY_ROW_BYTES / part, 1.0))
-            of_threads = loaded * slower / COPY_BYTES_A_CYCLE
+            of_threads = loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
+            of_threads = np.where(self.holds, loaded / HELD_BYTES_A_CYCLE, of_threads)
             of_bulk = loaded * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
             for number, where in enumerate((looped, once)):
                 by_threads[number][:] += of_threads * where

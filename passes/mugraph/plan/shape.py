@@ -28,7 +28,6 @@ from mugraph.passes.costs.kernels import (
     PhaseWork,
     Product,
 )
-from mugraph.passes.costs.memory import COPY_ROW_BYTES
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing, product_index
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
@@ -100,6 +99,15 @@ class Span(NamedTuple):
 REDUCED = (tb.ReductionOp, tb.ReductionMaxOp)
 
 
+def _reduces_last(space: TileSpace) -> bool:
+    """Whether all that is reduced lies along the last dimension, as threads hold tiles."""
+    return all(
+        op.reduced_dim == len(shape_of(op.input.type)) - 1
+        for op in space.graph.body.block.ops
+        if isinstance(op, REDUCED)
+    )
+
+
 def spans_of(space: TileSpace) -> tuple[Span, ...]:
     """When threads of a kernel without a loop hold each tile, by the numbers of its operators.
 
@@ -146,7 +154,7 @@ class KernelModel(NamedTuple):
     masks: tuple[tb.MaskOp, ...]
     """Those without whose tiles an iteration changes nothing."""
     spans: tuple[Span, ...]
-    """What threads hold, and when, where there are no products."""
+    """What threads hold, and when, where there are no products; none where they cannot."""
 
     @classmethod
     def of(cls, space: TileSpace, looped: frozenset[int]) -> KernelModel:
@@ -184,7 +192,7 @@ class KernelModel(NamedTuple):
             computing(phases.loop, phases),
             computing(phases.after, phases),
             tuple(masks_that_idle(space.graph)),
-            () if of_products else spans_of(space),
+            () if of_products or not _reduces_last(space) else spans_of(space),
         )
 
     def under(self, partition: Partition) -> TiledKernel:
@@ -222,10 +230,7 @@ class TiledKernel:
         for load in model.loaded:
             tile, _, size, tensor, _ = load
             shape, looped = shapes[tile], load.is_looped(partition)
-            row = shape[-1] * size
-            if self.held is not None:
-                row = -(-row // COPY_ROW_BYTES) * COPY_ROW_BYTES
-            loads.append(Load(_sector_bytes(shape, size), tensor, looped, row))
+            loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         return KernelShape(

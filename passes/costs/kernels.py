@@ -72,11 +72,11 @@ FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 WORKING_REGISTERS = 24
 """The same beside tiles of kernels without products, as ptxas compiles them."""
-HELD_BYTES_A_CYCLE, HELD_LANES, BLOCK_NS = 64.0, 128, 55.0
-"""What threads load to registers and store, how many of them compute at once, and what a block
-takes from its launch to its first load.  With :data:`WARP_CYCLES` for each meeting of warps and
-:data:`ELEMENT_CYCLES` fitted to 114 kernels of rows on an H200, which take 0.83 to 1.2 times
-what is estimated but for launches."""
+HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 64.0, 128, 2.0, 55.0, 3.0
+"""What threads load to registers and store, how many of them compute at once, how long an element
+takes each, what a block takes from its launch to its first load, and how little all of that is in
+each other's way, as :data:`IN_A_KERNEL`.  With :data:`WARP_CYCLES` for each meeting of warps they
+were fitted to 114 kernels of rows of 512 to 32,000 columns on an H200."""
 SEVERAL_VALUES, SEVERAL_ROWS = 16, 1.3
 """Values of a thread that has several rows, and how much longer more of them take (1.1 to 1.4)."""
 
@@ -357,7 +357,7 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     rows = (*shape.loop.rows, *shape.after.rows)
     meetings = sum(length > target.warp_size * ROW_VECTOR for _, length in rows)
     elements = shape.loop.elements + shape.after.elements
-    work = elements * ELEMENT_CYCLES / min(shape.threads, HELD_LANES)
+    work = elements * HELD_CYCLES / min(shape.threads, HELD_LANES)
     work += (shape.loop.special + shape.after.special) / target.special_a_cycle
     meeting = meetings * WARP_CYCLES * shape.threads / target.warp_size
     moved = loaded + shape.stored_bytes
@@ -369,7 +369,7 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
         busiest * moved / rate,
         (rounds - 1) * target.memory_latency_ns + rounds * block,
         busiest * (shared * work / clock + BLOCK_NS),
-        power=IN_A_KERNEL,
+        power=HELD_POWER,
     )
     if held.largest > SEVERAL_VALUES * shape.threads and any(count > 1 for count, _ in rows):
         bound *= SEVERAL_ROWS

@@ -179,7 +179,7 @@ def _straight(kernel: KernelOp) -> list[tuple[int, int]]:
     and what alone the reduction behind it reads is reduced as it is made.
     """
     ops = list(kernel.body.walk())
-    spans: dict[Operation, list[int]] = {}
+    spans: dict[EmptyOp, list[int]] = {}
     for index, op in enumerate(ops):
         for value in op.operands:
             owner = registers_of(value).owner

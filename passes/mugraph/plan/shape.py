@@ -99,13 +99,11 @@ class Span(NamedTuple):
 REDUCED = (tb.ReductionOp, tb.ReductionMaxOp)
 
 
-def _reduces_last(space: TileSpace) -> bool:
-    """Whether all that is reduced lies along the last dimension, as threads hold tiles."""
-    return all(
-        op.reduced_dim == len(shape_of(op.input.type)) - 1
-        for op in space.graph.body.block.ops
-        if isinstance(op, REDUCED)
-    )
+def _reduces_rows(space: TileSpace) -> bool:
+    """Whether something is reduced, and all of it along the last dimension: threads hold rows."""
+    reduced = [op for op in space.graph.body.block.ops if isinstance(op, REDUCED)]
+    last = all(op.reduced_dim == len(shape_of(op.input.type)) - 1 for op in reduced)
+    return bool(reduced) and last
 
 
 def spans_of(space: TileSpace) -> tuple[Span, ...]:
@@ -192,7 +190,7 @@ class KernelModel(NamedTuple):
             computing(phases.loop, phases),
             computing(phases.after, phases),
             tuple(masks_that_idle(space.graph)),
-            () if of_products or not _reduces_last(space) else spans_of(space),
+            () if of_products or not _reduces_rows(space) else spans_of(space),
         )
 
     def under(self, partition: Partition) -> TiledKernel:

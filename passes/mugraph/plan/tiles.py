@@ -291,8 +291,11 @@ def why_kept(space: TileSpace, target: Target) -> str:
 
 
 def _effort(target: Target, choice: TileChoice) -> tuple[float, ...]:
-    """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes."""
-    blocks = math.prod(choice.partition.grid) * choice.split
+    """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes.
+
+    Blocks that load all tiles at once may be many.
+    """
+    blocks = math.prod(choice.partition.grid) * choice.split if choice.loop_bytes else 0
     threads = math.prod(choice.partition.block)
     unusual = abs(math.log2(threads / USUAL_THREADS))
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))

@@ -76,7 +76,7 @@ HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 64.0, 128, 2
 """What threads load to registers and store, how many of them compute at once, how long an element
 takes each, what a block takes from its launch to its first load, and how little all of that is in
 each other's way, as :data:`IN_A_KERNEL`.  With :data:`WARP_CYCLES` for each meeting of warps they
-were fitted to 114 kernels of rows of 512 to 32,000 columns on an H200."""
+were fitted to 114 kernels of rows of 512 to 32,000 columns on an H200; no script is kept."""
 SEVERAL_VALUES, SEVERAL_ROWS = 16, 1.3
 """Values of a thread that has several rows, and how much longer more of them take (1.1 to 1.4)."""
 

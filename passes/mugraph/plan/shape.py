@@ -97,13 +97,20 @@ class Span(NamedTuple):
 
 
 REDUCED = (tb.ReductionOp, tb.ReductionMaxOp)
+ELEMENT_BY_ELEMENT = (tb.InputOp, tb.OutputOp, tb.ElementwiseOp, tb.ForloopAccumOp, tb.MaskOp)
+"""What threads compute of what they hold."""
 
 
 def _reduces_rows(space: TileSpace) -> bool:
-    """Whether something is reduced, and all of it along the last dimension: threads hold rows."""
-    reduced = [op for op in space.graph.body.block.ops if isinstance(op, REDUCED)]
-    last = all(op.reduced_dim == len(shape_of(op.input.type)) - 1 for op in reduced)
-    return bool(reduced) and last
+    """Whether threads can hold all tiles, as far as operators tell: rows, and numbers of rows."""
+    operators = list(space.graph.body.block.ops)
+    reduced = [op for op in operators if isinstance(op, REDUCED)]
+    return (
+        bool(reduced)
+        and all(op.reduced_dim == len(shape_of(op.input.type)) - 1 for op in reduced)
+        and all(isinstance(op, (*REDUCED, *ELEMENT_BY_ELEMENT)) for op in operators)
+        and all(op.through is None for op in operators if isinstance(op, tb.InputOp))
+    )
 
 
 def spans_of(space: TileSpace) -> tuple[Span, ...]:

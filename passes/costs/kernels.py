@@ -72,7 +72,7 @@ FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 WORKING_REGISTERS = 24
 """The same beside tiles of kernels without products, as ptxas compiles them."""
-HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 64.0, 128, 2.0, 55.0, 3.0
+HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
 """What threads load to registers and store, how many of them compute at once, how long an element
 takes each, what a block takes from its launch to its first load, and how little all of that is in
 each other's way, as :data:`IN_A_KERNEL`.  With :data:`WARP_CYCLES` for each meeting of warps they

@@ -78,7 +78,7 @@ def residual_and_norm(new: Callable[..., mi.DTensor]) -> Tensors:
 
 
 def log_sum_exp(new: Callable[..., mi.DTensor]) -> Tensors:
-    return mi.log_sum_exp(new(ROWS, 4 * 16411))  # of which no part is short and equal to others
+    return mi.log_sum_exp(new(ROWS, 4 * 32003))  # of which no part is short and equal to others
 
 
 def cosine_similarity(new: Callable[..., mi.DTensor]) -> Tensors:

@@ -59,6 +59,7 @@ def test_parts_are_equal_and_whole_vectors_where_there_are_such() -> None:
     assert count_of_parts(509, 152064) == 16
     assert count_of_parts(2, 32000) == 25
     assert count_of_parts(700, 50257) == 29
+    assert count_of_parts(1000, 51866) == 2
     assert count_of_parts(8, 50261) is None  # a prime
 
 

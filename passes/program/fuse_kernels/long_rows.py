@@ -29,6 +29,8 @@ LONG_ROW = 16384
 """Elements of a row that is divided, at least: shorter ones a block's threads hold."""
 LONGEST_PART, SHORTEST_PART = 12288, 1024
 """Elements of a part."""
+LONGEST_HELD = 30000
+"""The same where there is no such part: more than threads of a block hold well."""
 VECTOR = 8
 """Elements that a thread loads at once, of which parts should have a whole number."""
 FEWEST_PARTS = 264
@@ -40,11 +42,10 @@ FUNCTIONS = ("exp", "square")
 
 def count_of_parts(rows: int, extent: int) -> int | None:
     """Into how many equal parts each of some rows is divided; ``None`` where there is no number."""
-    fitting = [
-        count
-        for count in range(2, extent // SHORTEST_PART + 1)
-        if extent % count == 0 and extent // count <= LONGEST_PART
-    ]
+    counts = [count for count in range(2, extent // SHORTEST_PART + 1) if extent % count == 0]
+    fitting = [count for count in counts if extent // count <= LONGEST_PART]
+    if not fitting:
+        return next((count for count in counts if extent // count <= LONGEST_HELD), None)
     fitting = [count for count in fitting if extent // count % VECTOR == 0] or fitting
     many = [count for count in fitting if rows * count >= FEWEST_PARTS]
     return next(iter(many), fitting[-1] if fitting else None)

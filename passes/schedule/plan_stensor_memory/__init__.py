@@ -124,6 +124,7 @@ def registers_wanted(kernel: KernelOp) -> int:
 
     Where everything between products stays in fragments there is less besides them, and more warps
     hide what each waits for.  Warp groups need none for operands that they read from memory.
+    Without a loop and products a thread needs what is alive at one time.
     """
     if runs_straight(kernel):
         return min(registers_needed(kernel), MAX_THREAD_REGISTERS)

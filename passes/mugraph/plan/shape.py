@@ -101,7 +101,7 @@ ELEMENT_BY_ELEMENT = (tb.InputOp, tb.OutputOp, tb.ElementwiseOp, tb.ForloopAccum
 """What threads compute of what they hold."""
 
 
-def _reduces_rows(space: TileSpace) -> bool:
+def reduces_rows(space: TileSpace) -> bool:
     """Whether threads can hold all tiles, as far as operators tell: rows, and numbers of rows."""
     operators = list(space.graph.body.block.ops)
     reduced = [op for op in operators if isinstance(op, REDUCED)]
@@ -197,7 +197,7 @@ class KernelModel(NamedTuple):
             computing(phases.loop, phases),
             computing(phases.after, phases),
             tuple(masks_that_idle(space.graph)),
-            () if of_products or not _reduces_rows(space) else spans_of(space),
+            () if of_products or not reduces_rows(space) else spans_of(space),
         )
 
     def under(self, partition: Partition) -> TiledKernel:

@@ -39,6 +39,7 @@ from mugraph.passes.mugraph.plan.parts import can_have
 from mugraph.passes.mugraph.plan.shape import (
     KernelModel,
     TiledKernel,
+    reduces_rows,
     shape_under,
 )
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
@@ -251,7 +252,8 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
         choices = busy or choices
     limit = min(choice.time for choice in choices) + ALIKE_NS
-    best = min((c for c in choices if c.time <= limit), key=partial(_effort, target))
+    effort = partial(_effort, target, reduces_rows(space))
+    best = min((c for c in choices if c.time <= limit), key=effort)
     no_gain = present is not None and best.time > WORTHWHILE * present
     ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
     stays = no_gain and best.split == 1 and not lacks_padding(old, dimensions_to_pad(space))
@@ -290,12 +292,13 @@ def why_kept(space: TileSpace, target: Target) -> str:
     )
 
 
-def _effort(target: Target, choice: TileChoice) -> tuple[float, ...]:
+def _effort(target: Target, of_rows: bool, choice: TileChoice) -> tuple[float, ...]:
     """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes.
 
-    Blocks that load all tiles at once may be many.
+    Blocks may be many that load rows at once, for threads that hold them.
     """
-    blocks = math.prod(choice.partition.grid) * choice.split if choice.loop_bytes else 0
+    many = of_rows and not choice.loop_bytes
+    blocks = 0 if many else math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
     unusual = abs(math.log2(threads / USUAL_THREADS))
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))

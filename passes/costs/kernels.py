@@ -77,6 +77,8 @@ HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 
 takes each, what a block takes from its launch to its first load, and how little all of that is in
 each other's way, as :data:`IN_A_KERNEL`.  With :data:`WARP_CYCLES` for each meeting of warps they
 were fitted to 114 kernels of rows of 512 to 32,000 columns on an H200; no script is kept."""
+ALONE = 1.3
+"""How much longer blocks wait that have a multiprocessor alone, one after another (1.1 to 1.4)."""
 SEVERAL_VALUES, SEVERAL_ROWS = 16, 1.3
 """Values of a thread that has several rows, and how much longer more of them take (1.1 to 1.4)."""
 
@@ -362,12 +364,15 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     meeting = meetings * WARP_CYCLES * shape.threads / target.warp_size
     moved = loaded + shape.stored_bytes
     block = moved / rate + (work + meeting) / clock
+    waits = (rounds - 1) * target.memory_latency_ns + rounds * block
+    if resident == 1 and rounds > 1:
+        waits *= ALONE
     shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
     bound = side_by_side(
         device_ns(tensor_bytes + shape.blocks * shape.stored_bytes, target),
         device_ns(shape.blocks * moved, target) / CACHE_FACTOR,
         busiest * moved / rate,
-        (rounds - 1) * target.memory_latency_ns + rounds * block,
+        waits,
         busiest * (shared * work / clock + BLOCK_NS),
         power=HELD_POWER,
     )

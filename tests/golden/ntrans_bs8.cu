@@ -31,7 +31,6 @@ __global__ void __launch_bounds__(128, 1) ntrans_bs8_custom0(half_t const* dh, h
     using Tile = Layout<Shape<Int<4096>, Int<1>>, Stride<Int<1>, Int<0>>>;
     tb::HeldCopy<128, 8, Tile>::load(sa, da_tile, thread);
   }
-  tb::LinearFragment<128, 8, Layout<Shape<Int<4096>, Int<1>>, Stride<Int<1>, Int<4096>>>>::clear(stored);  // sched.fill stored
 
   // sched.forloop
   {
@@ -80,7 +79,7 @@ __global__ void __launch_bounds__(128, 1) ntrans_bs8_custom0(half_t const* dh, h
       tb::ReduceRows<ops::Add, ops::Chain<ops::MulScalar<0x39800000u>, ops::Sqrt, ops::Reciprocal>, tb::LinearRows<128, 8, 4096, 4096>>::assign_from<Source>(out_1, out_parts, thread);
     }
     {  // sched.map sum, out_1, stored
-      tb::Map<ops::Mul, ops::Chain<>, 128, 8, 4096>::accumulate(stored, thread, tb::in_registers<8>(sum), tb::in_rows<8, 4>(out_1));
+      tb::Map<ops::Mul, ops::Chain<>, 128, 8, 4096>::assign(stored, thread, tb::in_registers<8>(sum), tb::in_rows<8, 4>(out_1));
     }
   }
   tb::grid_launch();  // sched.grid_launch

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn, tb
@@ -20,6 +21,22 @@ LEAST = -(2.0**100)
 def least_of(scores: SSAValue) -> float:
     """What a running maximum of scores starts from."""
     return LEAST if is_masked(scores) else -math.inf
+
+
+def is_passed_on(op: tb.ReductionMaxOp) -> bool:
+    """Whether another kernel weighs what lies below a maximum by it, as by that of a part of a row.
+
+    The whole part may be minus infinity where the row is not.
+    """
+    graph, users = op.parent_op(), [use.operation for use in op.maximum.uses]
+    if not isinstance(graph, kn.CustomizedOp) or not any(
+        isinstance(user, tb.BinaryOp) and user.FUNCTION == "sub" for user in users
+    ):
+        return False
+    outputs = [each for each in graph.body.block.ops if isinstance(each, tb.OutputOp)]
+    stored = [graph.results[outputs.index(user)] for user in users if isinstance(user, tb.OutputOp)]
+    after = [use.operation for value in stored for use in value.uses]
+    return bool(after) and not any(isinstance(user, ReturnOp) for user in after)
 
 
 def is_masked(value: SSAValue, seen: set[SSAValue] | None = None) -> bool:
@@ -61,4 +78,4 @@ def _loaded(load: tb.InputOp) -> Sequence[SSAValue]:
     return [tensor for own, tensor in tensors if own is load.dtensor]
 
 
-__all__ = ["is_masked", "least_of"]
+__all__ = ["LEAST", "is_masked", "is_passed_on", "least_of"]

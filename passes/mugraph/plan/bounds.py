@@ -23,6 +23,7 @@ from mugraph.passes.costs.kernels import (
     EXCHANGE_BARRIERS,
     FEWEST_REGISTERS,
     GROUP_SLACK,
+    HELD_BYTES_A_CYCLE,
     INSTRUCTION,
     ITERATION_CYCLES,
     LAUNCH_NS,
@@ -148,6 +149,12 @@ class TiledKernels:
         return max(self.fewest_threads // self.target.warp_size, 1)
 
     @cached_property
+    def holds(self) -> npt.NDArray[np.bool_]:
+        """Where threads may hold all tiles, so that a block needs no memory for them."""
+        once = [bool(self.model.spans) and partition.forloop == 1 for partition in self.partitions]
+        return np.array(once, dtype=np.bool_)
+
+    @cached_property
     def loads(self) -> _Loads:
         """What a block loads."""
         zero = np.zeros(len(self.partitions))
@@ -162,6 +169,7 @@ class TiledKernels:
             once = ~looped
             part = np.gcd(row.astype(np.int64), BULK_ROW_BYTES)
             of_threads = loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
+            of_threads = np.where(self.holds, loaded / HELD_BYTES_A_CYCLE, of_threads)
             of_bulk = loaded * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
             for number, where in enumerate((looped, once)):
                 by_threads[number][:] += of_threads * where
@@ -210,15 +218,19 @@ class TiledKernels:
         kept += sum(
             (self.volume(value) * size for value, size in model.once), start=np.zeros(len(blocks))
         )
+        kept = np.where(self.holds, 0.0, kept)
         clock = target.clock_ghz
         rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * clock
         at_once = np.where(iterations == 1, 1, 2) * loads.loop
         too_large = kept + at_once > target.shared_memory_per_block
         busiest = np.ceil(blocks / target.multiprocessors)
-        rounds = np.ceil(blocks / (target.multiprocessors * self._most_resident(kept + at_once)))
+        resident = self._most_resident(kept + at_once)
+        resident = np.where(self.holds, target.max_blocks_per_multiprocessor, resident)
+        rounds = np.ceil(blocks / (target.multiprocessors * resident))
         iteration = self.iteration_cycles
         warps = self.fewest_threads / target.warp_size
-        turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps) / clock
+        waits = np.where(self.holds, 0.0, ITERATION_CYCLES + WARP_CYCLES * warps)
+        turn = (iteration + waits) / clock
         one_block = turns * loads.loop + loads.first
         device = loads.tensors + blocks * stored
         cached = blocks * (one_block + stored)
@@ -242,8 +254,8 @@ class TiledKernels:
         )
         longest = terms.max(axis=0)
         bound = longest * ((terms / longest) ** IN_A_KERNEL).sum(axis=0) ** (1 / IN_A_KERNEL)
-        fill = target.memory_latency_ns + (loads.loop + loads.first) / rate
-        least = LAUNCH_NS + fill + (iteration + after) / clock + bound
+        alone = (loads.loop + loads.first) / rate + (iteration + after) / clock
+        least = LAUNCH_NS + target.memory_latency_ns + np.where(self.holds, 0.0, alone) + bound
         if split > 1:
             parts = blocks * stored / target.memory_bytes_per_ns
             least += LAUNCH_NS + target.memory_latency_ns + parts - OVERLAP_NS

@@ -14,6 +14,7 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
 from mugraph.passes.mugraph.plan.operators import product_index
+from mugraph.passes.mugraph.plan.shape import reduces_rows
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.partition import (
@@ -48,8 +49,8 @@ UNEVEN_LOOP_TILES = tuple(range(16, 257, 16))
 of one can be divided over blocks."""
 SPLITS = (2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
-WAVES = 8
-"""Blocks for each multiprocessor, at most."""
+WAVES, WAVES_OF_ROWS = 8, 64
+"""Blocks for each multiprocessor, at most; also of kernels of rows that threads hold."""
 FEW_BLOCKS = 8
 """Multiprocessors for each block, at most: a split of the loop can still fill the others."""
 SMALLEST_ROW_BYTES = SECTOR_BYTES
@@ -210,7 +211,8 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
         elif free:
             axes[group] = free.pop(0)
     others = math.prod(extent for axis, extent in enumerate(old.grid) if axis not in axes.values())
-    most = WAVES * target.multiprocessors
+    of_rows = old.forloop == 1 and reduces_rows(space)
+    most = (WAVES_OF_ROWS if of_rows else WAVES) * target.multiprocessors
     present = math.prod(old.grid)
     counts_of = [
         sorted(

@@ -18,12 +18,17 @@ from mugraph.dialects.kn.idle_iterations import (
 )
 from mugraph.dialects.linear_forms import LinearForm, at_lengths
 from mugraph.dialects.maps import Slicing
-from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
+from mugraph.dialects.programming_model import GROUP_COLUMNS, REGISTER_BYTES, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
-from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
-from mugraph.passes.mugraph.plan.narrow import (
-    is_in_registers,
+from mugraph.passes.costs.kernels import (
+    INSTRUCTION,
+    Held,
+    KernelShape,
+    Load,
+    PhaseWork,
+    Product,
 )
+from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing, product_index
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
@@ -82,6 +87,51 @@ class _Moved(NamedTuple):
         return self.stays_looped or any(partition.cuts[number].looped for number in self.numbers)
 
 
+class Span(NamedTuple):
+    """A tile that threads hold, and the operators between which they need it."""
+
+    tile: SSAValue
+    element_bytes: int
+    first: int
+    last: int
+
+
+REDUCED = (tb.ReductionOp, tb.ReductionMaxOp)
+ELEMENT_BY_ELEMENT = (tb.InputOp, tb.OutputOp, tb.ElementwiseOp, tb.ForloopAccumOp, tb.MaskOp)
+"""What threads compute of what they hold."""
+
+
+def reduces_rows(space: TileSpace) -> bool:
+    """Whether threads can hold all tiles, as far as operators tell: rows, and numbers of rows."""
+    operators = list(space.graph.body.block.ops)
+    reduced = [op for op in operators if isinstance(op, REDUCED)]
+    return (
+        bool(reduced)
+        and all(op.reduced_dim == len(shape_of(op.input.type)) - 1 for op in reduced)
+        and all(isinstance(op, (*REDUCED, *ELEMENT_BY_ELEMENT)) for op in operators)
+        and all(op.through is None for op in operators if isinstance(op, tb.InputOp))
+    )
+
+
+def spans_of(space: TileSpace) -> tuple[Span, ...]:
+    """When threads of a kernel without a loop hold each tile, by the numbers of its operators.
+
+    All loads come first.  What only a reduction reads is reduced as it is made.
+    """
+    number = {op: place for place, op in enumerate(space.graph.body.block.ops)}
+    spans: list[Span] = []
+    for op, place in number.items():
+        loaded = isinstance(op, tb.InputOp)
+        for value in op.results:
+            users = [use.operation for use in value.uses]
+            if not users or (not loaded and len(users) == 1 and isinstance(users[0], REDUCED)):
+                continue
+            size = element_bytes_of(value.type) if loaded else REGISTER_BYTES
+            last = max(number[user] for user in users)
+            spans.append(Span(value, size, 0 if loaded else place, last))
+    return tuple(spans)
+
+
 class KernelModel(NamedTuple):
     """What a kernel with a loop along some dimensions is, to ask what it becomes under partitions.
 
@@ -108,6 +158,8 @@ class KernelModel(NamedTuple):
     after: tuple[OperatorWork, ...]
     masks: tuple[tb.MaskOp, ...]
     """Those without whose tiles an iteration changes nothing."""
+    spans: tuple[Span, ...]
+    """What threads hold, and when, where there are no products; none where they cannot."""
 
     @classmethod
     def of(cls, space: TileSpace, looped: frozenset[int]) -> KernelModel:
@@ -145,6 +197,7 @@ class KernelModel(NamedTuple):
             computing(phases.loop, phases),
             computing(phases.after, phases),
             tuple(masks_that_idle(space.graph)),
+            () if of_products or not reduces_rows(space) else spans_of(space),
         )
 
     def under(self, partition: Partition) -> TiledKernel:
@@ -201,7 +254,39 @@ class TiledKernel:
             kept,
             2 * sum(math.prod(shapes[value]) for value in model.of_products),
             self.share,
+            self.held,
         )
+
+    @cached_property
+    def held(self) -> Held | None:
+        """What threads hold of tiles; ``None`` where there is a loop, or products."""
+        spans = self.model.spans
+        if not spans or self.partition.forloop > 1:
+            return None
+        elements = [math.prod(self.shapes[span.tile]) for span in spans]
+        largest = max(elements)
+        broadcast = [
+            isinstance(span.tile.owner, tb.InputOp) and count < largest
+            for span, count in zip(spans, elements, strict=True)
+        ]
+        held = [
+            (span.first, span.last, count * span.element_bytes)
+            for span, count, is_broadcast in zip(spans, elements, broadcast, strict=True)
+            if not is_broadcast
+        ]
+        peak = max(
+            max(
+                sum(size for first, last, size in held if first < place <= last),
+                sum(size for first, last, size in held if first <= place < last),
+            )
+            for place in {place for first, last, _ in held for place in (first, last)}
+        )
+        staged = sum(
+            count * span.element_bytes
+            for span, count, is_broadcast in zip(spans, elements, broadcast, strict=True)
+            if is_broadcast
+        )
+        return Held(peak, staged, largest)
 
     @cached_property
     def share(self) -> float:

@@ -39,6 +39,7 @@ from mugraph.passes.mugraph.plan.parts import can_have
 from mugraph.passes.mugraph.plan.shape import (
     KernelModel,
     TiledKernel,
+    reduces_rows,
     shape_under,
 )
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
@@ -54,6 +55,8 @@ from mugraph.passes.targets import Target
 
 BLOCKS = (64, 128, 256, 512)
 """Numbers of threads to choose from."""
+MOST_THREADS = 1024
+"""Also so many, where they hold all tiles: long rows."""
 MOST_OF_PRODUCTS = 256
 """Of kernels with products.  With 512 threads none was the fastest, and many took two to five times
 as long as is estimated (``benchmarks/results/shapes_h200_plans.md``)."""
@@ -193,8 +196,8 @@ def _candidates(
     check = cache(partial(LoopAnalysis, space))
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
-    most = MOST_OF_PRODUCTS if products_of(space) else max(BLOCKS)
-    usual = ((threads, 1, 1) for threads in BLOCKS if threads <= most)
+    most = MOST_OF_PRODUCTS if products_of(space) else MOST_THREADS
+    usual = ((threads, 1, 1) for threads in (*BLOCKS, MOST_THREADS) if threads <= most)
     blocks = dict.fromkeys((space.graph.block_dim, *usual))
     fewest = min(map(math.prod, blocks))
     to_pad = dimensions_to_pad(space)
@@ -207,6 +210,8 @@ def _candidates(
         timed: list[tuple[Partition, KernelShape, float]] = []
         for block in blocks:
             shape = division.shape(math.prod(block))
+            if shape.threads > max(BLOCKS) and shape.held_registers(target) is None:
+                continue
             time = division.time(shape, target)
             if time is not None and lacks_padding(partition, to_pad):
                 time *= WITHOUT_PADDING
@@ -247,7 +252,8 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
         choices = busy or choices
     limit = min(choice.time for choice in choices) + ALIKE_NS
-    best = min((c for c in choices if c.time <= limit), key=partial(_effort, target))
+    effort = partial(_effort, target, reduces_rows(space))
+    best = min((c for c in choices if c.time <= limit), key=effort)
     no_gain = present is not None and best.time > WORTHWHILE * present
     ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
     stays = no_gain and best.split == 1 and not lacks_padding(old, dimensions_to_pad(space))
@@ -286,9 +292,13 @@ def why_kept(space: TileSpace, target: Target) -> str:
     )
 
 
-def _effort(target: Target, choice: TileChoice) -> tuple[float, ...]:
-    """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes."""
-    blocks = math.prod(choice.partition.grid) * choice.split
+def _effort(target: Target, of_rows: bool, choice: TileChoice) -> tuple[float, ...]:
+    """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes.
+
+    Blocks may be many that load rows at once, for threads that hold them.
+    """
+    many = of_rows and not choice.loop_bytes
+    blocks = 0 if many else math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
     unusual = abs(math.log2(threads / USUAL_THREADS))
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))

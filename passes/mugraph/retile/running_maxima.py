@@ -88,8 +88,22 @@ def _is_logarithm(op: Operation | Block) -> bool:
 def take_out_running_maxima(graph: CustomizedOp) -> bool:
     """Removes the running maxima of a kernel; whether there were any.
 
-    Raises :class:`RetileError` for one that does not cancel.
+    Raises :class:`RetileError` for one that does not cancel, unless there is one iteration: that of
+    a whole row may stay.
     """
+    if graph.forloop_range > 1:
+        return _take_all_out(graph)
+    probe = graph.clone()
+    try:
+        _take_all_out(probe)
+    except RetileError:
+        return False
+    finally:
+        probe.erase()
+    return _take_all_out(graph)
+
+
+def _take_all_out(graph: CustomizedOp) -> bool:
     maxima = [op for op in graph.body.block.ops if isinstance(op, tb.ReductionMaxOp)]
     for maximum in maxima:
         message = _fail(maximum, "it does not cancel in all results")

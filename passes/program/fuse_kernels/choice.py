@@ -18,6 +18,7 @@ from mugraph.passes.program.fuse_kernels.errors import NoKernelError
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.heads import join_heads
+from mugraph.passes.program.fuse_kernels.long_rows import divide_rows
 from mugraph.passes.program.fuse_kernels.merging import merged
 from mugraph.passes.program.fuse_kernels.recompute import recompute
 from mugraph.passes.program.fuse_kernels.simplify import simplify_program
@@ -139,11 +140,14 @@ def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
     operators = [op for op in function.body.block.ops if not isinstance(op, ReturnOp)]
     if len(operators) > MOST_SEARCHED_AGAIN or not all(op in kernel_of for op in operators):
         return written
-    copy = function.clone()
-    if not recompute(copy, [kernel_of[op] for op in operators]):
-        return written
-    again = Found.of_prepared(copy, target, certificates=certificates)
-    return _moved(again, function) if again.time < written.time else written
+    copies = [function.clone(), function.clone()]
+    changed = [recompute(copies[0], [kernel_of[op] for op in operators]), divide_rows(copies[1])]
+    best = written
+    for copy, is_other in zip(copies, changed, strict=True):
+        if is_other:
+            other = Found.of_prepared(copy, target, certificates=certificates)
+            best = min(best, other, key=lambda found: found.time)
+    return best if best is written else _moved(best, function)
 
 
 def _moved(found: Found, function: FuncOp) -> Found:

@@ -16,7 +16,7 @@ from mugraph.dialects.kn import CustomizedOp, MatmulOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import EXTENTS, LENGTHS
 from mugraph.dialects.tb import ReductionMaxOp
-from mugraph.passes.mugraph.online_softmax.masked import least_of
+from mugraph.passes.mugraph.online_softmax.masked import LEAST, is_passed_on, least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
 from mugraph.passes.program.fuse_kernels.certificates import certify
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
@@ -333,7 +333,8 @@ class Fusion:
                     Rewriter.erase_op(op)
         for op in self.function.walk():
             if isinstance(op, ReductionMaxOp) and op.start is None:
-                op.least = least_of(op.input)  # also of scores that another kernel has masked
+                # Also of scores that another kernel has masked.
+                op.least = LEAST if is_passed_on(op) else least_of(op.input)
 
 
 def _builder(

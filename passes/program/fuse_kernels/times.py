@@ -18,6 +18,7 @@ from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, sha
 from mugraph.passes.costs.kernels import ITERATION_CYCLES, LAUNCH_NS, WARP_CYCLES, estimate
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.choose import require_cuttable, space_of, tiles_of
+from mugraph.passes.mugraph.plan.partitions import products_of
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
@@ -119,7 +120,8 @@ def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
         if choice is None:
             return math.inf
         # Where it cannot be cut so it stays as it is, and must fit a block then.
-        if estimate(shape_under(space, partition_of(space)), target) is None:
+        fits = estimate(shape_under(space, partition_of(space)), target) is not None
+        if not fits or (choice.split > 1 and not products_of(space)):
             require_cuttable_alone(graph, tiles_of(space, choice))
         return choice.time
     except RetileError:

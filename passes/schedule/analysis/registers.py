@@ -22,9 +22,12 @@ from mugraph.dialects.sched import (
     MapOp,
     MaskOp,
     MmaOp,
+    ReduceOp,
+    WarpgroupMmaOp,
     registers_of,
     roles_of,
 )
+from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -163,8 +166,43 @@ def _converted_from(op: EmptyOp, inner: Sequence[Operation]) -> SSAValue | None:
     return registers_of(source) if is_as_large else None
 
 
+def runs_straight(kernel: KernelOp) -> bool:
+    """Whether threads go once through operators that are no products."""
+    multiplies = any(isinstance(op, MmaOp | WarpgroupMmaOp) for op in kernel.body.walk())
+    return runs_once(kernel) and not roles_of(kernel) and not multiplies
+
+
+def _straight(kernel: KernelOp) -> list[tuple[int, int]]:
+    """The same as of :func:`_passing`, of all phases of a kernel that runs straight.
+
+    An element-wise operator writes where operands lay that nobody needs any more, vector by vector,
+    and what alone the reduction behind it reads is reduced as it is made.
+    """
+    ops = list(kernel.body.walk())
+    spans: dict[EmptyOp, list[int]] = {}
+    for index, op in enumerate(ops):
+        for value in op.operands:
+            owner = registers_of(value).owner
+            if isinstance(owner, EmptyOp) and not op.regions:
+                spans.setdefault(owner, []).append(index)
+    found: list[tuple[int, int]] = []
+    for index, op in enumerate(ops):
+        before = after = 0
+        for owner, uses in spans.items():
+            first, *_, last = [uses[0], *uses]
+            if last == first + 1 and isinstance(ops[last], ReduceOp):
+                continue
+            registers = owner.registers_per_thread()
+            before += registers if first < index <= last else 0
+            after += registers if first <= index < last else 0
+        found.append((max(before, after), _working_set(op)))
+    return found
+
+
 def fragment_registers(kernel: KernelOp) -> int:
     """The most registers of fragments that are alive at once, in any role."""
+    if runs_straight(kernel):
+        return max(alive for alive, _ in _straight(kernel))
     return max(
         _kept(body) + max((passing for passing, _ in _passing(body)), default=0)
         for body in _bodies(kernel)
@@ -173,6 +211,8 @@ def fragment_registers(kernel: KernelOp) -> int:
 
 def registers_needed(kernel: KernelOp) -> int:
     """The registers that each thread of a kernel needs, about; may be more than there are."""
+    if runs_straight(kernel):
+        return WORKING_REGISTERS + max(alive + besides for alive, besides in _straight(kernel))
     return WORKING_REGISTERS + max(
         _kept(body) + max((passing + besides for passing, besides in _passing(body)), default=0)
         for body in _bodies(kernel)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import singledispatch
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
@@ -50,12 +51,23 @@ def schedule_operator(op: Operation, builder: KernelBuilder) -> None:
     )
 
 
+class Destination(NamedTuple):
+    """The buffers that an element-wise operation reads, and how it writes another or registers."""
+
+    sources: Sequence[SSAValue]
+    written: SSAValue
+    partition: LinearPartition
+    epilogue: Epilogue
+
+
 def elementwise_destination(
     op: Operation, epilogue: Epilogue, builder: KernelBuilder
-) -> tuple[Sequence[SSAValue], SSAValue, LinearPartition]:
-    """The buffers that an element-wise operation reads, the one or the registers it writes."""
+) -> Destination:
+    """Where an element-wise operation writes; what is added up in one iteration is what it adds."""
     result = op.results[0]
     sources = [builder.buffer(value) for value in op.operands]
+    if builder.graph.forloop_range == 1:
+        epilogue = Epilogue(epilogue.functions)
     if op in builder.choices.register_accumulators:
         partition = builder.partition(result, sources)
         layout = LinearPartitionAttr(partition)
@@ -68,21 +80,22 @@ def elementwise_destination(
     else:
         destination = builder.allocate(result)
         partition = builder.partition(destination, sources)
-    return sources, destination, partition
+    return Destination(sources, destination, partition, epilogue)
 
 
 def write_elementwise(
     op: Operation, function: ScalarFunction, epilogue: Epilogue, builder: KernelBuilder
 ) -> None:
     """An element-wise operation into a buffer or an accumulator."""
-    sources, destination, partition = elementwise_destination(op, epilogue, builder)
+    sources, destination, partition, epilogue = elementwise_destination(op, epilogue, builder)
     builder.here.append(sched.MapOp(function, sources, destination, epilogue, partition))
 
 
 @schedule_operator.register
 def _(op: tb.MaskOp, builder: KernelBuilder) -> None:
-    epilogue = tb.epilogue_of(op)
-    (source,), destination, partition = elementwise_destination(op, epilogue, builder)
+    (source,), destination, partition, epilogue = elementwise_destination(
+        op, tb.epilogue_of(op), builder
+    )
     builder.here.append(
         sched.MaskOp(
             source, destination, op.constant, op.ragged, epilogue, partition, op.local_forms()

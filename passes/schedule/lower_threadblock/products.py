@@ -259,7 +259,7 @@ def work_of(
     if isinstance(op, tb.MatmulOp):
         layout = warp_layouts[op]
         return product_work(op, layout, promoted=is_promoted(op, layout, graph.decided))
-    if not adds_up_plainly(op):
+    if not adds_up_plainly(op) or graph.forloop_range == 1:
         return RegisterWork(0)
     shape = shape_of(op.results[0].type)
     operands = [partitioned_operand(value) for value in (op.results[0], *op.operands)]

@@ -37,6 +37,7 @@ from mugraph.passes.schedule.analysis.registers import (
     MAX_THREAD_REGISTERS,
     fragment_registers,
     registers_needed,
+    runs_straight,
 )
 from mugraph.passes.schedule.plan_stensor_memory.in_place import in_place_pairs
 from mugraph.passes.schedule.plan_stensor_memory.overflow import overflow_message
@@ -123,7 +124,10 @@ def registers_wanted(kernel: KernelOp) -> int:
 
     Where everything between products stays in fragments there is less besides them, and more warps
     hide what each waits for.  Warp groups need none for operands that they read from memory.
+    Without a loop and products a thread needs what is alive at one time.
     """
+    if runs_straight(kernel):
+        return min(registers_needed(kernel), MAX_THREAD_REGISTERS)
     wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_THREAD_REGISTERS)
     operators = tuple(kernel.walk())
     by_groups = any(isinstance(op, WarpgroupMmaOp) for op in operators)

@@ -67,9 +67,9 @@ func.func @softmax(%x: tensor<64x128xf16>) -> tensor<64x128xf16> {
 
 // Sums over columns cross threads: their buffer stays in shared memory.
 // CHECK-LABEL: sched.kernel @columns_custom0
-// CHECK:      sched.store %f{{[_0-9]*}} to %f{{[_0-9]*}}
+// CHECK:      sched.map square %sx{{[_0-9]*}} to %f :
 // CHECK:      sched.barrier
-// CHECK:      sched.reduce %f_1 to %u dim 0
+// CHECK:      sched.reduce %f to %u dim 0
 func.func @columns(%x: tensor<64x64xf16>) -> tensor<4x64xf16> {
   %o = kn.customized %x grid [4, 1, 1] block [64, 1, 1] forloop 1 {
   ^bb0(%dx: tensor<64x64xf16>):

@@ -1,0 +1,93 @@
+"""Rows that threads hold, and longer ones in parts: what kernels they become, and that these
+compute the same."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.program.fuse_kernels.long_rows import count_of_parts
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.interpreter import run_function
+
+Array = npt.NDArray[np.float64]
+
+
+def softmax(rows: int, columns: int) -> ModuleOp:
+    """The softmax of rows."""
+    graph = mi.new_kernel_graph("rows")
+    graph.mark_output(mi.softmax(graph.new_input((rows, columns), dtype=mi.float16)))
+    return graph.module()
+
+
+def layer_norm(rows: int, columns: int) -> ModuleOp:
+    """The layer norm of rows."""
+    graph = mi.new_kernel_graph("rows")
+    shapes = ((rows, columns), (columns,), (columns,))
+    inputs = [graph.new_input(shape, dtype=mi.float16) for shape in shapes]
+    graph.mark_output(mi.layer_norm(*inputs, eps=1e-5))
+    return graph.module()
+
+
+def planned(module: ModuleOp, upto: str = "retile") -> list[CustomizedOp]:
+    """The kernels of a program, cut as is best on an H200."""
+    steps = compile_pipeline("sm_90a")
+    last = [step.name for step in steps].index(upto)
+    PassPipeline(steps[: last + 1]).apply(make_context(), module)
+    return custom_kernels(only_function(module))
+
+
+@pytest.mark.parametrize("columns", [1122, 13361, 28122])
+def test_a_row_that_threads_hold_is_read_once(columns: int) -> None:
+    """Whatever its vectors are: those of a row alone need not divide the threads evenly."""
+    (kernel,) = planned(softmax(1024, columns))
+    assert kernel.forloop_range == 1
+    assert math.prod(kernel.grid_dim) == 1024
+
+
+def test_parts_are_equal_and_whole_vectors_where_there_are_such() -> None:
+    assert count_of_parts(509, 152064) == 16
+    assert count_of_parts(2, 32000) == 25
+    assert count_of_parts(700, 50257) == 29
+    assert count_of_parts(1000, 51866) == 2
+    assert count_of_parts(8, 50261) is None  # a prime
+
+
+@pytest.mark.parametrize("columns", [65536, 67730])
+def test_a_long_row_is_read_for_all_sums_and_for_the_result(columns: int) -> None:
+    module = softmax(3, columns)
+    kernels = planned(module)
+    assert len(kernels) == 2
+    x = np.random.default_rng(5).standard_normal((3, columns)) * 4
+    x[1, : columns // 2] = -np.inf  # whole parts, of which no number is the largest
+    x[2] += 500
+    ours = run_function(module, None, [x.astype(np.float16)])[0].astype(np.float64)
+    x = x.astype(np.float16).astype(np.float64)
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    expected = powers / powers.sum(axis=1, keepdims=True)
+    assert np.abs(ours - expected).max() <= 2e-3 * expected.max()
+
+
+def test_a_variance_of_parts_stays_centred() -> None:
+    module = layer_norm(2, 65536)
+    assert len(planned(module)) == 2
+    random = np.random.default_rng(6)
+    x, w, b = (
+        random.standard_normal(shape).astype(np.float16) for shape in ((2, 65536), 65536, 65536)
+    )
+    x[1] += np.float16(300)  # a mean of squares less a squared mean would have no digit left
+    ours = run_function(module, None, [x, w, b])[0].astype(np.float64)
+    wide = x.astype(np.float64)
+    apart = wide - wide.mean(axis=1, keepdims=True)
+    expected = apart / np.sqrt((apart**2).mean(axis=1, keepdims=True) + 1e-5) * w + b
+    assert np.abs(ours - expected).max() <= 2e-3 * np.abs(expected).max()

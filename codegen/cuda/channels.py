@@ -16,6 +16,7 @@ from mugraph.codegen.cuda.operations import (
     print_operation,
     scope_of,
 )
+from mugraph.codegen.cuda.transfers import print_block_barrier
 from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.element_types import DESCRIPTIONS
@@ -81,9 +82,10 @@ def map_names(
     }
 
 
-def map_declarations(maps: Mapping[MapParameter, str]) -> list[str]:
-    """The parameters of a kernel that its tensor maps are."""
-    return [f"const __grid_constant__ CUtensorMap {name}" for name in maps.values()]
+def map_declarations(maps: Mapping[MapParameter, str], *, is_kernel: bool = True) -> list[str]:
+    """The parameters that tensor maps are: of a kernel, or of a function with those of one."""
+    type_ = "const __grid_constant__ CUtensorMap" if is_kernel else "CUtensorMap const&"
+    return [f"{type_} {name}" for name in maps.values()]
 
 
 def print_map_prefetch(maps: Mapping[MapParameter, str], writer: Writer, thread: str) -> None:
@@ -145,6 +147,16 @@ def _(op: sched.ChannelOp, printer: KernelPrinter) -> None:
         f"tb::Channel<{op.stage_count}{of_cluster}> const {name}({place});  {printer.describe(op)}"
     )
     printer.writer.line(f"if (thread == 0) {name}.init({op.releasing_warps()});")
+
+
+def print_channel_ends(printer: KernelPrinter) -> None:
+    """Prints that a block, which goes on with another task, no longer uses its channels."""
+    channels = [op for op in printer.kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
+    if not channels:
+        return
+    print_block_barrier(printer, "all have left the channels")
+    ends = " ".join(f"{printer.names.of(op.result)}.end();" for op in channels)
+    printer.writer.line(f"if (thread == 0) {{ {ends} }}")
 
 
 @print_operation.register

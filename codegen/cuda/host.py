@@ -61,6 +61,10 @@ class HostPrinter:
     """The kernel that runs those of several symbols side by side."""
     joins: bool = False
     """Whether what is printed is a part of a launch, which :meth:`run` returns."""
+    program_launches: Mapping[Operation, Callable[[HostPrinter], None]] = field(
+        default_factory=dict[Operation, Callable[["HostPrinter"], None]]
+    )
+    """What prints the launch of a persistent kernel, by the first of its launches."""
 
     def declare(self, value: SSAValue) -> str:
         """Declares the pointer of a DTensor, or an index, in the current block; returns its name.
@@ -439,14 +443,18 @@ def print_execute(
     writer.open(execute_head(name))
     writer.lines(first)
     for launch in launches_of(function.body.block.ops):
-        if isinstance(launch[0], ReturnOp):
+        op = launch[0]
+        is_task = isinstance(op, sched.LaunchOp) and op.is_task
+        if isinstance(op, ReturnOp) or (is_task and op not in printer.program_launches):
             continue
         writer.open("{")
-        if len(launch) > 1:
+        if is_task:
+            printer.program_launches[op](printer)
+        elif len(launch) > 1:
             print_parts(launch, printer)
         else:
-            writer.line(f"// OP type: {launch[0].name}")
-            print_host_operation(launch[0], printer)
+            writer.line(f"// OP type: {op.name}")
+            print_host_operation(op, printer)
         writer.close()
     if needed == 0:
         writer.line("(void)buf;")

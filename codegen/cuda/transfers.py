@@ -29,6 +29,8 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 
+TASK_BARRIER = 15
+"""The named barrier of all threads of a task; roles have those from 1 on."""
 MAX_TILE_ELEMENTS = 2**32
 """What the unsigned 32-bit offsets inside a tile reach (``runtime/include/mugraph/layout.h``)."""
 
@@ -81,7 +83,7 @@ def _(op: sched.WaitOp, printer: KernelPrinter) -> None:
 def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
     role = printer.role
     if role is None:
-        printer.writer.line(f"__syncthreads();  // {op.name}")
+        print_block_barrier(printer, op.name)
         return
     printer.writer.line(
         f"mugraph::named_barrier({role.barrier_number}, {role.threads});  // {op.name}"
@@ -90,12 +92,22 @@ def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
 
 @print_operation.register
 def _(op: sched.GridWaitOp, printer: KernelPrinter) -> None:
-    printer.writer.line(f"tb::grid_wait();  // {op.name}")
+    call = "task.wait" if printer.is_task else "tb::grid_wait"
+    printer.writer.line(f"{call}();  // {op.name}")
 
 
 @print_operation.register
 def _(op: sched.GridLaunchOp, printer: KernelPrinter) -> None:
-    printer.writer.line(f"tb::grid_launch();  // {op.name}")
+    if not printer.is_task:
+        printer.writer.line(f"tb::grid_launch();  // {op.name}")
+
+
+def print_block_barrier(printer: KernelPrinter, why: str) -> None:
+    """Prints a barrier of all threads of the kernel's blocks."""
+    call = "__syncthreads()"
+    if printer.is_task:
+        call = f"mugraph::named_barrier({TASK_BARRIER}, {printer.kernel.threads})"
+    printer.writer.line(f"{call};  // {why}")
 
 
 def scope_of(op: Operation, iteration: str, ahead: int, printer: KernelPrinter) -> str:

@@ -1,0 +1,183 @@
+"""Persistent kernels: the bits of the launches, and counters that are off are reported."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cases.build import CASE_VARIABLE, batch_source, compile_emulated
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import PassFailedException
+
+import mugraph.build as mi
+from mugraph.codegen.cuda import print_module
+from mugraph.dialects.plan import Plan, PlanAttr
+from mugraph.dialects.sched import KernelOp, LaunchOp
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.program.persist_program import PersistProgramPass
+from mugraph.passes.schedule.check_hazards import CheckHazardsPass
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import only_function, signature_of
+from mugraph.runtime.execute import CudaModule
+
+WIDTH, HIDDEN, BLOCKS = 128, 192, 3
+
+
+def chain(layers: int = 2) -> mi.KernelGraph:
+    """Gated MLPs with a norm and a residual, layer after layer."""
+    graph = mi.new_kernel_graph("chain")
+    x = graph.new_input((1, WIDTH), dtype=mi.bfloat16)
+    for _ in range(layers):
+        gate, up, down = (
+            graph.new_input(shape, dtype=mi.bfloat16, constant=True)
+            for shape in ((HIDDEN, WIDTH), (HIDDEN, WIDTH), (WIDTH, HIDDEN))
+        )
+        n = mi.cast(
+            mi.cast(x, mi.float32) * mi.rsqrt(mi.mean(mi.square(mi.cast(x, mi.float32)), 1)),
+            mi.bfloat16,
+        )
+        h = mi.silu(graph.matmul(n, mi.transpose(gate))) * graph.matmul(n, mi.transpose(up))
+        x = x + graph.matmul(h, mi.transpose(down))
+    graph.mark_output(x)
+    return graph
+
+
+@cache
+def scheduled() -> str:
+    """The chain as launches."""
+    module = chain().module()
+    plan = Plan(loads="tma", preferred=("loads",))
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    return str(module)
+
+
+def program(blocks: int = BLOCKS) -> tuple[ModuleOp, list[LaunchOp]]:
+    """The chain as one persistent kernel, and its launches."""
+    module = parse_text(make_context(), scheduled(), "chain")
+    PersistProgramPass(blocks=blocks).apply(make_context(), module)
+    return module, [op for op in module.walk() if isinstance(op, LaunchOp)]
+
+
+def test_tasks_compute_the_bits_of_the_launches() -> None:
+    """Three blocks, which take several tasks of each launch; and none that does not wait."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    alone = parse_text(make_context(), scheduled(), "chain")
+    together, launches = program()
+    assert len(launches) >= 4 and launches[0].blocks == IntegerAttr(BLOCKS, i64)
+    source = print_module(together)
+    assert "tb::Channel" in source and source.count("mugraph::launch") == 1
+    hasty = source.replace("task.wait();", "")
+    # The emulator does not know here which tensors are constant, and may be loaded early.
+    launched = print_module(alone).replace("mugraph::overlapping(stream)", "stream")
+    library = compile_emulated(batch_source([launched, source, hasty]))
+    module = CudaModule(library, signature_of(only_function(together)))
+    rng = np.random.default_rng(5)
+    shapes = [(1, WIDTH), *[(HIDDEN, WIDTH), (HIDDEN, WIDTH), (WIDTH, HIDDEN)] * 2]
+    given = [(rng.standard_normal(s) / 8).astype(ml_dtypes.bfloat16) for s in shapes]
+
+    def run(number: int) -> bytes:
+        ctypes.c_int.in_dll(ctypes.CDLL(str(library)), CASE_VARIABLE).value = number
+        (result,) = module.run(given)
+        return result.tobytes()
+
+    right = run(0)
+    assert np.isfinite(np.frombuffer(right, ml_dtypes.bfloat16).astype(np.float32)).all()
+    assert run(1) == right and run(1) == right  # counters begin at zero again
+    assert run(2) != right
+
+
+def hazards(change: Callable[[Sequence[LaunchOp]], None]) -> str:
+    """What ``--check-hazards`` says of a program that was changed."""
+    module, launches = program()
+    change(launches)
+    with pytest.raises(PassFailedException) as failed:
+        CheckHazardsPass().apply(make_context(), module)
+    return str(failed.value)
+
+
+def test_a_program_has_no_hazards() -> None:
+    for blocks in (1, 2, 7, 0):
+        CheckHazardsPass().apply(make_context(), program(blocks)[0])
+
+
+def with_counts(launch: LaunchOp, more: int) -> None:
+    """Lets a launch wait for counts that are larger by so much."""
+    pairs = launch.awaited_counts()
+    numbers = [number for step, count in pairs for number in (step, count + more)]
+    launch.awaits = DenseArrayBase.from_list(i64, numbers)
+
+
+@pytest.mark.parametrize("number", [1, 2, -1])
+def test_a_count_that_is_too_small_is_a_race(number: int) -> None:
+    said = hazards(lambda launches: with_counts(launches[number], -1))
+    assert "read after write" in said and "without waiting for all" in said
+
+
+@pytest.mark.parametrize("number", [1, 2, -1])
+def test_a_count_that_is_too_large_is_waited_for_for_ever(number: int) -> None:
+    said = hazards(lambda launches: with_counts(launches[number], 1))
+    assert "deadlock" in said and "waits for ever until" in said
+
+
+def test_memory_that_is_used_again_is_waited_for() -> None:
+    """The last launch needs only what is in front of it, but writes where others have read."""
+
+    def wait_for_nothing(launches: Sequence[LaunchOp]) -> None:
+        launches[2].awaits = DenseArrayBase.from_list(i64, [])
+
+    assert "write after" in hazards(wait_for_nothing)
+
+
+def test_counters_share_no_memory_with_tensors() -> None:
+    def move(launches: Sequence[LaunchOp]) -> None:
+        launches[0].counters = IntegerAttr(0, i64)
+
+    assert "over the counters of the persistent kernel" in hazards(move)
+
+
+def test_a_launch_that_waits_for_a_later_one_is_refused() -> None:
+    def wait_for_itself(launches: Sequence[LaunchOp]) -> None:
+        launches[1].awaits = DenseArrayBase.from_list(i64, [1, 1])
+
+    assert "expected one in front of it" in hazards(wait_for_itself)
+
+
+def with_plans(**parts: Any) -> tuple[ModuleOp, list[KernelOp]]:
+    """The chain as launches, of kernels whose plans say this, and the kernels."""
+    module = parse_text(make_context(), scheduled(), "chain")
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    for kernel in kernels:
+        kernel.plan = PlanAttr(replace(kernel.decided, **parts))
+    return module, kernels
+
+
+@pytest.mark.parametrize(("tasks", "everywhere", "found"), [
+    (None, True, True), (None, False, False), (True, False, True), (False, True, False),
+])  # fmt: skip
+def test_a_plan_says_which_kernels_are_tasks(
+    tasks: bool | None, everywhere: bool, found: bool
+) -> None:
+    module, _ = with_plans(tasks=tasks)
+    PersistProgramPass(everywhere=everywhere).apply(make_context(), module)
+    launches = [op for op in module.walk() if isinstance(op, LaunchOp)]
+    assert all(launch.is_task == found for launch in launches)
+
+
+def test_tasks_that_cannot_be_are_refused() -> None:
+    module, kernels = with_plans(tasks=True)
+    kernels[0].cluster = DenseArrayBase.from_list(i64, [2, 1, 1])
+    with pytest.raises(PassFailedException, match="cannot have tasks = true: its blocks run in cl"):
+        PersistProgramPass().apply(make_context(), module)
+    kernels[0].plan = PlanAttr(Plan(tasks=True, preferred=("tasks",)))
+    PersistProgramPass().apply(make_context(), module)
+    of_kernel = {op.resolve(): op.is_task for op in module.walk() if isinstance(op, LaunchOp)}
+    assert not of_kernel[kernels[0]]

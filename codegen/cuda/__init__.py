@@ -43,7 +43,7 @@ from mugraph.dialects.functions import is_foreign, mugraphs_of
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.named_extents import buckets_of, named_extents
 from mugraph.dialects.sched import BulkCopyOp, CustomOp, KernelOp, LaunchOp
-from mugraph.dialects.sched.programs import persistent_programs
+from mugraph.dialects.sched.programs import is_task, persistent_programs
 from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import op_label
 
@@ -113,7 +113,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
             "#define USE_NVSHMEM 0",
             '#include "runtime.h"',
             *(['#include "channels.h"'] if has_channels else []),
-            *([f'#include "{TASKS}"'] if any(launch.is_task for launch in launched) else []),
+            *([f'#include "{TASKS}"'] if any(map(is_task, launched)) else []),
             *(['#include "te.h"'] if has_custom_operators else []),
             *([f'#include "{COLLECTIVES}"'] if communicators_of(func) else []),
             "using namespace cute;",
@@ -139,7 +139,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     program_launches: dict[Operation, Callable[[HostPrinter], None]] = {}
     for bucket in buckets:
         for launch in launches_of(bucket.body.block.ops):
-            of_kernels = [op for op in launch if isinstance(op, LaunchOp) and not op.is_task]
+            of_kernels = [op for op in launch if isinstance(op, LaunchOp) and not is_task(op)]
             if len(of_kernels) == 1:
                 print_once(of_kernels[0].resolve(), kernel_names, "kernel")
             symbols = symbols_of(of_kernels)
@@ -152,7 +152,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
             for kernel in program.kernels:
                 print_once(kernel, task_names, "task")
             printed = print_program(program, task_names, names, writer)
-            program_launches[program.launches[0]] = partial(print_program_launch, printed)
+            program_launches[program.ops[0]] = partial(print_program_launch, printed)
     executes = [names.fresh(f"execute_{bucket.sym_name.data}") for bucket in buckets]
     if not named_extents(func):
         executes = [EXECUTE]

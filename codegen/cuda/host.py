@@ -34,6 +34,7 @@ from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.overlap import RuntimePart, launches_of
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, returned_root
 from mugraph.dialects.named_extents import buckets_of
+from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
@@ -379,14 +380,18 @@ def print_parts(launch: Sequence[Operation], printer: HostPrinter) -> None:
         print_joined(kernels, printer)
         return
     writer, parts = printer.writer, [f"part{number}" for number in range(len(launch))]
-    joined = replace(printer, joins=True)
     for op, part in zip(launch, parts, strict=True):
-        writer.open(f"auto const {part} = [&] {{")
-        writer.line(f"// OP type: {op.name}")
-        print_host_operation(op, joined)
-        writer.close("}();")
+        print_part(op, part, printer)
     overlaps = all(isinstance(op, RuntimePart) and op.overlaps for op in launch)
     writer.line(f"kn::launch_parts({queue(overlaps=overlaps)}, {', '.join(parts)});")
+
+
+def print_part(op: Operation, name: str, printer: HostPrinter) -> None:
+    """Prints a variable that is an operator's part of a launch."""
+    printer.writer.open(f"auto const {name} = [&] {{")
+    printer.writer.line(f"// OP type: {op.name}")
+    print_host_operation(op, replace(printer, joins=True))
+    printer.writer.close("}();")
 
 
 def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> None:
@@ -444,11 +449,10 @@ def print_execute(
     writer.lines(first)
     for launch in launches_of(function.body.block.ops):
         op = launch[0]
-        is_task = isinstance(op, sched.LaunchOp) and op.is_task
-        if isinstance(op, ReturnOp) or (is_task and op not in printer.program_launches):
+        if isinstance(op, ReturnOp) or (is_task(op) and op not in printer.program_launches):
             continue
         writer.open("{")
-        if is_task:
+        if is_task(op):
             printer.program_launches[op](printer)
         elif len(launch) > 1:
             print_parts(launch, printer)

@@ -461,15 +461,6 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     """Launches a kernel of the module on DTensors, as a value at kernel level.
 
     Of several that share a launch the first one says how many blocks share a multiprocessor.
-
-    ``first 128 awaits [0, 32, 2, 16]``: the launch is one of those of a persistent kernel, which
-    stand one after the other, views aside, and have counters of their own.  Each of its blocks is a
-    task: block 128 of the persistent kernel has the first one, the next block the next, all around.
-    Where a task waits for kernels (``sched.grid_wait``; at its start where it does not), it waits
-    until launch 0 of the persistent kernel has counted 32, and launch 2 has counted 16; at its end
-    it counts 1.  The first of these launches also says ``blocks 264 counters 4096``: so many blocks
-    run, all of them at once, and their counters lie there in the workspace, 4 bytes a launch.
-    Each block takes its tasks in the order of the launches.
     """
 
     name = "sched.launch"
@@ -477,18 +468,13 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     kernel = prop_def(SymbolRefAttr)
     arguments = var_operand_def(TensorType | IndexType)
     resident = opt_prop_def(IntegerAttr.constr(i64))
-    blocks = opt_prop_def(IntegerAttr.constr(i64))
-    counters = opt_prop_def(IntegerAttr.constr(i64))
-    first = opt_prop_def(IntegerAttr.constr(i64))
-    awaits = opt_prop_def(DenseArrayBase.constr(i64))
     outputs = var_result_def(TensorType)
 
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$kernel $arguments (`resident` $resident^)? (`workspace` $workspace^)? "
-        "(`blocks` $blocks^)? (`counters` $counters^)? (`first` $first^)? (`awaits` $awaits^)? "
-        "attr-dict `:` functional-type(operands, results)"
+        "$kernel $arguments (`resident` $resident^)? (`workspace` $workspace^)? attr-dict "
+        "`:` functional-type(operands, results)"
     )
 
     def __init__(
@@ -545,15 +531,9 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             return None
         return kernel.threads, kernel.waits_for_grids()
 
-    @property
-    def is_task(self) -> bool:
-        """Whether the launch is one of those of a persistent kernel."""
-        return self.first is not None
-
-    def awaited_counts(self) -> list[tuple[int, int]]:
-        """The launches of its persistent kernel that its tasks wait for, and how much of each."""
-        numbers = () if self.awaits is None else extents_of(self.awaits)
-        return list(zip(numbers[::2], numbers[1::2], strict=True))
+    def task_count(self) -> int:
+        """The blocks of the kernel's grid."""
+        return math.prod(self.resolve().grid_dim)
 
     def largest_length(self, operand: int) -> int | None:
         """Of operands that hold lengths of the kernel."""

@@ -12,22 +12,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument
+from xdsl.ir import BlockArgument, Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn.overlap import JOINED
-from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
+from mugraph.dialects.kn import ScatterOp
+from mugraph.dialects.kn.overlap import JOINED, CanJoin, RuntimePart
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
-from mugraph.dialects.sched.programs import COUNTER_BYTES, tasks_of
+from mugraph.dialects.sched.programs import COUNTER_BYTES, Blocks, Task, is_task, threads_of
 from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.program.join_launches import Room
 from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT
 from mugraph.passes.schedule.analysis.hazards.tasks import conflicts_of
 from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
@@ -60,19 +62,6 @@ def why_no_task(kernel: KernelOp) -> str | None:
     return None
 
 
-def operand_bytes(launch: LaunchOp) -> int:
-    """Analysis: what the operands of a launch take at most among parameters: pointers and maps."""
-    kernel = launch.resolve()
-    maps = {
-        (op.tensor.index, op.bulk_tile().box)
-        for op in kernel.walk()
-        if isinstance(op, sched.BulkCopyOp) and isinstance(op.tensor, BlockArgument)
-    }
-    # Maps, and what stands before them, begin at multiples of their alignment.
-    pointers = POINTER_BYTES * len(kernel.body.block.args)
-    return MAP_BYTES * (len(maps) + 1 if maps else 0) + pointers
-
-
 def is_wanted(kernel: KernelOp, *, everywhere: bool) -> bool:
     """Choice: whether blocks of a kernel are to be tasks, where its plan leaves that free
     ``everywhere`` or nowhere.
@@ -89,31 +78,69 @@ def is_wanted(kernel: KernelOp, *, everywhere: bool) -> bool:
     return why is None and (everywhere if wanted is None else wanted)
 
 
-def runs_of_tasks(function: FuncOp, *, everywhere: bool) -> Iterator[list[LaunchOp]]:
-    """Analysis: launches one behind the other, views aside, that are to be a persistent kernel."""
-    run: list[LaunchOp] = []
-    size = 0
-    for op in function.body.block.ops:
-        if isinstance(op, SharesMemory):
-            continue
-        fits = isinstance(op, LaunchOp) and is_wanted(op.resolve(), everywhere=everywhere)
-        if isinstance(op, LaunchOp) and fits and size + operand_bytes(op) <= PARAMETER_BYTES:
-            run.append(op)
-            size += operand_bytes(op)
-            continue
+def operand_bytes(op: CanJoin) -> int:
+    """Analysis: what the operands of an operator take at most among parameters."""
+    if not isinstance(op, LaunchOp):
+        return POINTER_BYTES * (len(op.operands) + len(op.results) + 1)
+    kernel = op.resolve()
+    maps = {
+        (copy.tensor.index, copy.bulk_tile().box)
+        for copy in kernel.walk()
+        if isinstance(copy, sched.BulkCopyOp) and isinstance(copy.tensor, BlockArgument)
+    }
+    # Maps, and what stands before them, begin at multiples of their alignment.
+    pointers = POINTER_BYTES * len(kernel.body.block.args)
+    return MAP_BYTES * (len(maps) + 1 if maps else 0) + pointers
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Analysis: which operators of a function can be one persistent kernel."""
+
+    target: Target
+    everywhere: bool
+
+    def fits(self, op: Operation) -> bool:
+        """Whether blocks of an operator are to be tasks."""
+        if isinstance(op, LaunchOp):
+            return is_wanted(op.resolve(), everywhere=self.everywhere)
+        if not isinstance(op, RuntimePart) or not Room(self.target).is_small(op):
+            return False
+        # A table that is not written in place is copied before the persistent kernel.
+        return not isinstance(op, ScatterOp) or isinstance(memory_root(op.table), BlockArgument)
+
+    def of(self, function: FuncOp) -> Iterator[list[CanJoin]]:
+        """Operators one behind the other, views aside, of which two at least are launches."""
+        run: list[CanJoin] = []
+        size = 0
+        for op in function.body.block.ops:
+            if isinstance(op, SharesMemory):
+                continue
+            fits = isinstance(op, CanJoin) and self.fits(op)
+            if isinstance(op, CanJoin) and fits and size + operand_bytes(op) <= PARAMETER_BYTES:
+                run.append(op)
+                size += operand_bytes(op)
+                continue
+            # What was joined to the last of them is launched alone.
+            op.attributes.pop(JOINED, None) if run else None
+            yield from _if_it_pays(run)
+            run = [op] if isinstance(op, CanJoin) and fits else []
+            size = sum(map(operand_bytes, run))
+        yield from _if_it_pays(run)
+
+
+def _if_it_pays(run: list[CanJoin]) -> Iterator[list[CanJoin]]:
+    if sum(isinstance(op, LaunchOp) for op in run) > 1:
         yield run
-        run = [op] if isinstance(op, LaunchOp) and fits else []
-        size = sum(map(operand_bytes, run))
-    yield run
 
 
-def awaited(launches: Sequence[LaunchOp]) -> list[list[int]]:
-    """Choice: which launches the tasks of each one wait for, all tasks of these.
+def awaited(ops: Sequence[Operation]) -> list[list[int]]:
+    """Choice: which operators the tasks of each one wait for, all tasks of these.
 
     Those that it conflicts with, but for those that others of them have waited for.
     """
-    needed: list[set[int]] = [set() for _ in launches]
-    for conflict in conflicts_of(launches):
+    needed: list[set[int]] = [set() for _ in ops]
+    for conflict in conflicts_of(ops):
         needed[conflict.later].add(conflict.earlier)
     done: list[set[int]] = []
     waits: list[list[int]] = []
@@ -129,69 +156,68 @@ def awaited(launches: Sequence[LaunchOp]) -> list[list[int]]:
     return waits
 
 
-def blocks_at_once(launches: Sequence[LaunchOp], target: Target) -> tuple[int, int]:
-    """Choice: how many blocks share a multiprocessor, and how many there are in all."""
-    kernels = list(dict.fromkeys(launch.resolve() for launch in launches))
-    resident = target.resident_blocks(
+def most_resident(ops: Sequence[CanJoin], target: Target) -> int:
+    """Choice: how many blocks share a multiprocessor.
+
+    As many as memory and threads allow, and the registers of kernels that keep all of them busy:
+    where few blocks compute something, registers may spill.
+    """
+    launches = [op for op in ops if isinstance(op, LaunchOp)]
+    most = max(launch.task_count() for launch in launches)
+    wide = min(most, target.multiprocessors * 3 // 4)
+    return target.resident_blocks(
         target.multiprocessors * target.max_blocks_per_multiprocessor,
-        max(kernel.threads for kernel in kernels),
-        max(kernel.smem_bytes or 0 for kernel in kernels),
-        max(map(registers_wanted, kernels)),
+        threads_of(ops),
+        max(launch.resolve().smem_bytes or 0 for launch in launches),
+        max(registers_wanted(op.resolve()) for op in launches if op.task_count() >= wide),
     )
-    return resident, resident * target.multiprocessors
 
 
-def make_program(
-    function: FuncOp, launches: Sequence[LaunchOp], resident: int, blocks: int
-) -> None:
-    """Rewrite: makes launches one persistent kernel, with counters at the end of the workspace."""
+def make_program(function: FuncOp, ops: Sequence[CanJoin], resident: int, blocks: int) -> None:
+    """Rewrite: makes operators one persistent kernel, with counters behind the workspace."""
     needed = function.attributes[WORKSPACE_BYTES]
     assert isinstance(needed, IntegerAttr)  # as planned
     counters = -(-needed.value.data // ALIGNMENT) * ALIGNMENT
-    size = counters + COUNTER_BYTES * len(launches)
-    function.attributes[WORKSPACE_BYTES] = IntegerAttr(size, i64)
-    launches[0].blocks = IntegerAttr(blocks, i64)
-    launches[0].counters = IntegerAttr(counters, i64)
+    function.attributes[WORKSPACE_BYTES] = IntegerAttr(counters + COUNTER_BYTES * len(ops), i64)
+    Blocks(blocks, resident, counters).set(ops[0])
     first = 0
-    for launch, waits in zip(launches, awaited(launches), strict=True):
-        launch.attributes.pop(JOINED, None)
-        launch.resident = None
-        launch.first = IntegerAttr(first, i64)
-        counts = [number for each in waits for number in (each, tasks_of(launches[each]))]
-        launch.awaits = DenseArrayBase.from_list(i64, counts)
-        first = (first + tasks_of(launch)) % blocks
-    launches[0].resident = IntegerAttr(resident, i64)
+    for op, waits in zip(ops, awaited(ops), strict=True):
+        op.attributes.pop(JOINED, None)
+        if isinstance(op, LaunchOp):
+            op.resident = None
+        Task(first, [(each, ops[each].task_count()) for each in waits]).set(op)
+        first = (first + op.task_count()) % blocks
 
 
 def persist_program(
     function: FuncOp, target: Target, blocks: int = 0, *, everywhere: bool = True
 ) -> None:
-    """Rewrite: makes persistent kernels of launches of a function that can be tasks of one.
+    """Rewrite: makes persistent kernels of operators of a function that can be tasks of one.
 
-    ``blocks`` says how many run; 0 for as many as do at once.  Not ``everywhere``: only of those
+    ``blocks`` says how many run; 0 for as many as do at once.  Not ``everywhere``: only of kernels
     whose plans say so.
     """
     if len(function.body.blocks) != 1 or WORKSPACE_BYTES not in function.attributes:
         return
-    if any(isinstance(op, LaunchOp) and op.is_task for op in function.walk()):
+    if any(map(is_task, function.walk())):
         return
-    for launches in list(runs_of_tasks(function, everywhere=everywhere)):
-        if len(launches) > 1:
-            resident, at_once = blocks_at_once(launches, target)
-            make_program(function, launches, resident, min(blocks or at_once, at_once))
+    for ops in list(Runs(target, everywhere).of(function)):
+        resident = most_resident(ops, target)
+        at_once = resident * target.multiprocessors
+        make_program(function, ops, resident, min(blocks or at_once, at_once))
 
 
 @dataclass(frozen=True)
 class PersistProgramPass(ModulePass):
-    """Makes one persistent kernel of launches that stand one behind the other.
+    """Makes one persistent kernel of operators that stand one behind the other.
 
-    As many blocks run as do at once (``blocks`` says how many else).  Each takes, launch after
-    launch, its share of their blocks as tasks: dealt out one by one, on from where the launch
-    before ended, so that blocks that a launch leaves over begin with the next one.  Where the
-    kernels wait for those before them (``sched.grid_wait``), tasks wait until all tasks of the
-    launches that use the same memory are counted.  A task has the threads and the shared memory
-    of the largest.  Kernels in clusters, with register budgets, custom operators or an order of
-    blocks of their own stay launches, as do operators of the runtime.
+    As many blocks run as do at once (``blocks`` says how many else).  Each takes, operator after
+    operator, its share of their blocks as tasks: dealt out one by one, on from where the one before
+    ended, so that blocks that it leaves over begin with the next one.  Where kernels wait for those
+    before them (``sched.grid_wait``), tasks wait until all tasks of the operators that use the same
+    memory are counted.  A block has the threads and the shared memory of the largest task.
+    Kernels in clusters, with register budgets, custom operators or an order of blocks of their own
+    stay launches; of operators of the runtime those can be tasks that can share a launch.
     What a kernel's plan says is kept (``tasks``); what it leaves free is done, unless
     ``everywhere=false``.  Pre-condition: ``--plan-stensor-memory``; after ``--join-launches``.
 
@@ -202,8 +228,10 @@ class PersistProgramPass(ModulePass):
 
     After::
 
-        %h = sched.launch @up %x, %w resident 2 workspace [0] blocks 264 counters 16384 first 0 awaits [] : ...
-        %y = sched.launch @down %h, %v workspace [-1] first 128 awaits [0, 128] : ...
+        %h = sched.launch @up %x, %w workspace [0]
+            {kn.program = {blocks = 264, resident = 2, counters = 16384}, kn.task = {first = 0, awaits = array<i64>}} : ...
+        %y = sched.launch @down %h, %v workspace [-1]
+            {kn.task = {first = 128, awaits = array<i64: 0, 128>}} : ...
     """  # noqa: E501 the text as it is printed
 
     name = "persist-program"

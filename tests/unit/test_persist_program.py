@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cases.build import CASE_VARIABLE, batch_source, compile_emulated
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.passes import PassPipeline
 from xdsl.utils.exceptions import PassFailedException
 
@@ -21,6 +21,7 @@ import mugraph.build as mi
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.plan import Plan, PlanAttr
 from mugraph.dialects.sched import KernelOp, LaunchOp
+from mugraph.dialects.sched.programs import Blocks, Task, is_task, persistent_programs
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
@@ -72,7 +73,8 @@ def test_tasks_compute_the_bits_of_the_launches() -> None:
         pytest.skip("no g++ on this machine: no kernel was emulated")
     alone = parse_text(make_context(), scheduled(), "chain")
     together, launches = program()
-    assert len(launches) >= 4 and launches[0].blocks == IntegerAttr(BLOCKS, i64)
+    (found,) = persistent_programs(only_function(together).body.block.ops)
+    assert found.ops == tuple(launches) and found.blocks.blocks == BLOCKS
     source = print_module(together)
     assert "tb::Channel" in source and source.count("mugraph::launch") == 1
     hasty = source.replace("task.wait();", "")
@@ -111,9 +113,15 @@ def test_a_program_has_no_hazards() -> None:
 
 def with_counts(launch: LaunchOp, more: int) -> None:
     """Lets a launch wait for counts that are larger by so much."""
-    pairs = launch.awaited_counts()
-    numbers = [number for step, count in pairs for number in (step, count + more)]
-    launch.awaits = DenseArrayBase.from_list(i64, numbers)
+    task = task_of(launch)
+    task._replace(awaits=[(step, count + more) for step, count in task.awaits]).set(launch)
+
+
+def task_of(launch: LaunchOp) -> Task:
+    """What a launch says of its tasks."""
+    task = Task.of(launch)
+    assert task is not None
+    return task
 
 
 @pytest.mark.parametrize("number", [1, 2, -1])
@@ -132,21 +140,21 @@ def test_memory_that_is_used_again_is_waited_for() -> None:
     """The last launch needs only what is in front of it, but writes where others have read."""
 
     def wait_for_nothing(launches: Sequence[LaunchOp]) -> None:
-        launches[2].awaits = DenseArrayBase.from_list(i64, [])
+        task_of(launches[2])._replace(awaits=[]).set(launches[2])
 
     assert "write after" in hazards(wait_for_nothing)
 
 
 def test_counters_share_no_memory_with_tensors() -> None:
     def move(launches: Sequence[LaunchOp]) -> None:
-        launches[0].counters = IntegerAttr(0, i64)
+        Blocks(BLOCKS, 1, 0).set(launches[0])
 
     assert "over the counters of the persistent kernel" in hazards(move)
 
 
 def test_a_launch_that_waits_for_a_later_one_is_refused() -> None:
     def wait_for_itself(launches: Sequence[LaunchOp]) -> None:
-        launches[1].awaits = DenseArrayBase.from_list(i64, [1, 1])
+        task_of(launches[1])._replace(awaits=[(1, 1)]).set(launches[1])
 
     assert "expected one in front of it" in hazards(wait_for_itself)
 
@@ -169,7 +177,7 @@ def test_a_plan_says_which_kernels_are_tasks(
     module, _ = with_plans(tasks=tasks)
     PersistProgramPass(everywhere=everywhere).apply(make_context(), module)
     launches = [op for op in module.walk() if isinstance(op, LaunchOp)]
-    assert all(launch.is_task == found for launch in launches)
+    assert all(is_task(launch) == found for launch in launches)
 
 
 def test_tasks_that_cannot_be_are_refused() -> None:
@@ -179,5 +187,5 @@ def test_tasks_that_cannot_be_are_refused() -> None:
         PersistProgramPass().apply(make_context(), module)
     kernels[0].plan = PlanAttr(Plan(tasks=True, preferred=("tasks",)))
     PersistProgramPass().apply(make_context(), module)
-    of_kernel = {op.resolve(): op.is_task for op in module.walk() if isinstance(op, LaunchOp)}
+    of_kernel = {op.resolve(): is_task(op) for op in module.walk() if isinstance(op, LaunchOp)}
     assert not of_kernel[kernels[0]]

@@ -13,10 +13,10 @@
 namespace mugraph {
 namespace tb {
 
-// A launch: which kernel runs, on which of its operands, how many tasks there are, which block of the persistent kernel
+// An operator: what its tasks do, with which operands, how many tasks there are, which block of the persistent kernel
 // has the first one, and which counts they wait for: from `awaits` up to `end`.
 struct Step {
-  int kernel, operands, tasks, first, awaits, end;
+  int kind, operands, tasks, first, awaits, end;
 };
 struct Count {
   int step;

@@ -3,8 +3,8 @@
 Counters only grow, and a block takes its tasks in one order.  Therefore whether a task can run does
 not depend on which blocks were faster: if all tasks end in one order, they end in any in which all
 blocks run.  What a task knows to be done when it goes on is the least that any order guarantees:
-who waits until a launch has counted all its tasks knows that it is done, and what that launch knew;
-who waits for fewer knows nothing, as these may be any of them.  Of two launches that use the same
+who waits until an operator has counted all its tasks knows that it is done, and what that one knew;
+who waits for fewer knows nothing, as these may be any of them.  Of two operators that use the same
 memory, and one of which writes to it, the later one must know that the earlier one is done.
 """
 
@@ -21,15 +21,14 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import memory_root, places_of
-from mugraph.dialects.sched import LaunchOp
-from mugraph.dialects.sched.programs import PersistentProgram, persistent_programs, tasks_of
+from mugraph.dialects.sched.programs import PersistentProgram, persistent_programs
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two launches of which the later one must wait: both use a memory, one of them writes."""
+    """Two operators of which the later one must wait: both use a memory, one of them writes."""
 
     earlier: int
     later: int
@@ -69,11 +68,11 @@ class Memory(NamedTuple):
         return is_argument and not self.is_constant and not other.is_constant
 
 
-def conflicts_of(launches: Sequence[LaunchOp]) -> Iterator[Conflict]:
-    """Analysis: which of some launches must not run before which others are done."""
-    reads = [[(each, Memory.of(each)) for each in launch.arguments] for launch in launches]
-    writes = [[(each, Memory.of(each)) for each in launch.outputs] for launch in launches]
-    for later in range(len(launches)):
+def conflicts_of(ops: Sequence[Operation]) -> Iterator[Conflict]:
+    """Analysis: which of some operators must not run before which others are done."""
+    reads = [[(each, Memory.of(each)) for each in op.operands] for op in ops]
+    writes = [[(each, Memory.of(each)) for each in op.results] for op in ops]
+    for later in range(len(ops)):
         for earlier in range(later):
             written = [memory for _, memory in writes[earlier]]
             read = [memory for _, memory in reads[earlier]]
@@ -102,17 +101,16 @@ def find_task_hazards(function: FuncOp) -> Iterator[Finding]:
 
 def _find_deadlocks(program: PersistentProgram) -> Iterator[Finding]:
     """Runs the tasks of all blocks as far as they go."""
-    launches = program.launches
-    tasks = [tasks_of(launch) for launch in launches]
-    # By block: the launches of its tasks, in their order.
-    orders: list[list[int]] = [[] for _ in range(program.blocks)]
-    for number, launch in enumerate(launches):
-        first = 0 if launch.first is None else launch.first.value.data
-        for task in range(tasks[number]):
-            orders[(first + task) % program.blocks].append(number)
-    counted = [0] * len(launches)
-    places = [0] * program.blocks
-    going = set(range(program.blocks))
+    ops, blocks = program.ops, program.blocks.blocks
+    counts = [op.task_count() for op in ops]
+    # By block: the operators of its tasks, in their order.
+    orders: list[list[int]] = [[] for _ in range(blocks)]
+    for number, task in enumerate(program.tasks):
+        for place in range(counts[number]):
+            orders[(task.first + place) % blocks].append(number)
+    counted = [0] * len(ops)
+    places = [0] * blocks
+    going = set(range(blocks))
     while going:
         stopped: set[int] = set()
         went_on = False
@@ -120,8 +118,7 @@ def _find_deadlocks(program: PersistentProgram) -> Iterator[Finding]:
             order = orders[block]
             while places[block] < len(order):
                 number = order[places[block]]
-                awaited = launches[number].awaited_counts()
-                if any(counted[other] < count for other, count in awaited):
+                if any(counted[other] < count for other, count in program.tasks[number].awaits):
                     break
                 counted[number] += 1
                 places[block] += 1
@@ -133,24 +130,24 @@ def _find_deadlocks(program: PersistentProgram) -> Iterator[Finding]:
             break
     stuck = sorted({orders[block][places[block]] for block in going})
     for number in stuck[:1]:
-        launch = launches[number]
-        for other, count in launch.awaited_counts():
+        for other, count in program.tasks[number].awaits:
             if counted[other] < count:
                 yield Finding(
                     HazardKind.DEADLOCK,
-                    (launch, launches[other]),
-                    f"{op_label(launch)} waits for ever until {op_label(launches[other])} has "
-                    f"counted {count}; it has {tasks[other]} tasks, and counts to {counted[other]}",
+                    (ops[number], ops[other]),
+                    f"{op_label(ops[number])} waits for ever until {op_label(ops[other])} has "
+                    f"counted {count}; it has {counts[other]} tasks, and counts to "
+                    f"{counted[other]}",
                 )
 
 
 def known_done(program: PersistentProgram) -> list[set[int]]:
-    """For each launch, those of which its tasks know that they are done where they go on."""
+    """For each operator, those of which its tasks know that they are done where they go on."""
     known: list[set[int]] = []
-    for launch in program.launches:
+    for task in program.tasks:
         done: set[int] = set()
-        for other, count in launch.awaited_counts():
-            if count >= tasks_of(program.launches[other]):
+        for other, count in task.awaits:
+            if count >= program.ops[other].task_count():
                 done |= {other, *known[other]}
         known.append(done)
     return known
@@ -158,14 +155,14 @@ def known_done(program: PersistentProgram) -> list[set[int]]:
 
 def _find_races(program: PersistentProgram) -> Iterator[Finding]:
     known = known_done(program)
-    for conflict in conflicts_of(program.launches):
+    for conflict in conflicts_of(program.ops):
         if conflict.earlier in known[conflict.later]:
             continue
-        later, earlier = (program.launches[each] for each in (conflict.later, conflict.earlier))
+        later, earlier = (program.ops[each] for each in (conflict.later, conflict.earlier))
         is_read = conflict.kind is HazardKind.READ_AFTER_WRITE
         does = "reads" if is_read else "writes"
         did = "read" if conflict.kind is HazardKind.WRITE_AFTER_READ else "written"
-        tasks = tasks_of(earlier)
+        tasks = earlier.task_count()
         yield Finding(
             conflict.kind,
             (later, earlier),
@@ -188,9 +185,9 @@ def _overwritten(
 ) -> Finding:
     return Finding(
         HazardKind.OVERWRITTEN,
-        (op, program.launches[0]),
+        (op, program.ops[0]),
         f"{op_label(op)} writes {value_label(value)} over the counters of the persistent kernel "
-        f"that begins with {op_label(program.launches[0])}",
+        f"that begins with {op_label(program.ops[0])}",
         address=address,
     )
 

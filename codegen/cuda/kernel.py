@@ -20,6 +20,7 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.elementwise import start_of
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter
+from mugraph.codegen.cuda.transfers import print_grid_wait
 from mugraph.dialects import sched
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.sched.kernel import GridCut
@@ -128,7 +129,7 @@ def print_kernel(
         columns = kernel.descending_columns
         writer.line(f"uint3 const blockIdx = tb::descending_block<{columns}>();  // descending")
     if is_task and not kernel.waits_for_grids():
-        writer.line(f"{TASK}.wait();")
+        print_grid_wait(printer, "what the task needs is done")
     operators = list(kernel.body.block.ops)
     while operators and isinstance(operators[0], sched.GridWaitOp):
         printer.print(operators.pop(0))

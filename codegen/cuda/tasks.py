@@ -119,7 +119,7 @@ class PartKind(Kind):
 
     def print_task(self, writer: Writer) -> None:
         """A block of the part."""
-        writer.line(f"{TASK}.wait();")
+        writer.line(f"{TASK}.wait_together({PART_THREADS});")
         writer.line("kn::run_block_of(of, at);")
 
     def print_operands(self, op: Operation, place: str, printer: HostPrinter) -> None:

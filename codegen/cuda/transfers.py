@@ -29,8 +29,6 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 
-TASK_BARRIER = 15
-"""The named barrier of all threads of a task; roles have those from 1 on."""
 MAX_TILE_ELEMENTS = 2**32
 """What the unsigned 32-bit offsets inside a tile reach (``runtime/include/mugraph/layout.h``)."""
 
@@ -92,8 +90,7 @@ def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
 
 @print_operation.register
 def _(op: sched.GridWaitOp, printer: KernelPrinter) -> None:
-    call = "task.wait" if printer.is_task else "tb::grid_wait"
-    printer.writer.line(f"{call}();  // {op.name}")
+    print_grid_wait(printer, op.name)
 
 
 @print_operation.register
@@ -102,11 +99,20 @@ def _(op: sched.GridLaunchOp, printer: KernelPrinter) -> None:
         printer.writer.line(f"tb::grid_launch();  // {op.name}")
 
 
+def print_grid_wait(printer: KernelPrinter, why: str) -> None:
+    """Prints that threads wait for kernels before theirs, or for other tasks."""
+    call = "tb::grid_wait()"
+    if printer.is_task:
+        together = f"task.wait_together({printer.kernel.threads})"
+        call = together if printer.role is None else "task.wait()"
+    printer.writer.line(f"{call};  // {why}")
+
+
 def print_block_barrier(printer: KernelPrinter, why: str) -> None:
     """Prints a barrier of all threads of the kernel's blocks."""
     call = "__syncthreads()"
     if printer.is_task:
-        call = f"mugraph::named_barrier({TASK_BARRIER}, {printer.kernel.threads})"
+        call = f"mugraph::named_barrier(tb::kTaskBarrier, {printer.kernel.threads})"
     printer.writer.line(f"{call};  // {why}")
 
 

@@ -57,18 +57,33 @@ __device__ __forceinline__ int first_task(Step const& step) {
   return behind < 0 ? behind + static_cast<int>(gridDim.x) : behind;
 }
 
+// The named barrier of all threads of a task; roles have those from 1 on.
+inline constexpr int kTaskBarrier = 15;
+
+// What a task waits for.
 struct Task {
   unsigned const* counters;
   Count const* first;
   Count const* end;
 
-  // By every thread that touches what others write: until all that the task needs is done.
+  // By every thread of a role that touches what others write: until all that the task needs is done.
   __device__ __forceinline__ void wait() const {
+    look();
+    fence_of_bulk_copies();
+  }
+
+  // By all threads of the task: one of them looks, so that counters are not asked by all warps of all blocks.
+  __device__ __forceinline__ void wait_together(int threads) const {
+    if (threadIdx.x == 0) look();
+    named_barrier(kTaskBarrier, threads);
+    fence_of_bulk_copies();
+  }
+
+  __device__ __forceinline__ void look() const {
     for (Count const* each = first; each != end; ++each) {
       while (acquire_count(counters + each->step) < each->tasks) {
       }
     }
-    fence_of_bulk_copies();
   }
 };
 

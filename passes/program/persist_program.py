@@ -156,37 +156,39 @@ def awaited(ops: Sequence[Operation]) -> list[list[int]]:
     return waits
 
 
-def most_resident(ops: Sequence[CanJoin], target: Target) -> int:
-    """Choice: how many blocks share a multiprocessor.
+def blocks_at_once(ops: Sequence[CanJoin], target: Target) -> Blocks:
+    """Choice: how many blocks run, and how many of them share a multiprocessor.
 
-    As many as memory and threads allow, and the registers of kernels that keep all of them busy:
-    where few blocks compute something, registers may spill.
+    As many as memory and threads allow, and the registers of kernels that keep the device busy:
+    where few blocks compute something, registers may spill.  Two operators under way are enough.
     """
     launches = [op for op in ops if isinstance(op, LaunchOp)]
-    most = max(launch.task_count() for launch in launches)
-    wide = min(most, target.multiprocessors * 3 // 4)
-    return target.resident_blocks(
-        target.multiprocessors * target.max_blocks_per_multiprocessor,
+    most = max(op.task_count() for op in ops)
+    busy = min(max(op.task_count() for op in launches), target.multiprocessors * 3 // 4)
+    resident = target.resident_blocks(
+        2 * most,
         threads_of(ops),
         max(launch.resolve().smem_bytes or 0 for launch in launches),
-        max(registers_wanted(op.resolve()) for op in launches if op.task_count() >= wide),
+        max(registers_wanted(op.resolve()) for op in launches if op.task_count() >= busy),
     )
+    tasks = sum(op.task_count() for op in ops)
+    return Blocks(min(resident * target.multiprocessors, tasks), resident, counters=0)
 
 
-def make_program(function: FuncOp, ops: Sequence[CanJoin], resident: int, blocks: int) -> None:
+def make_program(function: FuncOp, ops: Sequence[CanJoin], blocks: Blocks) -> None:
     """Rewrite: makes operators one persistent kernel, with counters behind the workspace."""
     needed = function.attributes[WORKSPACE_BYTES]
     assert isinstance(needed, IntegerAttr)  # as planned
     counters = -(-needed.value.data // ALIGNMENT) * ALIGNMENT
     function.attributes[WORKSPACE_BYTES] = IntegerAttr(counters + COUNTER_BYTES * len(ops), i64)
-    Blocks(blocks, resident, counters).set(ops[0])
+    blocks._replace(counters=counters).set(ops[0])
     first = 0
     for op, waits in zip(ops, awaited(ops), strict=True):
         op.attributes.pop(JOINED, None)
         if isinstance(op, LaunchOp):
             op.resident = None
         Task(first, [(each, ops[each].task_count()) for each in waits]).set(op)
-        first = (first + op.task_count()) % blocks
+        first = (first + op.task_count()) % blocks.blocks
 
 
 def persist_program(
@@ -202,9 +204,10 @@ def persist_program(
     if any(map(is_task, function.walk())):
         return
     for ops in list(Runs(target, everywhere).of(function)):
-        resident = most_resident(ops, target)
-        at_once = resident * target.multiprocessors
-        make_program(function, ops, resident, min(blocks or at_once, at_once))
+        found = blocks_at_once(ops, target)
+        make_program(
+            function, ops, found._replace(blocks=min(blocks or found.blocks, found.blocks))
+        )
 
 
 @dataclass(frozen=True)

@@ -155,8 +155,8 @@ def print_channel_ends(printer: KernelPrinter) -> None:
     if not channels:
         return
     print_block_barrier(printer, "all have left the channels")
-    ends = " ".join(f"{printer.names.of(op.result)}.end();" for op in channels)
-    printer.writer.line(f"if (thread == 0) {{ {ends} }}")
+    ends = " ".join(f"{printer.names.of(op.result)}.end(thread);" for op in channels)
+    printer.writer.line(f"if (thread < 32) {{ {ends} }}")
 
 
 @print_operation.register

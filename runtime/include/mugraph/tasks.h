@@ -31,15 +31,23 @@ __device__ __forceinline__ void fence_of_bulk_copies() {
 #endif
 }
 
-__device__ __forceinline__ unsigned acquire_count(unsigned const* counter) {
+// Loads that acquire would throw away what the multiprocessor has cached, each time.
+__device__ __forceinline__ unsigned look_at_count(unsigned const* counter) {
 #if defined(__CUDA_ARCH__)
   unsigned count;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(counter) : "memory");
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(counter) : "memory");
   return count;
-#elif defined(MUGRAPH_ACQUIRE_COUNT)
-  return MUGRAPH_ACQUIRE_COUNT(counter);
+#elif defined(MUGRAPH_LOOK_AT_COUNT)
+  return MUGRAPH_LOOK_AT_COUNT(counter);
 #else
   return *counter;
+#endif
+}
+
+// What was counted before is seen from here on.
+__device__ __forceinline__ void acquire_counts() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
 #endif
 }
 
@@ -81,9 +89,10 @@ struct Task {
 
   __device__ __forceinline__ void look() const {
     for (Count const* each = first; each != end; ++each) {
-      while (acquire_count(counters + each->step) < each->tasks) {
+      while (look_at_count(counters + each->step) < each->tasks) {
       }
     }
+    if (first != end) acquire_counts();
   }
 };
 

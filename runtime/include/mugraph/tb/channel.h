@@ -26,9 +26,9 @@ struct Channel {
     mbarrier_init_fence();
   }
 
-  // By the thread that set it up, once no other thread uses it: the memory may hold something else.
-  __device__ __forceinline__ void end() const {
-    for (int barrier = 0; barrier < 2 * kStages; ++barrier) mbarrier_invalidate(full_barriers + barrier);
+  // By a warp, once no thread uses it: the memory may hold something else.
+  __device__ __forceinline__ void end(int lane) const {
+    for (int barrier = lane; barrier < 2 * kStages; barrier += 32) mbarrier_invalidate(full_barriers + barrier);
   }
 
   __device__ __forceinline__ uint64_t* full(int iteration) const { return full_barriers + iteration % kStages; }

@@ -33,6 +33,7 @@ from mugraph.passes.program.join_launches import Room
 from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT
 from mugraph.passes.schedule.analysis.hazards.tasks import conflicts_of
 from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
+from mugraph.passes.schedule.programmatic_launch import drop_implied_waits
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PARAMETER_BYTES = 32_764
@@ -187,6 +188,7 @@ def make_program(function: FuncOp, ops: Sequence[CanJoin], blocks: Blocks) -> No
         op.attributes.pop(JOINED, None)
         if isinstance(op, LaunchOp):
             op.resident = None
+            drop_implied_waits(op.resolve())
         Task(first, [(each, ops[each].task_count()) for each in waits]).set(op)
         first = (first + op.task_count()) % blocks.blocks
 

@@ -3,7 +3,7 @@
 // Compile a .cu file as C++17 with `g++ -x c++ -include emulator.h -I <this folder> ...` and CUDA's and CUTLASS's
 // headers on the include path; kernels are started with cudaLaunchKernel (mugraph::launch does so). Every GPU thread
 // is a fiber; fibers change at barriers and at warp-wide instructions only, so data races are not found, but their
-// order is reversed at every other launch. The blocks of a cooperative launch run in turns. In a kernel that overlaps with the one before it, device memory that is not
+// order, and that of the blocks of a cooperative launch, which run in turns, is reversed at every other launch. In a kernel that overlaps with the one before it, device memory that is not
 // marked as constant faults until the block's first grid_wait(), which every block must reach. What is emulated faithfully: who holds what in ldmatrix and mma, cp.async
 // copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared memory that
 // starts as NaN, and faults for accesses past
@@ -355,7 +355,8 @@ inline void run_cluster(std::vector<Block>& blocks, dim3 size) {
   for (int running = 1; running > 0;) {
     running = 0;
     unsigned events = 0;
-    for (Block& each : blocks) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      Block& each = blocks[launches % 2 == 0 ? i : blocks.size() - 1 - i];
       if (each.running == 0) continue;
       activate(&each);
       const unsigned before = each.events;

@@ -16,7 +16,6 @@ from mugraph.codegen.cuda.operations import (
     print_operation,
     scope_of,
 )
-from mugraph.codegen.cuda.transfers import print_block_barrier
 from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.element_types import DESCRIPTIONS
@@ -149,14 +148,14 @@ def _(op: sched.ChannelOp, printer: KernelPrinter) -> None:
     printer.writer.line(f"if (thread == 0) {name}.init({op.releasing_warps()});")
 
 
-def print_channel_ends(printer: KernelPrinter) -> None:
-    """Prints that a block, which goes on with another task, no longer uses its channels."""
+def print_task_end(printer: KernelPrinter) -> None:
+    """Prints that a task is done, and that its block no longer uses its channels."""
     channels = [op for op in printer.kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
-    if not channels:
-        return
-    print_block_barrier(printer, "all have left the channels")
-    ends = " ".join(f"{printer.names.of(op.result)}.end(thread);" for op in channels)
-    printer.writer.line(f"if (thread < 32) {{ {ends} }}")
+    printer.writer.line(f"task.count({printer.kernel.threads});")
+    if channels:
+        # The first warp counts, which takes longer.
+        ends = " ".join(f"{printer.names.of(op.result)}.end(thread % 32);" for op in channels)
+        printer.writer.line(f"if (thread / 32 == 1) {{ {ends} }}")
 
 
 @print_operation.register

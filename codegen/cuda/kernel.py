@@ -13,8 +13,8 @@ from mugraph.codegen.cuda.channels import (
     map_declarations,
     map_names,
     map_parameters,
-    print_channel_ends,
     print_map_prefetch,
+    print_task_end,
 )
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.elementwise import start_of
@@ -153,7 +153,7 @@ def print_kernel(
         if kernel.persistent_blocks is None or not isinstance(op, sched.LocalTileOp):
             printer.print(op)
     if is_task:
-        print_channel_ends(printer)
+        print_task_end(printer)
     writer.close()
     writer.line()
 
@@ -186,7 +186,8 @@ def print_leave(kernel: sched.KernelOp, cut: GridCut, printer: KernelPrinter) ->
     if together > 1:
         first = f"{first} / {together} * {together}"
     length = printer.lengths[kernel.body.block.args[cut.argument]]
-    printer.writer.line(f"if ({first} * {cut.step} >= {length}) return;  // cut")
+    end = f"{{ {TASK}.count({kernel.threads}); return; }}" if printer.is_task else "return;"
+    printer.writer.line(f"if ({first} * {cut.step} >= {length}) {end}  // cut")
 
 
 def span_of_block(kernel: sched.KernelOp, printer: KernelPrinter) -> str:

@@ -121,6 +121,7 @@ class PartKind(Kind):
         """A block of the part."""
         writer.line(f"{TASK}.wait_together({PART_THREADS});")
         writer.line("kn::run_block_of(of, at);")
+        writer.line(f"{TASK}.count({PART_THREADS});")
 
     def print_operands(self, op: Operation, place: str, printer: HostPrinter) -> None:
         """The part, which has been made."""
@@ -194,16 +195,15 @@ def print_program(
     writer.line(f"tb::Step const step = {steps}[number];")
     writer.line("#pragma unroll 1")
     writer.open("for (int at = tb::first_task(step); at < step.tasks; at += gridDim.x) {")
-    writer.line(
-        f"tb::Task const {TASK} = {{given.counters, {counts} + step.awaits, {counts} + step.end}};"
-    )
+    awaited = f"{counts} + step.awaits, {counts} + step.end"
+    writer.line(f"tb::Task const {TASK} = {{given.counters, number, {awaited}}};")
     for number, kind in enumerate(kinds):
         few = f" && threadIdx.x < {kind.threads}" if kind.threads < program.threads else ""
         writer.open(f"if (step.kind == {number}{few}) {{")
         writer.line(f"{kind.type} const& of = given.{kind.member}[step.operands];")
         kind.print_task(writer)
         writer.close()
-    writer.line("tb::end_task(given.counters + number);")
+    writer.line("__syncthreads();  // the next task has the shared memory")
     writer.close()
     writer.close()
     writer.close()

@@ -68,9 +68,10 @@ __device__ __forceinline__ int first_task(Step const& step) {
 // The named barrier of all threads of a task; roles have those from 1 on.
 inline constexpr int kTaskBarrier = 15;
 
-// What a task waits for.
+// A task: which step it is of, and what it waits for.
 struct Task {
-  unsigned const* counters;
+  unsigned* counters;
+  int step;
   Count const* first;
   Count const* end;
 
@@ -87,6 +88,18 @@ struct Task {
     fence_of_bulk_copies();
   }
 
+  // By all threads of the task: it is done. Others of the block may go on with the next one behind a barrier.
+  __device__ __forceinline__ void count(int threads) const {
+    commit_group();
+    wait_group<0>();
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    complete_bulk_stores();
+#endif
+    fence_of_bulk_copies();
+    named_barrier(kTaskBarrier, threads);
+    if (threadIdx.x == 0) count_task(counters + step);
+  }
+
   __device__ __forceinline__ void look() const {
     for (Count const* each = first; each != end; ++each) {
       while (look_at_count(counters + each->step) < each->tasks) {
@@ -95,18 +108,6 @@ struct Task {
     if (first != end) acquire_counts();
   }
 };
-
-// By all threads of the block: the task is done, and the next one may use the block's shared memory.
-__device__ __forceinline__ void end_task(unsigned* counter) {
-  commit_group();
-  wait_group<0>();
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  complete_bulk_stores();
-#endif
-  fence_of_bulk_copies();
-  __syncthreads();
-  if (threadIdx.x == 0) count_task(counter);
-}
 
 }  // namespace tb
 

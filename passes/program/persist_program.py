@@ -29,6 +29,8 @@ from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.programs import COUNTER_BYTES, Blocks, Task, is_task, threads_of
 from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.costs.kernels import LAUNCH_NS
+from mugraph.passes.program.fuse_kernels.times import in_a_program
 from mugraph.passes.program.join_launches import Room
 from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT
 from mugraph.passes.schedule.analysis.hazards.tasks import conflicts_of
@@ -39,6 +41,13 @@ from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 PARAMETER_BYTES = 32_764
 """What the parameters of a kernel take at most, from sm_70 and CUDA 12.1 on."""
 POINTER_BYTES, MAP_BYTES = 8, 128
+START_NS = 4000.0
+"""Counters are set to zero, and all blocks of a persistent kernel start at once."""
+STEP_NS = 1400.0
+"""From the last task of an operator to the first of one that waits for it, beside their own work.
+
+Both as ``benchmarks/persistent.py`` shows them on an H200, beside launches that overlap.
+"""
 
 
 def why_no_task(kernel: KernelOp) -> str | None:
@@ -122,8 +131,6 @@ class Runs:
                 run.append(op)
                 size += operand_bytes(op)
                 continue
-            # What was joined to the last of them is launched alone.
-            op.attributes.pop(JOINED, None) if run else None
             yield from _if_it_pays(run)
             run = [op] if isinstance(op, CanJoin) and fits else []
             size = sum(map(operand_bytes, run))
@@ -176,6 +183,19 @@ def blocks_at_once(ops: Sequence[CanJoin], target: Target) -> Blocks:
     return Blocks(min(resident * target.multiprocessors, tasks), resident, counters=0)
 
 
+def is_faster(ops: Sequence[CanJoin], target: Target) -> bool:
+    """Choice: whether a persistent kernel is estimated to lose less time than launches do.
+
+    Launches lose it one after the other; of a persistent kernel the longest chain of operators that
+    wait for each other does, as all that does not wait runs meanwhile.
+    """
+    launches = sum(not op.is_joined for op in ops)
+    chains: list[int] = []
+    for waits in awaited(ops):
+        chains.append(1 + max((chains[number] for number in waits), default=0))
+    return START_NS + STEP_NS * max(chains) < launches * in_a_program(LAUNCH_NS, target)
+
+
 def make_program(function: FuncOp, ops: Sequence[CanJoin], blocks: Blocks) -> None:
     """Rewrite: makes operators one persistent kernel, with counters behind the workspace."""
     needed = function.attributes[WORKSPACE_BYTES]
@@ -186,6 +206,9 @@ def make_program(function: FuncOp, ops: Sequence[CanJoin], blocks: Blocks) -> No
     first = 0
     for op, waits in zip(ops, awaited(ops), strict=True):
         op.attributes.pop(JOINED, None)
+        # What was joined to the last of them is launched alone.
+        if op.next_op is not None:
+            op.next_op.attributes.pop(JOINED, None)
         if isinstance(op, LaunchOp):
             op.resident = None
             drop_implied_waits(op.resolve())
@@ -198,14 +221,18 @@ def persist_program(
 ) -> None:
     """Rewrite: makes persistent kernels of operators of a function that can be tasks of one.
 
-    ``blocks`` says how many run; 0 for as many as do at once.  Not ``everywhere``: only of kernels
-    whose plans say so.
+    ``blocks`` says how many run; 0 for as many as do at once.  Not ``everywhere``: of kernels whose
+    plans say so, or, where none says anything, where that is estimated to be faster.
     """
     if len(function.body.blocks) != 1 or WORKSPACE_BYTES not in function.attributes:
         return
     if any(map(is_task, function.walk())):
         return
-    for ops in list(Runs(target, everywhere).of(function)):
+    kernels = {op.resolve() for op in function.walk() if isinstance(op, LaunchOp)}
+    by_cost = not everywhere and all(kernel.decided.tasks is None for kernel in kernels)
+    for ops in list(Runs(target, everywhere or by_cost).of(function)):
+        if by_cost and not is_faster(ops, target):
+            continue
         found = blocks_at_once(ops, target)
         make_program(
             function, ops, found._replace(blocks=min(blocks or found.blocks, found.blocks))
@@ -223,8 +250,10 @@ class PersistProgramPass(ModulePass):
     memory are counted.  A block has the threads and the shared memory of the largest task.
     Kernels in clusters, with register budgets, custom operators or an order of blocks of their own
     stay launches; of operators of the runtime those can be tasks that can share a launch.
-    What a kernel's plan says is kept (``tasks``); what it leaves free is done, unless
-    ``everywhere=false``.  Pre-condition: ``--plan-stensor-memory``; after ``--join-launches``.
+    What a kernel's plan says is kept (``tasks``); what it leaves free is done, or, with
+    ``everywhere=false``, where no plan says anything and an estimate is that launches lose more time
+    one after the other than the longest chain of tasks that wait for each other.
+    Pre-condition: ``--plan-stensor-memory``; after ``--join-launches``.
 
     Before::
 

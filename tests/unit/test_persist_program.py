@@ -25,6 +25,7 @@ from mugraph.dialects.plan import Plan, PlanAttr
 from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.sched.programs import Blocks, Task, is_task, persistent_programs
 from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.program import persist_program
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
 from mugraph.reading import make_context, parse_text
@@ -188,6 +189,16 @@ def test_a_plan_says_which_kernels_are_tasks(
     PersistProgramPass(everywhere=everywhere).apply(make_context(), module)
     launches = [op for op in module.walk() if isinstance(op, LaunchOp)]
     assert all(is_task(launch) == found for launch in launches)
+
+
+def test_what_no_plan_says_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches that wait for each other lose less time one after the other, unless tasks lose none."""
+    for step, found in ((persist_program.STEP_NS, False), (0.0, True)):
+        monkeypatch.setattr(persist_program, "STEP_NS", step)
+        monkeypatch.setattr(persist_program, "START_NS", 0.0)
+        module, _ = with_plans(tasks=None)
+        PersistProgramPass(everywhere=False).apply(make_context(), module)
+        assert any(map(is_task, module.walk())) == found
 
 
 def test_tasks_that_cannot_be_are_refused() -> None:

@@ -192,7 +192,7 @@ def test_a_plan_says_which_kernels_are_tasks(
 
 
 def test_what_no_plan_says_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Launches that wait for each other lose less time one after the other, unless tasks lose none."""
+    """Launches that wait for each other lose less, unless tasks lost nothing."""
     for step, found in ((persist_program.STEP_NS, False), (0.0, True)):
         monkeypatch.setattr(persist_program, "STEP_NS", step)
         monkeypatch.setattr(persist_program, "START_NS", 0.0)

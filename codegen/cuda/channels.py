@@ -155,7 +155,7 @@ def print_task_end(printer: KernelPrinter) -> None:
     if channels:
         # The first warp counts, which takes longer.
         ends = " ".join(f"{printer.names.of(op.result)}.end(thread % 32);" for op in channels)
-        printer.writer.line(f"if (thread / 32 == 1) {{ {ends} }}")
+        printer.writer.line(f"if (thread / 32 == 1) {{ {ends} mugraph::proxy_fence(); }}")
 
 
 @print_operation.register

@@ -105,6 +105,9 @@ def print_grid_wait(printer: KernelPrinter, why: str) -> None:
     if printer.is_task:
         together = f"task.wait_together({printer.kernel.threads})"
         call = together if printer.role is None else "task.wait()"
+        if printer.role is None and printer.maps:
+            # One thread has waited; any may issue bulk copies.
+            call += "; tb::fence_of_bulk_copies()"
     printer.writer.line(f"{call};  // {why}")
 
 

@@ -31,7 +31,7 @@ from mugraph.dialects.sched.programs import COUNTER_BYTES, Blocks, Task, is_task
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.program.fuse_kernels.times import in_a_program
-from mugraph.passes.program.join_launches import Room
+from mugraph.passes.program.join_launches import Room, heights_of
 from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT
 from mugraph.passes.schedule.analysis.hazards.tasks import conflicts_of
 from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
@@ -167,33 +167,42 @@ def awaited(ops: Sequence[Operation]) -> list[list[int]]:
 def blocks_at_once(ops: Sequence[CanJoin], target: Target) -> Blocks:
     """Choice: how many blocks run, and how many of them share a multiprocessor.
 
-    As many as memory and threads allow, and the registers of kernels that keep the device busy:
-    where few blocks compute something, registers may spill.  Two operators under way are enough.
+    The fewest that have the tasks of each operator in as few turns as the most can: each block that
+    waits takes some time from those that work.  So many fit by their memory and threads, and by the
+    registers of kernels that keep the device busy: where few blocks compute something, registers
+    may spill.
     """
     launches = [op for op in ops if isinstance(op, LaunchOp)]
-    most = max(op.task_count() for op in ops)
+    counts = [op.task_count() for op in ops]
     busy = min(max(op.task_count() for op in launches), target.multiprocessors * 3 // 4)
-    resident = target.resident_blocks(
-        2 * most,
+    most = target.resident_blocks(
+        max(counts),
         threads_of(ops),
         max(launch.resolve().smem_bytes or 0 for launch in launches),
         max(registers_wanted(op.resolve()) for op in launches if op.task_count() >= busy),
     )
-    tasks = sum(op.task_count() for op in ops)
-    return Blocks(min(resident * target.multiprocessors, tasks), resident, counters=0)
+
+    def turns(resident: int) -> int:
+        return sum(-(-count // (resident * target.multiprocessors)) for count in counts)
+
+    resident = min(range(1, most + 1), key=turns)
+    blocks = min(resident * target.multiprocessors, sum(counts))
+    return Blocks(blocks, resident, counters=0)
 
 
 def is_faster(ops: Sequence[CanJoin], target: Target) -> bool:
     """Choice: whether a persistent kernel is estimated to lose less time than launches do.
 
     Launches lose it one after the other; of a persistent kernel the longest chain of operators that
-    wait for each other does, as all that does not wait runs meanwhile.
+    need each other does, as all that does not wait runs meanwhile.
     """
+    block = ops[0].parent
+    assert block is not None  # as operators of a function
+    of_all = heights_of(list(block.ops))
+    heights = [of_all[op] for op in ops]
+    chain = max(heights) - min(heights) + 1
     launches = sum(not op.is_joined for op in ops)
-    chains: list[int] = []
-    for waits in awaited(ops):
-        chains.append(1 + max((chains[number] for number in waits), default=0))
-    return START_NS + STEP_NS * max(chains) < launches * in_a_program(LAUNCH_NS, target)
+    return START_NS + STEP_NS * chain < launches * in_a_program(LAUNCH_NS, target)
 
 
 def make_program(function: FuncOp, ops: Sequence[CanJoin], blocks: Blocks) -> None:

@@ -23,31 +23,25 @@ struct Count {
   unsigned tasks;
 };
 
-// Writes by the usual way come before what bulk copies read and write that are issued behind the barrier or the release
-// that follows, and the other way round.
+// What others have written or read in device memory, as far as the thread knows of it, comes before bulk copies that the
+// thread issues.
 __device__ __forceinline__ void fence_of_bulk_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async;" ::: "memory");
+  asm volatile("fence.proxy.async.global;" ::: "memory");
 #endif
 }
 
-// Loads that acquire would throw away what the multiprocessor has cached, each time.
-__device__ __forceinline__ unsigned look_at_count(unsigned const* counter) {
+// What happened before the tasks that have been counted is seen from here on. (A relaxed load and a fence behind it took
+// longer on an H200.)
+__device__ __forceinline__ unsigned acquire_count(unsigned const* counter) {
 #if defined(__CUDA_ARCH__)
   unsigned count;
-  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(counter) : "memory");
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(counter) : "memory");
   return count;
-#elif defined(MUGRAPH_LOOK_AT_COUNT)
-  return MUGRAPH_LOOK_AT_COUNT(counter);
+#elif defined(MUGRAPH_ACQUIRE_COUNT)
+  return MUGRAPH_ACQUIRE_COUNT(counter);
 #else
   return *counter;
-#endif
-}
-
-// What was counted before is seen from here on.
-__device__ __forceinline__ void acquire_counts() {
-#if defined(__CUDA_ARCH__)
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
 #endif
 }
 
@@ -77,15 +71,17 @@ struct Task {
 
   // By every thread of a role that touches what others write: until all that the task needs is done.
   __device__ __forceinline__ void wait() const {
-    look();
+    for (Count const* each = first; each != end; ++each) {
+      while (acquire_count(counters + each->step) < each->tasks) {
+      }
+    }
     fence_of_bulk_copies();
   }
 
   // By all threads of the task: one of them looks, so that counters are not asked by all warps of all blocks.
   __device__ __forceinline__ void wait_together(int threads) const {
-    if (threadIdx.x == 0) look();
+    if (threadIdx.x == 0) wait();
     named_barrier(kTaskBarrier, threads);
-    fence_of_bulk_copies();
   }
 
   // By all threads of the task: it is done. Others of the block may go on with the next one behind a barrier.
@@ -94,18 +90,11 @@ struct Task {
     wait_group<0>();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     complete_bulk_stores();
+    // The next task may fill shared memory by bulk copies.
+    proxy_fence();
 #endif
-    fence_of_bulk_copies();
     named_barrier(kTaskBarrier, threads);
     if (threadIdx.x == 0) count_task(counters + step);
-  }
-
-  __device__ __forceinline__ void look() const {
-    for (Count const* each = first; each != end; ++each) {
-      while (look_at_count(counters + each->step) < each->tasks) {
-      }
-    }
-    if (first != end) acquire_counts();
   }
 };
 

@@ -39,7 +39,7 @@
 #define MUGRAPH_STATIC_SHARED static
 #define MUGRAPH_GRID_WAIT emulator::grid_wait
 #define MUGRAPH_LAUNCH_WITH_ATTRIBUTES emulator::launch_with_attribute
-#define MUGRAPH_LOOK_AT_COUNT emulator::look_at_count
+#define MUGRAPH_ACQUIRE_COUNT emulator::acquire_count
 
 inline uint3 threadIdx;
 inline uint3 blockIdx;
@@ -204,7 +204,7 @@ inline void wait(Barrier& barrier, int expected) {
 }
 
 // Others run before a count is looked at.
-inline unsigned look_at_count(unsigned const* counter) {
+inline unsigned acquire_count(unsigned const* counter) {
   change(*block->current->context, block->scheduler);
   return *counter;
 }

@@ -186,8 +186,7 @@ def print_leave(kernel: sched.KernelOp, cut: GridCut, printer: KernelPrinter) ->
     if together > 1:
         first = f"{first} / {together} * {together}"
     length = printer.lengths[kernel.body.block.args[cut.argument]]
-    end = f"{{ {TASK}.count({kernel.threads}); return; }}" if printer.is_task else "return;"
-    printer.writer.line(f"if ({first} * {cut.step} >= {length}) {end}  // cut")
+    printer.writer.line(f"if ({first} * {cut.step} >= {length}) return;  // cut")
 
 
 def span_of_block(kernel: sched.KernelOp, printer: KernelPrinter) -> str:

@@ -56,7 +56,7 @@ def why_no_task(kernel: KernelOp) -> str | None:
         return "its shared memory is not planned; run --plan-stensor-memory first"
     if kernel.cluster is not None:
         return "its blocks run in clusters"
-    if kernel.persistent is not None or kernel.descending is not None or kernel.cuts_by_call:
+    if kernel.persistent is not None or kernel.descending is not None or kernel.cuts:
         return "it says itself which blocks run, and in which order"
     if kernel.block_dim[1:] != (1, 1) or kernel.threads % WARP:
         return "its threads do not lie along x in whole warps"
@@ -252,7 +252,7 @@ def persist_program(
 class PersistProgramPass(ModulePass):
     """Makes one persistent kernel of operators that stand one behind the other.
 
-    As many blocks run as do at once (``blocks`` says how many else).  Each takes, operator after
+    So many blocks run as do at once (``blocks`` says how many else).  Each takes, operator after
     operator, its share of their blocks as tasks: dealt out one by one, on from where the one before
     ended, so that blocks that it leaves over begin with the next one.  Where kernels wait for those
     before them (``sched.grid_wait``), tasks wait until all tasks of the operators that use the same
@@ -272,7 +272,7 @@ class PersistProgramPass(ModulePass):
     After::
 
         %h = sched.launch @up %x, %w workspace [0]
-            {kn.program = {blocks = 264, resident = 2, counters = 16384}, kn.task = {first = 0, awaits = array<i64>}} : ...
+            {kn.program = {blocks = 132, resident = 1, counters = 16384}, kn.task = {first = 0, awaits = array<i64>}} : ...
         %y = sched.launch @down %h, %v workspace [-1]
             {kn.task = {first = 128, awaits = array<i64: 0, 128>}} : ...
     """  # noqa: E501 the text as it is printed

@@ -81,6 +81,8 @@ class Plan:
     """Whether results leave by ``tma``, through shared memory, or are written by ``threads``."""
     pdl: LaunchNext | None = None
     """When the next kernel of the stream may start; ``none`` leaves out the dependent launch."""
+    tasks: bool | None = None
+    """Whether its blocks are tasks of one persistent kernel, with those of launches around it."""
     preferred: tuple[str, ...] | None = None
     """The parts without which a kernel may be left; it must have each other part that is said."""
 

@@ -20,6 +20,7 @@ from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.join_launches import JoinLaunchesPass
+from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.program.read_windows import ReadWindowsPass
 from mugraph.passes.program.unfold_modes import UnfoldModesPass
@@ -42,7 +43,7 @@ from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 
-LEVEL_ENDS = (PlanDTensorMemoryPass, JoinLaunchesPass)
+LEVEL_ENDS = (PlanDTensorMemoryPass, PersistProgramPass)
 """What these leave is verified where users compile: the µGraphs, and their finished schedules.
 
 Tests verify after each pass.
@@ -91,6 +92,7 @@ def transpile_pipeline(
         PlanSTensorMemoryPass(arch=arch),
         SetRegisterBudgetsPass(arch),
         JoinLaunchesPass(arch),
+        PersistProgramPass(arch, everywhere=False),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
 

@@ -7,12 +7,15 @@ stands in the IR.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.utils.target import Target
 
 from mugraph.codegen.cuda.buckets import print_choice
@@ -31,13 +34,16 @@ from mugraph.codegen.cuda.host import (
     workspace_bytes,
 )
 from mugraph.codegen.cuda.host_kernels import print_move
-from mugraph.codegen.cuda.kernel import print_joined_kernel, print_kernel
+from mugraph.codegen.cuda.kernel import KernelKind, print_joined_kernel, print_kernel
 from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.tasks import HEADER as TASKS
+from mugraph.codegen.cuda.tasks import print_program, print_program_launch
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
 from mugraph.dialects.functions import is_foreign, mugraphs_of
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.named_extents import buckets_of, named_extents
 from mugraph.dialects.sched import BulkCopyOp, CustomOp, KernelOp, LaunchOp
+from mugraph.dialects.sched.programs import is_task, persistent_programs
 from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import op_label
 
@@ -107,6 +113,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
             "#define USE_NVSHMEM 0",
             '#include "runtime.h"',
             *(['#include "channels.h"'] if has_channels else []),
+            *([f'#include "{TASKS}"'] if any(map(is_task, launched)) else []),
             *(['#include "te.h"'] if has_custom_operators else []),
             *([f'#include "{COLLECTIVES}"'] if communicators_of(func) else []),
             "using namespace cute;",
@@ -119,35 +126,45 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     swizzles = any(isinstance(op, BulkCopyOp) for kernel in kernels for op in kernel.walk())
     joined_names: dict[tuple[str, ...], str] = {}
 
-    def print_once(kernel: KernelOp, known: dict[str, str], *, is_part: bool) -> str:
+    def print_once(kernel: KernelOp, known: dict[str, str], kind: KernelKind) -> str:
         symbol = kernel.sym_name.data
         if symbol not in known:
-            known[symbol] = names.fresh(f"{symbol}_part" if is_part else symbol)
+            known[symbol] = names.fresh(symbol if kind == "kernel" else f"{symbol}_{kind}")
             with writer.of_operation(kernel):
-                print_kernel(
-                    kernel, known[symbol], writer, swizzles_addresses=swizzles, is_part=is_part
-                )
+                print_kernel(kernel, known[symbol], writer, swizzles_addresses=swizzles, kind=kind)
         return known[symbol]
 
     part_names: dict[str, str] = {}
+    task_names: dict[str, str] = {}
+    program_launches: dict[Operation, Callable[[HostPrinter], None]] = {}
     for bucket in buckets:
         for launch in launches_of(bucket.body.block.ops):
-            of_kernels = [op for op in launch if isinstance(op, LaunchOp)]
+            of_kernels = [op for op in launch if isinstance(op, LaunchOp) and not is_task(op)]
             if len(of_kernels) == 1:
-                print_once(of_kernels[0].resolve(), kernel_names, is_part=False)
+                print_once(of_kernels[0].resolve(), kernel_names, "kernel")
             symbols = symbols_of(of_kernels)
             if len(of_kernels) < 2 or symbols in joined_names:
                 continue
-            parts = [print_once(op.resolve(), part_names, is_part=True) for op in of_kernels]
+            parts = [print_once(op.resolve(), part_names, "part") for op in of_kernels]
             joined_names[symbols] = names.fresh(f"{symbols[0]}_joined")
             print_joined_kernel(of_kernels, parts, joined_names[symbols], writer)
+        for program in persistent_programs(bucket.body.block.ops):
+            for kernel in program.kernels:
+                print_once(kernel, task_names, "task")
+            printed = print_program(program, task_names, names, writer)
+            program_launches[program.ops[0]] = partial(print_program_launch, printed)
     executes = [names.fresh(f"execute_{bucket.sym_name.data}") for bucket in buckets]
     if not named_extents(func):
         executes = [EXECUTE]
     print_init(writer)
     for bucket, name in zip(buckets, executes, strict=True):
         printer = HostPrinter(
-            writer, names, kernel_names, find_places(bucket), joined_names=joined_names
+            writer,
+            names,
+            kernel_names,
+            find_places(bucket),
+            joined_names=joined_names,
+            program_launches=program_launches,
         )
         print_execute(bucket, printer, alignment_checks(bucket, printer.places), name)
     if executes != [EXECUTE]:

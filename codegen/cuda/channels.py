@@ -81,9 +81,10 @@ def map_names(
     }
 
 
-def map_declarations(maps: Mapping[MapParameter, str]) -> list[str]:
-    """The parameters of a kernel that its tensor maps are."""
-    return [f"const __grid_constant__ CUtensorMap {name}" for name in maps.values()]
+def map_declarations(maps: Mapping[MapParameter, str], *, is_kernel: bool = True) -> list[str]:
+    """The parameters that tensor maps are: of a kernel, or of a function with those of one."""
+    type_ = "const __grid_constant__ CUtensorMap" if is_kernel else "CUtensorMap const&"
+    return [f"{type_} {name}" for name in maps.values()]
 
 
 def print_map_prefetch(maps: Mapping[MapParameter, str], writer: Writer, thread: str) -> None:
@@ -145,6 +146,16 @@ def _(op: sched.ChannelOp, printer: KernelPrinter) -> None:
         f"tb::Channel<{op.stage_count}{of_cluster}> const {name}({place});  {printer.describe(op)}"
     )
     printer.writer.line(f"if (thread == 0) {name}.init({op.releasing_warps()});")
+
+
+def print_task_end(printer: KernelPrinter) -> None:
+    """Prints that a task is done, and that its block no longer uses its channels."""
+    channels = [op for op in printer.kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
+    printer.writer.line(f"task.count({printer.kernel.threads});")
+    if channels:
+        # The first warp counts, which takes longer.
+        ends = " ".join(f"{printer.names.of(op.result)}.end(thread % 32);" for op in channels)
+        printer.writer.line(f"if (thread / 32 == 1) {{ {ends} mugraph::proxy_fence(); }}")
 
 
 @print_operation.register

@@ -34,6 +34,7 @@ from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.overlap import RuntimePart, launches_of
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, returned_root
 from mugraph.dialects.named_extents import buckets_of
+from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
@@ -61,6 +62,10 @@ class HostPrinter:
     """The kernel that runs those of several symbols side by side."""
     joins: bool = False
     """Whether what is printed is a part of a launch, which :meth:`run` returns."""
+    program_launches: Mapping[Operation, Callable[[HostPrinter], None]] = field(
+        default_factory=dict[Operation, Callable[["HostPrinter"], None]]
+    )
+    """What prints the launch of a persistent kernel, by the first of its launches."""
 
     def declare(self, value: SSAValue) -> str:
         """Declares the pointer of a DTensor, or an index, in the current block; returns its name.
@@ -375,14 +380,18 @@ def print_parts(launch: Sequence[Operation], printer: HostPrinter) -> None:
         print_joined(kernels, printer)
         return
     writer, parts = printer.writer, [f"part{number}" for number in range(len(launch))]
-    joined = replace(printer, joins=True)
     for op, part in zip(launch, parts, strict=True):
-        writer.open(f"auto const {part} = [&] {{")
-        writer.line(f"// OP type: {op.name}")
-        print_host_operation(op, joined)
-        writer.close("}();")
+        print_part(op, part, printer)
     overlaps = all(isinstance(op, RuntimePart) and op.overlaps for op in launch)
     writer.line(f"kn::launch_parts({queue(overlaps=overlaps)}, {', '.join(parts)});")
+
+
+def print_part(op: Operation, name: str, printer: HostPrinter) -> None:
+    """Prints a variable that is an operator's part of a launch."""
+    printer.writer.open(f"auto const {name} = [&] {{")
+    printer.writer.line(f"// OP type: {op.name}")
+    print_host_operation(op, replace(printer, joins=True))
+    printer.writer.close("}();")
 
 
 def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> None:
@@ -439,14 +448,17 @@ def print_execute(
     writer.open(execute_head(name))
     writer.lines(first)
     for launch in launches_of(function.body.block.ops):
-        if isinstance(launch[0], ReturnOp):
+        op = launch[0]
+        if isinstance(op, ReturnOp) or (is_task(op) and op not in printer.program_launches):
             continue
         writer.open("{")
-        if len(launch) > 1:
+        if is_task(op):
+            printer.program_launches[op](printer)
+        elif len(launch) > 1:
             print_parts(launch, printer)
         else:
-            writer.line(f"// OP type: {launch[0].name}")
-            print_host_operation(launch[0], printer)
+            writer.line(f"// OP type: {op.name}")
+            print_host_operation(op, printer)
         writer.close()
     if needed == 0:
         writer.line("(void)buf;")

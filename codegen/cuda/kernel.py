@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from xdsl.dialects.builtin import IndexType
 
@@ -13,33 +14,40 @@ from mugraph.codegen.cuda.channels import (
     map_names,
     map_parameters,
     print_map_prefetch,
+    print_task_end,
 )
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.elementwise import start_of
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter
+from mugraph.codegen.cuda.transfers import print_grid_wait
 from mugraph.dialects import sched
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.sched.kernel import GridCut
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label
 
+KernelKind = Literal["kernel", "part", "task"]
+"""What is printed of a kernel: all of it, or what a block does, for a kernel that does more."""
+TASK = "task"
+"""What a task calls what it waits for."""
 
-def _held_by_nobody_else(kernel: sched.KernelOp) -> frozenset[int]:
+
+def _held_by_nobody_else(kernel: sched.KernelOp, *, is_task: bool) -> frozenset[int]:
     """The arguments whose tensors nothing else writes to while the kernel runs.
 
     C++ compilers take ``__restrict__`` for this promise, and move loads across everything,
-    ``griddepcontrol.wait`` too.  In a kernel that may start before the one in front of it has ended
-    only constant inputs keep it.
+    ``griddepcontrol.wait`` too.  In a kernel that may start before the one in front of it has
+    ended, and in a task, only constant inputs keep it.
     """
-    if kernel.waits_for_grids():
+    if is_task or kernel.waits_for_grids():
         return kernel.constant_inputs
     return frozenset(range(len(kernel.body.block.args)))
 
 
-def parameters_of(kernel: sched.KernelOp, names: Names) -> list[str]:
+def parameters_of(kernel: sched.KernelOp, names: Names, *, is_task: bool = False) -> list[str]:
     """The declarations of a kernel's parameters, but for tensor maps."""
-    alone = _held_by_nobody_else(kernel)
+    alone = _held_by_nobody_else(kernel, is_task=is_task)
     parameters: list[str] = []
     for argument in kernel.body.block.args:
         if isinstance(argument.type, IndexType):
@@ -82,39 +90,46 @@ def print_kernel(
     writer: Writer,
     *,
     swizzles_addresses: bool = False,
-    is_part: bool = False,
+    kind: KernelKind = "kernel",
 ) -> None:
     """Prints one kernel under the given C++ name; raises :class:`CodegenError` if unplanned.
 
-    A part of a joined kernel is a function that is given the block's place in the grid.
+    A part of a joined kernel is a function that is given the block's place in the grid; so is a
+    task of a persistent one, which is also given what it waits for.
     """
     if kernel.smem_bytes is None:
         raise CodegenError(
             f"{op_label(kernel)} has no shared-memory plan; run --plan-stensor-memory first"
         )
     names = Names(sched.registers_of)
-    parameters = parameters_of(kernel, names)
+    is_task = kind == "task"
+    if is_task:
+        names.reserve(TASK)
+    parameters = parameters_of(kernel, names, is_task=is_task)
     maps = map_names(map_parameters(kernel), kernel.body.block.args, names)
-    parameters += map_declarations(maps)
+    parameters += map_declarations(maps, is_kernel=kind == "kernel")
     bounds = [kernel.threads]
     if kernel.resident_blocks is not None:
         bounds.append(kernel.resident_blocks)
     cluster = kernel.cluster_dim if kernel.cluster is not None else None
-    if is_part:
-        listed = ", ".join(["uint3 const blockIdx", *parameters])
+    if kind != "kernel":
+        given = ["uint3 const blockIdx", *([f"tb::Task const& {TASK}"] if is_task else [])]
+        listed = ", ".join([*given, *parameters])
         writer.open(f"__device__ __forceinline__ void {name}({listed}) {{")
     else:
         open_kernel(writer, name, parameters, bounds, cluster)
-    printer = KernelPrinter(writer, names, kernel, maps={**maps})
+    printer = KernelPrinter(writer, names, kernel, maps={**maps}, is_task=is_task)
     # Where bulk copies swizzle they do so by address; all kernels of a file declare it alike.
     print_shared_memory(writer, swizzles_addresses=bool(maps) or swizzles_addresses)
     writer.line(f"int const thread = {_thread_number(printer)};")
-    if kernel.raster_rows > 1 and kernel.persistent_blocks is None:
+    if kernel.raster_rows > 1 and kernel.persistent_blocks is None and kind == "kernel":
         function = "rastered_block" if block_at(kernel).startswith("block_in") else "grouped_block"
         writer.line(f"uint3 const blockIdx = tb::{function}<{kernel.raster_rows}>();  // raster")
     if kernel.descending_columns is not None:
         columns = kernel.descending_columns
         writer.line(f"uint3 const blockIdx = tb::descending_block<{columns}>();  // descending")
+    if is_task and not kernel.waits_for_grids():
+        print_grid_wait(printer, "what the task needs is done")
     operators = list(kernel.body.block.ops)
     while operators and isinstance(operators[0], sched.GridWaitOp):
         printer.print(operators.pop(0))
@@ -137,6 +152,8 @@ def print_kernel(
         # The tiles of a persistent block move.
         if kernel.persistent_blocks is None or not isinstance(op, sched.LocalTileOp):
             printer.print(op)
+    if is_task:
+        print_task_end(printer)
     writer.close()
     writer.line()
 

@@ -50,6 +50,8 @@ class KernelPrinter:
     """The variable of each length, by the argument that holds it."""
     round: str | None = None
     """How many work tiles a ping-pong role had before, as an expression."""
+    is_task: bool = False
+    """Whether the kernel's blocks are tasks of blocks that may have more threads."""
 
     def print(self, op: Operation) -> None:
         """Prints one operator."""

@@ -81,7 +81,7 @@ def _(op: sched.WaitOp, printer: KernelPrinter) -> None:
 def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
     role = printer.role
     if role is None:
-        printer.writer.line(f"__syncthreads();  // {op.name}")
+        print_block_barrier(printer, op.name)
         return
     printer.writer.line(
         f"mugraph::named_barrier({role.barrier_number}, {role.threads});  // {op.name}"
@@ -90,12 +90,33 @@ def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
 
 @print_operation.register
 def _(op: sched.GridWaitOp, printer: KernelPrinter) -> None:
-    printer.writer.line(f"tb::grid_wait();  // {op.name}")
+    print_grid_wait(printer, op.name)
 
 
 @print_operation.register
 def _(op: sched.GridLaunchOp, printer: KernelPrinter) -> None:
-    printer.writer.line(f"tb::grid_launch();  // {op.name}")
+    if not printer.is_task:
+        printer.writer.line(f"tb::grid_launch();  // {op.name}")
+
+
+def print_grid_wait(printer: KernelPrinter, why: str) -> None:
+    """Prints that threads wait for kernels before theirs, or for other tasks."""
+    call = "tb::grid_wait()"
+    if printer.is_task:
+        together = f"task.wait_together({printer.kernel.threads})"
+        call = together if printer.role is None else "task.wait()"
+        if printer.role is None and printer.maps:
+            # One thread has waited; any may issue bulk copies.
+            call += "; tb::fence_of_bulk_copies()"
+    printer.writer.line(f"{call};  // {why}")
+
+
+def print_block_barrier(printer: KernelPrinter, why: str) -> None:
+    """Prints a barrier of all threads of the kernel's blocks."""
+    call = "__syncthreads()"
+    if printer.is_task:
+        call = f"mugraph::named_barrier(tb::kTaskBarrier, {printer.kernel.threads})"
+    printer.writer.line(f"{call};  // {why}")
 
 
 def scope_of(op: Operation, iteration: str, ahead: int, printer: KernelPrinter) -> str:

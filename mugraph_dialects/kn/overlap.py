@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 
@@ -9,12 +10,15 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.tensor_types import op_label, value_label
+from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 OVERLAPS = "kn.overlaps"
 """The attribute of such an operator once ``--programmatic-launch`` has decided so."""
 JOINED = "kn.joined"
 """The attribute of an operator that ``--join-launches`` has put into the launch before it."""
+
+PART_THREADS = 256
+"""``kPartThreads`` of ``runtime/include/mugraph/kn/parts.h``."""
 
 
 class CanOverlap(Operation, ABC):
@@ -43,6 +47,10 @@ class CanJoin(Operation, ABC):
     @abstractmethod
     def joins(self) -> Hashable | None:
         """What kernels of one launch have in common; ``None`` where it needs one of its own."""
+
+    @abstractmethod
+    def task_count(self) -> int:
+        """How many blocks it has, which may be tasks of a persistent kernel."""
 
     @property
     def is_joined(self) -> bool:
@@ -81,6 +89,14 @@ class RuntimePart(CanOverlap, CanJoin, ABC):
         """Any others of the kind."""
         return RuntimePart
 
+    def moved_elements(self) -> int:
+        """How many elements its threads move or compute."""
+        return math.prod(shape_of(self.results[0].type))
+
+    def task_count(self) -> int:
+        """Those where each thread has one element: with vectors some of them do nothing."""
+        return max(1, -(-self.moved_elements() // PART_THREADS))
+
 
 def launches_of(ops: Iterable[Operation]) -> list[list[Operation]]:
     """The operators of a program, which come in order, those that share a launch together."""
@@ -93,4 +109,12 @@ def launches_of(ops: Iterable[Operation]) -> list[list[Operation]]:
     return launches
 
 
-__all__ = ["JOINED", "OVERLAPS", "CanJoin", "CanOverlap", "RuntimePart", "launches_of"]
+__all__ = [
+    "JOINED",
+    "OVERLAPS",
+    "PART_THREADS",
+    "CanJoin",
+    "CanOverlap",
+    "RuntimePart",
+    "launches_of",
+]

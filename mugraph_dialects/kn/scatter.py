@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
@@ -67,6 +68,10 @@ class ScatterOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
             result_types=[result_type or table.type],
             properties={"dim": IntegerAttr(dim, i64)},
         )
+
+    def moved_elements(self) -> int:
+        """Those of the new rows."""
+        return math.prod(shape_of(self.values.type))
 
     @property
     def row_dim(self) -> int:

@@ -531,6 +531,10 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             return None
         return kernel.threads, kernel.waits_for_grids()
 
+    def task_count(self) -> int:
+        """The blocks of the kernel's grid."""
+        return math.prod(self.resolve().grid_dim)
+
     def largest_length(self, operand: int) -> int | None:
         """Of operands that hold lengths of the kernel."""
         return largest_held(self.resolve().held_lengths, operand)

@@ -20,6 +20,7 @@ from mugraph.passes.schedule.analysis.hazards import (
     Finding,
     Progress,
     differences,
+    find_task_hazards,
     find_workspace_hazards,
     hazards_of_all_blocks,
     progress_of,
@@ -70,11 +71,12 @@ def _label(checked: KernelOp | te.KernelOp | FuncOp) -> str:
     return f"kernel '{checked.symbol.data}'" if is_texpr else op_label(checked)
 
 
-def describe_workspaces(module: ModuleOp) -> Iterator[str]:
-    """What overlaps in the workspaces of a module's functions."""
+def describe_programs(module: ModuleOp) -> Iterator[str]:
+    """What overlaps in the workspaces of a module's functions, and tasks that are out of order."""
     for op in module.walk():
         if isinstance(op, FuncOp):
-            yield from describe_findings(op, list(find_workspace_hazards(op)))
+            findings = [*find_workspace_hazards(op), *find_task_hazards(op)]
+            yield from describe_findings(op, findings)
 
 
 def certify(kernel: KernelOp, program: Program) -> list[str]:
@@ -102,8 +104,9 @@ class CheckHazardsPass(ModulePass):
     Reports accesses of different threads that no barrier orders, accesses to bytes that an
     asynchronous copy may still be writing, values that another buffer or another iteration's tile
     has overwritten, reads of memory never written, accesses out of bounds or misaligned, steps of
-    channels out of order, roles that wait for each other, and tensors of the workspace that share
-    bytes while both are needed.  Each finding names the operators, and
+    channels out of order, roles that wait for each other, tensors of the workspace that share
+    bytes while both are needed, and tasks of persistent kernels that do not wait for what they
+    need, or for ever.  Each finding names the operators, and
     a byte and two threads, or what each role waits for.  Of mapped tensor expressions it lists what
     every thread touches between barriers, and names the element, two threads and two lines.
     A kernel with channels gets a certificate that none of its roles gets stuck,
@@ -123,7 +126,7 @@ class CheckHazardsPass(ModulePass):
             lines += describe_findings(kernel, findings) if findings else certify(kernel, program)
         for texpr_kernel in texpr_kernels(op):
             lines += describe_findings(texpr_kernel, texpr_hazards_of(texpr_kernel))
-        lines += describe_workspaces(op)
+        lines += describe_programs(op)
         if lines:
             raise PassFailedException("\n".join([f"--{self.name}: {lines[0]}", *lines[1:]]))
 
@@ -156,7 +159,7 @@ class PrintHazardsPass(ModulePass):
             print("\n".join(lines), file=sys.stderr)
         for texpr_kernel in texpr_kernels(op):
             print("\n".join(_texpr_lines(texpr_kernel)), file=sys.stderr)
-        for line in describe_workspaces(op):
+        for line in describe_programs(op):
             print(line, file=sys.stderr)
 
 

@@ -19,7 +19,7 @@ from mugraph.dialects.plan import LaunchNext
 from mugraph.dialects.sched import AccessKind, GlobalType, HasThreadAccesses, KernelOp, LaunchOp
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
-__all__ = ["ProgrammaticLaunchPass", "launch_programmatically"]
+__all__ = ["ProgrammaticLaunchPass", "drop_implied_waits", "launch_programmatically"]
 
 _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sched.FillOp)
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
@@ -135,6 +135,39 @@ def strands(kernel: KernelOp) -> Iterator[Block]:
 def producers(kernel: KernelOp) -> list[sched.RoleOp]:
     """The roles of one thread that issues bulk copies."""
     return [op for op in kernel.body.block.ops if isinstance(op, sched.RoleOp) and op.is_elected]
+
+
+def implied_waits(kernel: KernelOp) -> list[sched.GridWaitOp]:
+    """Analysis: the waits of roles that have got tiles from one that had waited before.
+
+    Whoever has consumed a stage knows what its producer knew when it published it, if all stages
+    of the ring are published behind a wait.  Every block runs an iteration at least.
+    """
+    roles = [op for op in kernel.body.block.ops if isinstance(op, sched.RoleOp)]
+    late: set[SSAValue] = set()
+    early: set[SSAValue] = set()
+    for role in roles:
+        published = early
+        for op in role.walk():
+            if isinstance(op, sched.GridWaitOp):
+                published = late
+            elif isinstance(op, sched.PublishOp):
+                published.add(op.channel)
+    implied: list[sched.GridWaitOp] = []
+    for role in roles:
+        knows = False
+        for op in role.walk():
+            knows = knows or (isinstance(op, sched.ConsumeOp) and op.channel in late - early)
+            if knows and isinstance(op, sched.GridWaitOp):
+                implied.append(op)
+    return implied
+
+
+def drop_implied_waits(kernel: KernelOp) -> None:
+    """Rewrite: leaves out waits for what has been waited for: for tasks each one takes a while."""
+    for wait in implied_waits(kernel):
+        wait.detach()
+        wait.erase()
 
 
 def place_launch(kernel: KernelOp, start: LaunchNext) -> None:

@@ -12,10 +12,11 @@ namespace mugraph {
 inline constexpr std::size_t kDefaultSharedMemory = 48 * 1024;
 
 // Where kernels are launched; `overlaps` those that may start while the kernel before them still runs, because they
-// wait for it themselves (arch/grid_dependency.h).
+// wait for it themselves (arch/grid_dependency.h). Those that are cooperative start only if all their blocks run at once.
 struct Queue {
   cudaStream_t stream;
   bool overlaps = false;
+  bool is_cooperative = false;
   Queue(cudaStream_t stream_) : stream(stream_) {}
   Queue(cudaStream_t stream_, bool overlaps_) : stream(stream_), overlaps(overlaps_) {}
 };
@@ -49,10 +50,17 @@ void launch(char const* name, void (*kernel)(Parameters...), dim3 grid, dim3 blo
   }
   const auto start = [&](Parameters... parameters) {
     void* pointers[] = {const_cast<void*>(static_cast<void const*>(&parameters))..., nullptr};
-    if (!queue.overlaps) return cudaLaunchKernel(kernel, grid, block, pointers, smem_bytes, queue.stream);
+    if (!queue.overlaps && !queue.is_cooperative) {
+      return cudaLaunchKernel(kernel, grid, block, pointers, smem_bytes, queue.stream);
+    }
     cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
+    if (queue.is_cooperative) {
+      attribute.id = cudaLaunchAttributeCooperative;
+      attribute.val.cooperative = 1;
+    } else {
+      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
     cudaLaunchConfig_t config{};
     config.gridDim = grid;
     config.blockDim = block;

@@ -29,6 +29,7 @@ from mugraph.passes.schedule.analysis.hazards.progress import (
     progress_of,
 )
 from mugraph.passes.schedule.analysis.hazards.simulate import Simulation
+from mugraph.passes.schedule.analysis.hazards.tasks import find_task_hazards
 from mugraph.passes.schedule.analysis.hazards.workspace import find_workspace_hazards
 from mugraph.passes.schedule.lower_rings import with_lowered_rings
 
@@ -122,6 +123,7 @@ __all__ = [
     "Progress",
     "differences",
     "find_hazards",
+    "find_task_hazards",
     "find_workspace_hazards",
     "hazards_of_all_blocks",
     "hazards_of_program",

@@ -33,6 +33,11 @@ __device__ __forceinline__ void mbarrier_init(uint64_t* barrier, uint32_t arriva
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
+// Its bytes may be used for something else, another mbarrier too.
+__device__ __forceinline__ void mbarrier_invalidate(uint64_t* barrier) {
+  asm volatile("mbarrier.inval.shared::cta.b64 [%0];\n" ::"r"(shared_address(barrier)) : "memory");
+}
+
 // By the thread that has set up mbarriers: bulk copies see them.
 __device__ __forceinline__ void mbarrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
@@ -218,6 +223,12 @@ __device__ __forceinline__ void wait_bulk_stores() {
 __device__ __forceinline__ void wait_bulk_stores() {
   commit_bulk_stores();
   wait_bulk_stores<0>();
+}
+
+// Waits until all that the thread has stored in bulk is written, and no longer only read.
+__device__ __forceinline__ void complete_bulk_stores() {
+  commit_bulk_stores();
+  asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
 }
 
 }  // namespace mugraph

@@ -25,17 +25,21 @@ __host__ __device__ __forceinline__ int blocks_of(Part const& part) {
   return ceil_div(Part::kElements / (part.is_wide ? Part::kVector : 1), kPartThreads);
 }
 
+// The same of the length that the part's pointers allow.
+template <class Part>
+__device__ __forceinline__ void run_block_of(Part const& part, int block) {
+  if (part.is_wide) {
+    run_block<Part::kVector>(part, block);
+  } else {
+    run_block<1>(part, block);
+  }
+}
+
 // Runs a block of a part, unless it is behind that part's blocks; returns its number among the blocks behind.
 template <class Part>
 __device__ __forceinline__ int run_if_of(Part const& part, int block) {
   const int blocks = blocks_of(part);
-  if (block >= 0 && block < blocks) {
-    if (part.is_wide) {
-      run_block<Part::kVector>(part, block);
-    } else {
-      run_block<1>(part, block);
-    }
-  }
+  if (block >= 0 && block < blocks) run_block_of(part, block);
   return block - blocks;
 }
 

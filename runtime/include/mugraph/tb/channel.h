@@ -26,6 +26,11 @@ struct Channel {
     mbarrier_init_fence();
   }
 
+  // By a warp, once no thread uses it: the memory may hold something else.
+  __device__ __forceinline__ void end(int lane) const {
+    for (int barrier = lane; barrier < 2 * kStages; barrier += 32) mbarrier_invalidate(full_barriers + barrier);
+  }
+
   __device__ __forceinline__ uint64_t* full(int iteration) const { return full_barriers + iteration % kStages; }
   __device__ __forceinline__ uint64_t* empty(int iteration) const { return full(iteration) + kStages; }
 

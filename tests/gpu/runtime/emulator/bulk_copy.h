@@ -242,6 +242,12 @@ inline void mbarrier_init(uint64_t* barrier, uint32_t arrivals) {
   state.pending = static_cast<uint16_t>(arrivals);
   state.phase = 0;
 }
+inline void mbarrier_invalidate(uint64_t* barrier) {
+  std::memset(&emulator::mbarrier_at(barrier), 0xff, sizeof(uint64_t));
+  for (emulator::BulkTransfer const& transfer : emulator::block->bulk_transfers) {
+    if (transfer.barrier == barrier) emulator::fail("a channel ends while a bulk copy is on its way");
+  }
+}
 inline void mbarrier_init_fence() {}
 inline void mbarrier_arrive(uint64_t* barrier) { emulator::arrive(barrier, 0); }
 inline void mbarrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
@@ -298,5 +304,6 @@ inline void wait_bulk_stores() {
   commit_bulk_stores();
   wait_bulk_stores<0>();
 }
+inline void complete_bulk_stores() { wait_bulk_stores(); }
 
 }  // namespace mugraph

@@ -3,7 +3,7 @@
 // Compile a .cu file as C++17 with `g++ -x c++ -include emulator.h -I <this folder> ...` and CUDA's and CUTLASS's
 // headers on the include path; kernels are started with cudaLaunchKernel (mugraph::launch does so). Every GPU thread
 // is a fiber; fibers change at barriers and at warp-wide instructions only, so data races are not found, but their
-// order is reversed at every other launch. In a kernel that overlaps with the one before it, device memory that is not
+// order, and that of the blocks of a cooperative launch, which run in turns, is reversed at every other launch. In a kernel that overlaps with the one before it, device memory that is not
 // marked as constant faults until the block's first grid_wait(), which every block must reach. What is emulated faithfully: who holds what in ldmatrix and mma, cp.async
 // copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared memory that
 // starts as NaN, and faults for accesses past
@@ -38,7 +38,8 @@
 // Static shared memory: blocks run one after the other, and all threads of one are fibers of this thread.
 #define MUGRAPH_STATIC_SHARED static
 #define MUGRAPH_GRID_WAIT emulator::grid_wait
-#define MUGRAPH_LAUNCH_WITH_ATTRIBUTES emulator::launch_overlapping
+#define MUGRAPH_LAUNCH_WITH_ATTRIBUTES emulator::launch_with_attribute
+#define MUGRAPH_ACQUIRE_COUNT emulator::acquire_count
 
 inline uint3 threadIdx;
 inline uint3 blockIdx;
@@ -202,6 +203,12 @@ inline void wait(Barrier& barrier, int expected) {
   self->awaited = nullptr;
 }
 
+// Others run before a count is looked at.
+inline unsigned acquire_count(unsigned const* counter) {
+  change(*block->current->context, block->scheduler);
+  return *counter;
+}
+
 inline void sync_block() { wait(block->barrier, static_cast<int>(block->fibers.size())); }
 
 // What each lane of `mask` passed in; all of them must call.
@@ -348,7 +355,8 @@ inline void run_cluster(std::vector<Block>& blocks, dim3 size) {
   for (int running = 1; running > 0;) {
     running = 0;
     unsigned events = 0;
-    for (Block& each : blocks) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      Block& each = blocks[launches % 2 == 0 ? i : blocks.size() - 1 - i];
       if (each.running == 0) continue;
       activate(&each);
       const unsigned before = each.events;
@@ -365,7 +373,7 @@ inline void run_cluster(std::vector<Block>& blocks, dim3 size) {
 }
 
 template <class... Parameters>
-cudaError_t launch_overlapping(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...), void** arguments);
+cudaError_t launch_with_attribute(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...), void** arguments);
 
 template <class... Parameters, std::size_t... I>
 std::tuple<Parameters...> read_parameters(void** arguments, std::index_sequence<I...>) {
@@ -405,13 +413,18 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size
   return cudaSuccess;
 }
 
+// Launched to overlap; or cooperatively, so that all blocks run in turns, as those of a cluster do.
 template <class... Parameters>
-cudaError_t emulator::launch_overlapping(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...),
-                                         void** arguments) {
-  emulator::waits_for_grids = true;
+cudaError_t emulator::launch_with_attribute(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...),
+                                            void** arguments) {
+  const bool is_cooperative = config.attrs[0].id == cudaLaunchAttributeCooperative;
+  const unsigned before = cluster_size;
+  emulator::waits_for_grids = !is_cooperative;
+  if (is_cooperative) cluster_size = config.gridDim.x;
   const cudaError_t status =
       cudaLaunchKernel(kernel, config.gridDim, config.blockDim, arguments, config.dynamicSmemBytes, config.stream);
   emulator::waits_for_grids = false;
+  cluster_size = before;
   return status;
 }
 

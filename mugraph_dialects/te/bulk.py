@@ -346,14 +346,3 @@ class ProxyFenceOp(OfOneThread):
 
     def __init__(self) -> None:
         super().__init__()
-
-
-__all__ = [
-    "BulkCommitOp",
-    "BulkCopyOp",
-    "BulkLoadOp",
-    "BulkStoreOp",
-    "BulkWaitOp",
-    "OfOneThread",
-    "ProxyFenceOp",
-]

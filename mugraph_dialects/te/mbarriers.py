@@ -354,17 +354,3 @@ class NamedBarrierOp(IRDLOperation):
             raise VerifyException(
                 f"'{self.name}': {self.threads} threads are no whole warps of a block"
             )
-
-
-__all__ = [
-    "MBARRIER_BYTES",
-    "MbarrierAddressOp",
-    "MbarrierArriveOp",
-    "MbarrierFenceOp",
-    "MbarrierInitOp",
-    "MbarrierOp",
-    "MbarrierWaitOp",
-    "MbarriersType",
-    "NamedBarrierOp",
-    "NewMbarriersOp",
-]

@@ -219,6 +219,3 @@ class WarpgroupWaitOp(OfOneThread):
     def groups(self) -> int:
         """The groups that may be under way after it."""
         return self.in_flight.value.data
-
-
-__all__ = ["WarpgroupCommitOp", "WarpgroupFenceOp", "WarpgroupMmaOp", "WarpgroupWaitOp"]

@@ -146,6 +146,3 @@ class BulkFunctions(InterpreterFunctions):
 def _as_place(value: object) -> Storage:
     assert isinstance(value, Storage)
     return value
-
-
-__all__ = ["BulkFunctions"]

@@ -166,6 +166,3 @@ class WarpgroupFunctions(InterpreterFunctions):
         matrix = np.zeros((values.shape[0], *extents), values.dtype)
         matrix[:, rows, depth] = values
         return matrix
-
-
-__all__ = ["WarpgroupFunctions"]

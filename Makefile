@@ -19,12 +19,15 @@ help: ## list the targets
 
 venv: $(INSTALLED) ## install mugraph and its development tools in .venv
 
+# Options of pip, such as --no-compile: what is imported is compiled then.
+PIP_FLAGS ?=
+
 $(INSTALLED): pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) $(NEW_ENOUGH) || { \
 		echo "mugraph needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; \
 		exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[dev]'
 	touch $@
 
 # Each worker has a processor; BLAS would start a thread for each, and they wait busily.

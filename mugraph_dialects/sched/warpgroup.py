@@ -392,3 +392,6 @@ class WarpgroupMmaOp(
 def is_of_warpgroups(atom: MmaAtom) -> bool:
     """Whether an instruction is one of warp groups, which reads B from shared memory."""
     return atom.b_space == "shared"
+
+
+__all__ = ["WarpgroupMmaOp", "is_of_warpgroups", "matrix_of"]

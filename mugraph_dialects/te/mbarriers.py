@@ -214,9 +214,6 @@ class MbarrierFenceOp(IRDLOperation):
     name = "te.mbarrier_fence"
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
-
 
 @irdl_op_definition
 class MbarrierArriveOp(MbarrierOp):

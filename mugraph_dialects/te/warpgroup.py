@@ -198,9 +198,6 @@ class WarpgroupCommitOp(OfOneThread):
     name = "te.warpgroup_commit"
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
-
 
 @irdl_op_definition
 class WarpgroupWaitOp(OfOneThread):

@@ -19,12 +19,15 @@ help: ## list the targets
 
 venv: $(INSTALLED) ## install mugraph and its development tools in .venv
 
+# Options of pip, such as --no-compile: what is imported is compiled then.
+PIP_FLAGS ?=
+
 $(INSTALLED): pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) $(NEW_ENOUGH) || { \
 		echo "mugraph needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; \
 		exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[dev]'
 	touch $@
 
 # Each worker has a processor; BLAS would start a thread for each, and they wait busily.
@@ -73,8 +76,21 @@ golden: $(INSTALLED) ## write anew the CUDA that tests compare with
 notebooks: $(INSTALLED) ## run the notebooks of the examples and write what they print
 	$(BIN)/python tests/unit/notebooks.py
 
-demo: $(INSTALLED) ## take a µGraph all the way to a CUDA kernel
-	$(BIN)/python -m mugraph.tools.demo
+DEMO := examples/rmsnorm_linear.mlir
+
+demo: $(INSTALLED) ## take a µGraph all the way to a CUDA kernel, showing and checking each pass
+	mkdir -p build/demo
+	$(BIN)/mg-opt --verify-semantics --print-between-passes --transpile -t cuda \
+		-o build/demo/rmsnorm_linear.cu $(DEMO)
+	cat build/demo/rmsnorm_linear.cu
+	$(BIN)/mg-run --check --time $(DEMO)
+	@if $(BIN)/python -c 'from mugraph.runtime.toolchain import find_toolchain; find_toolchain()' \
+		2> /dev/null; \
+	then $(BIN)/mg-compile --arch sm_80,sm_90a -o build/demo/library $(DEMO); \
+	else echo "left out: compiling, without nvcc; pip install 'mugraph[cuda]' brings it"; fi
+	@if nvidia-smi > /dev/null 2>&1; \
+	then $(BIN)/mg-run --backend=cuda --check --time $(DEMO); \
+	else echo "left out: running on a GPU; there is none here"; fi
 
 clean: ## remove the environment and what tests and builds leave
 	rm -rf $(VENV) build dist src/mugraph.egg-info tests/filecheck/Output

@@ -94,14 +94,3 @@ def passes_parts(op: Operation, combiner: Combiner) -> Sequence[frozenset[int]]:
     if combiner is Combiner.SUM and isinstance(op, HasTileIndices) and not is_rounded(op):
         return op.linear_in()
     return ()
-
-
-__all__ = [
-    "DeviceCut",
-    "HasDeviceCuts",
-    "MovesWholeElements",
-    "cuts_of_indices",
-    "device_cuts",
-    "is_rounded",
-    "passes_parts",
-]

@@ -137,15 +137,3 @@ def verify_numbers(op: Operation, source: SSAValue, through: SSAValue) -> None:
             f"{op_label(op)}: {value_label(source)} has no dimension, and so no rows that "
             f"{value_label(through)} could name; load it without 'through'"
         )
-
-
-__all__ = [
-    "CutsRows",
-    "LaunchesKernel",
-    "ReadsLengths",
-    "ReadsRows",
-    "gathered_shape",
-    "gathered_strides",
-    "row_strides",
-    "verify_numbers",
-]

@@ -43,6 +43,3 @@ class _Numbering:
             tuple(self.numbers.setdefault(block, len(self.numbers)) for block in op.successors),
             tuple(tuple(map(self.block, region.blocks)) for region in op.regions),
         )
-
-
-__all__ = ["Likeness", "likeness_of"]

@@ -196,6 +196,3 @@ def verify_windows(op: Operation, source: SSAValue, modes: ModesAttr, origin: Nu
     defect = Windows.of(modes, origin).defect(shape_of(source.type))
     if defect is not None:
         raise VerifyException(f"{op_label(op)}: {defect}")
-
-
-__all__ = ["IntArray", "Mode", "ModesAttr", "Numbers", "Windows", "verify_windows"]

@@ -74,6 +74,3 @@ def _alone(op: Operation) -> ModuleOp:
             f"{op_label(op)} cannot stand alone: {str(error).splitlines()[0]}"
         ) from error
     return module
-
-
-__all__ = ["KernelAlone", "kernels_alone"]

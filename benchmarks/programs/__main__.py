@@ -3,8 +3,6 @@
     python -m benchmarks.programs list
     python -m benchmarks.programs search --output benchmarks/results/programs_search
     python -m benchmarks.programs layers --output benchmarks/results/programs_layers
-    python -m benchmarks.programs rules --output benchmarks/results/programs_rules
-    python -m benchmarks.programs buckets --output benchmarks/results/programs_buckets
     python -m benchmarks.programs run --output benchmarks/results/programs_h200 [--peers none]
 
 ``run`` needs the GPU, the others do not.  ``--programs`` takes names or starts of them.  ``run``
@@ -23,11 +21,9 @@ from benchmarks.commands import run_command
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS
 from benchmarks.programs import PROGRAMS
-from benchmarks.programs.buckets import search_buckets
 from benchmarks.programs.families import Program
 from benchmarks.programs.layers import compile_all
 from benchmarks.programs.measure import run
-from benchmarks.programs.rules import rules_table
 from benchmarks.programs.search import search_all
 from mugraph.errors import UserError
 
@@ -60,16 +56,6 @@ def _layers(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _rules(arguments: argparse.Namespace) -> int:
-    rules_table(arguments.arch, arguments.output)
-    return 0
-
-
-def _buckets(arguments: argparse.Namespace) -> int:
-    search_buckets(arguments.arch, arguments.output)
-    return 0
-
-
 def _run(arguments: argparse.Namespace) -> int:
     programs, level = chosen(arguments.programs), Level(arguments.peers)
     records = run(programs, level, arguments.arch, arguments.jobs, arguments.output)
@@ -88,12 +74,10 @@ def _arguments() -> argparse.ArgumentParser:
         ("list", "the programs, and with how few launches they can do", _list),
         ("search", "search, plan and prove; times and launches", _search),
         ("layers", "seconds to CUDA text of models of 1, 2, 4 and 16 layers", _layers),
-        ("rules", "launches with one rule of the algebra switched off", _rules),
-        ("buckets", "one search for all rows that a call may say", _buckets),
         ("run", "build, check and time on this machine's GPU", _run),
     ):
         added = commands.add_parser(name, help=does)
-        if command not in (_layers, _rules, _buckets):
+        if command is not _layers:
             added.add_argument("--programs", default="", help="starts of their names (all)")
         added.set_defaults(command=command)
         if command is not _list:

@@ -398,13 +398,3 @@ def _by_first_thread(op: Operation) -> str:
 @print_operation.register
 def _(op: sched.BulkWaitOp, printer: KernelPrinter) -> None:
     printer.writer.line(f"{_by_first_thread(op)}mugraph::wait_bulk_stores();  // {op.name}")
-
-
-__all__ = [
-    "MapParameter",
-    "map_declarations",
-    "map_names",
-    "map_parameters",
-    "print_host_maps",
-    "print_map_prefetch",
-]

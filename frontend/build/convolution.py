@@ -68,6 +68,3 @@ def _each(what: str, given: int | Sequence[int], rank: int, least: int) -> list[
     if len(numbers) != rank or any(one < least for one in numbers):
         raise BuildError(f"convolution: {what} {numbers}; expected {rank} numbers from {least} on")
     return numbers
-
-
-__all__ = ["convolution"]

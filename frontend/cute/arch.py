@@ -127,27 +127,3 @@ def cp_async_bulk_wait_group(groups: int) -> None:
     if groups < 0:
         raise KernelError(f"cp_async_bulk_wait_group: {groups} groups cannot be under way")
     kernel_machine("cp_async_bulk_wait_group").bulk_wait(groups)
-
-
-__all__ = [
-    "barrier",
-    "block_dim",
-    "block_idx",
-    "cp_async_bulk_commit_group",
-    "cp_async_bulk_wait_group",
-    "cp_async_commit_group",
-    "cp_async_wait_group",
-    "elect_one",
-    "fence_proxy",
-    "grid_dim",
-    "lane_idx",
-    "mbarrier_arrive",
-    "mbarrier_arrive_and_expect_tx",
-    "mbarrier_init",
-    "mbarrier_init_fence",
-    "mbarrier_wait",
-    "sync_threads",
-    "sync_warp",
-    "thread_idx",
-    "warp_idx",
-]

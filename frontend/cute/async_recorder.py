@@ -303,6 +303,3 @@ def _dimension(mode: Layout[Any], rank: int) -> tuple[int, int, int]:
     step = mode.flat_stride[0]
     place, value = (step.modes[0], step.value) if isinstance(step, ScaledBasis) else (0, step)
     return rank - 1 - place, mode.size(), value
-
-
-__all__ = ["AsyncRecorder"]

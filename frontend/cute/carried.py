@@ -98,6 +98,3 @@ class _Events(ast.NodeVisitor):
     def _read(self, name: str) -> None:
         if name not in self.bound:
             self.read.add(name)
-
-
-__all__ = ["carried_variable"]

@@ -80,6 +80,3 @@ class SmemAllocator:
                 "'allocate_tensor'"
             )
         return kernel_machine("allocate_array").mbarriers(num_elems, name)
-
-
-__all__ = ["SmemAllocator", "dynamic_range", "elem_less", "when"]

@@ -56,14 +56,3 @@ def ends_in_user_code(trace: TracebackType | None) -> bool:
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     return last is not None and is_of_user(last.tb_frame)
-
-
-__all__ = [
-    "KernelError",
-    "ends_in_user_code",
-    "is_of_user",
-    "place_in_traceback",
-    "place_of_frame",
-    "short_path",
-    "user_frame",
-]

@@ -323,15 +323,3 @@ def affine_map(indices: Sequence[Numeric]) -> tuple[list[SSAValue], AffineMap]:
 
     results = [of_index(as_index(index)) for index in indices]
     return variables, AffineMap(len(variables), 0, tuple(results))
-
-
-__all__ = [
-    "Index",
-    "Numeric",
-    "Predicate",
-    "Variable",
-    "affine_map",
-    "as_index",
-    "at_least",
-    "equals_zero",
-]

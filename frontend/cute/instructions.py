@@ -62,6 +62,3 @@ def mma(atom: MmaAtom) -> str:
         for place, operand in enumerate("ABC")
     )
     return f"mma.sync.aligned.{shape}.row.col.{types} {c}, {a}, {b}, {c};"
-
-
-__all__ = ["is_async", "ldmatrix", "mma"]

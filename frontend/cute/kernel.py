@@ -327,6 +327,3 @@ def kernel(function: Callable[..., None] | None = None, *, results: Sequence[str
     if function is None:
         return functools.partial(Kernel, results=results)
     return Kernel(function, results)
-
-
-__all__ = ["FakeTensor", "Kernel", "KernelCall", "Launch", "kernel", "make_fake_tensor"]

@@ -124,6 +124,3 @@ def kernel_machine(what: str) -> KernelMachine:
     if machine is None:
         raise KernelError(f"'{what}' has a meaning only in a kernel that is launched or recorded")
     return cast("KernelMachine", machine)
-
-
-__all__ = ["KernelMachine", "kernel_machine"]

@@ -76,19 +76,3 @@ def minimum(x: Any, y: Any) -> Any:
 def where(condition: Any, x: Any, y: Any) -> Any:
     """``x`` where a comparison of elements holds, ``y`` elsewhere; both are computed."""
     return _function("select", np.where, condition, x, y)
-
-
-__all__ = [
-    "cos",
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "maximum",
-    "minimum",
-    "rsqrt",
-    "sin",
-    "sqrt",
-    "tanh",
-    "where",
-]

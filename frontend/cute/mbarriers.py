@@ -36,6 +36,3 @@ class MbarrierPointer:
 
 class RunsRecordedError(Exception):
     """What threads do depends on each other's progress: numpy runs the recorded kernel instead."""
-
-
-__all__ = ["MbarrierPointer", "RunsRecordedError"]

@@ -224,14 +224,3 @@ class RecordedEngine:
                 self.recording.may_leave_buffers = True
         variables, map_ = affine_map(indices)
         return variables, AffineMapAttr(map_)
-
-
-__all__ = [
-    "Number",
-    "RecordedEngine",
-    "computed",
-    "dtype_named",
-    "element_of",
-    "size_in_bytes",
-    "stored",
-]

@@ -380,6 +380,3 @@ class Recorder(AsyncRecorder):
 
 def _is(value: Any, number: int) -> bool:
     return isinstance(value, int | float) and value == number
-
-
-__all__ = ["Recorder"]

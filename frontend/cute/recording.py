@@ -261,6 +261,3 @@ class Recording:
         self._close_step()
         self.kernel.smem = IntegerAttr(self.shared_bytes, i64)
         return self.kernel
-
-
-__all__ = ["SHARED_ALIGNMENT", "Recording"]

@@ -87,6 +87,3 @@ def _undefined(shape: tuple[int, ...], dtype: Any) -> Any:
     if found.kind == "i":
         return np.full(shape, np.iinfo(found).min, found)
     return np.full(shape, np.nan, found)
-
-
-__all__ = ["SimtMachine"]

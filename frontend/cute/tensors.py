@@ -135,6 +135,3 @@ def whole_tensor(engine: RecordedEngine, layout: Layout[int]) -> RecordedTensor:
     steps = tuple(E(order.index(mode)) for mode in range(len(order)))
     coordinates: Layout[Any] = Layout(layout.shape, unflatten(steps, layout.shape))
     return RecordedTensor(engine, layout, 0, coordinates, 0)
-
-
-__all__ = ["RecordedTensor", "whole_tensor"]

@@ -50,6 +50,3 @@ def engine_of(tensor: Tensor, what: str) -> RecordedEngine:
             f"allocated with {engine.swizzle or 'no swizzle'}"
         )
     return engine
-
-
-__all__ = ["apart", "element", "engine_of", "plain", "start_of"]

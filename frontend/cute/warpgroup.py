@@ -26,6 +26,3 @@ def wait_group(groups: int) -> None:
     if groups < 0:
         raise KernelError(f"warpgroup.wait_group: {groups} groups cannot be under way")
     kernel_machine("warpgroup.wait_group").warpgroup_wait(groups)
-
-
-__all__ = ["commit_group", "fence", "wait_group"]

@@ -57,6 +57,3 @@ def known_plans(
     else:
         gpu = target.name
     return UsePlansPass(str(path), gpu, arch) if path.is_file() else None
-
-
-__all__ = ["tuned"]

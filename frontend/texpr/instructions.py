@@ -292,6 +292,3 @@ def _commit_products(builder: InstructionBuilder, call: Apply) -> None:
 def _wait_products(builder: InstructionBuilder, call: Apply) -> None:
     groups = builder.number(call.arguments[0], "a number of groups")
     builder.add(WarpgroupWaitOp(groups, builder.registers(call.arguments[1:])), call)
-
-
-__all__ = ["INSTRUCTIONS", "InstructionBuilder"]

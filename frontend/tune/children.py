@@ -129,6 +129,3 @@ def _bytes(stream: IO[bytes], count: int, end: float | None) -> bytes:
             raise EOFError
         data += part
     return data
-
-
-__all__ = ["Child", "ChildError", "serve"]

@@ -190,14 +190,3 @@ def said(outcome: Outcome) -> str:
     if not outcome.plan.parts():
         return f"the plan of the estimate stays, {outcome.before:.2f} µs ({tried}{rest})"
     return f"{outcome.microseconds:.2f} µs, {outcome.before:.2f} µs before ({tried}{rest})"
-
-
-__all__ = [
-    "CANDIDATES",
-    "SECONDS",
-    "Options",
-    "database_path",
-    "gpu_here",
-    "tune_kernels",
-    "tune_program",
-]

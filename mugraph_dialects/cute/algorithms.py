@@ -265,18 +265,3 @@ def _check(mma: TiledMma | None, a: Tensor, b: Tensor, c: Tensor) -> None:
                 f"gemm: {mma.atom.name} takes {values} values of {name} from each thread; the "
                 f"first mode has {extents[name][0]}."
             )
-
-
-__all__ = [
-    "Algorithms",
-    "Product",
-    "axpby",
-    "call_mma",
-    "clear",
-    "copy",
-    "copy_if",
-    "element_bits",
-    "fill",
-    "gemm",
-    "reduce",
-]

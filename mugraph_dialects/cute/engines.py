@@ -182,13 +182,3 @@ class TransformEngine:
     def store(self, index: Any, value: Any) -> None:
         """Not possible."""
         raise LayoutError("A transformed tensor holds no storage to write to.")
-
-
-__all__ = [
-    "ArrayEngine",
-    "CountingEngine",
-    "Engine",
-    "Lanes",
-    "RegisterEngine",
-    "TransformEngine",
-]

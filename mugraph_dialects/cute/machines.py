@@ -49,6 +49,3 @@ def running_on(machine: Machine) -> Generator[None]:
         yield
     finally:
         _CURRENT.reset(token)
-
-
-__all__ = ["Machine", "NumpyRegisters", "current_machine", "running_on"]

@@ -197,6 +197,3 @@ def _multiply_together(mma: Any, a: Any, b: Any, c: Any) -> None:
         at = numpy.array([layout(lane, value) for lane in range(layout[0].size())])
         held[who, :, :, value] = flat[..., at].transpose(0, 3, 1, 2)
     c.engine.scatter(places, held.reshape(threads, -1))
-
-
-__all__ = ["NumpyMachine"]

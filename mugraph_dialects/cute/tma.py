@@ -74,6 +74,3 @@ def _tiles(what: str, tma: TmaCopy, tensor: Tensor) -> Tensor:
 
 def _extents(shape: Any) -> tuple[int, ...]:
     return tuple(size(part) for part in shape) if is_tuple(shape) else (size(shape),)
-
-
-__all__ = ["TmaCopy", "make_tma_copy", "tma_partition"]

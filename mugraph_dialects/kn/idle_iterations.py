@@ -185,12 +185,3 @@ def _excludes(form: LinearForm, counts: Sequence[int]) -> bool:
     pairs = zip(form.coefficients, counts, strict=True)
     least = sum(min(step, 0) * (count - 1) for step, count in pairs)
     return form.coefficients[len(AXES)] != 0 and form.constant + least < 0
-
-
-__all__ = [
-    "changes_nothing",
-    "iterations_that_count",
-    "largest_in_tiles",
-    "masks_that_idle",
-    "share_that_counts",
-]

@@ -64,6 +64,3 @@ class RowWindowsOp(RegroupOp):
         source = lay_out_row_major(self.input)
         row, *inner = strides_of(resolved_layout_of(source))
         return self.view(source, [row, row, *inner], parts)
-
-
-__all__ = ["RowWindowsOp"]

@@ -69,6 +69,3 @@ class WindowsOp(KernelOp):
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """None: kernels read the tensor as it lies."""
-
-
-__all__ = ["WindowsOp"]

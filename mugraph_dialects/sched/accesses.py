@@ -424,22 +424,3 @@ def async_access(
         predicate=partitioned_predicate(op, operand, partition, ragged),
         rows=named_rows(op, operand, partition),
     )
-
-
-__all__ = [
-    "AccessError",
-    "AccessKind",
-    "HasThreadAccesses",
-    "NamedRows",
-    "Predicate",
-    "Proxy",
-    "StageReference",
-    "ThreadAccess",
-    "async_access",
-    "instruction_name",
-    "partitioned_access",
-    "partitioned_stream",
-    "plain_access",
-    "stage_reference",
-    "start_bytes",
-]

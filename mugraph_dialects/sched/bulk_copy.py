@@ -476,6 +476,3 @@ class BulkWaitOp(IRDLOperation):
 
     name = "sched.bulk_wait"
     assembly_format = "attr-dict"
-
-
-__all__ = ["BulkCopyOp", "BulkWaitOp", "ClusterBarrierOp", "ProxyFenceOp"]

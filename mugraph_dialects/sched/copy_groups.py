@@ -104,6 +104,3 @@ def _until(first: Operation | None, end: Operation) -> Iterator[Operation]:
                 return
             yield op
         first = first.next_op
-
-
-__all__ = ["CommitOp", "WaitOp", "newer_groups"]

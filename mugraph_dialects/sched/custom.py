@@ -204,6 +204,3 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
 def is_part_of_step(op: Operation) -> bool:
     """Whether an operator stands in a ``sched.custom``: it is no operator of the schedule."""
     return enclosing(op, CustomOp) is not None
-
-
-__all__ = ["CustomOp", "is_part_of_step"]

@@ -97,6 +97,3 @@ def counts_from_end(op: Operation) -> bool:
         isinstance(user, RunsAtIteration | CopyOp) and enclosing_loop(user) is not None
         for user in users
     )
-
-
-__all__ = ["counts_from_end", "spans_of", "with_count", "with_lengths"]

@@ -240,6 +240,3 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         held, block = destination.thread_values(), enclosing_threads(self)
         stream = fragment_stream(held, self.matrix(), block=block, every_holder=True)
         return [plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)]
-
-
-__all__ = ["LoadOp"]

@@ -31,6 +31,3 @@ class GridLaunchOp(IRDLOperation):
 
     name = "sched.grid_launch"
     assembly_format = "attr-dict"
-
-
-__all__ = ["GridLaunchOp", "GridWaitOp"]

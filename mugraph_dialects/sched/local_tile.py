@@ -291,6 +291,3 @@ class LocalTileOp(IRDLOperation, CutsRows):
                     "argument that the kernel lists in 'lengths', of at most the dimension's "
                     f"{self.tensor_shape[dim]} elements"
                 )
-
-
-__all__ = ["LocalTileOp"]

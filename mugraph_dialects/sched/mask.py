@@ -194,5 +194,3 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
 MOVES = (*AXES, "it")
 """What moves a tile: the symbols of a condition."""
-
-__all__ = ["MOVES", "MaskOp"]

@@ -59,6 +59,3 @@ class KeepsMbarriers(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)} ends at byte {end}, beyond the kernel's smem {smem}"
             )
-
-
-__all__ = ["BARRIER_BYTES", "KeepsMbarriers"]

@@ -158,6 +158,3 @@ class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         except MappingError as error:
             raise AccessError(f"{op_label(self)}: {value_label(value)}: {error}") from error
         return plain_access(self, operand, kind, stage_reference(self), stream)
-
-
-__all__ = ["MoveOp"]

@@ -178,14 +178,3 @@ class OrderArriveOp(OrderStepOp):
     """Lets the role of the next work tile go on: one arrival of each warp."""
 
     name = "sched.order_arrive"
-
-
-__all__ = [
-    "OrderArriveOp",
-    "OrderBarrierOp",
-    "OrderBarrierType",
-    "OrderStepOp",
-    "OrderWaitOp",
-    "order_barrier_of",
-    "shared_buffers_of",
-]

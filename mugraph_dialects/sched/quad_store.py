@@ -93,6 +93,3 @@ def quad_store_stream(fragment: ThreadValues, matrix: AnyLayout, *, block: int) 
     at = linear_offsets(plain[0], np.minimum(at_row, rows - 1))
     offsets = np.where(at_row < rows, at + linear_offsets(plain[1], at_column), IDLE)
     return Stream(BLOCK, for_block(offsets, block))
-
-
-__all__ = ["held_before", "quad_store_problem", "quad_store_stream"]

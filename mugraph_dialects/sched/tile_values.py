@@ -260,20 +260,3 @@ def _comes_before(one: Operation, other: Operation, block: Block) -> bool:
     if first is second and first is not one and first is not other:
         return _comes_before(one, other, first.regions[0].block)
     return first is not second and first.is_before_in_block(second)
-
-
-__all__ = [
-    "CarriesTiles",
-    "TiedTiles",
-    "WritesTiles",
-    "YieldOp",
-    "end_of",
-    "is_tile",
-    "registers_of",
-    "tile_types",
-    "tiles_among",
-    "verify_tiles",
-    "written_over",
-    "yielded_by",
-    "yielded_types",
-]

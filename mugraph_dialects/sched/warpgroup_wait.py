@@ -155,6 +155,3 @@ def _phases(op: Operation) -> list[list[WarpgroupMmaOp | WarpgroupWaitOp]]:
         for phase in scope.regions[0].block.ops
         if phase.regions and enclosing_role(phase) is enclosing_role(op)
     ]
-
-
-__all__ = ["Product", "WarpgroupWaitOp", "waited_products"]

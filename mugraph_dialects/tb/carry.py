@@ -168,6 +168,3 @@ class CarryOp(AccumulatorOp, CarriesState):
     def tile_indices(self) -> Sequence[TileIndex]:
         """Each element of a state is updated by itself."""
         return parallel_indices(len(shape_of(self.state.type)), 2)
-
-
-__all__ = ["CarriedOp", "CarryOp"]

@@ -130,9 +130,6 @@ class CommitOp(_OfEachThread):
     name = "te.commit"
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
-
 
 @irdl_op_definition
 class WaitOp(_OfEachThread):

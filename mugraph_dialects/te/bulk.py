@@ -312,9 +312,6 @@ class BulkCommitOp(OfOneThread):
     name = "te.bulk_commit"
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
-
 
 @irdl_op_definition
 class BulkWaitOp(OfOneThread):
@@ -343,17 +340,3 @@ class ProxyFenceOp(OfOneThread):
 
     name = "te.proxy_fence"
     assembly_format = "attr-dict"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-
-__all__ = [
-    "BulkCommitOp",
-    "BulkCopyOp",
-    "BulkLoadOp",
-    "BulkStoreOp",
-    "BulkWaitOp",
-    "OfOneThread",
-    "ProxyFenceOp",
-]

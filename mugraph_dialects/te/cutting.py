@@ -171,6 +171,3 @@ def cut_function(function: FuncOp, cut: Cut, extent: int, symbol: str) -> FuncOp
     twin.function_type = FunctionType.from_lists(types, twin.function_type.outputs.data)
     twin.sym_name = StringAttr(symbol)
     return twin
-
-
-__all__ = ["Cut", "cut_function", "find_cuts"]

@@ -108,6 +108,3 @@ def is_only_stated(value: SSAValue) -> bool:
         or (isinstance(use.operation, ApplyOp) and is_only_stated(use.operation.result))
         for use in value.uses
     )
-
-
-__all__ = ["IterationOp", "is_only_stated"]

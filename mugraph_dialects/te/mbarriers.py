@@ -214,9 +214,6 @@ class MbarrierFenceOp(IRDLOperation):
     name = "te.mbarrier_fence"
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
-
 
 @irdl_op_definition
 class MbarrierArriveOp(MbarrierOp):
@@ -354,17 +351,3 @@ class NamedBarrierOp(IRDLOperation):
             raise VerifyException(
                 f"'{self.name}': {self.threads} threads are no whole warps of a block"
             )
-
-
-__all__ = [
-    "MBARRIER_BYTES",
-    "MbarrierAddressOp",
-    "MbarrierArriveOp",
-    "MbarrierFenceOp",
-    "MbarrierInitOp",
-    "MbarrierOp",
-    "MbarrierWaitOp",
-    "MbarriersType",
-    "NamedBarrierOp",
-    "NewMbarriersOp",
-]

@@ -86,15 +86,3 @@ def comparison_symbol(op: arith.CmpfOp | arith.CmpiOp) -> str | None:
     predicate = names[op.predicate.value.data]
     found = (one for one in COMPARISONS if predicate_of(one, integer=integer) == predicate)
     return next(found, None)
-
-
-__all__ = [
-    "COMPARISONS",
-    "FLOAT_OPERATORS",
-    "INTEGER_OPERATORS",
-    "OPERATOR_NAMES",
-    "UNARY_OPERATORS",
-    "comparison_symbol",
-    "operators_on",
-    "predicate_of",
-]

@@ -198,9 +198,6 @@ class WarpgroupCommitOp(OfOneThread):
     name = "te.warpgroup_commit"
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
-
 
 @irdl_op_definition
 class WarpgroupWaitOp(OfOneThread):
@@ -219,6 +216,3 @@ class WarpgroupWaitOp(OfOneThread):
     def groups(self) -> int:
         """The groups that may be under way after it."""
         return self.in_flight.value.data
-
-
-__all__ = ["WarpgroupCommitOp", "WarpgroupFenceOp", "WarpgroupMmaOp", "WarpgroupWaitOp"]

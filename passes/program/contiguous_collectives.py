@@ -137,6 +137,3 @@ class ContiguousCollectivesPass(ModulePass):
         for function in op.walk():
             if isinstance(function, FuncOp) and is_per_device(function):
                 make_contiguous(function)
-
-
-__all__ = ["ContiguousCollectivesPass", "make_contiguous"]

@@ -135,6 +135,3 @@ def mask_behind(
     mask = kn.MaskOp(value, [form], constant, None, [holder], [extent.largest])
     mask.result.name_hint = value.name_hint
     return mask
-
-
-__all__ = ["identity_of", "mask_behind_ends"]

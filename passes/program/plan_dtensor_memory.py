@@ -23,15 +23,13 @@ from mugraph.passes.memory.packing.certificate import (
     WORKSPACE_CERTIFICATE,
     certificate_attribute,
 )
-from mugraph.passes.memory.packing.pack import STEP_LIMIT, pack
+from mugraph.passes.memory.packing.pack import pack
 
 ALIGNMENT = 128
 """Every tensor of the workspace starts at a multiple of this many bytes."""
 
 
-def plan_dtensor_memory(
-    function: FuncOp, *, reuse: bool = True, step_limit: int = STEP_LIMIT
-) -> None:
+def plan_dtensor_memory(function: FuncOp, *, reuse: bool = True) -> None:
     """Writes the plan into the operators; size and certificate of the workspace into the function.
 
     Without ``reuse`` every tensor has bytes of its own, as if all lived to the end.
@@ -43,7 +41,7 @@ def plan_dtensor_memory(
         raise PassFailedException(f"--plan-dtensor-memory: {error}") from error
     lifetimes = tensor_lifetimes(function, values) if reuse else [Lifetime(0, 0)] * len(values)
     requests = [Request(size, life) for size, life in zip(sizes, lifetimes, strict=True)]
-    found = pack(requests, ALIGNMENT, step_limit)
+    found = pack(requests, ALIGNMENT)
     offset_of = dict(zip(values, found.plan.offsets, strict=True))
     for op in function.walk():
         if isinstance(op, HasWorkspace):
@@ -62,8 +60,8 @@ class PlanDTensorMemoryPass(ModulePass):
 
     Tensors share bytes where no operator needs both of them; ``reuse=false`` gives each its own.
     Results of the function live in its outputs and get -1.  ``kn.workspace_certificate`` on the
-    function records the workspace's size, the lower bound and whether they meet; ``step-limit``
-    bounds the exact search for a smaller one.  Pre-condition: ``--resolve-layout``.
+    function records the workspace's size, the lower bound and whether they meet.  Pre-condition:
+    ``--resolve-layout``.
 
     After: ``%s = kn.exp %x workspace [0] : ...`` and ``attributes {kn.workspace_bytes = 4096}`` on
     the function.
@@ -72,10 +70,9 @@ class PlanDTensorMemoryPass(ModulePass):
     name = "plan-dtensor-memory"
 
     reuse: bool = True
-    step_limit: int = STEP_LIMIT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Plans every µGraph of the module, scheduled or not."""
         for function in op.walk():
             if isinstance(function, FuncOp) and not is_foreign(function):
-                plan_dtensor_memory(function, reuse=self.reuse, step_limit=self.step_limit)
+                plan_dtensor_memory(function, reuse=self.reuse)

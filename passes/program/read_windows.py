@@ -166,6 +166,3 @@ def _take_out(op: kn.WindowsOp, target: Target) -> None:
     product = product_of(op)
     if product is None or not multiply_in_place(op, product, target):
         write(op)
-
-
-__all__ = ["ReadWindowsPass", "loads_of", "product_of", "read_in_place", "write"]

@@ -142,6 +142,3 @@ class UnfoldModesPass(ModulePass):
         for function in op.walk():
             if isinstance(function, FuncOp) and not is_foreign(function):
                 unfold_modes(function)
-
-
-__all__ = ["UnfoldModesPass", "unfold_modes"]

@@ -188,6 +188,3 @@ class UsePeersPass(ModulePass):
         for function in op.walk():
             if isinstance(function, FuncOp) and is_per_device(function):
                 use_peers(function, everywhere=self.everywhere)
-
-
-__all__ = ["UsePeersPass", "use_peers"]

@@ -412,6 +412,3 @@ def alignments_of(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) ->
             min(known, alignment_of(value)) for known, value in zip(alignments, values, strict=True)
         ]
     return alignments
-
-
-__all__ = ["BulkStoresPass", "Result", "choose_results", "find_results", "store_in_bulk"]

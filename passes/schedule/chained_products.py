@@ -187,6 +187,3 @@ def _not_needed(found: ChainedLoop) -> list[Operation]:
     sums = {found.first.accumulator, found.second.accumulator}
     read = {value for op in others for value in _effects(op)[0]}
     return [] if written & crossed or read & sums else others
-
-
-__all__ = ["ChainedLoop", "delay_product", "find_chained_loops"]

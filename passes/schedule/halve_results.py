@@ -92,6 +92,3 @@ def halve(found: Halves) -> tuple[SSAValue, SSAValue]:
         Rewriter.insert_op(again, InsertPoint.before(user))
         Rewriter.erase_op(user)
     return left, right
-
-
-__all__ = ["Halves", "find_halves", "halve"]

@@ -182,6 +182,3 @@ class LowerRingsPass(ModulePass):
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp):
                 lower_rings(kernel)
-
-
-__all__ = ["LowerRingsPass", "is_lowered", "lower_rings", "with_lowered_rings"]

@@ -184,6 +184,3 @@ class MergeProductsPass(ModulePass):
         for kernel in unplanned_kernels(op):
             while (pair := next(find_pairs(kernel), None)) is not None:
                 merge(pair)
-
-
-__all__ = ["MergeProductsPass", "Pair", "find_pairs", "merge"]

@@ -167,6 +167,3 @@ def alternated(kernel: sched.KernelOp, count: int, target: Target) -> str | None
     alternate(found, count)
     kernel.persistent = IntegerAttr(min(kernel.persistent_blocks or blocks, blocks), i64)
     return None
-
-
-__all__ = ["Alternating", "PingPongPass", "alternate", "find_alternating"]

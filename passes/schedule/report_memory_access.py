@@ -133,12 +133,3 @@ class ReportMemoryAccessPass(ModulePass):
                     attach_costs(costs)
             elif isinstance(kernel, te.KernelOp):
                 sys.stderr.write(texpr_access_table(kernel, texpr_access_costs(kernel)))
-
-
-__all__ = [
-    "SECTORS",
-    "WAVEFRONTS",
-    "ReportMemoryAccessPass",
-    "attach_costs",
-    "memory_access_table",
-]

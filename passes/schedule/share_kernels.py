@@ -80,6 +80,3 @@ class ShareKernelsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats all kernels of the module."""
         share_kernels(op)
-
-
-__all__ = ["ShareKernelsPass", "share_kernels", "shared_kernels"]

@@ -201,6 +201,3 @@ def _name_operands(op: Operation, held: Held) -> None:
 def _take_place(op: Operation, other: Operation) -> None:
     """Puts an operator in the place of one of which nothing uses a result."""
     Rewriter.replace_op(op, other, [None] * len(op.results))
-
-
-__all__ = ["name_registers", "name_values", "tiles_by_registers"]

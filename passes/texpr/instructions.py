@@ -46,6 +46,3 @@ def _has(target: Target, op: Operation) -> bool:
     if isinstance(op, WarpgroupMmaOp):
         return target.multiplies_in_warpgroups
     return target.bulk_bytes_in_flight is not None
-
-
-__all__ = ["require_instructions"]

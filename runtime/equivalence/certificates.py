@@ -51,6 +51,3 @@ def _alone(kernel: CustomizedOp) -> ModuleOp:
     block.add_ops([own, ReturnOp(*own.results)])
     results = [value.type for value in kernel.results]
     return ModuleOp([FuncOp("kernel", (types, results), Region(block))])
-
-
-__all__ = ["check_certificates"]

@@ -182,6 +182,3 @@ def _summed(
     body = NormalForm((Term(term.coefficient, (), factors),))
     summed = nf.sum_over(nf.substitute(body, values), bound)
     return summed.terms[0] if len(summed.terms) == 1 else None
-
-
-__all__ = ["in_pieces", "joined", "piece_extents"]

@@ -116,6 +116,3 @@ def _chosen(execution: Execution, op: tb.OutputOp, tiles: list[SymbolicTensor]) 
     if len(tiles) == 1:
         return tiles[0]
     return execution.symbolic.combined(shape_of(op.stensor.type), choose, *tiles)
-
-
-__all__ = ["carries_state", "execute_by_iterations"]

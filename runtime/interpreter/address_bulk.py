@@ -6,16 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 from xdsl.interpreter import (
-    Interpreter,
     InterpreterFunctions,
     PythonValues,
-    impl,
     register_impls,
 )
 
 from mugraph.dialects import sched
 from mugraph.runtime.interpreter.address_level import AddressFunctions, Landing
 from mugraph.runtime.interpreter.address_plans import CopyPlan
+from mugraph.runtime.interpreter.dispatch import runs
 from mugraph.runtime.interpreter.mbarriers import AddressChannel, AddressOrderBarrier
 from mugraph.runtime.interpreter.memory import CopyInFlight, Storage, poison
 
@@ -38,26 +37,20 @@ class BulkFunctions(InterpreterFunctions):
         self.stores: list[tuple[int, Store]] = []
         """Bulk copies to device memory on their way, with the thread of the block that issued."""
 
-    @impl(sched.ChannelOp)
-    def run_channel(
-        self, interpreter: Interpreter, op: sched.ChannelOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.ChannelOp)
+    def run_channel(self, op: sched.ChannelOp, args: PythonValues) -> PythonValues:
         """The mbarriers at their planned places."""
         channel = AddressChannel.of(op, self.functions.frame.memory)
         self.channels.append(channel)
         return (channel,)
 
-    @impl(sched.OrderBarrierOp)
-    def run_order_barrier(
-        self, interpreter: Interpreter, op: sched.OrderBarrierOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.OrderBarrierOp)
+    def run_order_barrier(self, op: sched.OrderBarrierOp, args: PythonValues) -> PythonValues:
         """The mbarriers at their planned places."""
         return (AddressOrderBarrier.of(op, self.functions.frame.memory),)
 
-    @impl(sched.BulkCopyOp)
-    def run_bulk_copy(
-        self, interpreter: Interpreter, op: sched.BulkCopyOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.BulkCopyOp)
+    def run_bulk_copy(self, op: sched.BulkCopyOp, args: PythonValues) -> PythonValues:
         """Issued by the first thread of those that run the operator."""
         frame = self.functions.frame
         if frame.threads.start:
@@ -109,10 +102,8 @@ class BulkFunctions(InterpreterFunctions):
         else:
             self.stores.append((frame.first_thread, store))
 
-    @impl(sched.BulkWaitOp)
-    def run_bulk_wait(
-        self, interpreter: Interpreter, op: sched.BulkWaitOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.BulkWaitOp)
+    def run_bulk_wait(self, op: sched.BulkWaitOp, args: PythonValues) -> PythonValues:
         """The running threads' copies to device memory read their buffers."""
         frame = self.functions.frame
         if not frame.threads.start:
@@ -122,17 +113,13 @@ class BulkFunctions(InterpreterFunctions):
             self.stores = [each for each in self.stores if each[0] != frame.first_thread]
         return ()
 
-    @impl(sched.ClusterBarrierOp)
-    def run_cluster_barrier(
-        self, interpreter: Interpreter, op: sched.ClusterBarrierOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.ClusterBarrierOp)
+    def run_cluster_barrier(self, op: sched.ClusterBarrierOp, args: PythonValues) -> PythonValues:
         """Nothing: each block brings the whole tile to itself."""
         return ()
 
-    @impl(sched.ProxyFenceOp)
-    def run_proxy_fence(
-        self, interpreter: Interpreter, op: sched.ProxyFenceOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.ProxyFenceOp)
+    def run_proxy_fence(self, op: sched.ProxyFenceOp, args: PythonValues) -> PythonValues:
         """Nothing: there is one path to memory here."""
         return ()
 
@@ -146,6 +133,3 @@ class BulkFunctions(InterpreterFunctions):
 def _as_place(value: object) -> Storage:
     assert isinstance(value, Storage)
     return value
-
-
-__all__ = ["BulkFunctions"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.interpreter import InterpreterFunctions, PythonValues, register_impls
 
 from mugraph.dialects import sched
 from mugraph.dialects.rows import WARP, LinearRows
@@ -26,7 +26,7 @@ from mugraph.runtime.interpreter.address_plans import (
 from mugraph.runtime.interpreter.address_products import reduce_product
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes, halved
-from mugraph.runtime.interpreter.dispatch import impl_writing
+from mugraph.runtime.interpreter.dispatch import impl_writing, runs
 from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
 from mugraph.runtime.interpreter.memory import BoolArray, SharedBuffer, element_dtype
 from mugraph.runtime.interpreter.texpr.tiles import run_step_on_bytes
@@ -40,7 +40,7 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions = functions
 
     @impl_writing(sched.FillOp)
-    def run_fill(self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues) -> None:
+    def run_fill(self, op: sched.FillOp, args: PythonValues) -> None:
         """The constant in every register, or in all stages of the buffer."""
         (destination,) = args
         if not isinstance(destination, SharedBuffer):
@@ -52,7 +52,7 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.write(plan, destination, np.full(shape, op.value.value.data, COMPUTE))
 
     @impl_writing(sched.MapOp)
-    def run_map(self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues) -> None:
+    def run_map(self, op: sched.MapOp, args: PythonValues) -> None:
         """The scalar function of each element."""
         plan = self.functions.plans.of(op, ElementwisePlan.build)
         value = apply_function(op.function.data, *self._sources(plan, args[:-1]))
@@ -68,7 +68,7 @@ class ComputeFunctions(InterpreterFunctions):
         ]
 
     @impl_writing(sched.MaskOp)
-    def run_mask(self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues) -> None:
+    def run_mask(self, op: sched.MaskOp, args: PythonValues) -> None:
         """The source, with the constant where elements do not exist."""
         plan = self.functions.plans.of(op, ElementwisePlan.build)
         (value,) = self._sources(plan, args[:1])
@@ -108,20 +108,16 @@ class ComputeFunctions(InterpreterFunctions):
         if not is_whole(registers.dtype):
             registers[...] = convert(registers, element_dtype(op.destination.type))
 
-    @impl(sched.CustomOp)
-    def run_custom(
-        self, interpreter: Interpreter, op: sched.CustomOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.CustomOp)
+    def run_custom(self, op: sched.CustomOp, args: PythonValues) -> PythonValues:
         """What the running threads do of the step."""
         frame, stage = self.functions.frame, stage_reference(op)
         starts = [int(place.starts(stage, frame.iteration, frame.position)[0]) for place in args]
         run_step_on_bytes(op, frame.memory.bytes, starts, frame.threads)
         return ()
 
-    @impl(sched.MoveOp)
-    def run_move(
-        self, interpreter: Interpreter, op: sched.MoveOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.MoveOp)
+    def run_move(self, op: sched.MoveOp, args: PythonValues) -> PythonValues:
         """Elements as they are."""
         plan = self.functions.plans.of(op, ComputePlan.of_move)
         assert plan.destination is not None
@@ -131,7 +127,7 @@ class ComputeFunctions(InterpreterFunctions):
         return ()
 
     @impl_writing(sched.ReduceOp)
-    def run_reduce(self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues) -> None:
+    def run_reduce(self, op: sched.ReduceOp, args: PythonValues) -> None:
         """Sums of groups or their largest elements, in the order of the header library."""
         if sched.is_of_product(op.destination):
             reduce_product(self.functions, op, args)
@@ -229,10 +225,8 @@ class ComputeFunctions(InterpreterFunctions):
         totals = combine_lanes(self._of_threads(op, rows, args[0]), WARP, op.combination)
         self.functions.write(plan, args[1], totals)
 
-    @impl(sched.StoreOp)
-    def run_store(
-        self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.StoreOp)
+    def run_store(self, op: sched.StoreOp, args: PythonValues) -> PythonValues:
         """Writes the registers to a buffer through the epilogue."""
         plan = self.functions.plans.of(op, StorePlan.build)
         values = plan.of_registers(args[0], self.functions.frame.threads)

@@ -37,7 +37,7 @@ from mugraph.runtime.interpreter.address_plans import (
     Threads,
 )
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole, round_to_tf32
-from mugraph.runtime.interpreter.dispatch import impl_writing
+from mugraph.runtime.interpreter.dispatch import impl_writing, runs
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain
 from mugraph.runtime.interpreter.memory import (
@@ -250,10 +250,8 @@ class AddressFunctions(InterpreterFunctions):
 
     # Where data lives.
 
-    @impl(sched.AllocOp)
-    def run_alloc(
-        self, interpreter: Interpreter, op: sched.AllocOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.AllocOp)
+    def run_alloc(self, op: sched.AllocOp, args: PythonValues) -> PythonValues:
         """The planned place of the buffer."""
         if op.byte_offset is None:
             raise ExecutionError(
@@ -263,20 +261,16 @@ class AddressFunctions(InterpreterFunctions):
         buffer = SharedBuffer(frame.memory, op.byte_offset, op.stage_count, size, frame.iterations)
         return (buffer,)
 
-    @impl(sched.EmptyOp)
-    def run_fragment(
-        self, interpreter: Interpreter, op: sched.EmptyOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.EmptyOp)
+    def run_fragment(self, op: sched.EmptyOp, args: PythonValues) -> PythonValues:
         """Registers of every thread, poison."""
         threads = sched.enclosing_kernel(op).threads
         shape = (self.frame.memory.blocks, op.values_per_thread(), threads)
         dtype = register_dtype(element_dtype(op.result.type))
         return (np.full(shape, poison(dtype), dtype),)
 
-    @impl(sched.LocalTileOp)
-    def run_tile(
-        self, interpreter: Interpreter, op: sched.LocalTileOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.LocalTileOp)
+    def run_tile(self, op: sched.LocalTileOp, args: PythonValues) -> PythonValues:
         """The tiles of the blocks."""
         source: DeviceTile = args[0]
         size = element_bytes_of(op.source.type)
@@ -307,7 +301,7 @@ class AddressFunctions(InterpreterFunctions):
     # Transfers.
 
     @impl_writing(sched.CopyOp)
-    def run_copy(self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues) -> None:
+    def run_copy(self, op: sched.CopyOp, args: PythonValues) -> None:
         """Moves the tile of the iteration that the copy means, or notes it as in flight."""
         if any(isinstance(value.type, sched.TileType) for value in op.operands):
             self._copy_registers(op, args)
@@ -346,18 +340,14 @@ class AddressFunctions(InterpreterFunctions):
         copy = CopyInFlight(where, chosen.offsets, starts, kept)
         self.frame.copies().uncommitted.append(copy.land)
 
-    @impl(sched.CommitOp)
-    def run_commit(
-        self, interpreter: Interpreter, op: sched.CommitOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.CommitOp)
+    def run_commit(self, op: sched.CommitOp, args: PythonValues) -> PythonValues:
         """Closes the running threads' group."""
         self.frame.copies().commit()
         return (None,)
 
-    @impl(sched.WaitOp)
-    def run_wait(
-        self, interpreter: Interpreter, op: sched.WaitOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.WaitOp)
+    def run_wait(self, op: sched.WaitOp, args: PythonValues) -> PythonValues:
         """Lands the running threads' groups."""
         self.frame.copies().wait(op.pending_groups)
         return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, register_impls
+from xdsl.interpreter import InterpreterFunctions, PythonValues, register_impls
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
@@ -47,7 +47,7 @@ class ProductFunctions(InterpreterFunctions):
         return values
 
     @impl_writing(sched.MmaOp)
-    def run_mma(self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues) -> None:
+    def run_mma(self, op: sched.MmaOp, args: PythonValues) -> None:
         """Adds every warp's product to its accumulator.
 
         The sum over k of one operator is numpy's, not step by step of the instruction.
@@ -78,7 +78,7 @@ class ProductFunctions(InterpreterFunctions):
         sums += values.astype(sums.dtype, copy=False)
 
     @impl_writing(sched.LoadOp)
-    def run_load(self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues) -> None:
+    def run_load(self, op: sched.LoadOp, args: PythonValues) -> None:
         """What lanes load of a left matrix, as they hold accumulators; or of numbers."""
         if not op.loads_operand:
             self._load_numbers(op, args)

@@ -190,6 +190,3 @@ def last_of(units: Sequence[Unit]) -> Unit:
 def random_of(generator: np.random.Generator) -> Choose:
     """Any warp that can go on."""
     return lambda units: units[int(generator.integers(len(units)))]
-
-
-__all__ = ["RoleMachine", "Unit", "first_of", "last_of", "random_of", "units_of"]

@@ -156,6 +156,3 @@ def within(lists: IntArray, together: int) -> Iterator[IntArray]:
     """The same lists, at most so many at once."""
     for first in range(0, lists.shape[1], together):
         yield lists[:, first : first + together]
-
-
-__all__ = ["ListFrame", "block_lists", "blocks_at", "require_clusters", "within"]

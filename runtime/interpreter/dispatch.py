@@ -16,6 +16,7 @@ from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 Functions = TypeVar("Functions", bound=InterpreterFunctions)
+Operator = TypeVar("Operator", bound=Operation)
 Writer = TypeVar("Writer", bound=WritesTiles)
 
 
@@ -35,27 +36,53 @@ def implements(
     return add
 
 
-Method = Callable[[Functions, Interpreter, Writer, PythonValues], None]
-Implementation = Callable[[Functions, Interpreter, Writer, PythonValues], PythonValues]
+Implementation = Callable[[Functions, Interpreter, Operator, PythonValues], PythonValues]
+
+
+def runs(
+    operator: type[Operator],
+) -> Callable[
+    [Callable[[Functions, Operator, PythonValues], PythonValues]],
+    Implementation[Functions, Operator],
+]:
+    """Makes a method the implementation of an operator that runs no other ones.
+
+    It takes the operator and its operands, and returns the results.
+    """
+
+    def decorate(
+        method: Callable[[Functions, Operator, PythonValues], PythonValues],
+    ) -> Implementation[Functions, Operator]:
+        def run(
+            functions: Functions, interpreter: Interpreter, op: Operator, args: PythonValues
+        ) -> PythonValues:
+            return method(functions, op, args)
+
+        return impl(operator)(run)
+
+    return decorate
 
 
 def impl_writing(
     operator: type[Writer],
-) -> Callable[[Method[Functions, Writer]], Implementation[Functions, Writer]]:
+) -> Callable[
+    [Callable[[Functions, Writer, PythonValues], None]], Implementation[Functions, Writer]
+]:
     """Makes a method that writes over what it is given the implementation of an operator.
 
     The operator returns the tiles that the method has written over.
     """
 
-    def decorate(method: Method[Functions, Writer]) -> Implementation[Functions, Writer]:
-        def run(
-            functions: Functions, interpreter: Interpreter, op: Writer, args: PythonValues
-        ) -> PythonValues:
-            method(functions, interpreter, op, args)
+    def decorate(
+        method: Callable[[Functions, Writer, PythonValues], None],
+    ) -> Implementation[Functions, Writer]:
+        @runs(operator)
+        def run(functions: Functions, op: Writer, args: PythonValues) -> PythonValues:
+            method(functions, op, args)
             at = [op.operands.index(tile) for tile in op.destinations()]
             return tuple(args[index] for index in at)
 
-        return impl(operator)(run)
+        return run
 
     return decorate
 

@@ -21,7 +21,7 @@ from mugraph.dialects.sched import LaunchOp
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.address_launches import AddressLauncher
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
-from mugraph.runtime.interpreter.dispatch import implements
+from mugraph.runtime.interpreter.dispatch import implements, runs
 from mugraph.runtime.interpreter.functions import (
     apply_function,
     arg_max_groups,
@@ -65,10 +65,8 @@ class KernelFunctions(InterpreterFunctions):
             for value, result in zip(values, op.results, strict=True)
         )
 
-    @impl(kn.MatmulOp)
-    def run_matmul(
-        self, interpreter: Interpreter, op: kn.MatmulOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.MatmulOp)
+    def run_matmul(self, op: kn.MatmulOp, args: PythonValues) -> PythonValues:
         """The batched matrix product, summed in the computing type whatever ``compute`` says."""
         lhs, rhs = self._loaded(args)
         if op.multiplies_in_tf32(op.lhs):
@@ -81,8 +79,8 @@ class KernelFunctions(InterpreterFunctions):
         """The operator's scalar function of each element."""
         return self._stored(op, apply_function(op.function, *self._loaded(args)))
 
-    @impl(kn.MaskOp)
-    def run_mask(self, interpreter: Interpreter, op: kn.MaskOp, args: PythonValues) -> PythonValues:
+    @runs(kn.MaskOp)
+    def run_mask(self, op: kn.MaskOp, args: PythonValues) -> PythonValues:
         """The elements inside, and the constant in place of the others."""
         (value,) = self._loaded(args[:1])
         largest = zip(args[1:], op.largest, strict=True)
@@ -91,76 +89,60 @@ class KernelFunctions(InterpreterFunctions):
         result[inside] = value[inside]
         return self._stored(op, result)
 
-    @impl(kn.GatherOp)
-    def run_gather(
-        self, interpreter: Interpreter, op: kn.GatherOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.GatherOp)
+    def run_gather(self, op: kn.GatherOp, args: PythonValues) -> PythonValues:
         """Rows of the table; a number that names none is refused."""
         return self._stored(op, take_rows(*self._loaded(args)))
 
-    @impl(kn.ScatterOp)
-    def run_scatter(
-        self, interpreter: Interpreter, op: kn.ScatterOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.ScatterOp)
+    def run_scatter(self, op: kn.ScatterOp, args: PythonValues) -> PythonValues:
         """The table with new rows; a number that names none is refused."""
         values, table, rows = self._loaded(args)
         return self._stored(op, put_rows(values, table, rows, op.row_dim))
 
-    @impl(kn.GroupTilesOp)
-    def run_group_tiles(
-        self, interpreter: Interpreter, op: kn.GroupTilesOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.GroupTilesOp)
+    def run_group_tiles(self, op: kn.GroupTilesOp, args: PythonValues) -> PythonValues:
         """Which group and rows tiles have, and where rows are; wrong ends are refused."""
         (ends,) = self._loaded(args)
         tables = group_tiles(ends, shape_of(op.places.type)[0], op.rows_of_a_tile)
         return self._stored_all(op, tables)
 
-    @impl(kn.SortGroupsOp)
-    def run_sort_groups(
-        self, interpreter: Interpreter, op: kn.SortGroupsOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.SortGroupsOp)
+    def run_sort_groups(self, op: kn.SortGroupsOp, args: PythonValues) -> PythonValues:
         """The order of rows by their groups; a number that names no group is refused."""
         (groups,) = self._loaded(args)
         return self._stored_all(op, sort_groups(groups, shape_of(op.ends.type)[0]))
 
-    @impl(kn.RandomOp)
-    def run_random(
-        self, interpreter: Interpreter, op: kn.RandomOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.RandomOp)
+    def run_random(self, op: kn.RandomOp, args: PythonValues) -> PythonValues:
         """Random numbers of a seed and an offset."""
         shape = shape_of(op.result.type)
         numbers = random_numbers(op.distribution.data, shape, *self._loaded(args))
         return self._stored(op, numbers)
 
-    @impl(kn.ReductionOp)
-    def run_reduction(
-        self, interpreter: Interpreter, op: kn.ReductionOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.ReductionOp)
+    def run_reduction(self, op: kn.ReductionOp, args: PythonValues) -> PythonValues:
         """Sums, or maxima, of runs of neighbours along a dimension."""
         (value,) = self._loaded(args)
         results = shape_of(op.result.type)[op.reduced_dim]
         combine = sum_groups if op.combination is Combiner.SUM else max_groups
         return self._stored(op, combine(value, op.reduced_dim, op.groups(), results))
 
-    @impl(kn.ArgMaxOp)
-    def run_arg_max(
-        self, interpreter: Interpreter, op: kn.ArgMaxOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.ArgMaxOp)
+    def run_arg_max(self, op: kn.ArgMaxOp, args: PythonValues) -> PythonValues:
         """Places of largest elements in runs of neighbours along a dimension."""
         (value,) = self._loaded(args)
         results = shape_of(op.result.type)[op.reduced_dim]
         return self._stored(op, arg_max_groups(value, op.reduced_dim, op.groups(), results))
 
-    @impl(kn.TopKOp)
-    def run_top_k(
-        self, interpreter: Interpreter, op: kn.TopKOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.TopKOp)
+    def run_top_k(self, op: kn.TopKOp, args: PythonValues) -> PythonValues:
         """The largest elements along a dimension, and their places."""
         (value,) = self._loaded(args)
         return self._stored_all(op, largest(value, op.reduced_dim, op.count))
 
-    @impl(kn.ScanOp)
-    def run_scan(self, interpreter: Interpreter, op: kn.ScanOp, args: PythonValues) -> PythonValues:
+    @runs(kn.ScanOp)
+    def run_scan(self, op: kn.ScanOp, args: PythonValues) -> PythonValues:
         """Sums up to each element along a dimension, or a recurrence, one element after another."""
         value, *decay = self._loaded(args)
         sums = scan(value, op.reduced_dim, *decay)
@@ -170,10 +152,8 @@ class KernelFunctions(InterpreterFunctions):
             sums = before
         return self._stored(op, sums)
 
-    @impl(kn.RmsNormOp)
-    def run_rms_norm(
-        self, interpreter: Interpreter, op: kn.RmsNormOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.RmsNormOp)
+    def run_rms_norm(self, op: kn.RmsNormOp, args: PythonValues) -> PythonValues:
         """The norm over the last dimensions, times the weight."""
         value, *weight = self._loaded(args)
         factors = weight[0] if weight else None
@@ -213,15 +193,13 @@ class KernelFunctions(InterpreterFunctions):
     run_split = impl(kn.SplitOp)(run_moves)
     run_chunk = impl(kn.ChunkOp)(run_moves)
 
-    @impl(kn.WindowsOp)
-    def run_windows(
-        self, interpreter: Interpreter, op: kn.WindowsOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(kn.WindowsOp)
+    def run_windows(self, op: kn.WindowsOp, args: PythonValues) -> PythonValues:
         """The operand's elements, and zeros outside of it."""
         return (see_windows(args[0], op.windows),)
 
-    @impl(kn.ViewOp)
-    def run_view(self, interpreter: Interpreter, op: kn.ViewOp, args: PythonValues) -> PythonValues:
+    @runs(kn.ViewOp)
+    def run_view(self, op: kn.ViewOp, args: PythonValues) -> PythonValues:
         """The operand's elements where the result's layout finds them."""
         (value,) = args
         return (value.reshape(math.prod(shape_of(op.input.type)))[op.source_indices()],)

@@ -143,6 +143,3 @@ def _planned(op: KeepsMbarriers, result: SSAValue) -> int:
             f"{value_label(result)} has no offset in shared memory; run --plan-stensor-memory first"
         )
     return op.byte_offset
-
-
-__all__ = ["AddressChannel", "AddressOrderBarrier", "Mbarrier"]

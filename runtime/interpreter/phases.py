@@ -66,6 +66,3 @@ class PhaseBarrier:
         """What a wait for the parity of a phase finds: that the phase is not the present one."""
         self.check()
         return self.completed % 2 != phase % 2
-
-
-__all__ = ["PhaseBarrier"]

@@ -181,17 +181,3 @@ def waits_for(step: Step) -> str:
     else:
         what = f"{stage} to be full with iteration {meant}"
     return f"{where} for {what}"
-
-
-__all__ = [
-    "Channel",
-    "OrderBarrier",
-    "Step",
-    "is_declaration",
-    "label_of",
-    "run_side_by_side",
-    "steps_of",
-    "steps_of_role",
-    "stuck",
-    "waits_for",
-]

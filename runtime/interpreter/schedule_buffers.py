@@ -29,7 +29,7 @@ from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
-from mugraph.runtime.interpreter.dispatch import impl_writing
+from mugraph.runtime.interpreter.dispatch import impl_writing, runs
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of, see_windows, take_rows
 from mugraph.runtime.interpreter.memory import InFlight
@@ -150,24 +150,18 @@ class ScheduleFunctions(InterpreterFunctions):
             change = fall(earlier, self.read(op.destination, buffers[1]))
             self.write(op.difference, buffers[2], change)
 
-    @impl(sched.AllocOp)
-    def run_alloc(
-        self, interpreter: Interpreter, op: sched.AllocOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.AllocOp)
+    def run_alloc(self, op: sched.AllocOp, args: PythonValues) -> PythonValues:
         """A buffer with nothing in it."""
         return (Buffer([None] * op.stage_count),)
 
-    @impl(sched.EmptyOp)
-    def run_fragment(
-        self, interpreter: Interpreter, op: sched.EmptyOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.EmptyOp)
+    def run_fragment(self, op: sched.EmptyOp, args: PythonValues) -> PythonValues:
         """Registers with nothing in them."""
         return (Buffer([None]),)
 
-    @impl(sched.LocalTileOp)
-    def run_tile(
-        self, interpreter: Interpreter, op: sched.LocalTileOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.LocalTileOp)
+    def run_tile(self, op: sched.LocalTileOp, args: PythonValues) -> PythonValues:
         """A tile of a whole tensor."""
         source: DeviceTile = args[0]
         ends = dict(zip(op.end_of, args[len(op.tensors()) :], strict=True))
@@ -214,7 +208,7 @@ class ScheduleFunctions(InterpreterFunctions):
         return carried
 
     @impl_writing(sched.CopyOp)
-    def run_copy(self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues) -> None:
+    def run_copy(self, op: sched.CopyOp, args: PythonValues) -> None:
         """Moves a tile; one that comes asynchronously is nowhere until it has been waited for."""
         iteration = self.frame.iteration + op.ahead_of
         if op.fixed_iteration is not None:
@@ -227,26 +221,20 @@ class ScheduleFunctions(InterpreterFunctions):
                 self.copies[sched.enclosing_role(op)].uncommitted.append(land)
                 stages[stage] = None
 
-    @impl(sched.CommitOp)
-    def run_commit(
-        self, interpreter: Interpreter, op: sched.CommitOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.CommitOp)
+    def run_commit(self, op: sched.CommitOp, args: PythonValues) -> PythonValues:
         """Closes a group of copies."""
         self.copies[sched.enclosing_role(op)].commit()
         return (None,)
 
-    @impl(sched.WaitOp)
-    def run_wait(
-        self, interpreter: Interpreter, op: sched.WaitOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.WaitOp)
+    def run_wait(self, op: sched.WaitOp, args: PythonValues) -> PythonValues:
         """Lands groups of copies."""
         self.copies[sched.enclosing_role(op)].wait(op.pending_groups)
         return ()
 
-    @impl(sched.BulkCopyOp)
-    def run_bulk_copy(
-        self, interpreter: Interpreter, op: sched.BulkCopyOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.BulkCopyOp)
+    def run_bulk_copy(self, op: sched.BulkCopyOp, args: PythonValues) -> PythonValues:
         """Moves a tile at once."""
         if op.stage.happens_at(self.frame.iteration, self.frame.iterations):
             iteration = op.stage.iteration_at(self.frame.iteration)
@@ -310,17 +298,13 @@ class ScheduleFunctions(InterpreterFunctions):
     run_proxy_fence = impl(sched.ProxyFenceOp)(run_nothing)
     run_bulk_wait = impl(sched.BulkWaitOp)(run_nothing)
 
-    @impl(sched.ChannelOp)
-    def run_channel(
-        self, interpreter: Interpreter, op: sched.ChannelOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.ChannelOp)
+    def run_channel(self, op: sched.ChannelOp, args: PythonValues) -> PythonValues:
         """A channel through which nothing has come."""
         return (Channel(op),)
 
-    @impl(sched.OrderBarrierOp)
-    def run_order_barrier(
-        self, interpreter: Interpreter, op: sched.OrderBarrierOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.OrderBarrierOp)
+    def run_order_barrier(self, op: sched.OrderBarrierOp, args: PythonValues) -> PythonValues:
         """An order barrier at which nobody has arrived."""
         return (OrderBarrier(),)
 

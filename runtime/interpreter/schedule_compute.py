@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.interpreter import InterpreterFunctions, PythonValues, register_impls
 
 from mugraph.dialects import sched
 from mugraph.dialects.rows import WARP, LinearRows
@@ -13,7 +13,7 @@ from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, constant_tile, masked, padded
-from mugraph.runtime.interpreter.dispatch import impl_writing
+from mugraph.runtime.interpreter.dispatch import impl_writing, runs
 from mugraph.runtime.interpreter.functions import (
     apply_chain,
     apply_function,
@@ -37,14 +37,14 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions = functions
 
     @impl_writing(sched.FillOp)
-    def run_fill(self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues) -> None:
+    def run_fill(self, op: sched.FillOp, args: PythonValues) -> None:
         """One value everywhere."""
         shape = shape_of(op.destination.type)
         value = constant_tile(self.functions.frame.arithmetic, shape, op.value.value.data)
         self.functions.write(op.destination, args[0], value)
 
     @impl_writing(sched.MapOp)
-    def run_map(self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues) -> None:
+    def run_map(self, op: sched.MapOp, args: PythonValues) -> None:
         """The scalar function of each element."""
         value = apply_function(op.function.data, *self.functions.read_all(op.sources, args))
         whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
@@ -53,7 +53,7 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.write(op.destination, args[-1], value, epilogue_of(op))
 
     @impl_writing(sched.MaskOp)
-    def run_mask(self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues) -> None:
+    def run_mask(self, op: sched.MaskOp, args: PythonValues) -> None:
         """The source, with the constant where elements do not exist."""
         source = self.functions.read(op.source, args[0])
         shape = list(source.shape)
@@ -68,7 +68,7 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
 
     @impl_writing(sched.ReduceOp)
-    def run_reduce(self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues) -> None:
+    def run_reduce(self, op: sched.ReduceOp, args: PythonValues) -> None:
         """Sums of groups along one dimension, or their largest elements."""
         dim = op.reduced_dim
         source = self.functions.read(op.source, args[0])
@@ -100,10 +100,8 @@ class ComputeFunctions(InterpreterFunctions):
         merged = (*value.shape[:axis], rows.results * rows.warps, *value.shape[axis + 1 :])
         return parts.reshape(merged)
 
-    @impl(sched.CustomOp)
-    def run_custom(
-        self, interpreter: Interpreter, op: sched.CustomOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.CustomOp)
+    def run_custom(self, op: sched.CustomOp, args: PythonValues) -> PythonValues:
         """What all threads do of the step, an operator at a time."""
         frame, read = self.functions.frame, op.buffers_read()
         tiles = [
@@ -118,10 +116,8 @@ class ComputeFunctions(InterpreterFunctions):
             self.functions.write(op.buffers[operand], args[operand], loaded)
         return ()
 
-    @impl(sched.MoveOp)
-    def run_move(
-        self, interpreter: Interpreter, op: sched.MoveOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.MoveOp)
+    def run_move(self, op: sched.MoveOp, args: PythonValues) -> PythonValues:
         """A part of a buffer."""
         value = self.functions.read(op.source, args[0])
         start, shape = op.start, shape_of(op.part.type)
@@ -134,10 +130,8 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.write_part(op.destination, args[1], value, start)
         return ()
 
-    @impl(sched.StoreOp)
-    def run_store(
-        self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(sched.StoreOp)
+    def run_store(self, op: sched.StoreOp, args: PythonValues) -> PythonValues:
         """Writes a fragment to a buffer through its epilogue."""
         value, epilogue = self.functions.read(op.source, args[0]), epilogue_of(op)
         if isinstance(args[1], DeviceTile):

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, register_impls
+from xdsl.interpreter import InterpreterFunctions, PythonValues, register_impls
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
@@ -33,7 +33,7 @@ class ProductFunctions(InterpreterFunctions):
         self.functions = functions
 
     @impl_writing(sched.MmaOp)
-    def run_mma(self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues) -> None:
+    def run_mma(self, op: sched.MmaOp, args: PythonValues) -> None:
         """Adds the product to the accumulator."""
         lhs, rhs, accumulator = args
         matrices = [self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs)]
@@ -74,9 +74,7 @@ class ProductFunctions(InterpreterFunctions):
         return products
 
     @impl_writing(sched.WarpgroupMmaOp)
-    def run_warpgroup_mma(
-        self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
-    ) -> None:
+    def run_warpgroup_mma(self, op: sched.WarpgroupMmaOp, args: PythonValues) -> None:
         """Adds the product to its sums, side by side; an asynchronous one when it is waited for."""
         lhs, rhs, *sums = args
         frame = self.functions.frame
@@ -125,14 +123,12 @@ class ProductFunctions(InterpreterFunctions):
             self.functions.write(value, accumulator, part, epilogue)
 
     @impl_writing(sched.WarpgroupWaitOp)
-    def run_warpgroup_wait(
-        self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
-    ) -> None:
+    def run_warpgroup_wait(self, op: sched.WarpgroupWaitOp, args: PythonValues) -> None:
         """Finishes all but the newest products."""
         self.functions.products[sched.enclosing_role(op)].wait(op.pending_products)
 
     @impl_writing(sched.LoadOp)
-    def run_load(self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues) -> None:
+    def run_load(self, op: sched.LoadOp, args: PythonValues) -> None:
         """A matrix as it is, or numbers side by side."""
         if isinstance(args[0], DeviceTile):
             value = self.functions.loaded_tile(op.source, args[0], self.functions.frame.iteration)

@@ -36,7 +36,7 @@ from mugraph.runtime.interpreter.blocks import (
     padded,
     uniform_boxes,
 )
-from mugraph.runtime.interpreter.dispatch import implements, make_interpreter
+from mugraph.runtime.interpreter.dispatch import implements, make_interpreter, runs
 from mugraph.runtime.interpreter.errors import iterations_of
 from mugraph.runtime.interpreter.functions import (
     apply_chain,
@@ -126,10 +126,8 @@ class ThreadblockFunctions(InterpreterFunctions):
         shape[dim] = extent
         return padded(self.frame.arithmetic, value, shape)
 
-    @impl(tb.InputOp)
-    def run_input(
-        self, interpreter: Interpreter, op: tb.InputOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.InputOp)
+    def run_input(self, op: tb.InputOp, args: PythonValues) -> PythonValues:
         """The tile of the current iteration."""
         tensor: Array = args[0]
         if op.through is not None:
@@ -146,10 +144,8 @@ class ThreadblockFunctions(InterpreterFunctions):
             tiles = masked(tiles, tb.forms_in_tiles(op.end_forms(), slicing), 0.0, self.frame)
         return (tiles,)
 
-    @impl(tb.OutputOp)
-    def run_output(
-        self, interpreter: Interpreter, op: tb.OutputOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.OutputOp)
+    def run_output(self, op: tb.OutputOp, args: PythonValues) -> PythonValues:
         """Writes the tiles into the result, or into the iteration's slice of it."""
         value = args[0]
         if element_type_of(op.stensor.type) != element_type_of(op.dtensor_type):
@@ -157,10 +153,8 @@ class ThreadblockFunctions(InterpreterFunctions):
         self.frame.store_tiles(self.outputs[op], op.slicing(), value)
         return ()
 
-    @impl(tb.MatmulOp)
-    def run_matmul(
-        self, interpreter: Interpreter, op: tb.MatmulOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.MatmulOp)
+    def run_matmul(self, op: tb.MatmulOp, args: PythonValues) -> PythonValues:
         """The matrix product of the tiles."""
         lhs, rhs = args
         if op.multiplies_in_tf32(op.lhs):
@@ -173,18 +167,16 @@ class ThreadblockFunctions(InterpreterFunctions):
         """The operator's scalar function of each element."""
         return self.finish(op, apply_function(op.function, *args))
 
-    @impl(tb.MaskOp)
-    def run_mask(self, interpreter: Interpreter, op: tb.MaskOp, args: PythonValues) -> PythonValues:
+    @runs(tb.MaskOp)
+    def run_mask(self, op: tb.MaskOp, args: PythonValues) -> PythonValues:
         """The elements whose places meet the condition; tiles have only those that exist."""
         value: Array = args[0]
         if op.condition is not None:
             value = masked(value, op.local_forms(), op.constant, self.frame)
         return self.finish(op, value)
 
-    @impl(tb.RmsNormOp)
-    def run_rms_norm(
-        self, interpreter: Interpreter, op: tb.RmsNormOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.RmsNormOp)
+    def run_rms_norm(self, op: tb.RmsNormOp, args: PythonValues) -> PythonValues:
         """The norm over the tile's last dimension, times the weight."""
         value = rms_norm(args[0], epsilon=op.epsilon_value)
         return self.finish(op, value if op.weight is None else value * args[1])
@@ -202,10 +194,8 @@ class ThreadblockFunctions(InterpreterFunctions):
     run_reduction_strided = impl(tb.ReductionToDimxStridedOp)(run_any_reduction)
     run_reduction_contiguous = impl(tb.ReductionToDimxContiguousOp)(run_any_reduction)
 
-    @impl(tb.ConcatOp)
-    def run_concat(
-        self, interpreter: Interpreter, op: tb.ConcatOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.ConcatOp)
+    def run_concat(self, op: tb.ConcatOp, args: PythonValues) -> PythonValues:
         """The tiles in one."""
         axes = np.broadcast_shapes(*(part.shape[:GRID_AXES] for part in args))
         whole = self.frame.arithmetic.full((*axes, *shape_of(op.result.type)), 0.0)
@@ -213,35 +203,27 @@ class ThreadblockFunctions(InterpreterFunctions):
             part_of_tile(whole, start, shape_of(operand.type))[...] = part
         return (whole,)
 
-    @impl(tb.SplitOp)
-    def run_split(
-        self, interpreter: Interpreter, op: tb.SplitOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.SplitOp)
+    def run_split(self, op: tb.SplitOp, args: PythonValues) -> PythonValues:
         """The parts of the tile."""
         return tuple(
             part_of_tile(args[0], start, shape_of(part.type)) for _, part, start in op.moves()
         )
 
-    @impl(tb.CustomOp)
-    def run_custom(
-        self, interpreter: Interpreter, op: tb.CustomOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.CustomOp)
+    def run_custom(self, op: tb.CustomOp, args: PythonValues) -> PythonValues:
         """The function on the tiles, its parallel iterations in random order."""
         arithmetic = self.frame.arithmetic
         results = run_operator(op.function(), args, GRID_AXES, arithmetic)
         return tuple(arithmetic.load(result) for result in results)
 
-    @impl(tb.ConcatThenMatmulOp)
-    def run_concat_then_matmul(
-        self, interpreter: Interpreter, op: tb.ConcatThenMatmulOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.ConcatThenMatmulOp)
+    def run_concat_then_matmul(self, op: tb.ConcatThenMatmulOp, args: PythonValues) -> PythonValues:
         """The sum of the products."""
         return self.finish(op, matmul(args[0], args[2]) + matmul(args[1], args[3]))
 
-    @impl(tb.ReductionMaxOp)
-    def run_reduction_max(
-        self, interpreter: Interpreter, op: tb.ReductionMaxOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.ReductionMaxOp)
+    def run_reduction_max(self, op: tb.ReductionMaxOp, args: PythonValues) -> PythonValues:
         """The running maximum, as it is stored, and how far below it the one before was."""
         axis = GRID_AXES + op.reduced_dim
         of_existing = tb.Groups(args[0].shape[axis], 1, 0)
@@ -267,10 +249,8 @@ class ThreadblockFunctions(InterpreterFunctions):
         self.counts[op] = count
         return count
 
-    @impl(tb.ForloopAccumOp)
-    def run_forloop_accum(
-        self, interpreter: Interpreter, op: tb.ForloopAccumOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.ForloopAccumOp)
+    def run_forloop_accum(self, op: tb.ForloopAccumOp, args: PythonValues) -> PythonValues:
         """The sum, sum, mean or root mean square over the last dimension, or the maximum."""
         value: Array = args[0]
         match op.kind.data:
@@ -287,19 +267,17 @@ class ThreadblockFunctions(InterpreterFunctions):
                 count = self.count_of(op, value)
                 return (Addend(sum_last(np.square(value)), lambda total: np.sqrt(total / count)),)
 
-    @impl(tb.ForloopAccumRescaleOp)
+    @runs(tb.ForloopAccumRescaleOp)
     def run_forloop_accum_rescale(
-        self, interpreter: Interpreter, op: tb.ForloopAccumRescaleOp, args: PythonValues
+        self, op: tb.ForloopAccumRescaleOp, args: PythonValues
     ) -> PythonValues:
         """The sum with what was there before rescaled, perhaps summed over the last dimension."""
         value, rescale = args
         finish = sum_last if op.kind.data is tb.RescaledKind.SUM else _unchanged
         return (Addend(value, finish, lambda total, new: _summed(_scaled(total, rescale), new)),)
 
-    @impl(tb.CarriedOp)
-    def run_carried(
-        self, interpreter: Interpreter, op: tb.CarriedOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.CarriedOp)
+    def run_carried(self, op: tb.CarriedOp, args: PythonValues) -> PythonValues:
         """What the iteration before has left, or the number that the state begins from."""
         state = self.running.get(op)
         if state is None:
@@ -307,10 +285,8 @@ class ThreadblockFunctions(InterpreterFunctions):
             state = self.round(op, self.frame.arithmetic.full(shape, op.first))
         return (state,)
 
-    @impl(tb.CarryOp)
-    def run_carry(
-        self, interpreter: Interpreter, op: tb.CarryOp, args: PythonValues
-    ) -> PythonValues:
+    @runs(tb.CarryOp)
+    def run_carry(self, op: tb.CarryOp, args: PythonValues) -> PythonValues:
         """Leaves its operand to the next iteration, in which all that reads the state reads it."""
         self.running[op.carried] = args[0]
         return (Addend(args[0], combine=_latest),)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.interpreter import (
-    Interpreter,
     InterpreterFunctions,
     PythonValues,
     register_impls,
@@ -103,9 +102,7 @@ class WarpgroupFunctions(InterpreterFunctions):
         return self.products.setdefault(frame.first_thread + frame.threads.start, Products())
 
     @impl_writing(sched.WarpgroupMmaOp)
-    def run_warpgroup_mma(
-        self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
-    ) -> None:
+    def run_warpgroup_mma(self, op: sched.WarpgroupMmaOp, args: PythonValues) -> None:
         """Adds the product to the accumulator, or notes that it is to be done."""
         frame = self.functions.frame
         happens = op.stage.happens_at(frame.iteration, frame.iterations)
@@ -116,9 +113,7 @@ class WarpgroupFunctions(InterpreterFunctions):
             self._finish(product)
 
     @impl_writing(sched.WarpgroupWaitOp)
-    def run_warpgroup_wait(
-        self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
-    ) -> None:
+    def run_warpgroup_wait(self, op: sched.WarpgroupWaitOp, args: PythonValues) -> None:
         """Finishes all but the newest products."""
         unfinished = self._running.unfinished
         while len(unfinished) > op.pending_products:
@@ -166,6 +161,3 @@ class WarpgroupFunctions(InterpreterFunctions):
         matrix = np.zeros((values.shape[0], *extents), values.dtype)
         matrix[:, rows, depth] = values
         return matrix
-
-
-__all__ = ["WarpgroupFunctions"]

@@ -49,6 +49,3 @@ class Workspace(Interpreter.Listener):
                     self._overwritten[other] = op_label(op)
             self._places[result] = place
             self._overwritten.pop(result, None)
-
-
-__all__ = ["Workspace"]

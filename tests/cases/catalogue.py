@@ -34,7 +34,7 @@ SIZES = (
 )
 """Families whose cases are one operator each, in many sizes, cuts and layouts."""
 TYPES = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i32", "i64")
-EVERY = inputs(6, 1)
+EVERY = inputs(9, 1)
 """One in so many cases that have nothing new is usual."""
 
 TABLES = (

@@ -39,7 +39,7 @@ def built(
     needs_emulator: None, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[Built], Path]:
     folder = tmp_path_factory.mktemp("cases")
-    settings = Settings(folder, jobs=2, batch=4, emulate=True)
+    settings = Settings(folder, jobs=2, batch=9, emulate=True)
     return build(select(EMULATED), settings, say=lambda _: None), folder
 
 

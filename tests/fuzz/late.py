@@ -10,6 +10,7 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from fuzz.late_devices import LateDevices
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.overlap import overlap_collectives
@@ -30,7 +31,6 @@ from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
-from mugraph.runtime.interpreter.arrivals import LateDevices
 
 Array = npt.NDArray[Any]
 Events = list[list[Event]]

@@ -121,6 +121,8 @@ def on_whole_tensors(names: Sequence[str], arguments: Sequence[Shape], shape: Sh
 
 TOGETHER = 5
 """So many functions are in one kernel."""
+PRODUCTS_TOGETHER = 3
+"""So many functions are in the epilogues of one kernel, each in two."""
 
 
 def elementwise_functions(threads: int) -> list[str]:
@@ -151,14 +153,16 @@ def elementwise_functions(threads: int) -> list[str]:
         outputs = [(f"%{name}_a", shape) for name in binary]
         texts.append(in_loop([left, right], body, outputs, threads=threads, fordims=(-1, -1)))
     texts.append(on_whole_tensors(binary, [(6, 1), shape], shape))
-    for step in STEPS:
-        product = f"({tile((6, 16))}, {tile((16, 24))}) -> {tile(shape)}"
+    product = f"({tile((6, 16))}, {tile((16, 24))}) -> {tile(shape)}"
+    for first in range(0, len(STEPS), PRODUCTS_TOGETHER):
         body = ""
-        for result, last in (("%a", ", accum"), ("%v", "")):
-            steps = f"mul_scalar(0.0625), {step}{last}"
-            body += f"{result} = tb.matmul %t0, %t1 then [{steps}] : {product}\n"
-        body += accumulated("%v", "%b", shape)
-        outputs = [("%a", shape), ("%b", shape)]
+        outputs = []
+        for number, step in enumerate(STEPS[first : first + PRODUCTS_TOGETHER]):
+            for result, last in ((f"%a{number}", ", accum"), (f"%v{number}", "")):
+                steps = f"mul_scalar(0.0625), {step}{last}"
+                body += f"{result} = tb.matmul %t0, %t1 then [{steps}] : {product}\n"
+            body += accumulated(f"%v{number}", f"%b{number}", shape)
+            outputs += [(f"%a{number}", shape), (f"%b{number}", shape)]
         operands = [(6, 16), (16, 24)]
         whole_warps = max(threads // 32, 1) * 32
         texts.append(in_loop(operands, body, outputs, fordims=(1, 0), threads=whole_warps))

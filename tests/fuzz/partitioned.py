@@ -23,6 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from fuzz.late_devices import LateDevices
 from fuzz.programs import draw_program
 from mugraph.dialects import kn
 from mugraph.dialects.reductions import Combiner, CombinerAttr
@@ -51,7 +52,6 @@ from mugraph.runtime.equivalence.errors import BudgetError
 from mugraph.runtime.equivalence.extents import static_pairs
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.interpreter import ExecutionError, run_function
-from mugraph.runtime.interpreter.arrivals import LateDevices
 from mugraph.runtime.interpreter.functions import part_of
 
 Array = npt.NDArray[Any]

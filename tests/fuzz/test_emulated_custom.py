@@ -17,9 +17,7 @@ ERROR = 0.02
 
 @pytest.fixture(scope="module")
 def compiled() -> list[Compiled]:
-    wide = [Tile(4, 40), *[Tile(4, 20, "f32")] * 2]
     texts = [
-        graph_of("rope", wide, Tile(4, 40), threads=96),
         graph_of("row_softmax", [Tile(3, 40, "f32")], Tile(3, 40), threads=64),
         graph_of("top1", [Tile(8, 32)], Tile(8, 32)),
         graph_of("cumsum", [Tile(8, 64)], Tile(8, 64)),

@@ -30,14 +30,14 @@ def text_of(path: Path) -> str:
     return str(parse(path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("number", range(inputs(7, 20)))
+@pytest.mark.parametrize("number", range(inputs(5, 20)))
 def test_drawn_mugraph(number: int) -> None:
     drawn = draw_case(WELL_FORMED, SEED, number)
     if drawn is not None:
         compiled(drawn.text)
 
 
-@pytest.mark.parametrize("number", range(inputs(8, 30)))
+@pytest.mark.parametrize("number", range(inputs(6, 30)))
 def test_drawn_mistake(number: int) -> None:
     drawn = draw_case(BROKEN, SEED, number)
     if drawn is not None:

@@ -28,7 +28,7 @@ from mugraph.runtime.interpreter.functions import part_of
 SEED = 5
 
 
-@pytest.mark.parametrize("number", range(inputs(8, 2000)))
+@pytest.mark.parametrize("number", range(inputs(5, 2000)))
 def test_a_partitioned_program_is_the_same_function(number: int) -> None:
     module, _ = check_partitioned(draw_partitioned(SEED, number), fused=number % 4 == 0)
     assert module is not None

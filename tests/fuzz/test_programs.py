@@ -11,13 +11,13 @@ SEED = 23
 SCHEDULED_EVERY = 4
 
 
-@pytest.mark.parametrize("number", range(inputs(12, 40)))
+@pytest.mark.parametrize("number", range(inputs(8, 40)))
 def test_a_fused_program_is_the_same_function(number: int) -> None:
     scheduled = number % SCHEDULED_EVERY == 0
     assert check_program(draw_program(SEED, number), scheduled=scheduled) == "proved"
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(inputs(5, 8)))
 def test_kernels_that_no_estimate_would_choose_are_the_same_function(number: int) -> None:
     with groups_by_chance(number):
         assert check_program(draw_program(SEED + 1, number)) == "proved"

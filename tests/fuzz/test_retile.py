@@ -66,7 +66,7 @@ def retiled_at_random(text: str, seed: int) -> ModuleOp | None:
     return module if changed else None
 
 
-@pytest.mark.parametrize("number", range(inputs(12, 40)))
+@pytest.mark.parametrize("number", range(inputs(8, 40)))
 def test_a_retiled_mugraph_computes_the_same(number: int) -> None:
     drawn = draw_case(WELL_FORMED, SEED, number)
     if drawn is None:

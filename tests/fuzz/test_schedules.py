@@ -57,7 +57,7 @@ def test_example(path: Path) -> None:
         require_right_and_minimal(kernel)
 
 
-@pytest.mark.parametrize("number", range(inputs(12, 40)))
+@pytest.mark.parametrize("number", range(inputs(8, 40)))
 def test_drawn_mugraph(number: int) -> None:
     drawn = draw_case(WELL_FORMED, SEED, number)
     if drawn is not None:

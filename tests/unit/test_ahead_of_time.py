@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from thorough import THOROUGH
 
 from mugraph.codegen.cuda import CodegenError
 from mugraph.reading import make_context, read_module, read_te
@@ -97,6 +98,27 @@ def test_the_manifest_has_the_digest_of_every_file(compiled: Path) -> None:
     assert manifest["architectures"] == ["sm_80", "sm_90a"]
 
 
+def test_the_same_input_gives_the_same_sources(compiled: Path, tmp_path: Path) -> None:
+    write_sources(sources_of(GRAPH, ["sm_80", "sm_90a"]), tmp_path)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) == 6
+    for path in written:
+        assert path.read_bytes() == (compiled / path.relative_to(tmp_path)).read_bytes()
+
+
+def test_an_archive_does_not_say_when_it_was_made(compiled: Path) -> None:
+    archive = str(compiled / "lib" / "librmsnorm_linear.a")
+    listed = subprocess.run(
+        ["ar", "tv", archive],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
+    ).stdout
+    assert listed and all("Jan  1 00:00 1970" in line for line in listed.splitlines())
+
+
+@pytest.mark.skipif(not THOROUGH, reason="compiles twice: make fuzz")
 def test_the_same_input_gives_the_same_bytes(compiled: Path, tmp_path: Path) -> None:
     build(sources_of(GRAPH, ["sm_80", "sm_90a"]), tmp_path, GRAPH.read_text())
     first, second = (

@@ -565,13 +565,16 @@ def test_what_prepares_weights_is_searched_beside_its_first_user(
 def test_units_stand_behind_what_they_need() -> None:
     """A scale is searched together with the sum behind it, whose other operand comes later."""
 
-    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+    def program(new: Callable[..., mi.DTensor], count: int = 2) -> Tensors:
         q, k, seen = new(8, ROWS, 64), new(8, KEYS, 64), new(1, ROWS, KEYS)
-        for _ in range(2):
+        for _ in range(count):
             scores = q @ mi.transpose(k) * 0.125
             bias = mi.relu(seen) * 2.0
             q = mi.softmax(scores + bias + mi.max(bias, 2)) @ k
         return q
+
+    def one_layer(new: Callable[..., mi.DTensor]) -> Tensors:
+        return program(new, 1)
 
     function = only_function(module_of(program))
     prepare_program(function)
@@ -580,7 +583,7 @@ def test_units_stand_behind_what_they_need() -> None:
     for unit in found.units:
         assert not unit.needed & ~done
         done |= unit.whole
-    module = module_of(program)
+    module = module_of(one_layer)
     own, _ = fused(module)
     assert prove(only_function(module), only_function(own)).holds
 

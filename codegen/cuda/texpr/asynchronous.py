@@ -228,6 +228,3 @@ def _split_constant(expression: AffineExpr) -> tuple[AffineExpr, int]:
             return rest, value
         case _:
             return expression, 0
-
-
-__all__ = ["map_parameters", "print_instructions", "uses_mbarriers"]

@@ -106,6 +106,3 @@ def umma_atom(name: str) -> MmaAtom:
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise LayoutError(f"There is no product of tensor memory {name!r}.{hint}")
     return _makers()[name]()
-
-
-__all__ = ["UMMA_FAMILIES", "UmmaFamily", "umma_atom", "umma_names"]

@@ -1,9 +1,6 @@
-"""Lower bounds on the bytes that any plan needs, and the instance in the form that they read.
+"""A lower bound on the bytes that any plan needs, and the instance in the form that it reads.
 
-A plan's peak is at least the load of every region: the sizes of all buffers alive in it.  Buffers
-can slide down until each rests on another or on the ground, so that a peak is also the height of a
-stack: the sum of some sizes.  Where the exact search (:mod:`exact`) proves that no plan meets the
-bound, the bound rises to the next height that a stack can have.
+A plan's peak is at least the load of every region: the sizes of all buffers alive in it.
 """
 
 from __future__ import annotations
@@ -13,9 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mugraph.passes.memory.packing.allocate import Request, aligned
-
-MAX_SUM_BITS = 1 << 20
-"""Beyond this many units sums of sizes are not enumerated."""
 
 
 class Instance(NamedTuple):
@@ -31,11 +25,6 @@ class Instance(NamedTuple):
     alignments: tuple[int, ...]
     sections: tuple[tuple[int, ...], ...]
     spans: tuple[tuple[int, int], ...]
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether any multiple of the unit is an offset for any buffer."""
-        return all(alignment == 1 for alignment in self.alignments)
 
 
 def live_sets(requests: Sequence[Request]) -> list[frozenset[int]]:
@@ -91,25 +80,3 @@ def max_load(instance: Instance) -> int:
         (sum(instance.sizes[index] for index in section) for section in instance.sections),
         default=0,
     )
-
-
-def stack_heights(instance: Instance) -> int | None:
-    """The heights, in units, that stacks of buffers can have, as the bits of a number.
-
-    ``None`` where alignments leave gaps in stacks, or where the heights are too many to list.
-    """
-    total = sum(instance.sizes)
-    if not instance.is_uniform or total > MAX_SUM_BITS:
-        return None
-    heights = 1
-    for size in instance.sizes:
-        heights |= heights << size
-    return heights
-
-
-def next_height(heights: int | None, least: int) -> int:
-    """The lowest possible height from ``least`` on; ``least`` where heights are not known."""
-    if heights is None:
-        return least
-    above = heights >> least
-    return least if not above else least + (above & -above).bit_length() - 1

@@ -1,32 +1,19 @@
 """Packing with a certificate: the choice behind both memory planning passes, with no IR in it.
 
 First fit in the order of birth; where it meets the lower bound it is optimal and nothing else is
-tried.  Then greedy placements in several orders and improvements of the best one; then the exact
-search, which either finds a better plan, proves that there is none, or stops at its limit of steps.
+tried.  Then greedy placements in several orders, of which the best one counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Plan, Request, order_of_birth
-from mugraph.passes.memory.packing.bounds import (
-    Instance,
-    instance_of,
-    max_load,
-    next_height,
-    stack_heights,
-)
-from mugraph.passes.memory.packing.exact import Answer, search
-from mugraph.passes.memory.packing.improve import GreedyPacking, Steps, improve
-
-STEP_LIMIT = 400_000
-"""Buffers that the exact search of one plan may look at."""
-IMPROVEMENT_STEPS = 3000
-"""Pairs of buffers that the greedy placements may compare, for each buffer of a plan."""
+from mugraph.passes.memory.packing.bounds import Instance, instance_of, max_load
+from mugraph.passes.memory.packing.greedy import GreedyPacking
 
 FIRST_FIT = "first fit"
 """The method of a plan that places each buffer, in the order of birth, as low as it fits."""
@@ -65,19 +52,17 @@ def components(requests: Sequence[Request]) -> list[list[int]]:
     return [sorted(group) for group in groups]
 
 
-def pack(
-    requests: Sequence[Request], alignment: int, step_limit: int = STEP_LIMIT
-) -> CertifiedPlan:
+def pack(requests: Sequence[Request], alignment: int) -> CertifiedPlan:
     """The plan of lowest peak that was found, with a lower bound on every plan's.
 
     Offsets are multiples of ``alignment`` bytes and of each request's own.  Ties go to the earlier
-    method.  ``step_limit`` bounds the exact search of each group of buffers that meet in time.
+    method.
     """
     offsets = [0] * len(requests)
     peak = bound = 0
     method = FIRST_FIT
     for group in components(requests):
-        found = _pack_together([requests[index] for index in group], alignment, step_limit)
+        found = _pack_together([requests[index] for index in group], alignment)
         for index, offset in zip(group, found.plan.offsets, strict=True):
             offsets[index] = offset
         bound = max(bound, found.bound)
@@ -86,18 +71,20 @@ def pack(
     return CertifiedPlan(Plan(tuple(offsets), peak), bound, method)
 
 
-def _pack_together(requests: Sequence[Request], alignment: int, step_limit: int) -> CertifiedPlan:
+def _pack_together(requests: Sequence[Request], alignment: int) -> CertifiedPlan:
     instance = instance_of(requests, alignment)
     bound = max_load(instance) * instance.unit
-    best: CertifiedPlan | None = None
-    for method, plan in _heuristics(requests, instance):
-        if best is None or plan.peak < best.plan.peak:
-            best = CertifiedPlan(plan, bound, method)
+    packing = GreedyPacking(instance)
+    best = CertifiedPlan(
+        _plan_of(instance, packing.place(order_of_birth(requests))), bound, FIRST_FIT
+    )
+    for name, order in _orders(instance).items():
         if best.is_optimal:
-            return best
-    if best is None:
-        return CertifiedPlan(Plan((), 0), 0, FIRST_FIT)
-    return _search_below(instance, best, step_limit)
+            break
+        plan = _plan_of(instance, packing.place(order))
+        if plan.peak < best.plan.peak:
+            best = CertifiedPlan(plan, bound, f"greedy, {name}")
+    return best
 
 
 def _orders(instance: Instance) -> dict[str, list[int]]:
@@ -119,66 +106,16 @@ def _orders(instance: Instance) -> dict[str, list[int]]:
     }
 
 
-def _heuristics(requests: Sequence[Request], instance: Instance) -> Iterator[tuple[str, Plan]]:
-    """Plans, and what made them, the cheapest to make first."""
-    packing = GreedyPacking(instance)
-    yield FIRST_FIT, _plan_of(instance, packing.place(order_of_birth(requests)))
-    found: list[list[int]] = []
-    for name, order in _orders(instance).items():
-        found.append(packing.place(order))
-        yield f"greedy, {name}", _plan_of(instance, found[-1])
-        found.append(packing.fill(order))
-        yield f"lowest floor, {name}", _plan_of(instance, found[-1])
-    if found:
-        best = min(found, key=packing.peak)
-        order = sorted(range(len(best)), key=lambda i: (best[i], i))
-        steps = Steps(IMPROVEMENT_STEPS * len(requests))
-        improved = improve(instance, order, max_load(instance), steps)
-        yield "improved order", _plan_of(instance, improved)
-
-
 def _plan_of(instance: Instance, offsets: Sequence[int]) -> Plan:
     unit = instance.unit
     ends = (offset + size for offset, size in zip(offsets, instance.sizes, strict=True))
     return Plan(tuple(offset * unit for offset in offsets), max(ends, default=0) * unit)
 
 
-def _search_below(instance: Instance, best: CertifiedPlan, step_limit: int) -> CertifiedPlan:
-    """Looks for plans between the bound and the best one; raises the one or lowers the other."""
-    steps = Steps(step_limit)
-    heights = stack_heights(instance)
-    order = _orders(instance)["most crowded first"]
-    while not best.is_optimal:
-        target = best.bound // instance.unit
-        # Most instances have a plan of the bound's height: half of the steps look for that.
-        share = Steps(max(steps.left // 2, 0))
-        before = share.left
-        result = search(instance, target, order, share)
-        steps.left -= before - max(share.left, 0)
-        if result.answer is Answer.FOUND:
-            return _better(instance, best, result.offsets)
-        if result.answer is Answer.IMPOSSIBLE:
-            raised = next_height(heights, target + 1) * instance.unit
-            best = best._replace(bound=min(raised, best.plan.peak))
-            continue
-        result = search(instance, best.plan.peak // instance.unit - 1, order, steps)
-        if result.answer is Answer.LIMIT_REACHED:
-            return best
-        if result.answer is Answer.IMPOSSIBLE:
-            return best._replace(bound=best.plan.peak)
-        best = _better(instance, best, result.offsets)
-    return best
-
-
-def _better(instance: Instance, best: CertifiedPlan, offsets: Sequence[int]) -> CertifiedPlan:
-    return best._replace(plan=_plan_of(instance, offsets), method="exact search")
-
-
 def pack_in_place(
     requests: Sequence[Request],
     pairs: Sequence[tuple[int, int]],
     alignment: int,
-    step_limit: int = STEP_LIMIT,
 ) -> CertifiedPlan:
     """As :func:`pack`, where of some pairs of requests both may have one offset.
 
@@ -186,7 +123,7 @@ def pack_in_place(
     request is first in two pairs or second in two.  The bound is one on every choice of pairs: no
     region holds less than it does with all of them.
     """
-    apart = pack(requests, alignment, step_limit)
+    apart = pack(requests, alignment)
     if not pairs:
         return apart
     joined = _joined(requests, pairs)
@@ -201,7 +138,7 @@ def pack_in_place(
     for choice in choices:
         chosen = [pair for bit, pair in enumerate(pairs) if choice >> bit & 1]
         groups = _joined(requests, chosen)
-        found = pack([request for request, _ in groups], alignment, step_limit)
+        found = pack([request for request, _ in groups], alignment)
         least = min(least, found.bound)
         if found.plan.peak < best.plan.peak:
             offsets = [0] * len(requests)

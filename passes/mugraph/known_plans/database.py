@@ -181,13 +181,3 @@ class PlanDatabase:
             os.replace(temporary.name, path)
         except OSError as error:
             raise UserError(f"{path} cannot be written: {error.strerror}.") from error
-
-
-__all__ = [
-    "Entry",
-    "PlanDatabase",
-    "PlanDatabaseWarning",
-    "entry_of",
-    "plan_of_text",
-    "plan_text",
-]

@@ -42,6 +42,3 @@ def _lines(
             yield f"^{number(block)} {[f'{number(each)}: {each.type}' for each in block.args]}"
             for inner in block.ops:
                 yield from _lines(inner, numbers)
-
-
-__all__ = ["structure_of"]

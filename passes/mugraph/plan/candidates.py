@@ -102,6 +102,3 @@ def variants(plan: Plan, written: Plan) -> list[Plan]:
         rest = plan.without(*free)
         found += [replace(rest, **{part: value}) for value in values if value != present]
     return found
-
-
-__all__ = ["candidates", "variants"]

@@ -38,6 +38,3 @@ def among_the_least(count: int) -> Longest:
         return math.inf if len(least) < count else -least[0]
 
     return after
-
-
-__all__ = ["ALIKE_NS", "WORTH_FILLING", "Longest", "among_the_least", "nearly_the_least"]

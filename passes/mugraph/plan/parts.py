@@ -66,6 +66,3 @@ def can_swap(space: TileSpace, partition: Partition, shape: KernelShape) -> bool
                 return False
             found = True
     return found and shape.iterations > 1
-
-
-__all__ = ["can_have"]

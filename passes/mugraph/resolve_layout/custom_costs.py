@@ -180,6 +180,3 @@ def _(op: tb.CustomOp, site: Site) -> Sequence[AccessCosts]:
     return [
         AccessCosts(tuple(group), partial(uses_of, op, site, mappings, group)) for group in groups
     ]
-
-
-__all__ = ["reduction_work", "step_work", "uses_of"]

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any, NamedTuple, TypeAlias
 
@@ -54,30 +53,11 @@ class Domains:
     values: list[tuple[Variable | None, ...]]
     factors: list[Factor]
     scale: Scale
-    _places: dict[Variable, tuple[int, int]] = field(
-        default_factory=dict[Variable, tuple[int, int]]
-    )
 
     def variables_of(self, assignment: Sequence[int]) -> set[Variable]:
         """The variables that hold under an assignment, one index of a value for each choice."""
         chosen = (self.values[choice][index] for choice, index in enumerate(assignment))
         return {variable for variable in chosen if variable is not None}
-
-    def assignment_of(
-        self, chosen: AbstractSet[Variable], choices: Iterable[int]
-    ) -> dict[int, int]:
-        """The value of each of some choices when exactly ``chosen`` hold."""
-        assignment: dict[int, int] = {}
-        for choice in choices:
-            values = self.values[choice]
-            default = values.index(None) if None in values else 0
-            held = (i for i, v in enumerate(values) if v is not None and v in chosen)
-            assignment[choice] = next(held, default)
-        return assignment
-
-    def place_of(self, variable: Variable) -> tuple[int, int]:
-        """The choice that a variable belongs to, and which of its values it is."""
-        return self._places[variable]
 
 
 def domains_of(problem: LayoutProblem) -> Domains:
@@ -121,7 +101,7 @@ def domains_of(problem: LayoutProblem) -> Domains:
         unit //= len(groups[choice])
         order = np.array([place * unit for place in range(len(groups[choice]))], dtype=object)
         tables.add_table((choice,), order)
-    return Domains(groups, tables.factors(), scale, places)
+    return Domains(groups, tables.factors(), scale)
 
 
 def _groups(problem: LayoutProblem) -> list[tuple[Variable | None, ...]]:

@@ -6,17 +6,16 @@ innermost (row-major) and padded rows.  The third makes the solution unique, so 
 depend on the solver or its version.
 
 The problem falls into parts that have nothing to do with each other.  Each is solved by dynamic
-programming (:mod:`eliminate`) or, where it is too entangled for that, by Z3.
+programming (:mod:`eliminate`); where one is too entangled for that, Z3 solves the problem.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from mugraph.dialects.layout_problem import LayoutProblem, Literal, Variable
+from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.passes.mugraph.resolve_layout.domains import (
-    Domains,
     Factor,
     components,
     domains_of,
@@ -25,7 +24,6 @@ from mugraph.passes.mugraph.resolve_layout.domains import (
 )
 from mugraph.passes.mugraph.resolve_layout.eliminate import (
     TABLE_LIMIT,
-    Elimination,
     drop_dominated,
     eliminate,
 )
@@ -59,7 +57,7 @@ def solve(
     """The best choice, or the best found within the limits, and its bound.
 
     ``table_limit`` is the number of entries that a table of the dynamic programming may have,
-    ``step_limit`` that of Z3's steps for all parts that exceed it together.  Raises
+    ``step_limit`` that of Z3's steps, which works on the problem where one exceeds it.  Raises
     :class:`UnsatisfiableLayouts`, and :class:`StepsExhausted` where no choice was found.
     """
     domains = domains_of(problem)
@@ -71,25 +69,26 @@ def solve(
     bound = scale.split(constant)
     if constant >= scale.forbidden:
         raise UnsatisfiableLayouts(contradiction_of(problem))
-    hard: list[tuple[list[int], int, Elimination]] = []
+    is_exact = is_found = True
     for choices, part in _parts_of(len(allowed), factors):
         found = eliminate(part, {choice: len(allowed[choice]) for choice in choices}, table_limit)
         if found.bound >= scale.forbidden:
             raise UnsatisfiableLayouts(contradiction_of(problem))
         total = total_of(part, found.assignment)
+        is_exact, is_found = is_exact and total == found.bound, is_found and total < scale.forbidden
         assignment |= {choice: allowed[choice][index] for choice, index in found.assignment.items()}
-        if total == found.bound:
-            bound = _sum_of(bound, scale.split(found.bound))
-        else:
-            hard.append((choices, total, found))
-    for choices, total, found in hard:
-        own = restricted(problem, domains, allowed, choices)
-        is_needed = total >= scale.forbidden
-        chosen, least = _z3_assignment(own, step_limit // len(hard), is_needed)
-        bound = _sum_of(bound, max(least, scale.split(found.bound)))
-        if chosen is not None and price_of(own, chosen) < scale.split(total):
-            assignment |= domains.assignment_of(chosen, choices)
+        bound = _sum_of(bound, scale.split(found.bound))
     chosen = domains.variables_of([assignment[choice] for choice in range(len(assignment))])
+    if not is_exact:
+        try:
+            other, least = assignment_by_z3(problem, step_limit)
+        except StepsExhausted:
+            if not is_found:
+                raise
+        else:
+            bound = max(bound, least)
+            if not is_found or price_of(problem, other) < price_of(problem, chosen):
+                chosen = other
     return solution_of(problem, chosen, min(bound, price_of(problem, chosen)))
 
 
@@ -120,64 +119,3 @@ def _parts_of(count: int, factors: Sequence[Factor]) -> list[tuple[list[int], li
         if factor.scope:
             grouped[part_of[factor.scope[0]]].append(factor)
     return [(list(scope_of(group)), group) for group in grouped if group]
-
-
-def _z3_assignment(
-    problem: LayoutProblem, step_limit: int, is_needed: bool
-) -> tuple[set[Variable] | None, tuple[int, int]]:
-    """What Z3 finds and its bound; no assignment where it finds none and none is needed."""
-    try:
-        return assignment_by_z3(problem, step_limit)
-    except StepsExhausted:
-        if is_needed:
-            raise
-        return None, (0, 0)
-
-
-def restricted(
-    problem: LayoutProblem, domains: Domains, allowed: dict[int, list[int]], choices: Sequence[int]
-) -> LayoutProblem:
-    """The problem of some choices alone.
-
-    Variables of values that are not ``allowed`` are false; those of other choices are what the
-    only value left makes them.
-    """
-    part = LayoutProblem(problem.costs)
-    inside = set(choices)
-
-    def truth(literal: Literal) -> bool | None:
-        choice, index = domains.place_of(literal.variable)
-        if index not in allowed[choice]:
-            return not literal.positive
-        return literal.positive if len(allowed[choice]) == 1 else None
-
-    def touches(literals: Iterable[Literal]) -> bool:
-        return any(domains.place_of(literal.variable)[0] in inside for literal in literals)
-
-    def undecided(literals: Iterable[Literal]) -> tuple[Literal, ...]:
-        return tuple(literal for literal in literals if truth(literal) is None)
-
-    for clause in problem.clauses:
-        if touches(clause.literals) and not any(truth(literal) for literal in clause.literals):
-            part.require_any(*undecided(clause.literals), reason=clause.reason)
-    for preference in problem.preferences:
-        literals = preference.literals
-        if touches(literals) and not any(truth(literal) for literal in literals):
-            part.prefer_any(*undecided(literals), reason=preference.reason)
-    together: dict[tuple[Literal, ...], int] = {}
-    for soft in problem.soft:
-        if touches(soft.when) and all(truth(literal) is not False for literal in soft.when):
-            when = undecided(soft.when)
-            together[when] = together.get(when, 0) + soft.weight
-    for when, weight in together.items():
-        part.charge(weight, *when, reason="all costs")
-    for group in problem.exactly_one:
-        literals = [Literal(variable) for variable in group]
-        # A value left of a choice with one is settled and no longer a variable.
-        if touches(literals) and not any(truth(literal) for literal in literals):
-            part.require_one(undecided(literals))
-    for group in problem.at_most_one:
-        literals = [Literal(variable) for variable in group]
-        if touches(literals):
-            part.require_at_most_one(undecided(literals))
-    return part

@@ -92,6 +92,3 @@ def _(op: tb.ForloopAccumOp, operand: SSAValue, count: int) -> DividedAccumulato
 def _(op: tb.ForloopAccumSumToDimxOp, operand: SSAValue, count: int) -> DividedAccumulator:
     part = type(op)(operand, _part_type(op))
     return DividedAccumulator([part], _added_up)
-
-
-__all__ = ["DividedAccumulator", "divide"]

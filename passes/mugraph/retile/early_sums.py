@@ -80,6 +80,3 @@ def accumulate_early(space: TileSpace, looped: Set[int]) -> bool:
         if op.input not in in_loop:
             Rewriter.replace_op(op, [], [op.input])
     return True
-
-
-__all__ = ["accumulate_early", "accumulators_behind", "first_summands"]

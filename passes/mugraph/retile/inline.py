@@ -86,6 +86,3 @@ def inline_products(graph: CustomizedOp) -> CustomizedOp:
         if not any(result.uses for result in product.results):
             Rewriter.erase_op(product)
     return new
-
-
-__all__ = ["inline_products", "product_of"]

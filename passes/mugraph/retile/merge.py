@@ -346,6 +346,3 @@ def is_merged(graph: CustomizedOp) -> bool:
     """Whether the plan of a kernel that makes an input says that the two become one."""
     makers = (value.owner for value in graph.inputs)
     return any(isinstance(maker, CustomizedOp) and maker.decided.merge for maker in makers)
-
-
-__all__ = ["MergePlan", "is_merged", "merge", "plan_merge", "total_of"]

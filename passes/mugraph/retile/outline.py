@@ -154,6 +154,3 @@ def outline(graph: CustomizedOp) -> tuple[list[CustomizedOp], CustomizedOp]:
     why = f"{op_label(graph)} cannot be divided so"
     replace_kernel(graph, [*before, new], new.results, why)
     return before, new
-
-
-__all__ = ["Outlined", "find_outlined", "outline"]

@@ -51,6 +51,3 @@ def logarithm(value: SSAValue, parts: Expansion) -> SSAValue:
         return parts.apply("mul_scalar", parts.apply("softplus", negated), constants=(-1.0,))
     logarithms = [logarithm(operand, parts) for operand in op.operands]
     return logarithms[0] if len(logarithms) == 1 else parts.apply("add", *logarithms)
-
-
-__all__ = ["has_logarithm", "logarithm"]

@@ -420,6 +420,3 @@ def apply_function(
     if rounds or rule is None or all(isinstance(form, Whole) for form in forms):
         return _nonlinear(writer, function.name, type_, function.constants, forms)
     return rule(writer, type_, function.constants, forms)
-
-
-__all__ = ["apply_function", "in_the_loop", "require_no_powers", "settled", "times"]

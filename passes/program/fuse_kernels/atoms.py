@@ -221,6 +221,3 @@ def _(op: kn.ViewOp, atoms: Atoms) -> None:
     for dim, (own, extent) in enumerate(sides):
         if extent == own:
             atoms.unify((op.input, dim), (op.result, dim))
-
-
-__all__ = ["Atom", "Atoms", "SplitProducts", "leaves", "unify"]

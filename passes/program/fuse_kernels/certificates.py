@@ -28,6 +28,3 @@ def certify(
     function.body.detach_block(0)
     function.body.add_block(block)
     kernel.attributes[CERTIFICATE] = StringAttr(str(function))
-
-
-__all__ = ["certify"]

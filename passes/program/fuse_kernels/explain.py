@@ -122,6 +122,3 @@ class ExplainFusionPass(ModulePass):
                 buckets = buckets_of(module, function)
                 for bucket, found in zip(buckets, find_in_buckets(buckets, target), strict=True):
                     print(explanation(bucket, found), end="", file=sys.stderr)
-
-
-__all__ = ["ExplainFusionPass", "explanation"]

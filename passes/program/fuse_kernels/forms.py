@@ -94,5 +94,3 @@ class Slices:
 
 Form = Whole | Total | Slices
 """What is known of a value."""
-
-__all__ = ["Degrees", "Form", "Slices", "Term", "Total", "Whole", "combined", "scaled"]

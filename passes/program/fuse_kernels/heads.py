@@ -152,6 +152,3 @@ def join_heads(function: FuncOp) -> None:
         [products, KeepJoined(products.joined)], dce_enabled=True
     )
     PatternRewriteWalker(patterns).rewrite_region(function.body)
-
-
-__all__ = ["JoinHeads", "KeepJoined", "Repeated", "join_heads", "repeated_operand"]

@@ -207,6 +207,3 @@ class Limits:
             for number in self.indices.scanned
             for each in self.indices.combined[number]
         )
-
-
-__all__ = ["Limits"]

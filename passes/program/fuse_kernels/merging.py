@@ -72,6 +72,3 @@ def merged(fusion: Fusion, groups: Sequence[Group]) -> list[Group]:
     while (merge := _best_merge(fusion, found)) is not None:
         found = merge.groups
     return found
-
-
-__all__ = ["Merge", "merge_of", "merged"]

@@ -78,6 +78,3 @@ class Part:
             else:
                 Rewriter.insert_op(op.clone(values), point)
         return placed
-
-
-__all__ = ["Part", "block_of"]

@@ -62,6 +62,3 @@ def _give_own(value: SSAValue, chain: Sequence[Operation], users: Sequence[Opera
         for place, operand in enumerate(user.operands):
             if operand is value:
                 user.operands[place] = copies[value]
-
-
-__all__ = ["recompute"]

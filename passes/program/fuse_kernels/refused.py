@@ -63,6 +63,3 @@ def _alone(name: str, part: Part) -> ModuleOp:
     types = [value.type for value in returned.operands]
     signature = FunctionType.from_lists([*block.arg_types], types)
     return ModuleOp([FuncOp(name, signature, Region(block))])
-
-
-__all__ = ["Refusal", "without_refused"]

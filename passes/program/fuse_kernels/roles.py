@@ -86,6 +86,3 @@ def _rewritten(
         own.append(new)
     block.add_ops(own)
     return Roles(own, block.args, sources, [values[value] for value in stored])
-
-
-__all__ = ["Roles", "in_roles"]

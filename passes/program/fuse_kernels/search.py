@@ -177,6 +177,3 @@ class Search:
             for group, time in self.times.items()
             if time < math.inf and any(not part & ~group for part in new)
         }
-
-
-__all__ = ["Search"]

@@ -173,6 +173,3 @@ def look_of(program: Program, start: int, end: int, parts: Parts) -> Look:
         return op.name, properties, tuple(map(operand, op.operands)), results
 
     return tuple(map(described, program.operators[start:end]))
-
-
-__all__ = ["Look", "in_segments", "look_of"]

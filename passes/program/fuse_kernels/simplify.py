@@ -136,6 +136,3 @@ def simplify_program(function: FuncOp) -> None:
         [ReadHalf(), RoundAtOnce(), DropOne(), JoinReshapes()], dce_enabled=True
     )
     PatternRewriteWalker(patterns).rewrite_region(function.body)
-
-
-__all__ = ["simplify_program"]

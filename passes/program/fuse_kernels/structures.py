@@ -129,6 +129,3 @@ class Structures:
             done |= 1 << first
             left.remove(first)
         return ordered
-
-
-__all__ = ["Described", "Structure", "Structures"]

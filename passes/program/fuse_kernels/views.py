@@ -178,6 +178,3 @@ def hoist_views(function: FuncOp) -> None:
     PatternRewriteWalker(patterns).rewrite_region(function.body)
     cse(function.body)
     function.update_function_type()
-
-
-__all__ = ["HoistReshape", "HoistTranspose", "ViewFirstPart", "hoist_views", "transposed"]

@@ -125,6 +125,3 @@ def _is_changed(
     if step is None:
         return False
     return step.before in longer[number + 1 - step.back] or step.group in groups
-
-
-__all__ = ["Place", "Step", "Stretch", "Ways"]

@@ -130,6 +130,3 @@ def _with(tile: SSAValue, dim: int, extent: int, type_: Attribute | None = None)
 
 def _without(tile: SSAValue, dim: int, type_: Attribute) -> tb.STensorType:
     return _with(tile, dim, 1, type_)
-
-
-__all__ = ["Maximum", "TileWriter"]

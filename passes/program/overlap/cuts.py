@@ -124,6 +124,3 @@ def _number(op: Operation) -> int:
     block = op.parent_block()
     assert block is not None
     return block.get_operation_index(op)
-
-
-__all__ = ["Chain", "are_ranges", "makers_of", "users_of"]

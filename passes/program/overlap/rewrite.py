@@ -145,6 +145,3 @@ def _slice(value: SSAValue, dim: int, place: int, devices: int) -> kn.SliceOp:
     size = shape_of(type_)[dim]
     start = [place * size if d == dim else 0 for d in range(len(shape_of(type_)))]
     return kn.SliceOp(value, start, type_)
-
-
-__all__ = ["deliver", "fetch"]

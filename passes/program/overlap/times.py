@@ -84,6 +84,3 @@ def _uncut(op: Operation, cut: DeviceCut) -> list[SSAValue]:
 
 def _bytes(value: SSAValue) -> int:
     return math.prod(shape_of(value.type)) * element_bytes_of(value.type)
-
-
-__all__ = ["time_delivered", "time_fetched"]

@@ -151,6 +151,3 @@ class ExplainPartitionPass(ModulePass):
                 is_foreign(function) or is_per_device(function)
             ):
                 print(explanation(partition_program(function)), end="", file=sys.stderr)
-
-
-__all__ = ["ExplainPartitionPass", "explanation"]

@@ -58,6 +58,3 @@ def _cycles(op: Operation) -> float:
 def _values(value: SSAValue) -> int:
     """How many values of a fragment each thread holds."""
     return value.type.values_per_thread() if isinstance(value.type, sched.TileType) else 0
-
-
-__all__ = ["epilogue_time"]

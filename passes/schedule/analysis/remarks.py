@@ -59,6 +59,3 @@ class Remark(NamedTuple):
             f"remark: kernel @{self.kernel}: {self.lost}, since {self.why.reason}{mend} "
             f"[{self.kind}]"
         )
-
-
-__all__ = ["Kind", "Obstacle", "Remark"]

@@ -131,6 +131,3 @@ def _obstacle(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> str | None:
         ):
             return f"{value_label(value)} does not come by a bulk copy"
     return None
-
-
-__all__ = ["layout_by_warps", "product_lines", "product_of"]

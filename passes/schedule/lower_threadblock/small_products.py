@@ -163,14 +163,3 @@ def describe(cost: WayCost) -> str:
         f"{math.ceil(cost.cycles)} cycles ({cost.warps} warps, {cost.instructions} instructions "
         f"and {cost.read_bytes} bytes of shared memory an iteration)"
     )
-
-
-__all__ = [
-    "SmallProduct",
-    "WayCost",
-    "choose_small_layout",
-    "describe",
-    "swap_obstacle",
-    "swapped_layout",
-    "way_cost",
-]

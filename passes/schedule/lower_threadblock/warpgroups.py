@@ -130,13 +130,3 @@ def warpgroup_layout_of(op: tb.MatmulOp, threads: int) -> WarpLayout | None:
     *_, rows, columns = shape_of(op.result.type)
     types = operand_names(op.lhs, op.rhs)
     return choose_warpgroup_layout(rows, columns, shape_of(op.lhs.type)[-1], types, threads)
-
-
-__all__ = [
-    "choose_warpgroup_layout",
-    "group_obstacle",
-    "is_read_by_warpgroups",
-    "reads_descriptors",
-    "require_family",
-    "warpgroup_layout_of",
-]

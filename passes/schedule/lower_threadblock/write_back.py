@@ -78,6 +78,3 @@ def write_back_directly(found: WriteBack) -> sched.StoreOp:
     Rewriter.erase_op(found.copy)
     Rewriter.erase_op(found.buffer)
     return direct
-
-
-__all__ = ["WriteBack", "find_write_backs", "write_back_directly", "write_back_through"]

@@ -155,6 +155,3 @@ def _wait_in_prologue(found: ThreadCopies, loads: Sequence[Operation]) -> None:
             if groups:
                 found.prologue.insert_op_before(sched.WaitOp(groups - 1), op)
             return
-
-
-__all__ = ["ThreadCopies", "find_copies", "stage_copies"]

@@ -163,12 +163,3 @@ def why_not_staged(kernel: sched.KernelOp) -> tuple[str, Stages] | None:
     if asked and asked_stages(asked, len(present), iterations) != present:
         return "the shared memory of a block has no room for them", present
     return None
-
-
-__all__ = [
-    "feeds_of",
-    "pipeline_rings",
-    "present_stages",
-    "producer_of",
-    "why_not_staged",
-]

@@ -29,7 +29,6 @@ from mugraph.passes.memory.packing.certificate import (
     certificate_attribute,
 )
 from mugraph.passes.memory.packing.pack import (
-    STEP_LIMIT,
     CertifiedPlan,
     pack_in_place,
 )
@@ -68,15 +67,13 @@ def memory_requests(kernel: KernelOp) -> dict[AllocOp, Request]:
     }
 
 
-def certified_plan(
-    kernel: KernelOp, requests: dict[AllocOp, Request], step_limit: int = STEP_LIMIT
-) -> CertifiedPlan:
+def certified_plan(kernel: KernelOp, requests: dict[AllocOp, Request]) -> CertifiedPlan:
     """The plan of a kernel's buffers, in the order of ``requests``.
 
     Results may also take the bytes of operands that they overwrite.
     """
     pairs = _pairs(kernel, requests)
-    return pack_in_place(list(requests.values()), pairs, LINE_BYTES, step_limit)
+    return pack_in_place(list(requests.values()), pairs, LINE_BYTES)
 
 
 def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int, int]]:
@@ -136,13 +133,13 @@ def registers_wanted(kernel: KernelOp) -> int:
     return min(wanted, registers_needed(kernel) - RECOMPUTED_REGISTERS)
 
 
-def plan_stensor_memory(kernel: KernelOp, target: Target, step_limit: int = STEP_LIMIT) -> None:
+def plan_stensor_memory(kernel: KernelOp, target: Target) -> None:
     """Writes offsets into the kernel's buffers; bytes and certificate into the kernel.
 
     Raises ``PassFailedException`` where the block's shared memory does not suffice.
     """
     requests = memory_requests(kernel)
-    found = with_channels(kernel, certified_plan(kernel, requests, step_limit))
+    found = with_channels(kernel, certified_plan(kernel, requests))
     plan = found.plan
     if plan.peak > target.shared_memory_per_block:
         raise PassFailedException(overflow_message(kernel, requests, plan.peak, target))
@@ -166,9 +163,8 @@ class PlanSTensorMemoryPass(ModulePass):
     operand for the last time.  Also says how many blocks share a multiprocessor (``resident``),
     from which the compiler knows how many registers a thread may use.
 
-    The plan is the best of several heuristics and, where none of them meets the lower bound, of an
-    exact search; ``step-limit`` bounds that search, in buffers looked at.
-    ``sched.memory_certificate`` on the kernel records the peak, the bound and whether they meet.
+    The plan is the best of several heuristics.  ``sched.memory_certificate`` on the kernel records
+    the peak, the lower bound and whether they meet.
     The mbarriers of channels and order barriers stand after all buffers.  Pre-condition:
     ``--pipeline-loads``; run ``--plan-swizzle`` before, as it changes sizes.
 
@@ -178,11 +174,10 @@ class PlanSTensorMemoryPass(ModulePass):
     name = "plan-stensor-memory"
 
     arch: str = DEFAULT_TARGET
-    step_limit: int = STEP_LIMIT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Plans every kernel of the module."""
         target = target_named(self.arch)
         for kernel in op.walk():
             if isinstance(kernel, KernelOp):
-                plan_stensor_memory(kernel, target, self.step_limit)
+                plan_stensor_memory(kernel, target)

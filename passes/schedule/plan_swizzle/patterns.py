@@ -236,17 +236,3 @@ def is_plain_enough(layout: AnyLayout) -> bool:
         return False
     plain: Layout[int] = base_layout(layout)
     return plain.depth <= 1
-
-
-__all__ = [
-    "Instruction",
-    "Pattern",
-    "declared_pattern",
-    "decoded",
-    "decoded_nested",
-    "is_plain_enough",
-    "offsets_along",
-    "offsets_under",
-    "pattern_of",
-    "scheduled_patterns",
-]

@@ -56,6 +56,3 @@ def _move_to_start(op: sched.LoadOp) -> None:
         for each in (op, made):
             each.detach()
             Rewriter.insert_op(each, InsertPoint.at_start(block))
-
-
-__all__ = ["load_directly"]

@@ -370,13 +370,3 @@ def _reduction_allows(
     plain = op.difference is None and not epilogue_of(op).accumulates
     unheld = not any(result in promoted for result in results)
     return held or (value is op.source and plain and unheld)
-
-
-__all__ = [
-    "Domain",
-    "choose_partition",
-    "choose_promoted",
-    "find_domains",
-    "partition_domains",
-    "values_held",
-]

@@ -40,13 +40,14 @@ def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
         for op in chain.operators
     ):
         return None  # what is past a row in its last instruction would be reduced, too
+    by_all = columns if chain.has_rows else columns * first.thr_layout[1]
     if any(
-        has_columns(source, op.destination) and shape_of(source.type)[-1] % columns
+        has_columns(source, op.destination) and shape_of(source.type)[-1] % by_all
         for op in chain.operators
         if isinstance(op, sched.MapOp)
         for source in op.sources
     ):
-        return None  # numbers of columns are those of whole instructions
+        return None  # numbers of columns are those of whole instructions of all warps
     if not chain.has_rows:
         return first if len(present) == 1 else None
     if mma_atom(first.atom).is_scalar:

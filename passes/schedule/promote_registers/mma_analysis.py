@@ -373,15 +373,3 @@ def _chain_of(
     has_rows |= any(shape_of(value.type)[-1] == 1 for value in loaded)
     chain = Chain(values, running, products, has_rows, kept, loaded)
     return chain if chain.removed else None
-
-
-__all__ = [
-    "Chain",
-    "Uses",
-    "arrangement_in",
-    "arrangement_of",
-    "find_chains",
-    "joined",
-    "operators_of",
-    "phases_of_kernel",
-]

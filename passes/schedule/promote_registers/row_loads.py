@@ -92,6 +92,3 @@ def _reads(op: Operation, tile: SSAValue, shape: tuple[int, ...]) -> bool:
     if isinstance(op, sched.MapOp):
         return tile in op.sources and shape_of(op.destination.type) == shape
     return isinstance(op, sched.ReduceOp) and op.source is tile
-
-
-__all__ = ["RowLoad", "load_long_rows"]

@@ -153,6 +153,3 @@ def _is_written_between(value: SSAValue, first: Operation, last: Operation) -> b
             return True
         op = op.next_op
     return op is None
-
-
-__all__ = ["load_as_stored"]

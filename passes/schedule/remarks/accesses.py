@@ -171,6 +171,3 @@ def _partition_obstacle(access: ThreadAccess) -> Obstacle:
         f"its elements are dealt out to threads {width} at a time, as operators that go with "
         f"'{op.name}' are"
     )
-
-
-__all__ = ["access_remarks"]

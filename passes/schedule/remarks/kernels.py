@@ -81,6 +81,3 @@ def _tiles(kernel: sched.KernelOp, argument: int) -> set[tuple[tuple[int, ...], 
     if any(tile.loop_dim >= 0 for tile in tiles):
         return set()
     return {(tile.map_, shape_of(tile.result.type)) for tile in tiles}
-
-
-__all__ = ["block_remarks", "fusion_remarks"]

@@ -151,6 +151,3 @@ def stage_remarks(scheduled: Scheduled) -> Iterator[Remark]:
             f"load smaller tiles (plan <forloop = {2 * loop_iterations(kernel)}>)",
         ),
     )
-
-
-__all__ = ["load_remarks", "stage_remarks"]

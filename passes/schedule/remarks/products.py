@@ -151,6 +151,3 @@ def epilogue_remarks(scheduled: Scheduled) -> Iterator[Remark]:
                 "let two consumers take work tiles in turn (plan <block = [128], ping_pong = 2>)",
             ),
         )
-
-
-__all__ = ["epilogue_remarks", "product_obstacle", "product_remarks"]

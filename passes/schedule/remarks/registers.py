@@ -189,6 +189,3 @@ def _held_nowhere(scheduled: Scheduled, buffer: SSAValue) -> Obstacle:
             "give the block more threads, or cut smaller tiles",
         )
     return Obstacle("an operator that goes with those on it is dealt out in another way")
-
-
-__all__ = ["Passage", "passages", "register_remarks", "step_remarks"]

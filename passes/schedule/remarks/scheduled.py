@@ -58,6 +58,3 @@ def scheduled_kernels(module: ModuleOp, target: Target) -> list[Scheduled]:
         for op in module.walk()
         if isinstance(op, sched.KernelOp)
     ]
-
-
-__all__ = ["Scheduled", "scheduled_kernels"]

@@ -198,6 +198,3 @@ def _cost(
     return TexprAccessCost(
         access, name, len(addresses), int(np.sum(counted)), int(np.sum(ideal)), executions
     )
-
-
-__all__ = ["TexprAccessCost", "texpr_access_costs"]

@@ -62,6 +62,3 @@ def _waits(op: Operation, waits: str) -> bool:
             return "wgmma" in waits
         case _:
             return False
-
-
-__all__ = ["pending_instructions"]

@@ -45,6 +45,3 @@ def roles_of(threads: te.LoopOp) -> Iterator[Rows]:
     roles = roles.reshape(-1)
     firsts = sorted(set(roles.tolist()), key=lambda one: int(np.argmax(roles == one)))
     yield from (every[roles == one] for one in firsts)
-
-
-__all__ = ["WAITS", "roles_of", "takes_turns"]

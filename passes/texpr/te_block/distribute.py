@@ -361,6 +361,3 @@ def _combining(
     inner.add_ops(ops)
     Rewriter.insert_op_after(nest, band.loops[0])
     return nest
-
-
-__all__ = ["Reduction", "distribute", "take_out_reductions"]

@@ -191,6 +191,3 @@ def _make_parameter(value: SSAValue, body: Block, stored: Attribute | None) -> N
         if stored is not None and stored != type_.element_type and isinstance(op, ViewOp):
             view = ViewOp(parameter, list(op.indices), op.map)
             Rewriter.replace_op(op, [view, TruncFOp(view.result, type_.element_type)])
-
-
-__all__ = ["Step", "choose_mapping", "lay_out", "make_step", "spaces_of"]

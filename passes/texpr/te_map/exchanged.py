@@ -121,6 +121,3 @@ def _threads_of(mapping: BandMapping, indices: Sequence[Rows]) -> Rows:
         for which, (stride, radix) in enumerate(mapping.digits[dimension].placed(Role.THREAD)):
             thread += index // stride % radix * mapping.thread_strides[dimension, which]
     return thread
-
-
-__all__ = ["MOST_REGISTERS", "exchanged_buffers"]

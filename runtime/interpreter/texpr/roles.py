@@ -429,6 +429,3 @@ def _described(op: Operation | None) -> str:
 def _at(op: Operation) -> str:
     place = place_of(op)
     return "" if place is None else f" ({place})"
-
-
-__all__ = ["run_in_turns"]

@@ -259,6 +259,3 @@ def _two_writers(program: Program, touch: Touch) -> Finding:
         (threads[0], threads[1]),
         address,
     )
-
-
-__all__ = ["check_bounds"]

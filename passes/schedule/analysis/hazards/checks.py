@@ -221,6 +221,3 @@ class Checks:
             )
 
         self.report((HazardKind.NEVER_WRITTEN, step.place, fragment), make)
-
-
-__all__ = ["Checks"]

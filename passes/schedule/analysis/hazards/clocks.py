@@ -290,6 +290,3 @@ class Clocks:
             marks.of_clocks(clocks),
             tuple(mbarrier.state(marks) for mbarrier in self.mbarriers()),
         )
-
-
-__all__ = ["UNKNOWN", "Clock", "Clocks", "Marks", "Mbarrier", "Ring", "join"]

@@ -184,6 +184,3 @@ class Cursor:
         self.skipped += iterations
         self.skipped_in_all += iterations
         self._leave_if_over()
-
-
-__all__ = ["Course", "Cursor"]

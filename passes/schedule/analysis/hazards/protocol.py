@@ -306,6 +306,3 @@ def _tile_before(moment: Moment) -> str:
 
 def _bytes(op: BulkCopyOp) -> int:
     return math.prod(shape_of(op.source.type)) * element_bytes_of(op.destination.type)
-
-
-__all__ = ["Counted", "Moment", "Protocol"]

@@ -57,6 +57,3 @@ def _finding(
     return Finding(
         HazardKind.OVERWRITTEN, (writer, reader), f"{op_label(writer)} {what}", address=first
     )
-
-
-__all__ = ["find_workspace_hazards"]

@@ -524,6 +524,3 @@ def _iterations(role: Role) -> str:
         if value.name_hint != "block"
     ]
     return f" where {', '.join(loops)}" if loops else ""
-
-
-__all__ = ["BlockRun"]

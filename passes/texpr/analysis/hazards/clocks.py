@@ -118,6 +118,3 @@ class PhaseClock:
         self.told, self.pending = None, self.count
         self.announced = self.copied = 0
         return late.tolist()
-
-
-__all__ = ["Clocks", "IntArray", "PhaseClock"]

@@ -130,6 +130,3 @@ class Mbarriers:
                 f"{named(op)} may end a phase of {barrier.name} before thread {thread} has seen "
                 f"that the one before has ended: {named(barrier.wait)} may then wait for ever",
             )
-
-
-__all__ = ["Mbarriers"]

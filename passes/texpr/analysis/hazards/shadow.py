@@ -327,6 +327,3 @@ def named(op: Operation) -> str:
     """``'te.bulk_load' (gemm.py:54:13)``."""
     place = place_of(op)
     return f"'{op.name}'" if place is None else f"'{op.name}' ({place})"
-
-
-__all__ = ["NEVER", "Event", "Shadow", "named", "says"]

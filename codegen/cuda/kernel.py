@@ -114,7 +114,8 @@ def print_kernel(
         writer.line(f"uint3 const blockIdx = tb::{function}<{kernel.raster_rows}>();  // raster")
     if kernel.descending_columns is not None:
         columns = kernel.descending_columns
-        writer.line(f"uint3 const blockIdx = tb::descending_block<{columns}>();  // descending")
+        of_what = "plane" if kernel.planes is not None else "block"
+        writer.line(f"uint3 const blockIdx = tb::descending_{of_what}<{columns}>();  // descending")
     operators = list(kernel.body.block.ops)
     while operators and isinstance(operators[0], sched.GridWaitOp):
         printer.print(operators.pop(0))

@@ -17,7 +17,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.programming_model import GROUP_ROWS, WARPGROUP
+from mugraph.dialects.programming_model import (
+    GROUP_ROWS,
+    GROUP_THREADS,
+    MAX_THREAD_REGISTERS,
+    REGISTER_STEP,
+    WARPGROUP,
+)
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     BULK_ROW_BYTES,
@@ -68,6 +74,8 @@ ROW_STEP_CYCLES = 18.0
 """What a warp takes for each of its steps along a row that it reduces alone (13 to 25 measured)."""
 OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
+CHAIN_REGISTERS, LOADING_REGISTERS = 36, 40
+"""The same where warp groups pass on what they multiply; those of a thread that loads for them."""
 FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 
@@ -306,12 +314,34 @@ def sums_of_a_thread(threads: int, target: Target) -> int:
     return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
 
 
+def chained_sums_of_a_thread(threads: int, target: Target) -> int:
+    """The same of warp groups that pass sums on in registers; what is passed on counts half again.
+
+    They have what the threads that load leave.  0 where registers stay where they are.
+    """
+    if not target.moves_registers or threads % GROUP_THREADS:
+        return 0
+    left = target.registers_per_multiprocessor - LOADING_REGISTERS * GROUP_THREADS
+    most = min(left // threads, MAX_THREAD_REGISTERS)
+    return most // REGISTER_STEP * REGISTER_STEP - CHAIN_REGISTERS
+
+
+def fits_registers(shape: KernelShape, target: Target) -> bool:
+    """Whether the threads of a block have registers for its sums."""
+    # What the loop has summed is kept while products after it are computed.
+    sums, loop, threads = shape.loop.sums + shape.after.sums, shape.loop, shape.threads
+    if sums <= sums_of_a_thread(threads, target) * threads:
+        return True
+    if not loop.chained or not loop.suits_groups(threads, target):
+        return False
+    passed_on = math.prod(loop.passed_on)
+    return sums + passed_on // 2 <= chained_sums_of_a_thread(threads, target) * threads
+
+
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
     stages = stages_of(shape, target)
-    # What the loop has summed is kept while products after it are computed.
-    sums = shape.loop.sums + shape.after.sums
-    if stages is None or sums > sums_of_a_thread(shape.threads, target) * shape.threads:
+    if stages is None or not fits_registers(shape, target):
         return None
     clock = target.clock_ghz
     loop_bytes, first_bytes, tensor_bytes, _ = shape.loading

@@ -13,6 +13,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
+from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.mugraph.plan.operators import product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -23,6 +24,7 @@ from mugraph.passes.mugraph.retile.partition import (
     choose_partition,
     has_one_of,
     partition_of,
+    with_whole_steps,
 )
 from mugraph.passes.mugraph.retile.split import has_whole_parts
 from mugraph.passes.targets import Target
@@ -108,20 +110,21 @@ def uneven_tiles(extent: int, tiles: Sequence[int], shortest: int, longest: int)
 def padded_tiles(space: TileSpace, number: int) -> list[int]:
     """Tiles of the whole of a dimension and some more, so that warp groups can have its products.
 
-    Those take eight columns, or 64 rows, at a time.  Of what is past the dimension nothing is
-    loaded.  Tiles of just 60 rows took 108 us where those of 64 took 60
-    (``benchmarks/results/shapes_h200_plans.md``).
+    Those take eight columns, or 64 rows, at a time, and 32 bytes of rows of a right matrix.  Of
+    what is past the dimension nothing is loaded.  Tiles of just 60 rows took 108 us where those of
+    64 took 60 (``benchmarks/results/shapes_h200_plans.md``).
     """
     extent, fixed = space.dimensions[number].extent, space.dimensions[number].fixed
     # What is computed before it is multiplied, such as weights of 4 bits, warps multiply.
-    of_products = any(
-        number in space.numbers[op.results[0]][-2:]
-        for op in products_of(space)
-        if isinstance(op.operands[-1].owner, tb.InputOp)
-    )
-    if fixed or not of_products or extent <= GROUP_COLUMNS or extent % GROUP_COLUMNS == 0:
+    products = [op for op in products_of(space) if isinstance(op.operands[-1].owner, tb.InputOp)]
+    of_products = any(number in space.numbers[op.results[0]][-2:] for op in products)
+    rows = [op.operands[-1] for op in products if space.numbers[op.operands[-1]][-1] == number]
+    # Swizzles are of whole sectors of a row.
+    wholes = [SECTOR_BYTES // element_bytes_of(value.type) for value in rows]
+    whole = max([GROUP_COLUMNS, *wholes])
+    if fixed or not of_products or extent <= GROUP_COLUMNS or extent % whole == 0:
         return []
-    padded = {-(-extent // whole) * whole for whole in (GROUP_COLUMNS, GROUP_ROWS)}
+    padded = {-(-extent // each) * each for each in (whole, GROUP_ROWS)}
     return [tile for tile in sorted(padded) if extent < tile <= max(UNEVEN_TILES)]
 
 
@@ -261,7 +264,9 @@ def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[P
     """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
     for grid in (partition_of(space), *_grids(space, target)):
-        for partition in _loops(space, grid, divides):
+        for cut in _loops(space, grid, divides):
+            is_present = cut == partition_of(space)
+            partition = cut if is_present else with_whole_steps(space, cut)
             if partition not in seen:
                 seen.add(partition)
                 yield partition

@@ -1,0 +1,47 @@
+"""Attention of heads of any depth is one kernel whose products warp groups compute in registers."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.dialects import sched
+from mugraph.passes.compile import compile_pipeline
+from mugraph.reading import make_context
+
+
+def attention(heads: int, group: int, tokens: int, depth: int, *, causal: bool = True) -> ModuleOp:
+    """A plain program."""
+    graph = mi.new_kernel_graph("attention")
+    q = graph.new_input((heads, group, tokens, depth), dtype=mi.float16)
+    k, v = (graph.new_input((heads, 1, tokens, depth), dtype=mi.float16) for _ in range(2))
+    scores = q @ mi.transpose(k) * depth**-0.5
+    graph.mark_output(mi.softmax(mi.causal_mask(scores) if causal else scores) @ v)
+    return graph.module()
+
+
+def scheduled(module: ModuleOp) -> list[sched.KernelOp]:
+    """The kernels, which the module then has."""
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    return [op for op in module.body.block.ops if isinstance(op, sched.KernelOp)]
+
+
+@pytest.mark.parametrize(("depth", "causal"), [(72, True), (192, True), (256, False)])
+def test_warp_groups_multiply_in_registers(depth: int, *, causal: bool) -> None:
+    """Of any depth, also where rows are no whole steps, or a thread holds 128 sums."""
+    (kernel,) = scheduled(attention(16, 1, 1024, depth, causal=causal))
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    assert {isinstance(op.lhs.type, sched.TileType) for op in products} == {True, False}
+    assert not any(isinstance(op, sched.MmaOp) for op in kernel.walk())
+    # What one product passes on to the other never is in memory.
+    rings = [op for op in kernel.walk() if isinstance(op, sched.ChannelOp)]
+    assert len(rings) == 3
+
+
+def test_heads_that_share_keys_start_with_their_longest_rows() -> None:
+    """Rows are planes of the grid beside heads and groups."""
+    (kernel,) = scheduled(attention(16, 2, 2048, 128))
+    assert kernel.planes is not None
+    assert kernel.grid_dim[0] * kernel.grid_dim[1] == 32

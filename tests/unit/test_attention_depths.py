@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
 from mugraph.dialects import sched
+from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
 from mugraph.reading import make_context
+from mugraph.runtime.interpreter import run_function
 
 
 def attention(heads: int, group: int, tokens: int, depth: int, *, causal: bool = True) -> ModuleOp:
@@ -22,9 +25,9 @@ def attention(heads: int, group: int, tokens: int, depth: int, *, causal: bool =
     return graph.module()
 
 
-def scheduled(module: ModuleOp) -> list[sched.KernelOp]:
+def scheduled(module: ModuleOp, plan: Plan | None = None) -> list[sched.KernelOp]:
     """The kernels, which the module then has."""
-    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
     return [op for op in module.body.block.ops if isinstance(op, sched.KernelOp)]
 
 
@@ -38,6 +41,24 @@ def test_warp_groups_multiply_in_registers(depth: int, *, causal: bool) -> None:
     # What one product passes on to the other never is in memory.
     rings = [op for op in kernel.walk() if isinstance(op, sched.ChannelOp)]
     assert len(rings) == 3
+
+
+def test_a_depth_that_is_no_whole_step_is_padded() -> None:
+    """Rows of 72 are loaded as 80, zeros past their end, and 72 of them are stored."""
+    module = attention(2, 1, 512, 72)
+    plan = Plan(grid=(2, 8, 1), forloop=8, block=(128, 1, 1), tile=(0, 0, 0, 80), loads="tma")
+    (kernel,) = scheduled(module, plan)
+    buffers = [op.result.type for op in kernel.walk() if isinstance(op, sched.AllocOp)]
+    assert {tuple(type_.get_shape()[2:]) for type_ in buffers} == {(64, 80), (80, 64)}
+    assert any(isinstance(op, sched.WarpgroupMmaOp) for op in kernel.walk())
+    random = np.random.default_rng(0)
+    q, k, v = random.uniform(-1, 1, (3, 2, 1, 512, 72)).astype(np.float16)
+    scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) * 72**-0.5
+    scores[..., ~np.tri(512, dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
+    (found,) = run_function(module, None, [q, k, v], level="address")
+    np.testing.assert_allclose(found.astype(np.float64), expected, atol=2e-3)
 
 
 def test_heads_that_share_keys_start_with_their_longest_rows() -> None:

@@ -31,6 +31,7 @@ from mugraph.passes.costs.memory import (
     COPY_BYTES_A_CYCLE,
     copy_cycles,
     device_ns,
+    shared_cycles,
 )
 from mugraph.passes.costs.overlap import IN_A_KERNEL, side_by_side
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
@@ -64,6 +65,8 @@ THROUGH_MEMORY = 2.0
 """How much longer arithmetic takes where they go through shared memory."""
 EXCHANGE_BARRIERS = 4
 """Barriers of a result that other threads need."""
+STEP_BYTES = 32
+"""Of a row, or column, in an instruction of a warp group."""
 CHAIN_BARRIERS = 3
 """Barriers of a block in each iteration in which they do: each waits for all warps."""
 CHAIN_CYCLES = 450.0
@@ -142,11 +145,29 @@ class Product(NamedTuple):
     """The type of the operands, as the table of rates calls it."""
     promoted: bool = False
     """Whether threads add the sums of each iteration to those of the loop."""
+    columns: int = 0
+    """Of a product in a chain of them."""
+    passed_on: bool = False
+    """Whether its left matrix is what another product passes on."""
 
     @property
     def macs(self) -> int:
         """Multiply-adds in whole instructions."""
         return self.instructions * math.prod(INSTRUCTION.shape_mnk)
+
+    def fills_groups(self, groups: int = 1) -> bool:
+        """Whether so many warp groups have whole instructions of it."""
+        return self.group_rows > 0 and self.group_rows % (groups * GROUP_ROWS) == 0
+
+
+def operand_cycles(product: Product, target: Target) -> float:
+    """Cycles in which shared memory brings the operands of a chain's product to warp groups.
+
+    Each instruction reads its columns, and 64 rows that are not in registers.
+    """
+    lines = product.columns + (0 if product.passed_on else GROUP_ROWS) if product.columns else 0
+    steps = product.group_rows // GROUP_ROWS * product.chain
+    return shared_cycles(steps * lines * STEP_BYTES, target)
 
 
 class PhaseWork(NamedTuple):
@@ -185,10 +206,12 @@ class PhaseWork(NamedTuple):
             target.multiplies_in_warpgroups
             and groups > 0
             and bool(self.products)
-            and all(
-                p.group_rows and p.group_rows % (groups * GROUP_ROWS) == 0 for p in self.products
-            )
+            and all(product.fills_groups(groups) for product in self.products)
         )
+
+    def by_warps(self) -> PhaseWork:
+        """The same where single warps multiply."""
+        return self._replace(products=tuple(p._replace(group_rows=0) for p in self.products))
 
     def cycles(self, threads: int, target: Target) -> float:
         """From its first instruction to its last, of a block that has a multiprocessor alone."""
@@ -212,13 +235,9 @@ class PhaseWork(NamedTuple):
     def _product_cycles(product: Product, warps: int, target: Target) -> float:
         """Of one product, by warp groups where they can, else by warps."""
         groups = warps // WARPGROUP
-        if (
-            target.multiplies_in_warpgroups
-            and product.group_rows
-            and groups
-            and product.group_rows % (groups * GROUP_ROWS) == 0
-        ):
-            return GROUP_SLACK * group_cycles(product.macs, target, product.element)
+        if target.multiplies_in_warpgroups and groups and product.fills_groups(groups):
+            cycles = GROUP_SLACK * group_cycles(product.macs, target, product.element)
+            return max(cycles, operand_cycles(product, target))
         schedulers = min(warps, target.schedulers_per_multiprocessor)
         each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
         # Warps share the sums first, and then what is added to each.
@@ -338,6 +357,13 @@ def fits_registers(shape: KernelShape, target: Target) -> bool:
     return sums + passed_on // 2 <= chained_sums_of_a_thread(threads, target) * threads
 
 
+def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
+    """How many blocks share a multiprocessor."""
+    memory = shape.fixed_bytes(target.warp_size) + stages * shape.loop_bytes
+    registers = max(FEWEST_REGISTERS, shape.loop.sums // shape.threads + OTHER_REGISTERS)
+    return target.resident_blocks(shape.blocks, shape.threads, memory, registers)
+
+
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
     stages = stages_of(shape, target)
@@ -345,9 +371,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         return None
     clock = target.clock_ghz
     loop_bytes, first_bytes, tensor_bytes, _ = shape.loading
-    memory = shape.fixed_bytes(target.warp_size) + stages * loop_bytes
-    registers = max(FEWEST_REGISTERS, shape.loop.sums // shape.threads + OTHER_REGISTERS)
-    resident = target.resident_blocks(shape.blocks, shape.threads, memory, registers)
+    resident = resident_blocks(shape, stages, target)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     one_block = shape.turns * loop_bytes + first_bytes

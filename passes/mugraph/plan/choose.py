@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,7 +12,15 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilogue_cycles
-from mugraph.passes.costs.kernels import LAUNCH_NS, OVERLAP_NS, KernelShape, estimate, stages_of
+from mugraph.passes.costs.kernels import (
+    LAUNCH_NS,
+    OVERLAP_NS,
+    KernelShape,
+    PhaseWork,
+    estimate,
+    resident_blocks,
+    stages_of,
+)
 from mugraph.passes.costs.products import group_cycles
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import shape_under
@@ -69,7 +77,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             return written  # --retile says why, where that asks for what cannot be
     shape = shape.divided(plan.split_k or 1)
     if plan.needs_producer() or producer_pays(shape, target):
-        return plan.over(Plan(pdl="end"))
+        # A loop of one iteration has a producer only where that is said.
+        loads = None if shape.iterations > 1 else "tma"
+        return plan.over(Plan(pdl="end", loads=loads, preferred=loads and ("loads",)))
     return plan.over(loads_by_threads(shape, target))
 
 
@@ -233,9 +243,30 @@ def producer_pays(shape: KernelShape, target: Target) -> bool:
     stages as long as they hold up its own loads.  Source: ``benchmarks/results/h200_plans.md``.
     """
     stages = stages_of(shape, target) or 1
-    work = shape.loop
-    meets = work.chained and not work.stays_in_registers(shape.threads, target.warp_size)
-    return shape.iterations > stages and not meets and shape.prefers_bulk(target)
+    phases = [work for work in (shape.loop, shape.after) if work.products]
+    meets = any(
+        work.chained and not work.stays_in_registers(shape.threads, target.warp_size)
+        for work in phases
+    )
+    waits = shape.iterations > stages or is_chain_of_groups(shape, phases, target)
+    return waits and not meets and shape.prefers_bulk(target)
+
+
+def is_chain_of_groups(shape: KernelShape, phases: Sequence[PhaseWork], target: Target) -> bool:
+    """Whether only warp groups, whose tiles a producer brings, multiply as fast as tiles come.
+
+    Where all blocks start at once, their tiles come at once, and then it is too late for that
+    (``benchmarks/results/h200_plans.md``, ``gqa_bs1``).
+    """
+    suits = all(work.suits_groups(shape.threads, target) for work in phases)
+    chained = any(work.chained for work in phases)
+    at_once = resident_blocks(shape, stages_of(shape, target) or 1, target) * target.multiprocessors
+    if not suits or not chained or shape.blocks <= at_once:
+        return False
+    loop, after = (
+        work.by_warps().cycles(shape.threads, target) for work in (shape.loop, shape.after)
+    )
+    return shape.turns * loop + after > shape.copy_cycles(bulk=True)
 
 
 __all__ = ["filled_plan", "why_tiles_stay"]

@@ -100,11 +100,12 @@ def _is_for_groups(lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> bool:
 
 
 def _is_of_product(value: SSAValue) -> bool:
-    """Whether a tile is what is computed, element by element, of one product."""
+    """Whether a tile is what is computed, element by element, of a product of its extents."""
     op = value.owner
-    while isinstance(op, Operation) and product_index(op) is None and len(op.operands) == 1:
-        op = op.operands[0].owner
-    return isinstance(op, Operation) and product_index(op) is not None
+    if not isinstance(op, Operation) or product_index(op) is not None:
+        return isinstance(op, Operation)
+    extents = shape_of(value.type)
+    return any(_is_of_product(each) for each in op.operands if shape_of(each.type) == extents)
 
 
 def summed_by_product(op: tb.AccumulatorOp) -> bool:

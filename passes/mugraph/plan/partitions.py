@@ -119,9 +119,10 @@ def padded_tiles(space: TileSpace, number: int) -> list[int]:
     products = [op for op in products_of(space) if isinstance(op.operands[-1].owner, tb.InputOp)]
     of_products = any(number in space.numbers[op.results[0]][-2:] for op in products)
     rows = [op.operands[-1] for op in products if space.numbers[op.operands[-1]][-1] == number]
-    # Swizzles are of whole sectors of a row.
-    wholes = [SECTOR_BYTES // element_bytes_of(value.type) for value in rows]
-    whole = max([GROUP_COLUMNS, *wholes])
+    whole = GROUP_COLUMNS
+    if extent % whole == 0:
+        # Swizzles are of whole sectors of a row.
+        whole = max([whole, *(SECTOR_BYTES // element_bytes_of(value.type) for value in rows)])
     if fixed or not of_products or extent <= GROUP_COLUMNS or extent % whole == 0:
         return []
     padded = {-(-extent // each) * each for each in (whole, GROUP_ROWS)}

@@ -223,7 +223,12 @@ class TiledKernel:
     @cached_property
     def shape(self) -> KernelShape:
         """What the kernel is."""
-        loop, after = _work(self.model.loop, self.shapes), _work(self.model.after, self.shapes)
+        derived: dict[SSAValue, tuple[int, int]] = {}
+        loop = _work(self.model.loop, self.shapes, derived)
+        # Single warps put sums of the loop in order for what follows at the cost of an exchange.
+        if not all(product.fills_groups() for product in loop.products):
+            derived = {}
+        after = _work(self.model.after, self.shapes, derived)
         return self.idle._replace(loop=loop, after=after)
 
     @cached_property
@@ -238,12 +243,14 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
 
 
 def _work(
-    operators: Iterable[OperatorWork], shapes: Mapping[SSAValue, tuple[int, ...]]
+    operators: Iterable[OperatorWork],
+    shapes: Mapping[SSAValue, tuple[int, ...]],
+    derived: dict[SSAValue, tuple[int, int]],
 ) -> PhaseWork:
+    """The work of a phase; ``derived`` are extents of the product that each tile is made of."""
     products: list[Product] = []
     reduced: list[tuple[int, int]] = []
     elements = special = chained = sums = exchanges = 0
-    derived: dict[SSAValue, tuple[int, int]] = {}
     passed_on = (0, 0)
     for op in operators:
         tiles = [shapes[value] for value in op.operands]
@@ -251,7 +258,8 @@ def _work(
         reduced += [(math.prod(tiles[0]) // tiles[0][dim], tiles[0][dim]) for dim in op.row_dims]
         sources = [derived[value] for value in op.operands if value in derived]
         if op.factors:
-            chained += bool(sources)
+            follows = bool(sources)
+            chained += follows
             passed_on = max([passed_on, *sources], key=math.prod)
             rows, columns = tiles[0][-2], tiles[-1][-1]
             sources = [(rows, columns)]
@@ -260,7 +268,9 @@ def _work(
                 steps = _padded(shapes[lhs][-1], k)
                 count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
                 for_groups = fits_groups and columns % GROUP_COLUMNS == 0
-                products.append(Product(count, steps, rows if for_groups else 0, element, promoted))
+                group_rows = rows if for_groups else 0
+                each = Product(count, steps, group_rows, element, promoted, columns, follows)
+                products.append(each)
             sets = 1 + any(factor.promoted for factor in op.factors)
             sums += sets * math.prod(tiles[0][:-1]) * columns
             matrices = math.prod(tiles[0][:-2])
@@ -274,6 +284,8 @@ def _work(
             special += count * op.special
         if sources:
             derived.update(dict.fromkeys(op.results, sources[0]))
+    if not chained:
+        products = [product._replace(columns=0) for product in products]
     return PhaseWork(
         tuple(products), elements, special, chained, passed_on, sums, exchanges, tuple(reduced)
     )

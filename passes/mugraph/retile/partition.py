@@ -164,7 +164,9 @@ def with_whole_steps(space: TileSpace, partition: Partition) -> Partition:
 
 
 def _is_product(op: Operation) -> bool:
-    return isinstance(op, tb.MatmulOp) and not op.is_ieee
+    """Whether an operator multiplies two matrices as they are loaded."""
+    loaded = all(isinstance(value.owner, tb.InputOp) for value in op.operands)
+    return isinstance(op, tb.MatmulOp) and not op.is_ieee and loaded
 
 
 def _grid_of_tiles(space: TileSpace, plan: Plan, along: Sequence[int]) -> tuple[int, ...]:

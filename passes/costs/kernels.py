@@ -21,6 +21,7 @@ from mugraph.dialects.programming_model import (
     GROUP_ROWS,
     GROUP_THREADS,
     MAX_THREAD_REGISTERS,
+    MAX_THREADS,
     REGISTER_STEP,
     WARPGROUP,
 )
@@ -209,16 +210,21 @@ class PhaseWork(NamedTuple):
             and all(product.fills_groups(groups) for product in self.products)
         )
 
+    def element_cycles(self, threads: int, target: Target) -> float:
+        """Of what is computed that is no product."""
+        lanes = min(threads, target.schedulers_per_multiprocessor * target.warp_size * 2)
+        return self.elements * ELEMENT_CYCLES / lanes
+
     def by_warps(self) -> PhaseWork:
         """The same where single warps multiply."""
         return self._replace(products=tuple(p._replace(group_rows=0) for p in self.products))
 
     def cycles(self, threads: int, target: Target) -> float:
         """From its first instruction to its last, of a block that has a multiprocessor alone."""
-        warp_size, schedulers = target.warp_size, target.schedulers_per_multiprocessor
+        warp_size = target.warp_size
         warps = max(threads // warp_size, 1)
         total = math.fsum(self._product_cycles(product, warps, target) for product in self.products)
-        total += self.elements * ELEMENT_CYCLES / min(threads, schedulers * warp_size * 2)
+        total += self.element_cycles(threads, target)
         total += self.special / target.special_a_cycle
         total += self.exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
         total += sum(
@@ -264,6 +270,18 @@ class KernelShape(NamedTuple):
     """What it takes besides where they do not."""
     share: float = 1.0
     """The part of its iterations that blocks run; masks leave nothing of the others."""
+
+    @property
+    def passed_on(self) -> tuple[int, int]:
+        """Rows and columns of the largest product that another one takes what is computed of."""
+        return max(self.loop.passed_on, self.after.passed_on, key=math.prod)
+
+    def is_chain_of_groups(self, target: Target) -> bool:
+        """Whether warp groups multiply all, of which something is passed on in registers."""
+        phases = [work for work in (self.loop, self.after) if work.products]
+        return any(work.chained for work in phases) and all(
+            work.suits_groups(self.threads, target) for work in phases
+        )
 
     @property
     def turns(self) -> float:
@@ -348,20 +366,24 @@ def chained_sums_of_a_thread(threads: int, target: Target) -> int:
 def fits_registers(shape: KernelShape, target: Target) -> bool:
     """Whether the threads of a block have registers for its sums."""
     # What the loop has summed is kept while products after it are computed.
-    sums, loop, threads = shape.loop.sums + shape.after.sums, shape.loop, shape.threads
+    sums, threads = shape.loop.sums + shape.after.sums, shape.threads
     if sums <= sums_of_a_thread(threads, target) * threads:
         return True
-    if not loop.chained or not loop.suits_groups(threads, target):
-        return False
-    passed_on = math.prod(loop.passed_on)
-    return sums + passed_on // 2 <= chained_sums_of_a_thread(threads, target) * threads
+    passed_on = math.prod(shape.passed_on)
+    fits = sums + passed_on // 2 <= chained_sums_of_a_thread(threads, target) * threads
+    return fits and shape.is_chain_of_groups(target)
 
 
 def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
     """How many blocks share a multiprocessor."""
     memory = shape.fixed_bytes(target.warp_size) + stages * shape.loop_bytes
-    registers = max(FEWEST_REGISTERS, shape.loop.sums // shape.threads + OTHER_REGISTERS)
-    return target.resident_blocks(shape.blocks, shape.threads, memory, registers)
+    threads = shape.threads
+    registers = shape.loop.sums // threads + OTHER_REGISTERS
+    if shape.is_chain_of_groups(target):
+        # A warp group beside them loads.
+        sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
+        registers = sums // threads + CHAIN_REGISTERS + LOADING_REGISTERS * GROUP_THREADS // threads
+    return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
 
 
 def estimate(shape: KernelShape, target: Target) -> float | None:
@@ -394,7 +416,13 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.turns * turn
     shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
-    arithmetic = shared * busiest * (shape.turns * iteration + after) / clock
+    # What is computed between the products of a long chain takes no longer for being of few
+    # threads: others multiply meanwhile.
+    each = iteration
+    if shape.loop.chained and shape.turns > stages:
+        each -= shape.loop.element_cycles(shape.threads, target)
+        each += shape.loop.element_cycles(MAX_THREADS, target)
+    arithmetic = shared * busiest * (shape.turns * each + after) / clock
     bound = side_by_side(
         device_ns(device, target),
         device_ns(cached, target) / CACHE_FACTOR,

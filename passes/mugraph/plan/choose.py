@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -16,7 +16,6 @@ from mugraph.passes.costs.kernels import (
     LAUNCH_NS,
     OVERLAP_NS,
     KernelShape,
-    PhaseWork,
     estimate,
     resident_blocks,
     stages_of,
@@ -243,25 +242,22 @@ def producer_pays(shape: KernelShape, target: Target) -> bool:
     stages as long as they hold up its own loads.  Source: ``benchmarks/results/h200_plans.md``.
     """
     stages = stages_of(shape, target) or 1
-    phases = [work for work in (shape.loop, shape.after) if work.products]
     meets = any(
         work.chained and not work.stays_in_registers(shape.threads, target.warp_size)
-        for work in phases
+        for work in (shape.loop, shape.after)
     )
-    waits = shape.iterations > stages or is_chain_of_groups(shape, phases, target)
+    waits = shape.iterations > stages or only_groups_keep_up(shape, stages, target)
     return waits and not meets and shape.prefers_bulk(target)
 
 
-def is_chain_of_groups(shape: KernelShape, phases: Sequence[PhaseWork], target: Target) -> bool:
-    """Whether only warp groups, whose tiles a producer brings, multiply as fast as tiles come.
+def only_groups_keep_up(shape: KernelShape, stages: int, target: Target) -> bool:
+    """Whether only warp groups, whose tiles a producer brings, multiply a chain as tiles come.
 
     Where all blocks start at once, their tiles come at once, and then it is too late for that
     (``benchmarks/results/h200_plans.md``, ``gqa_bs1``).
     """
-    suits = all(work.suits_groups(shape.threads, target) for work in phases)
-    chained = any(work.chained for work in phases)
-    at_once = resident_blocks(shape, stages_of(shape, target) or 1, target) * target.multiprocessors
-    if not suits or not chained or shape.blocks <= at_once:
+    at_once = resident_blocks(shape, stages, target) * target.multiprocessors
+    if not shape.is_chain_of_groups(target) or shape.blocks <= at_once:
         return False
     loop, after = (
         work.by_warps().cycles(shape.threads, target) for work in (shape.loop, shape.after)

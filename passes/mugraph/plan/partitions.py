@@ -14,7 +14,7 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of
-from mugraph.passes.mugraph.plan.operators import product_index
+from mugraph.passes.mugraph.plan.operators import follows_product, product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.partition import (
@@ -48,6 +48,10 @@ UNEVEN_TILES = (16, 32, 64, 128, 256)
 UNEVEN_LOOP_TILES = tuple(range(16, 257, 16))
 """The same along what a loop cuts where no shortest tile divides it: many, so that the iterations
 of one can be divided over blocks."""
+CHAINED_LOOP_TILES = (*range(64, 128, 16), *UNEVEN_TILES)
+"""The same of loops whose products pass on what they give: as long as registers have room for.
+
+Of depth 192, tiles of 96 took 557 us on an H200, of 64 602."""
 SPLITS = (2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
 WAVES = 8
@@ -91,6 +95,11 @@ def parallel_dimensions(space: TileSpace) -> list[frozenset[int]]:
 def products_of(space: TileSpace) -> list[Operation]:
     """The operators that sum products of two tiles."""
     return [op for op in space.graph.body.block.ops if product_index(op) is not None]
+
+
+def passes_products_on(space: TileSpace) -> bool:
+    """Whether a left matrix of a product is what is computed of another product."""
+    return any(follows_product(op.operands[0]) for op in products_of(space))
 
 
 class Blocks(NamedTuple):
@@ -256,7 +265,9 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
     extents = {space.dimensions[number].extent for number in looped}
     if extents != {common}:
         return  # blocks cut it, too, or each dimension in another way
-    tiles = UNEVEN_TILES if common % max(shortest, 1) == 0 else UNEVEN_LOOP_TILES
+    tiles = UNEVEN_LOOP_TILES
+    if common % max(shortest, 1) == 0:
+        tiles = CHAINED_LOOP_TILES if passes_products_on(space) else UNEVEN_TILES
     for tile in uneven_tiles(common, tiles, shortest, longest):
         yield partition.with_loop(-(-common // tile), tile)
 

@@ -18,7 +18,7 @@ from mugraph.dialects.kn.idle_iterations import (
 )
 from mugraph.dialects.linear_forms import LinearForm, at_lengths
 from mugraph.dialects.maps import Slicing
-from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
+from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES, VECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan.narrow import (
@@ -64,6 +64,8 @@ class _Moved(NamedTuple):
     """Of the tile's dimensions that may be cut otherwise."""
     element_bytes: int
     tensor_bytes: int
+    tensor_row: int
+    """Bytes of the tensor's last dimension."""
     stays_looped: bool
     """Whether the loop cuts another one, as rows of parts beside rows of what is no part."""
 
@@ -75,7 +77,17 @@ class _Moved(NamedTuple):
         numbers, size = space.numbers[tile], element_bytes_of(type_)
         free = [n for n in numbers if n is not None and not space.dimensions[n].fixed]
         stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)
-        return cls(tile, tuple(free), size, math.prod(op.tensor_shape) * size, stays)
+        row = op.tensor_shape[-1] * size
+        return cls(tile, tuple(free), size, math.prod(op.tensor_shape) * size, row, stays)
+
+    def row_bytes(self, tile_row: int) -> int:
+        """What a row of a tile is brought in pieces of.
+
+        Padded rows in pieces that both have: 128 x 128 scores of depth 72, in 80, took 512 us on an
+        H200, and of depth 80 368.
+        """
+        row = self.tensor_row
+        return tile_row if row >= tile_row or row % VECTOR_BYTES else math.gcd(tile_row, row)
 
     def is_looped(self, partition: Partition) -> bool:
         """Whether each iteration moves another one."""
@@ -180,9 +192,10 @@ class TiledKernel:
         kept = 2 * sum(math.prod(shapes[value]) for value in model.others)
         kept += sum(math.prod(shapes[value]) * size for value, size in model.once)
         for load in model.loaded:
-            tile, _, size, tensor, _ = load
-            shape, looped = shapes[tile], load.is_looped(partition)
-            loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
+            tile, size, looped = load.tile, load.element_bytes, load.is_looped(partition)
+            shape = shapes[tile]
+            row = load.row_bytes(shape[-1] * size)
+            loads.append(Load(_sector_bytes(shape, size), load.tensor_bytes, looped, row))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         return KernelShape(

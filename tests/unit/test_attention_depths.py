@@ -74,6 +74,16 @@ def test_heads_that_share_keys_start_with_their_longest_rows() -> None:
     assert kernel.grid_dim[0] * kernel.grid_dim[1] == 32
 
 
+def test_a_batch_that_a_call_says_starts_in_the_grids_order() -> None:
+    """Groups of columns are of all columns, of which a call may launch some."""
+    graph, batch = mi.new_kernel_graph("attention"), mi.Extent("n", largest=16)
+    q, k, v = (graph.new_input((batch, 2048, 64), dtype=mi.float16) for _ in range(3))
+    graph.mark_output(mi.softmax(mi.causal_mask(q @ mi.transpose(k) * 0.125)) @ v)
+    (kernel,) = scheduled(module := graph.module())
+    module.verify()
+    assert kernel.cuts_by_call and kernel.descending_columns is None
+
+
 FASTEST_FIRST = {
     72: [(256, 64), (128, 128)],
     96: [(128, 128), (256, 64)],

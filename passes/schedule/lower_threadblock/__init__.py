@@ -122,7 +122,8 @@ def lower_graph(
     if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
         for found in list(find_write_backs(kernel)):
             write_back_directly(found)
-    descending = choose_descending(graph, domain, target)
+    cut = {cut.axis for cut in kernel.cuts_by_call}
+    descending = choose_descending(graph, domain, target, cut)
     if descending is not None:
         kernel.descending = IntegerAttr(descending.columns, i64)
         kernel.planes = UnitAttr() if descending.of_planes else None

@@ -11,7 +11,7 @@ starts last would leave all other multiprocessors idle.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from mugraph.dialects import tb
@@ -75,11 +75,16 @@ class Descending(NamedTuple):
 
 
 def choose_descending(
-    graph: CustomizedOp, forms: Sequence[LinearForm], target: Target
+    graph: CustomizedOp, forms: Sequence[LinearForm], target: Target, cut: Container[int]
 ) -> Descending | None:
-    """How blocks that run more iterations start first, where not all start at once."""
+    """How blocks that run more iterations start first, where not all start at once.
+
+    ``cut`` are axes of which a call may launch a part: so no columns are in groups.
+    """
     axis, grid = growing_axis(forms), graph.grid_dim
     if axis is None or math.prod(grid[: axis + 1]) <= target.multiprocessors:
+        return None
+    if any(column in cut for column in range(axis)):
         return None
     inputs = [op for op in graph.body.block.ops if isinstance(op, tb.InputOp)]
     iterated = [op for op in inputs if op.loop_dim >= 0 and op.map_[axis] < 0]

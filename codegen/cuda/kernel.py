@@ -127,7 +127,8 @@ def print_kernel(
         writer.line(f"uint3 const blockIdx = tb::{function}<{kernel.raster_rows}>();  // raster")
     if kernel.descending_columns is not None:
         columns = kernel.descending_columns
-        writer.line(f"uint3 const blockIdx = tb::descending_block<{columns}>();  // descending")
+        of_what = "plane" if kernel.planes is not None else "block"
+        writer.line(f"uint3 const blockIdx = tb::descending_{of_what}<{columns}>();  // descending")
     if is_task and not kernel.waits_for_grids():
         print_grid_wait(printer, "what the task needs is done")
     operators = list(kernel.body.block.ops)

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     SymbolNameConstraint,
     SymbolRefAttr,
     TensorType,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -107,7 +108,8 @@ class KernelOp(HasLaunchExtents):
 
     ``descending 16``: blocks start in groups of 16 columns of the grid (along x), in each from its
     last row on, all columns of a row one after the other.  Where later rows run more iterations,
-    short blocks are left for the end.
+    short blocks are left for the end.  ``descending 16 planes`` says the same of planes, along z,
+    and of the columns that x and y number, y faster.
 
     ``persistent 132``: so many blocks are launched, and each runs the phases of its roles for its
     work tiles: every 132nd block of the grid.  Roles go on to the next without waiting for each
@@ -137,6 +139,7 @@ class KernelOp(HasLaunchExtents):
     cut = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
     descending = opt_prop_def(IntegerAttr.constr(type=i64))
+    planes = opt_prop_def(UnitAttr)
     persistent = opt_prop_def(IntegerAttr.constr(type=i64))
     plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
@@ -146,7 +149,8 @@ class KernelOp(HasLaunchExtents):
     assembly_format = (
         "$sym_name `inputs` $inputs (`constant` $constant^)? (`lengths` $lengths^)? "
         "`grid` $grid (`cut` $cut^)? "
-        "(`raster` $raster^)? (`descending` $descending^)? (`persistent` $persistent^)? "
+        "(`raster` $raster^)? (`descending` $descending^)? (`planes` $planes^)? "
+        "(`persistent` $persistent^)? "
         "`block` $block "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
         "(`forloop` $forloop^)? (`where` $domain^)? (`plan` $plan^)? $body attr-dict"
@@ -349,14 +353,19 @@ class KernelOp(HasLaunchExtents):
     def _verify_descending(self) -> None:
         columns = self.descending_columns
         if columns is None:
+            if self.planes is not None:
+                raise VerifyException(f"{op_label(self)}: planes of no 'descending'")
             return
-        if columns < 1 or self.grid_dim[0] % columns:
+        axes = (0,) if self.planes is None else (0, 1)
+        there = math.prod(self.grid_dim[axis] for axis in axes)
+        if columns < 1 or there % columns:
+            along = "extent along x" if self.planes is None else "extents along x and y"
             raise VerifyException(
-                f"{op_label(self)}: descending {columns} must divide the {self.grid_dim[0]} "
-                "columns of the grid, its extent along x"
+                f"{op_label(self)}: descending {columns} must divide the {there} "
+                f"columns of the grid, its {along}"
             )
         others = (self.raster, self.persistent, self.cluster)
-        is_cut = any(cut.axis == 0 for cut in self.cuts_by_call)
+        is_cut = any(cut.axis in axes for cut in self.cuts_by_call)
         if is_cut or any(other is not None for other in others):
             raise VerifyException(
                 f"{op_label(self)}: descending {columns} says in which order all columns start, "

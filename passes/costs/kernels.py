@@ -17,7 +17,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.programming_model import GROUP_ROWS, REGISTER_BYTES, WARPGROUP
+from mugraph.dialects.programming_model import (
+    GROUP_ROWS,
+    GROUP_THREADS,
+    MAX_THREAD_REGISTERS,
+    MAX_THREADS,
+    REGISTER_BYTES,
+    REGISTER_STEP,
+    WARPGROUP,
+)
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     BULK_ROW_BYTES,
@@ -26,6 +34,7 @@ from mugraph.passes.costs.memory import (
     TURN_NS,
     copy_cycles,
     device_ns,
+    shared_cycles,
 )
 from mugraph.passes.costs.overlap import IN_A_KERNEL, side_by_side
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
@@ -59,6 +68,8 @@ THROUGH_MEMORY = 2.0
 """How much longer arithmetic takes where they go through shared memory."""
 EXCHANGE_BARRIERS = 4
 """Barriers of a result that other threads need."""
+STEP_BYTES = 32
+"""Of a row, or column, in an instruction of a warp group."""
 CHAIN_BARRIERS = 3
 """Barriers of a block in each iteration in which they do: each waits for all warps."""
 CHAIN_CYCLES = 450.0
@@ -69,6 +80,8 @@ ROW_STEP_CYCLES = 18.0
 """What a warp takes for each of its steps along a row that it reduces alone (13 to 25 measured)."""
 OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
+CHAIN_REGISTERS, LOADING_REGISTERS = 36, 40
+"""The same where warp groups pass on what they multiply; those of a thread that loads for them."""
 FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 WORKING_REGISTERS = 24
@@ -165,11 +178,29 @@ class Product(NamedTuple):
     """The type of the operands, as the table of rates calls it."""
     promoted: bool = False
     """Whether threads add the sums of each iteration to those of the loop."""
+    columns: int = 0
+    """Of a product in a chain of them."""
+    passed_on: bool = False
+    """Whether its left matrix is what another product passes on."""
 
     @property
     def macs(self) -> int:
         """Multiply-adds in whole instructions."""
         return self.instructions * math.prod(INSTRUCTION.shape_mnk)
+
+    def fills_groups(self, groups: int = 1) -> bool:
+        """Whether so many warp groups have whole instructions of it."""
+        return self.group_rows > 0 and self.group_rows % (groups * GROUP_ROWS) == 0
+
+
+def operand_cycles(product: Product, target: Target) -> float:
+    """Cycles in which shared memory brings the operands of a chain's product to warp groups.
+
+    Each instruction reads its columns, and 64 rows that are not in registers.
+    """
+    lines = product.columns + (0 if product.passed_on else GROUP_ROWS) if product.columns else 0
+    steps = product.group_rows // GROUP_ROWS * product.chain
+    return shared_cycles(steps * lines * STEP_BYTES, target)
 
 
 class PhaseWork(NamedTuple):
@@ -208,17 +239,24 @@ class PhaseWork(NamedTuple):
             target.multiplies_in_warpgroups
             and groups > 0
             and bool(self.products)
-            and all(
-                p.group_rows and p.group_rows % (groups * GROUP_ROWS) == 0 for p in self.products
-            )
+            and all(product.fills_groups(groups) for product in self.products)
         )
+
+    def element_cycles(self, threads: int, target: Target) -> float:
+        """Of what is computed that is no product."""
+        lanes = min(threads, target.schedulers_per_multiprocessor * target.warp_size * 2)
+        return self.elements * ELEMENT_CYCLES / lanes
+
+    def by_warps(self) -> PhaseWork:
+        """The same where single warps multiply."""
+        return self._replace(products=tuple(p._replace(group_rows=0) for p in self.products))
 
     def cycles(self, threads: int, target: Target) -> float:
         """From its first instruction to its last, of a block that has a multiprocessor alone."""
-        warp_size, schedulers = target.warp_size, target.schedulers_per_multiprocessor
+        warp_size = target.warp_size
         warps = max(threads // warp_size, 1)
         total = math.fsum(self._product_cycles(product, warps, target) for product in self.products)
-        total += self.elements * ELEMENT_CYCLES / min(threads, schedulers * warp_size * 2)
+        total += self.element_cycles(threads, target)
         total += self.special / target.special_a_cycle
         total += self.exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
         total += sum(
@@ -235,13 +273,9 @@ class PhaseWork(NamedTuple):
     def _product_cycles(product: Product, warps: int, target: Target) -> float:
         """Of one product, by warp groups where they can, else by warps."""
         groups = warps // WARPGROUP
-        if (
-            target.multiplies_in_warpgroups
-            and product.group_rows
-            and groups
-            and product.group_rows % (groups * GROUP_ROWS) == 0
-        ):
-            return GROUP_SLACK * group_cycles(product.macs, target, product.element)
+        if target.multiplies_in_warpgroups and groups and product.fills_groups(groups):
+            cycles = GROUP_SLACK * group_cycles(product.macs, target, product.element)
+            return max(cycles, operand_cycles(product, target))
         schedulers = min(warps, target.schedulers_per_multiprocessor)
         each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
         # Warps share the sums first, and then what is added to each.
@@ -277,6 +311,18 @@ class KernelShape(NamedTuple):
         if self.held is None or not all(shares_rows(*row, self.threads) for row in rows):
             return None
         return self.held.registers(self.threads, target)
+
+    @property
+    def passed_on(self) -> tuple[int, int]:
+        """Rows and columns of the largest product that another one takes what is computed of."""
+        return max(self.loop.passed_on, self.after.passed_on, key=math.prod)
+
+    def is_chain_of_groups(self, target: Target) -> bool:
+        """Whether warp groups multiply all, of which something is passed on in registers."""
+        phases = [work for work in (self.loop, self.after) if work.products]
+        return any(work.chained for work in phases) and all(
+            work.suits_groups(self.threads, target) for work in phases
+        )
 
     @property
     def turns(self) -> float:
@@ -382,21 +428,52 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     return LAUNCH_NS + target.memory_latency_ns + bound
 
 
+def chained_sums_of_a_thread(threads: int, target: Target) -> int:
+    """The same of warp groups that pass sums on in registers; what is passed on counts half again.
+
+    They have what the threads that load leave.  0 where registers stay where they are.
+    """
+    if not target.moves_registers or threads % GROUP_THREADS:
+        return 0
+    left = target.registers_per_multiprocessor - LOADING_REGISTERS * GROUP_THREADS
+    most = min(left // threads, MAX_THREAD_REGISTERS)
+    return most // REGISTER_STEP * REGISTER_STEP - CHAIN_REGISTERS
+
+
+def fits_registers(shape: KernelShape, target: Target) -> bool:
+    """Whether the threads of a block have registers for its sums."""
+    # What the loop has summed is kept while products after it are computed.
+    sums, threads = shape.loop.sums + shape.after.sums, shape.threads
+    if sums <= sums_of_a_thread(threads, target) * threads:
+        return True
+    passed_on = math.prod(shape.passed_on)
+    fits = sums + passed_on // 2 <= chained_sums_of_a_thread(threads, target) * threads
+    return fits and shape.is_chain_of_groups(target)
+
+
+def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
+    """How many blocks share a multiprocessor."""
+    memory = shape.fixed_bytes(target.warp_size) + stages * shape.loop_bytes
+    threads = shape.threads
+    registers = shape.loop.sums // threads + OTHER_REGISTERS
+    if shape.is_chain_of_groups(target):
+        # A warp group beside them loads.
+        sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
+        registers = sums // threads + CHAIN_REGISTERS + LOADING_REGISTERS * GROUP_THREADS // threads
+    return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
+
+
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
     held = shape.held_registers(target)
     if shape.held is not None and held is not None:
         return _held_estimate(shape, shape.held, held, target)
     stages = stages_of(shape, target)
-    # What the loop has summed is kept while products after it are computed.
-    sums = shape.loop.sums + shape.after.sums
-    if stages is None or sums > sums_of_a_thread(shape.threads, target) * shape.threads:
+    if stages is None or not fits_registers(shape, target):
         return None
     clock = target.clock_ghz
     loop_bytes, first_bytes, tensor_bytes, _ = shape.loading
-    memory = shape.fixed_bytes(target.warp_size) + stages * loop_bytes
-    registers = max(FEWEST_REGISTERS, shape.loop.sums // shape.threads + OTHER_REGISTERS)
-    resident = target.resident_blocks(shape.blocks, shape.threads, memory, registers)
+    resident = resident_blocks(shape, stages, target)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     one_block = shape.turns * loop_bytes + first_bytes
@@ -422,7 +499,13 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.turns * turn
     shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
-    arithmetic = shared * busiest * (shape.turns * iteration + after) / clock
+    # What is computed between the products of a long chain takes no longer for being of few
+    # threads: others multiply meanwhile.
+    each = iteration
+    if shape.loop.chained and shape.turns > stages:
+        each -= shape.loop.element_cycles(shape.threads, target)
+        each += shape.loop.element_cycles(MAX_THREADS, target)
+    arithmetic = shared * busiest * (shape.turns * each + after) / clock
     bound = side_by_side(
         device_ns(device, target),
         device_ns(cached, target) / CACHE_FACTOR,

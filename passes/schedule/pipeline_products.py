@@ -19,17 +19,12 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.kernel import WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
-from mugraph.dialects.sched.structure import computing_threads, loop_and_epilogue
-from mugraph.passes.schedule.analysis.registers import (
-    MAX_THREAD_REGISTERS,
-    register_limit,
-    registers_needed,
-)
+from mugraph.dialects.sched.structure import loop_and_epilogue
+from mugraph.passes.schedule.analysis.registers import register_limit, registers_needed
 from mugraph.passes.schedule.chained_products import delay_product, find_chained_loops
 from mugraph.passes.schedule.lower_rings import is_lowered
-from mugraph.passes.schedule.set_register_budgets import LOADING_REGISTERS
+from mugraph.passes.schedule.set_register_budgets import most_registers
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -111,12 +106,9 @@ def suffices_late(kernel: sched.KernelOp, target: Target) -> bool:
     """Whether registers suffice when left operands live from one iteration to the next."""
     trial = kernel.clone()
     delay_products(trial)
-    registers = target.registers_per_multiprocessor
-    limit = register_limit(kernel.threads, registers)
+    limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
     if target.moves_registers:
-        # The role that loads leaves all but a few to the one that computes.
-        left = registers - LOADING_REGISTERS[0] * WARPGROUP * WARP
-        limit = min(left // computing_threads(kernel), MAX_THREAD_REGISTERS)
+        limit = most_registers(kernel, target)
     return registers_needed(trial) <= limit
 
 

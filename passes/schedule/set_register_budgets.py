@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
+from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.schedule.analysis.registers import (
     WORKING_REGISTERS,
     register_limit,
@@ -70,6 +71,13 @@ def choose_budgets(
         if most > start and (best is None or best.computing < needed):
             best = RegisterBudgets(most, kept)
     return best
+
+
+def most_registers(kernel: sched.KernelOp, target: Target) -> int:
+    """What threads that compute can have in a kernel with one role that loads, at most."""
+    loading, registers = WARPGROUP * WARP, target.registers_per_multiprocessor
+    budgets = choose_budgets(computing_threads(kernel), loading, MAX_REGISTERS, registers)
+    return register_limit(kernel.threads, registers) if budgets is None else budgets.computing
 
 
 def find_budgeted(kernel: sched.KernelOp, target: Target) -> Budgeted | None:
@@ -155,5 +163,6 @@ __all__ = [
     "SetRegisterBudgetsPass",
     "choose_budgets",
     "find_budgeted",
+    "most_registers",
     "set_budgets",
 ]

@@ -198,6 +198,17 @@ def is_faster(chain: Chain, target: Target) -> bool:
     return by_groups < by_warps
 
 
+def multiply_by_groups(kernel: sched.KernelOp, target: Target) -> bool:
+    """Writes the chains that warp groups multiply faster; says whether there is one.
+
+    Tiles are named by their registers.
+    """
+    chains = [chain for chain in find_chains(kernel) if is_faster(chain, target)]
+    for chain in chains:
+        use_warpgroups(chain)
+    return bool(chains)
+
+
 def use_warpgroups(chain: Chain) -> None:
     """Writes the products of a chain as those of warp groups."""
     groups = (chain.groups, 1, 1)
@@ -288,9 +299,7 @@ class UseWarpgroupsPass(ModulePass):
         for kernel in unplanned_kernels(op):
             if target.multiplies_in_warpgroups:
                 with tiles_by_registers(kernel):
-                    for chain in list(find_chains(kernel)):
-                        if is_faster(chain, target):
-                            use_warpgroups(chain)
+                    multiply_by_groups(kernel, target)
 
 
-__all__ = ["Chain", "UseWarpgroupsPass", "find_chains", "is_faster", "use_warpgroups"]
+__all__ = ["Chain", "UseWarpgroupsPass", "find_chains", "is_faster", "multiply_by_groups"]

@@ -10,7 +10,7 @@ from mugraph.dialects.linear_forms import LinearForm
 from mugraph.passes.schedule.lower_threadblock.raster import (
     choose_raster,
     columns_together,
-    grows_down,
+    growing_axis,
 )
 
 
@@ -53,18 +53,20 @@ def test_a_grid_of_one_wave_keeps_its_order() -> None:
     assert choose_raster((12, 11, 1), 1, 1, 132) == 1
 
 
-def test_rows_that_run_more_iterations_start_first() -> None:
+def test_blocks_that_run_more_iterations_start_first() -> None:
     """A causal mask; a window, whose rows run equally many; one whose columns differ."""
     causal, since = LinearForm((0, 128, 0, -128), 127), LinearForm((0, -128, 0, 128), 1023)
-    assert grows_down([causal]) and grows_down([LinearForm((0, 128, 0, -128, 1), 127)])
-    assert not grows_down([causal, since])
-    assert not grows_down([LinearForm((1, 128, 0, -128), 127)])
-    assert not grows_down([LinearForm((0, 0, 0, -128, 1), -1)])
+    assert growing_axis([causal]) == growing_axis([LinearForm((0, 128, 0, -128, 1), 127)]) == 1
+    assert growing_axis([LinearForm((0, 0, 128, -128), 127)]) == 2
+    assert growing_axis([causal, LinearForm((0, 0, 128, -128), 127)]) is None
+    assert growing_axis([causal, since]) is None
+    assert growing_axis([LinearForm((1, 128, 0, -128), 127)]) is None
+    assert growing_axis([LinearForm((0, 0, 0, -128, 1), -1)]) is None
 
 
 @pytest.mark.parametrize(("columns", "rows", "group"), [(4, 8, 2), (6, 6, 3), (5, 4, 5), (4, 3, 1)])
 def test_descending_blocks_are_all_visited(columns: int, rows: int, group: int) -> None:
-    """The twin of ``tb::descending_block``: each block once, in a group rows from the last on."""
+    """The twin of ``tb::descending``: each place once, in a group rows from the last on."""
     order: list[tuple[int, int]] = []
     for number in range(columns * rows):
         inside = number % (group * rows)
@@ -76,6 +78,6 @@ def test_descending_blocks_are_all_visited(columns: int, rows: int, group: int) 
 
 
 def test_columns_of_a_group_fit_half_the_cache() -> None:
-    assert columns_together((32, 32, 1), 2**21, 50 * 2**20) == 8
-    assert columns_together((32, 32, 1), 2**26, 50 * 2**20) == 1
-    assert columns_together((30, 8, 1), 1, 50 * 2**20) == 30
+    assert columns_together(32, 2**21, 50 * 2**20) == 8
+    assert columns_together(32, 2**26, 50 * 2**20) == 1
+    assert columns_together(30, 1, 50 * 2**20) == 30

@@ -161,7 +161,7 @@ class TiledKernels:
         loop, first, kept, tensors = zero.copy(), zero.copy(), zero.copy(), 0
         by_threads, by_bulk = (zero.copy(), zero.copy()), (zero.copy(), zero.copy())
         for load in self.model.loaded:
-            tile, _, size, tensor, _ = load
+            tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
             shape = self.shapes[tile]
             row = shape[-1] * size
             loaded = math.prod(shape[:-1], start=_padded(row, SECTOR_BYTES) * SECTOR_BYTES)

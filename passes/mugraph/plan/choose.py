@@ -12,7 +12,14 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilogue_cycles
-from mugraph.passes.costs.kernels import LAUNCH_NS, OVERLAP_NS, KernelShape, estimate, stages_of
+from mugraph.passes.costs.kernels import (
+    LAUNCH_NS,
+    OVERLAP_NS,
+    KernelShape,
+    estimate,
+    resident_blocks,
+    stages_of,
+)
 from mugraph.passes.costs.products import group_cycles
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import shape_under
@@ -69,7 +76,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             return written  # --retile says why, where that asks for what cannot be
     shape = shape.divided(plan.split_k or 1)
     if plan.needs_producer() or producer_pays(shape, target):
-        return plan.over(Plan(pdl="end"))
+        # A loop of one iteration has a producer only where that is said.
+        loads = None if shape.iterations > 1 else "tma"
+        return plan.over(Plan(pdl="end", loads=loads, preferred=loads and ("loads",)))
     return plan.over(loads_by_threads(shape, target))
 
 
@@ -233,9 +242,27 @@ def producer_pays(shape: KernelShape, target: Target) -> bool:
     stages as long as they hold up its own loads.  Source: ``benchmarks/results/h200_plans.md``.
     """
     stages = stages_of(shape, target) or 1
-    work = shape.loop
-    meets = work.chained and not work.stays_in_registers(shape.threads, target.warp_size)
-    return shape.iterations > stages and not meets and shape.prefers_bulk(target)
+    meets = any(
+        work.chained and not work.stays_in_registers(shape.threads, target.warp_size)
+        for work in (shape.loop, shape.after)
+    )
+    waits = shape.iterations > stages or only_groups_keep_up(shape, stages, target)
+    return waits and not meets and shape.prefers_bulk(target)
+
+
+def only_groups_keep_up(shape: KernelShape, stages: int, target: Target) -> bool:
+    """Whether only warp groups, whose tiles a producer brings, multiply a chain as tiles come.
+
+    Where all blocks start at once, their tiles come at once, and then it is too late for that
+    (``benchmarks/results/h200_plans.md``, ``gqa_bs1``).
+    """
+    at_once = resident_blocks(shape, stages, target) * target.multiprocessors
+    if not shape.is_chain_of_groups(target) or shape.blocks <= at_once:
+        return False
+    loop, after = (
+        work.by_warps().cycles(shape.threads, target) for work in (shape.loop, shape.after)
+    )
+    return shape.turns * loop + after > shape.copy_cycles(bulk=True)
 
 
 __all__ = ["filled_plan", "why_tiles_stay"]

@@ -100,11 +100,12 @@ def _is_for_groups(lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> bool:
 
 
 def _is_of_product(value: SSAValue) -> bool:
-    """Whether a tile is what is computed, element by element, of one product."""
+    """Whether a tile is what is computed, element by element, of a product of its extents."""
     op = value.owner
-    while isinstance(op, Operation) and product_index(op) is None and len(op.operands) == 1:
-        op = op.operands[0].owner
-    return isinstance(op, Operation) and product_index(op) is not None
+    if not isinstance(op, Operation) or product_index(op) is not None:
+        return isinstance(op, Operation)
+    extents = shape_of(value.type)
+    return any(_is_of_product(each) for each in op.operands if shape_of(each.type) == extents)
 
 
 def summed_by_product(op: tb.AccumulatorOp) -> bool:
@@ -114,6 +115,21 @@ def summed_by_product(op: tb.AccumulatorOp) -> bool:
     return is_product and op.adds and not op.reduces_last()
 
 
+def _is_rescaled(op: tb.AccumulatorOp) -> bool:
+    """Whether ``--online-softmax`` scales sums of products again in each iteration.
+
+    Their left matrices are exponentials of what another product gives.
+    """
+    source = op.operands[0].owner
+    value = source.operands[0] if isinstance(source, Operation) and source.operands else None
+    while value is not None and isinstance(value.owner, tb.ElementwiseOp):
+        made = value.owner
+        if isinstance(made, tb.UnaryOp) and made.FUNCTION == "exp":
+            return follows_product(made.operands[0])
+        value = made.operands[0]
+    return False
+
+
 def _is_exchanged(factor: SSAValue, phases: LoopPhases) -> bool:
     """Whether a factor of a product is computed, element by element, of tiles of the loop.
 
@@ -121,28 +137,28 @@ def _is_exchanged(factor: SSAValue, phases: LoopPhases) -> bool:
     """
     if isinstance(factor.owner, tb.InputOp) or factor in phases.same or is_read_in_place(factor):
         return False
-    return not _follows_product(factor) and not is_narrow(factor)
+    return not follows_product(factor) and not is_narrow(factor)
 
 
-def _follows_product(value: SSAValue) -> bool:
+def follows_product(value: SSAValue) -> bool:
     """Whether a tile is computed, element by element, of a product and perhaps of other tiles."""
     op = value.owner
     if not isinstance(op, Operation) or product_index(op) is not None:
         return isinstance(op, Operation)
-    return isinstance(op, tb.ElementwiseOp) and any(map(_follows_product, op.operands))
+    return isinstance(op, tb.ElementwiseOp) and any(map(follows_product, op.operands))
 
 
 def _has_running_maximum(op: Operation, phases: LoopPhases) -> bool:
     """Whether ``--online-softmax`` may put a running maximum of loaded tiles before an operator."""
     is_exponential = isinstance(op, tb.UnaryOp) and op.FUNCTION == "exp"
-    return is_exponential and op in phases.loop and not _follows_product(op.operands[0])
+    return is_exponential and op in phases.loop and not follows_product(op.operands[0])
 
 
 def _reduced_dim(op: Operation) -> int | None:
     """Along which dimension an operator adds up elements of its operand; ``None`` for others."""
     if not isinstance(op, HasTileIndices) or isinstance(op, tb.ElementwiseOp):
         return None
-    if product_index(op) is not None or _follows_product(op.operands[0]):
+    if product_index(op) is not None or follows_product(op.operands[0]):
         return None
     summed = (index for index in op.tile_indices() if index.kind is IndexKind.SUMMED)
     return next((index.operands[0] for index in summed), None)
@@ -181,7 +197,9 @@ class OperatorWork(NamedTuple):
         if product_index(op) is not None:
             factors = [Factor.of(lhs, rhs, phases) for lhs, rhs in matrices_of(op)]
         steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
-        if (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)) or _scales_a_product(op):
+        if isinstance(op, tb.AccumulatorOp) and summed_by_product(op):
+            steps = int(_is_rescaled(op))
+        elif _scales_a_product(op):
             steps = 0
         if adds_scaled(op) or is_on_the_way(op) or all(map(is_read_in_place, op.results)):
             steps = 0

@@ -13,7 +13,8 @@ from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
-from mugraph.passes.mugraph.plan.operators import product_index
+from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.mugraph.plan.operators import follows_product, product_index
 from mugraph.passes.mugraph.plan.shape import reduces_rows
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -24,6 +25,7 @@ from mugraph.passes.mugraph.retile.partition import (
     choose_partition,
     has_one_of,
     partition_of,
+    with_whole_steps,
 )
 from mugraph.passes.mugraph.retile.split import has_whole_parts
 from mugraph.passes.targets import Target
@@ -47,6 +49,10 @@ UNEVEN_TILES = (16, 32, 64, 128, 256)
 UNEVEN_LOOP_TILES = tuple(range(16, 257, 16))
 """The same along what a loop cuts where no shortest tile divides it: many, so that the iterations
 of one can be divided over blocks."""
+CHAINED_LOOP_TILES = (*range(64, 128, 16), *UNEVEN_TILES)
+"""The same of loops whose products pass on what they give: as long as registers have room for.
+
+Of depth 192, tiles of 96 took 557 us on an H200, of 64 602."""
 SPLITS = (2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
 WAVES, WAVES_OF_ROWS = 8, 64
@@ -92,6 +98,11 @@ def products_of(space: TileSpace) -> list[Operation]:
     return [op for op in space.graph.body.block.ops if product_index(op) is not None]
 
 
+def passes_products_on(space: TileSpace) -> bool:
+    """Whether a left matrix of a product is what is computed of another product."""
+    return any(follows_product(op.operands[0]) for op in products_of(space))
+
+
 class Blocks(NamedTuple):
     """Into how many blocks a dimension is cut, and in tiles of how many elements if not evenly."""
 
@@ -106,34 +117,44 @@ def uneven_tiles(extent: int, tiles: Sequence[int], shortest: int, longest: int)
     ]
 
 
-def _of_loaded_products(space: TileSpace, number: int) -> bool:
-    """Whether a dimension has the rows or columns of a product whose right operand is loaded.
+def _loaded_products(space: TileSpace) -> list[Operation]:
+    """The products whose right operand is loaded.
 
     What is computed before it is multiplied, such as weights of 4 bits, warps multiply.
     """
-    return any(
-        number in space.numbers[op.results[0]][-2:]
-        for op in products_of(space)
-        if isinstance(op.operands[-1].owner, tb.InputOp)
-    )
+    return [op for op in products_of(space) if isinstance(op.operands[-1].owner, tb.InputOp)]
+
+
+def _of_loaded_products(space: TileSpace, number: int) -> bool:
+    """Whether a dimension has the rows or columns of such a product."""
+    return any(number in space.numbers[op.results[0]][-2:] for op in _loaded_products(space))
 
 
 def padded_tiles(space: TileSpace, number: int) -> list[int]:
     """Tiles of the whole of a dimension and some more, so that warp groups can have its products.
 
-    Those take eight columns, or 64 rows, at a time.  Of what is past the dimension nothing is
-    loaded.  Tiles of just 60 rows took 108 us where those of 64 took 60
-    (``benchmarks/results/shapes_h200_plans.md``).
+    Those take eight columns, or 64 rows, at a time, and 32 bytes of rows of a right matrix.  Of
+    what is past the dimension nothing is loaded.  Tiles of just 60 rows took 108 us where those of
+    64 took 60 (``benchmarks/results/shapes_h200_plans.md``).
     """
     extent, fixed = space.dimensions[number].extent, space.dimensions[number].fixed
+    rows = [
+        op.operands[-1]
+        for op in _loaded_products(space)
+        if space.numbers[op.operands[-1]][-1] == number
+    ]
+    whole = GROUP_COLUMNS
+    if extent % whole == 0:
+        # Swizzles are of whole sectors of a row.
+        whole = max([whole, *(SECTOR_BYTES // element_bytes_of(value.type) for value in rows)])
     if (
         fixed
         or not _of_loaded_products(space, number)
         or extent <= GROUP_COLUMNS
-        or extent % GROUP_COLUMNS == 0
+        or extent % whole == 0
     ):
         return []
-    padded = {-(-extent // whole) * whole for whole in (GROUP_COLUMNS, GROUP_ROWS)}
+    padded = {-(-extent // each) * each for each in (whole, GROUP_ROWS)}
     return [tile for tile in sorted(padded) if extent < tile <= max(UNEVEN_TILES)]
 
 
@@ -282,7 +303,9 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
     extents = {space.dimensions[number].extent for number in looped}
     if extents != {common}:
         return  # blocks cut it, too, or each dimension in another way
-    tiles = UNEVEN_TILES if common % max(shortest, 1) == 0 else UNEVEN_LOOP_TILES
+    tiles = UNEVEN_LOOP_TILES
+    if common % max(shortest, 1) == 0:
+        tiles = CHAINED_LOOP_TILES if passes_products_on(space) else UNEVEN_TILES
     for tile in uneven_tiles(common, tiles, shortest, longest):
         yield partition.with_loop(-(-common // tile), tile)
 
@@ -291,7 +314,9 @@ def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[P
     """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
     for grid in (partition_of(space), *_grids(space, target)):
-        for partition in _loops(space, grid, divides):
+        for cut in _loops(space, grid, divides):
+            is_present = cut == partition_of(space)
+            partition = cut if is_present else with_whole_steps(space, cut)
             if partition not in seen:
                 seen.add(partition)
                 yield partition

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.cute.atoms import warpgroup_family
+from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.maps import AXES, PartitionError, Split
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import op_label, shape_of
@@ -139,7 +141,32 @@ def choose_partition(space: TileSpace, plan: Plan) -> Partition:
         whole = new.with_loop(1)
         longest = max(whole.split(n, space.dimensions[n].extent).tile for n in new.looped())
         new = new.with_loop(-(-longest // plan.loop_tile))
-    return _with_tiles(space, new, plan)
+    new = _with_tiles(space, new, plan)
+    return with_whole_steps(space, new) if plan.cuts() else new
+
+
+def with_whole_steps(space: TileSpace, partition: Partition) -> Partition:
+    """The partition with depths of products that nothing cuts in whole steps of instructions.
+
+    Tiles are longer than the depth then, such as 80 for 72, and zeros stand behind it, so that warp
+    groups can multiply.
+    """
+    cuts = list(partition.cuts)
+    for op in space.graph.body.block.ops:
+        family = warpgroup_family(*operand_names(*op.operands)) if _is_product(op) else None
+        number = space.numbers[op.operands[0]][-1] if family is not None else None
+        if family is None or number is None or partition.cuts[number] != Cut():
+            continue
+        dimension, step = space.dimensions[number], family.depth
+        if not dimension.fixed and dimension.extent > step and dimension.extent % step:
+            cuts[number] = Cut(tile=-(-dimension.extent // step) * step)
+    return partition._replace(cuts=tuple(cuts))
+
+
+def _is_product(op: Operation) -> bool:
+    """Whether an operator multiplies two matrices as they are loaded."""
+    loaded = all(isinstance(value.owner, tb.InputOp) for value in op.operands)
+    return isinstance(op, tb.MatmulOp) and not op.is_ieee and loaded
 
 
 def _grid_of_tiles(space: TileSpace, plan: Plan, along: Sequence[int]) -> tuple[int, ...]:

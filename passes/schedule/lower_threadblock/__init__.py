@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AffineSetAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import AffineSetAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
@@ -54,9 +54,8 @@ from mugraph.passes.schedule.lower_threadblock.raster import (
     ACROSS,
     DOWN,
     bytes_along,
+    choose_descending,
     choose_raster,
-    columns_together,
-    grows_down,
 )
 from mugraph.passes.schedule.lower_threadblock.write_back import (
     find_write_backs,
@@ -123,11 +122,11 @@ def lower_graph(
     if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
         for found in list(find_write_backs(kernel)):
             write_back_directly(found)
-    iterated = [op for op in levels.inputs if op.loop_dim >= 0 and op.map_[DOWN] < 0]
-    if grows_down(domain) and math.prod(kernel.grid_dim[:2]) > target.multiprocessors:
-        column = graph.forloop_range * bytes_along(iterated, ACROSS)
-        columns = columns_together(kernel.grid_dim, column, target.l2_bytes)
-        kernel.descending = IntegerAttr(columns, i64)
+    cut = {cut.axis for cut in kernel.cuts_by_call}
+    descending = choose_descending(graph, domain, target, cut)
+    if descending is not None:
+        kernel.descending = IntegerAttr(descending.columns, i64)
+        kernel.planes = UnitAttr() if descending.of_planes else None
     elif channels:
         down, across = (bytes_along(levels.inputs, axis) for axis in (DOWN, ACROSS))
         rows = choose_raster(kernel.grid_dim, down, across, target.multiprocessors)

@@ -197,13 +197,13 @@ def chained_products(graph: CustomizedOp) -> set[tb.MatmulOp]:
     chained: set[tb.MatmulOp] = set()
     for op in graph.body.block.ops:
         sources: set[tb.MatmulOp] = set()
-        if not isinstance(op, tb.MatmulOp) and not accumulates(op):
+        if not isinstance(op, tb.MatmulOp):
             sources = {product for value in op.operands for product in made_of.get(value, ())}
         if isinstance(op, tb.MatmulOp):
             before = made_of.get(op.lhs, set())
             if before:
                 chained |= {op, *before}
-            sources = set() if accumulates(op) else {op}
+            sources = {op}
         for result in op.results:
             made_of[result] = sources
     return chained

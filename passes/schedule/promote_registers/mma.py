@@ -21,6 +21,8 @@ from mugraph.passes.schedule.promote_registers.mma_columns import scale_columns
 from mugraph.passes.schedule.promote_registers.mma_peephole import simplify
 from mugraph.passes.schedule.promote_registers.mma_pieces import join_pieces
 from mugraph.passes.schedule.promote_registers.mma_rewrite import rewrite_chain
+from mugraph.passes.schedule.set_register_budgets import most_registers
+from mugraph.passes.schedule.use_warpgroups import multiply_by_groups
 from mugraph.passes.targets import Target
 
 
@@ -83,9 +85,8 @@ def promote_mma(kernel: sched.KernelOp, target: Target) -> bool:
     registers hold other sums that chains need no more, are joined where all chains then fit.
     Barriers stay where they are.
     """
-    limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
     for trial in (join_pieces(kernel.clone()), kernel.clone()):
-        if trial is not None and _promote_all(trial, limit):
+        if trial is not None and _promote_all(trial) and fits_registers(trial, target):
             kernel.body.detach_block(0)
             kernel.body.add_block(trial.body.detach_block(0))
             return True
@@ -98,8 +99,22 @@ def computing_threads(kernel: sched.KernelOp) -> int:
     return sched.enclosing_threads(phase)
 
 
-def _promote_all(kernel: sched.KernelOp, limit: int) -> bool:
-    """Rewrites every chain for which warps can be arranged; says whether there is one, and fits."""
+def fits_registers(kernel: sched.KernelOp, target: Target) -> bool:
+    """Whether threads have the registers that chains need.
+
+    Warp groups take no operands to registers, and get those that the role that loads leaves.
+    """
+    registers = target.registers_per_multiprocessor
+    if registers_needed(kernel) <= register_limit(kernel.threads, registers):
+        return True
+    by_groups = kernel.clone()
+    if not target.moves_registers or not multiply_by_groups(by_groups, target):
+        return False
+    return registers_needed(by_groups) <= most_registers(by_groups, target)
+
+
+def _promote_all(kernel: sched.KernelOp) -> bool:
+    """Rewrites every chain for which warps can be arranged; says whether there is one."""
     promoted = False
     threads = computing_threads(kernel)
     while True:
@@ -115,4 +130,4 @@ def _promote_all(kernel: sched.KernelOp, limit: int) -> bool:
         promoted = True
     simplify(kernel)
     scale_columns(kernel)
-    return promoted and registers_needed(kernel) <= limit
+    return promoted

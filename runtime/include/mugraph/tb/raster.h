@@ -41,11 +41,26 @@ __device__ __forceinline__ uint3 grouped_block() {
   return block;
 }
 
-// In groups of kColumns columns, from a group's last row on.
+// The column and row that start as number `number` of so many rows: in groups of kColumns columns, from a group's last
+// row on.
+template <int kColumns>
+__device__ __forceinline__ uint2 descending(unsigned number, unsigned rows) {
+  const unsigned in_group = number % (kColumns * rows);
+  return {number / (kColumns * rows) * kColumns + in_group % kColumns, rows - 1 - in_group / kColumns};
+}
+
 template <int kColumns>
 __device__ __forceinline__ uint3 descending_block() {
-  const unsigned rows = gridDim.y, number = blockIdx.x + gridDim.x * blockIdx.y, in_group = number % (kColumns * rows);
-  return {number / (kColumns * rows) * kColumns + in_group % kColumns, rows - 1 - in_group / kColumns, blockIdx.z};
+  const uint2 place = descending<kColumns>(blockIdx.x + gridDim.x * blockIdx.y, gridDim.y);
+  return {place.x, place.y, blockIdx.z};
+}
+
+// The same of planes, along z, whose columns x and y number, y faster.
+template <int kColumns>
+__device__ __forceinline__ uint3 descending_plane() {
+  const unsigned number = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  const uint2 place = descending<kColumns>(number, gridDim.z);
+  return {place.x / gridDim.y, place.x % gridDim.y, place.y};
 }
 
 }  // namespace tb

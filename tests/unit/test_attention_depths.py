@@ -1,0 +1,116 @@
+"""Attention of heads of any depth is one kernel whose products warp groups compute in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.dialects import sched
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import before_planning, compile_pipeline
+from mugraph.passes.costs.kernels import estimate
+from mugraph.passes.mugraph.plan.choose import space_of
+from mugraph.passes.mugraph.plan.shape import shape_under
+from mugraph.passes.mugraph.retile.partition import choose_partition
+from mugraph.passes.targets import target_named
+from mugraph.reading import make_context
+from mugraph.runtime.interpreter import run_function
+
+
+def attention(heads: int, group: int, tokens: int, depth: int, *, causal: bool = True) -> ModuleOp:
+    """A plain program."""
+    graph = mi.new_kernel_graph("attention")
+    q = graph.new_input((heads, group, tokens, depth), dtype=mi.float16)
+    k, v = (graph.new_input((heads, 1, tokens, depth), dtype=mi.float16) for _ in range(2))
+    scores = q @ mi.transpose(k) * depth**-0.5
+    graph.mark_output(mi.softmax(mi.causal_mask(scores) if causal else scores) @ v)
+    return graph.module()
+
+
+def scheduled(module: ModuleOp, plan: Plan | None = None) -> list[sched.KernelOp]:
+    """The kernels, which the module then has."""
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    return [op for op in module.body.block.ops if isinstance(op, sched.KernelOp)]
+
+
+@pytest.mark.parametrize(("depth", "causal"), [(72, True), (256, False)])
+def test_warp_groups_multiply_in_registers(depth: int, *, causal: bool) -> None:
+    """Of any depth, also where rows are no whole steps, or a thread holds 128 sums."""
+    (kernel,) = scheduled(attention(16, 1, 1024, depth, causal=causal))
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    assert {isinstance(op.lhs.type, sched.TileType) for op in products} == {True, False}
+    assert not any(isinstance(op, sched.MmaOp) for op in kernel.walk())
+    # What one product passes on to the other never is in memory.
+    rings = [op for op in kernel.walk() if isinstance(op, sched.ChannelOp)]
+    assert len(rings) == 3
+
+
+def test_a_depth_that_is_no_whole_step_is_padded() -> None:
+    """Rows of 72 are loaded as 80, zeros past their end, and 72 of them are stored."""
+    module = attention(2, 1, 512, 72)
+    plan = Plan(grid=(2, 8, 1), forloop=8, block=(128, 1, 1), tile=(0, 0, 0, 80), loads="tma")
+    (kernel,) = scheduled(module, plan)
+    buffers = [op.result.type for op in kernel.walk() if isinstance(op, sched.AllocOp)]
+    assert {tuple(type_.get_shape()[2:]) for type_ in buffers} == {(64, 80), (80, 64)}
+    assert any(isinstance(op, sched.WarpgroupMmaOp) for op in kernel.walk())
+    random = np.random.default_rng(0)
+    q, k, v = random.uniform(-1, 1, (3, 2, 1, 512, 72)).astype(np.float16)
+    scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) * 72**-0.5
+    scores[..., ~np.tri(512, dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
+    (found,) = run_function(module, None, [q, k, v], level="address")
+    np.testing.assert_allclose(found.astype(np.float64), expected, atol=2e-3)
+
+
+def test_heads_that_share_keys_start_with_their_longest_rows() -> None:
+    """Rows are planes of the grid beside heads and groups."""
+    (kernel,) = scheduled(attention(16, 2, 2048, 128))
+    assert kernel.planes is not None
+    assert kernel.grid_dim[0] * kernel.grid_dim[1] == 32
+
+
+def test_a_batch_that_a_call_says_starts_in_the_grids_order() -> None:
+    """Groups of columns are of all columns, of which a call may launch some."""
+    graph, batch = mi.new_kernel_graph("attention"), mi.Extent("n", largest=16)
+    q, k, v = (graph.new_input((batch, 2048, 64), dtype=mi.float16) for _ in range(3))
+    graph.mark_output(mi.softmax(mi.causal_mask(q @ mi.transpose(k) * 0.125)) @ v)
+    (kernel,) = scheduled(module := graph.module())
+    module.verify()
+    assert kernel.cuts_by_call and kernel.descending_columns is None
+
+
+FASTEST_FIRST = {
+    72: [(256, 64), (128, 128)],
+    96: [(128, 128), (256, 64)],
+    128: [(128, 128), (128, 96), (128, 64)],
+    192: [(128, 96), (128, 80), (128, 64)],
+    256: [(128, 80), (128, 64), (128, 32)],
+}
+"""Rows and keys of tiles of two warp groups, by depth, in the order of their times on an H200: 32
+heads of 4096 keys, bf16, no mask."""
+
+
+@pytest.mark.parametrize("depth", FASTEST_FIRST)
+def test_the_estimate_orders_tiles_as_they_were_measured(depth: int) -> None:
+    module, target = attention(32, 1, 4096, depth, causal=False), target_named("sm_90a")
+    PassPipeline(before_planning("sm_90a")).apply(make_context(), module)
+    (graph,) = [op for op in module.walk() if isinstance(op, CustomizedOp)]
+    space = space_of(graph, Plan())
+    times: list[float] = []
+    for rows, keys in FASTEST_FIRST[depth]:
+        plan = Plan(
+            grid=(32, 4096 // rows, 1),
+            forloop=-(-4096 // keys),
+            loop_tile=keys if 4096 % keys else None,
+            tile=(0, 0, 0, 80) if depth == 72 else None,
+            block=(256, 1, 1),
+        )
+        time = estimate(shape_under(space, choose_partition(space, plan)), target)
+        assert time is not None
+        times.append(time)
+    assert times == sorted(times)

@@ -235,7 +235,7 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
         return can_have(space, partition, shape, written, target)
 
     present = estimate(now, target) if fits(old, now) else None
-    split = _may_split(space, written)
+    split = written.split_k != 1
     choices = _candidates(space, target, fits, nearly_the_least(), split=split)
     if not choices and written != Plan():
         choices = _candidates(space, target, None, nearly_the_least(), split=split)
@@ -256,19 +256,13 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     return best
 
 
-def _may_split(space: TileSpace, written: Plan) -> bool:
-    """Whether a plan and the grid leave room for blocks that share a loop."""
-    free = sum(extent > 1 for extent in partition_of(space).grid) < len(AXES)
-    return free and written.split_k != 1
-
-
 def least_times(space: TileSpace, target: Target, written: Plan, count: int) -> list[TileChoice]:
     """The partitions of least estimated time, so many, that leave room for a plan; least first."""
 
     def fits(partition: Partition, shape: KernelShape) -> bool:
         return can_have(space, partition, shape, written, target)
 
-    split = _may_split(space, written)
+    split = written.split_k != 1
     choices = _candidates(space, target, fits, among_the_least(count), split=split)
     return sorted(choices, key=lambda choice: choice.time)[:count]
 

@@ -14,15 +14,15 @@ import argparse
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import mugraph
 import mugraph.build as mi
 from benchmarks import pages
+from benchmarks.compiled import Built, processes
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.checking import judge
 from benchmarks.h200.device import DEVICE
@@ -219,7 +219,7 @@ def _generator() -> Any:
     return torch.Generator(DEVICE).manual_seed(SEED)
 
 
-def measure_step(step: Step, kernels: dict[str, Future[Any]]) -> Iterator[Result]:
+def measure_step(step: Step, kernels: dict[str, Future[Built]]) -> Iterator[Result]:
     """Attention over each size of pages."""
     import torch
 
@@ -241,7 +241,7 @@ def measure_step(step: Step, kernels: dict[str, Future[Any]]) -> Iterator[Result
         q, _, _, _, keys, values = (x.double() for x in sets[0])
         scores = (q @ keys.mT) / math.sqrt(step.width)
         expected = scores.softmax(-1) @ values
-        own = {name: future.result() for name, future in kernels.items()}
+        own = {name: future.result().kernel() for name, future in kernels.items()}
         systems = _attention_systems(step, own, page)
         yield from Measurement(f"{step.name}, pages of {page}", sets, expected).results(systems)
 
@@ -305,7 +305,7 @@ def _flashinfer(step: Step, page: int) -> Callable[..., Any]:
     return call
 
 
-def measure_experts(experts: Experts, kernels: dict[str, Future[Any]]) -> Iterator[Result]:
+def measure_experts(experts: Experts, kernels: dict[str, Future[Built]]) -> Iterator[Result]:
     """A product of rows in groups of random sizes, one of them empty."""
     import torch
 
@@ -323,7 +323,7 @@ def measure_experts(experts: Experts, kernels: dict[str, Future[Any]]) -> Iterat
     x, w, _ = sets[0]
     parts = zip(x.split(sizes.tolist()), w, strict=True)
     expected = torch.cat([rows.double() @ matrix.double() for rows, matrix in parts])
-    own = {name: future.result() for name, future in kernels.items()}
+    own = {name: future.result().kernel() for name, future in kernels.items()}
     systems: Systems = {
         **{name: kernel for name, kernel in own.items() if name != "one"},
         "torch's grouped_mm": lambda x, w, e: torch.nn.functional.grouped_mm(x, w, offs=e),
@@ -340,28 +340,24 @@ def run(arch: str, output: Path) -> list[Result]:
     facts = facts_of_this_run(arch)
     settle()
     results: list[Result] = []
-    with ThreadPoolExecutor() as pool:
-
-        def compiled(graph: KernelGraph, plan: Plan | None = None) -> Future[Any]:
-            return pool.submit(mugraph.compile, graph, arch, plan=plan)
-
+    with processes(arch) as compiled:
         steps = [
             {
                 **{f"paged {page}": compiled(paged(step, page), AS_CUT) for page in PAGES},
                 "contiguous": compiled(contiguous(step), AS_CUT),
-                "fused": compiled(fused(step)),
+                "fused": compiled(fused(step), None),
             }
             for step in STEPS
         ]
         products = [
             {
-                "grouped": compiled(grouped(each)),
+                "grouped": compiled(grouped(each), None),
                 **{
-                    f"grouped, tiles of {size}": compiled(grouped(each, size))
+                    f"grouped, tiles of {size}": compiled(grouped(each, size), None)
                     for size in TILES
                     if size <= each.rows
                 },
-                "one": compiled(product(each)),
+                "one": compiled(product(each), None),
             }
             for each in EXPERTS
         ]

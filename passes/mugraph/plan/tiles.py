@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
 
-from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.kernels import (
     OVERLAP_NS,

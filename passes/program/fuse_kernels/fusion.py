@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.interfaces import HasTileIndices
-from mugraph.dialects.kn import CustomizedOp, MatmulOp
+from mugraph.dialects.kn import CustomizedOp, MaskOp, MatmulOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import EXTENTS, LENGTHS
 from mugraph.dialects.tb import ReductionMaxOp
@@ -237,7 +237,12 @@ class Fusion:
         if isinstance(op, CustomizedOp):
             return Attempt(time_of_kernel(op, self.target))
         time = time_as_written(op, self.target)
-        if isinstance(op, MatmulOp) or (self.is_bucket and self.program.may_share(group)):
+        has_lists = isinstance(op, MaskOp) and max(op.dims_of_lengths, default=-1) >= 0
+        if (
+            isinstance(op, MatmulOp)
+            or has_lists
+            or (self.is_bucket and self.program.may_share(group))
+        ):
             # A product takes what a custom kernel would, but for a large one of a library.
             as_kernel = self.like_others(members, group)
             in_library = isinstance(op, MatmulOp) and op.is_in_library_type

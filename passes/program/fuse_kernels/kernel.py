@@ -187,6 +187,7 @@ class _Partition:
                 axes = [min(joint), *axes]
         else:
             parts = self._parts_of_rows(axes[: len(AXES)])
+            parts |= {number: indices.extents[number] for number in batched}
         axes = [number for number in axes[: len(AXES)] if parts[number] > 1]
         self.axes = [joint if number in joint else frozenset({number}) for number in axes]
         """The indices that each axis of the grid cuts."""

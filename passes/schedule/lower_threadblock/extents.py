@@ -25,7 +25,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import kn, sched, tb
 from mugraph.dialects.launch_extents import HeldLength
-from mugraph.dialects.lengths import numbers_attribute
 from mugraph.dialects.named_extents import (
     EXTENT,
     NamedExtent,
@@ -239,8 +238,7 @@ def hold_lengths(graph: kn.CustomizedOp, extents: CallExtents) -> None:
             block.insert_arg(holder.type, len(block.args)).name_hint = holder.name_hint
         held = HeldLength(list(graph.inputs).index(holder), length.largest)
         if held not in graph.held_lengths:
-            numbers = [number for each in (*graph.held_lengths, held) for number in each]
-            graph.lengths = numbers_attribute(numbers)
+            graph.hold([*graph.held_lengths, held])
 
 
 def end_kernel(

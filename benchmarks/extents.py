@@ -305,8 +305,8 @@ class poisoned:  # noqa: N801 - a context manager
     """NaN behind the keys that count, until the end."""
 
     def __init__(self, arguments: Sequence[Any], size: Size) -> None:
-        caches = [x for x in arguments if size.keys and x.dim() == 4 and x.shape[2] > size.keys]
-        self.tails = [x[:, :, size.keys :] for x in caches if x.shape[-2] > size.keys]
+        caches = arguments[2:] if size.keys and len(arguments) > 3 else ()
+        self.tails = [x[:, :, size.keys :] for x in caches]
 
     def __enter__(self) -> None:
         for tail in self.tails:

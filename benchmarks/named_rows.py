@@ -157,6 +157,33 @@ def fused(step: Step) -> KernelGraph:
     return graph
 
 
+def looked_up(step: Step, page: int) -> KernelGraph:
+    """The program in whole tensors over pages, of as many keys as memory says of each sequence."""
+    graph = mi.new_kernel_graph(f"looked_up_{page}")
+    count = step.keys // page
+    heads = (step.sequences, step.heads)
+    q = graph.new_input((*heads, step.group, step.width))
+    shape = (step.sequences * count, step.heads, page, step.width)
+    pools = [graph.new_input(shape) for _ in range(2)]
+    table = graph.new_input((step.sequences, count), dtype=mi.int32)
+    lengths = graph.new_input((step.sequences,), dtype=mi.int32)
+    k, v = (
+        graph.reshape(
+            graph.transpose(mi.gather(pool, table), [0, 2, 1, 3, 4]),
+            (*heads, step.keys, step.width),
+        )
+        for pool in pools
+    )
+    scores = graph.matmul(q, graph.transpose(k, [0, 1, 3, 2]), dtype=mi.float32)
+    masked = graph.mask(
+        scores * step.width**-0.5,
+        lambda b, h, i, j, n: n - 1 - j,
+        lengths=[(lengths, step.keys, 0)],
+    )
+    graph.mark_output(mi.cast(mi.softmax(masked, 3), mi.float16) @ v)
+    return graph
+
+
 def grouped(experts: Experts, size: int | None = None) -> KernelGraph:
     """The product of rows in groups, in tiles of ``size`` rows."""
     graph = mi.new_kernel_graph("grouped")
@@ -244,6 +271,18 @@ def measure_step(step: Step, kernels: dict[str, Future[Built]]) -> Iterator[Resu
         own = {name: future.result().kernel() for name, future in kernels.items()}
         systems = _attention_systems(step, own, page)
         yield from Measurement(f"{step.name}, pages of {page}", sets, expected).results(systems)
+        lengths = torch.randint(
+            1, step.keys + 1, (step.sequences,), generator=random, device=DEVICE
+        )
+        behind = torch.arange(step.keys, device=DEVICE) >= lengths[:, None, None, None]
+        expected = scores.masked_fill(behind, -math.inf).softmax(-1) @ values
+        share = float(lengths.sum()) / (step.sequences * step.keys)
+        name = f"{step.name}, pages of {page}, {share:.2f} of the keys"
+        kernel, lengths = own[f"looked up {page}"], lengths.int()
+        systems = {
+            "paged, fused": lambda q, k, v, t, *_, run=kernel, own=lengths: run(q, k, v, t, own)
+        }
+        yield from Measurement(name, sets, expected).results(systems)
 
 
 def _gathered(pages_: Any, table: Any) -> Any:
@@ -264,7 +303,11 @@ def _attention_systems(step: Step, kernels: dict[str, Any], page: int) -> System
     def joined(*tensors: Any) -> list[Any]:
         return [x.view(batch, *x.shape[2:]) for x in tensors]
 
+    full = torch.full((step.sequences,), step.keys, dtype=torch.int32, device=DEVICE)
     systems: Systems = {
+        "paged, fused": lambda q, k, v, table, *_: kernels[f"looked up {page}"](
+            q, k, v, table, full
+        ),
         "paged": lambda q, k, v, table, *_: kernels[f"paged {page}"](apart(q), k, v, table),
         "contiguous": lambda q, k, v, t, ks, vs: kernels["contiguous"](*joined(q, ks, vs)),
         "contiguous, fused": lambda q, k, v, t, ks, vs: kernels["fused"](*joined(q, ks, vs)),
@@ -344,6 +387,7 @@ def run(arch: str, output: Path) -> list[Result]:
         steps = [
             {
                 **{f"paged {page}": compiled(paged(step, page), AS_CUT) for page in PAGES},
+                **{f"looked up {page}": compiled(looked_up(step, page), None) for page in PAGES},
                 "contiguous": compiled(contiguous(step), AS_CUT),
                 "fused": compiled(fused(step), None),
             }

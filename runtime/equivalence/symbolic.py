@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -77,13 +78,17 @@ class ThreadblockExecution:
         self.values: dict[SSAValue, SymbolicTensor] = dict(
             zip(self.graph.body.block.args, self.arguments, strict=True)
         )
+        self.outputs: list[SymbolicTensor] = []
+        self.bounds = bounds_of_graph(self.graph.body.block)
+
+    @cached_property
+    def lengths(self) -> list[Affine]:
+        """The kernel's lengths, where something that is computed depends on them."""
         _require_one_length(self.graph, [held.axis for held in self.graph.held_lengths])
-        self.lengths = [
+        return [
             self.symbolic.length(self.arguments[held.argument], held.largest)
             for held in self.graph.held_lengths
         ]
-        self.outputs: list[SymbolicTensor] = []
-        self.bounds = bounds_of_graph(self.graph.body.block)
 
     def run(self) -> list[SymbolicTensor]:
         """The results, in order."""

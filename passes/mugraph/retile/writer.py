@@ -107,7 +107,10 @@ class KernelWriter:
         """Appends a copy of an operator of another graph."""
         if isinstance(op, tb.MaskOp) and op.condition is not None:
             raise RetileError(f"{op_label(op)} masks places of one kernel, and cannot move")
-        return self.add(op.clone(self.values))
+        new, graph = op.clone(self.values), op.parent_op()
+        if isinstance(new, tb.OutputOp) and isinstance(graph, CustomizedOp):
+            new.end_at({dim: self.length_of(graph, number) for dim, number in new.ends.items()})
+        return self.add(new)
 
     def copy_mask(self, op: tb.MaskOp, map_: Sequence[int], loop_dim: int) -> None:
         """Appends a copy of a mask, with other maps."""

@@ -305,7 +305,8 @@ def operands_in_pages(graph: kn.CustomizedOp) -> dict[int, Paged]:
         if isinstance(op, tb.OutputOp) and op.loop_dim >= 0:
             return {}
         if isinstance(op, tb.InputOp):
-            index = list(graph.body.block.args).index(op.dtensor)
+            arguments: list[SSAValue] = [*graph.body.block.args]
+            index = arguments.index(op.dtensor)
             loads = inputs_of_argument(graph, index)
             if op.through is not None or op.windows or op.ends:
                 return {}

@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 import mugraph.build as mi
 from mugraph.build.errors import BuildError
 from mugraph.dialects import kn, sched, tb
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.fuse_kernels.pages import factors_of
 from mugraph.reading import make_context, parse_text
@@ -26,6 +27,12 @@ from mugraph.runtime.interpreter import run_function
 Array = Any
 SEQUENCES, HEADS, GROUP, WIDTH, PAGES, PAGE, POOL = 3, 2, 4, 64, 32, 32, 40
 LENGTHS = np.array([1, PAGES * PAGE, 37], np.int32)
+
+
+def before_end(*at: LinearForm) -> LinearForm:
+    """Columns before the end that the last coordinate says."""
+    *_, column, end = at
+    return end - 1 - column
 
 
 def graph_of(*, lie_in_pages: bool, heads_first: bool = True) -> mi.KernelGraph:
@@ -45,9 +52,7 @@ def graph_of(*, lie_in_pages: bool, heads_first: bool = True) -> mi.KernelGraph:
         k, v = (graph.new_input(keys, name=name) for name in "kv")
     lengths = graph.new_input((SEQUENCES,), dtype=mi.int32, name="lengths")
     scores = graph.matmul(q, graph.transpose(k, [0, 1, 3, 2]), dtype=mi.float32)
-    masked = graph.mask(
-        scores * 0.25, lambda b, h, i, j, n: n - 1 - j, lengths=[(lengths, PAGES * PAGE, 0)]
-    )
+    masked = graph.mask(scores * 0.25, before_end, lengths=[(lengths, PAGES * PAGE, 0)])
     graph.mark_output(mi.cast(mi.softmax(masked, 3), mi.float16) @ v)
     return graph
 
@@ -160,4 +165,4 @@ def test_lengths_that_do_not_fit_are_refused(count: int, dim: int, message: str)
     graph = mi.new_kernel_graph("refused")
     x, lengths = graph.new_input((3, 5)), graph.new_input((count,), dtype=mi.int32)
     with pytest.raises((BuildError, VerifyException), match=message):
-        graph.mask(x, lambda i, j, n: n - j - 1, lengths=[(lengths, 5, dim)])
+        graph.mask(x, before_end, lengths=[(lengths, 5, dim)])

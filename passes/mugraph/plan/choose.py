@@ -16,6 +16,7 @@ from mugraph.passes.costs.kernels import LAUNCH_NS, OVERLAP_NS, KernelShape, est
 from mugraph.passes.costs.products import group_cycles
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import shape_under
+from mugraph.passes.mugraph.plan.sizes import depends_on_call, for_all_values, range_of
 from mugraph.passes.mugraph.plan.tiles import (
     TileChoice,
     choose_least_time,
@@ -106,6 +107,8 @@ def chosen_tiles(space: TileSpace, target: Target, written: Plan, *, may_outline
     choice = choose_least_time(space, target, written)
     if choice is None:
         return Plan()
+    if (rows := range_of(space)) is not None:
+        choice = for_all_values(space, choice, rows, target, written)
     choice = in_one_iteration(space, choice, target)
     if may_outline and find_outlined(space.graph):
         with trial_of(space.graph) as trial:
@@ -118,7 +121,9 @@ def chosen_tiles(space: TileSpace, target: Target, written: Plan, *, may_outline
             times = [other.time - OVERLAP_NS for other in others if other is not None]
             if outlined is not None and outlined.time + sum(times) < choice.time:
                 return replace(tiles_of(own, outlined), outline=True)
-    in_turn = with_ping_pong(space, choice, written, target) if may_alternate(written) else None
+    # Blocks take work tiles in turn of a grid that is known.
+    alternates = may_alternate(written) and not depends_on_call(space.graph)
+    in_turn = with_ping_pong(space, choice, written, target) if alternates else None
     if in_turn is None:
         return tiles_of(space, choice)
     return replace(tiles_of(space, in_turn), ping_pong=2, preferred=("ping_pong",))

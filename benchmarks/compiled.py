@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def _compiled(text: str, arch: str, plan: Plan | None) -> Built:
 
 
 @contextmanager
-def processes(arch: str) -> Iterator[Submit]:
+def processes(arch: str) -> Generator[Submit]:
     """As many processes as there are processors, which compile what is submitted in its order."""
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
 

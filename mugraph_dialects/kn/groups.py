@@ -55,8 +55,8 @@ class GroupTilesOp(_TableOp):
     first row of each tile, and where each row is found among the rows of all tiles, one behind the
     other.  A tile has ``size`` rows of the tensor whatever their groups, the last ones at its end:
     ``places`` name those that count.  There are as many tiles as any ends take; ``used`` says how
-    many have such rows, and those behind are of the last group.  The interpreter refuses ends that fall or
-    are beyond the rows, and kernels take the nearest that are not.
+    many have such rows, and those behind are of the last group.  The interpreter refuses ends that
+    fall or are beyond the rows, and kernels take the nearest that are not.
 
     ``%group, %start, %place, %used = kn.group_tiles %ends size 64 : (tensor<8xi32>) ->
     (tensor<23xi32>, tensor<23xi32>, tensor<1024xi32>, tensor<1xi32>)``.

@@ -23,7 +23,7 @@ from mugraph.passes.mugraph.plan.tiles import TileChoice, least_times
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.targets import Target
 
-CANDIDATES = 48
+CANDIDATES = 24
 """Partitions of least time at the largest value, of which one is chosen."""
 SAMPLES = 9
 """Values at which times are compared, each as many times larger than the one before."""

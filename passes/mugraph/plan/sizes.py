@@ -18,6 +18,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.named_extents import argument_names, named_extents
 from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.kernels import estimate
+from mugraph.passes.mugraph.plan.partitions import products_of
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import TileChoice, least_times
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
@@ -51,9 +52,14 @@ def depends_on_call(graph: CustomizedOp) -> bool:
 
 
 def range_of(space: TileSpace) -> Range | None:
-    """The dimension of a kernel's operands that a call says; ``None`` for none, or several."""
+    """The dimension of a kernel's operands that a call says; ``None`` for none, or several.
+
+    Of kernels with products: blocks of others are short, and many.
+    """
     function, found = space.graph.parent_op(), set[Range]()
     if not isinstance(function, FuncOp) or not depends_on_call(space.graph):
+        return None
+    if not products_of(space):
         return None
     extents = named_extents(function)
     for op in space.graph.body.block.ops:

@@ -166,3 +166,19 @@ def test_lengths_that_do_not_fit_are_refused(count: int, dim: int, message: str)
     x, lengths = graph.new_input((3, 5)), graph.new_input((count,), dtype=mi.int32)
     with pytest.raises((BuildError, VerifyException), match=message):
         graph.mask(x, before_end, lengths=[(lengths, 5, dim)])
+
+
+def test_a_block_has_one_row_of_those_with_lengths() -> None:
+    graph = mi.new_kernel_graph("rows")
+    x = graph.new_input((30, 100), dtype=mi.float32)
+    lengths = graph.new_input((30,), dtype=mi.int32)
+    graph.mark_output(graph.mask(x, before_end, 0.0, lengths=[(lengths, 100, 0)]))
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert kernel.grid_dim[kernel.held_lengths[0].axis] == 30
+    random = np.random.default_rng(3)
+    values = random.normal(size=(30, 100)).astype(np.float32)
+    ends = random.integers(0, 101, 30).astype(np.int32)
+    (found,) = run_function(module, None, [values, ends])
+    np.testing.assert_array_equal(found, np.where(np.arange(100) < ends[:, None], values, 0))

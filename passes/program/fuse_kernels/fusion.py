@@ -90,7 +90,10 @@ class Fusion:
     @property
     def is_worth_a_search(self) -> bool:
         """Whether there is anything to fuse, or an operator alone that becomes a kernel."""
-        alone = any(isinstance(op, MatmulOp) and not op.is_in_library_type for op in self.operators)
+        alone = any(
+            is_of_tiles(op) or (isinstance(op, MatmulOp) and not op.is_in_library_type)
+            for op in self.operators
+        )
         return len(self.operators) > 1 or self.is_bucket or alone
 
     def bound(self, group: Group) -> float:
@@ -237,10 +240,9 @@ class Fusion:
         if isinstance(op, CustomizedOp):
             return Attempt(time_of_kernel(op, self.target))
         time = time_as_written(op, self.target)
-        has_lists = isinstance(op, MaskOp) and max(op.dims_of_lengths, default=-1) >= 0
         if (
             isinstance(op, MatmulOp)
-            or has_lists
+            or is_of_tiles(op)
             or (self.is_bucket and self.program.may_share(group))
         ):
             # A product takes what a custom kernel would, but for a large one of a library.
@@ -339,6 +341,11 @@ class Fusion:
         for op in self.function.walk():
             if isinstance(op, ReductionMaxOp) and op.start is None:
                 op.least = least_of(op.input)  # also of scores that another kernel has masked
+
+
+def is_of_tiles(op: Operation) -> bool:
+    """Whether only kernels of tiles compute an operator: a mask with a length for each place."""
+    return isinstance(op, MaskOp) and max(op.dims_of_lengths, default=-1) >= 0
 
 
 def _builder(

@@ -249,10 +249,11 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
         choices = busy or choices
-    least = min(choice.time for choice in choices)
-    limit = least + ALIKE_NS
     if space.graph.held_lengths:
-        limit = max(limit, least * ALIKE_AT_LARGEST)
+        longest = ALIKE_AT_LARGEST * min(choice.time for choice in choices)
+        fewest = min(choice.split for choice in choices if choice.time <= longest)
+        choices = [choice for choice in choices if choice.split == fewest]
+    limit = min(choice.time for choice in choices) + ALIKE_NS
     best = min((c for c in choices if c.time <= limit), key=partial(_effort, target))
     no_gain = present is not None and best.time > WORTHWHILE * present
     ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)

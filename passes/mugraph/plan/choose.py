@@ -121,8 +121,8 @@ def chosen_tiles(space: TileSpace, target: Target, written: Plan, *, may_outline
             times = [other.time - OVERLAP_NS for other in others if other is not None]
             if outlined is not None and outlined.time + sum(times) < choice.time:
                 return replace(tiles_of(own, outlined), outline=True)
-    # Blocks take work tiles in turn of a grid that is known.  Others in tiles of one of two consumers
-    # took 1.1 times as long (gated MLP of 975 to 2072 rows on an H200).
+    # Blocks take work tiles in turn of a grid that is known.  Others, in tiles of one of two
+    # consumers, took 1.1 times as long (gated MLP of 975 to 2072 rows on an H200).
     alternates = may_alternate(written) and not depends_on_call(space.graph)
     in_turn = with_ping_pong(space, choice, written, target) if alternates else None
     if in_turn is None:

@@ -14,15 +14,15 @@ import argparse
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import mugraph
 import mugraph.build as mi
 from benchmarks import pages
+from benchmarks.compiled import Built, processes
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.checking import judge
 from benchmarks.h200.device import DEVICE
@@ -157,6 +157,33 @@ def fused(step: Step) -> KernelGraph:
     return graph
 
 
+def looked_up(step: Step, page: int) -> KernelGraph:
+    """The program in whole tensors over pages, of as many keys as memory says of each sequence."""
+    graph = mi.new_kernel_graph(f"looked_up_{page}")
+    count = step.keys // page
+    heads = (step.sequences, step.heads)
+    q = graph.new_input((*heads, step.group, step.width))
+    shape = (step.sequences * count, step.heads, page, step.width)
+    pools = [graph.new_input(shape) for _ in range(2)]
+    table = graph.new_input((step.sequences, count), dtype=mi.int32)
+    lengths = graph.new_input((step.sequences,), dtype=mi.int32)
+    k, v = (
+        graph.reshape(
+            graph.transpose(mi.gather(pool, table), [0, 2, 1, 3, 4]),
+            (*heads, step.keys, step.width),
+        )
+        for pool in pools
+    )
+    scores = graph.matmul(q, graph.transpose(k, [0, 1, 3, 2]), dtype=mi.float32)
+    masked = graph.mask(
+        scores * step.width**-0.5,
+        lambda b, h, i, j, n: n - 1 - j,
+        lengths=[(lengths, step.keys, 0)],
+    )
+    graph.mark_output(mi.cast(mi.softmax(masked, 3), mi.float16) @ v)
+    return graph
+
+
 def grouped(experts: Experts, size: int | None = None) -> KernelGraph:
     """The product of rows in groups, in tiles of ``size`` rows."""
     graph = mi.new_kernel_graph("grouped")
@@ -219,7 +246,7 @@ def _generator() -> Any:
     return torch.Generator(DEVICE).manual_seed(SEED)
 
 
-def measure_step(step: Step, kernels: dict[str, Future[Any]]) -> Iterator[Result]:
+def measure_step(step: Step, kernels: dict[str, Future[Built]]) -> Iterator[Result]:
     """Attention over each size of pages."""
     import torch
 
@@ -241,9 +268,21 @@ def measure_step(step: Step, kernels: dict[str, Future[Any]]) -> Iterator[Result
         q, _, _, _, keys, values = (x.double() for x in sets[0])
         scores = (q @ keys.mT) / math.sqrt(step.width)
         expected = scores.softmax(-1) @ values
-        own = {name: future.result() for name, future in kernels.items()}
+        own = {name: future.result().kernel() for name, future in kernels.items()}
         systems = _attention_systems(step, own, page)
         yield from Measurement(f"{step.name}, pages of {page}", sets, expected).results(systems)
+        lengths = torch.randint(
+            1, step.keys + 1, (step.sequences,), generator=random, device=DEVICE
+        )
+        behind = torch.arange(step.keys, device=DEVICE) >= lengths[:, None, None, None]
+        expected = scores.masked_fill(behind, -math.inf).softmax(-1) @ values
+        share = float(lengths.sum()) / (step.sequences * step.keys)
+        name = f"{step.name}, pages of {page}, {share:.2f} of the keys"
+        kernel, lengths = own[f"looked up {page}"], lengths.int()
+        systems = {
+            "paged, fused": lambda q, k, v, t, *_, run=kernel, own=lengths: run(q, k, v, t, own)
+        }
+        yield from Measurement(name, sets, expected).results(systems)
 
 
 def _gathered(pages_: Any, table: Any) -> Any:
@@ -264,7 +303,11 @@ def _attention_systems(step: Step, kernels: dict[str, Any], page: int) -> System
     def joined(*tensors: Any) -> list[Any]:
         return [x.view(batch, *x.shape[2:]) for x in tensors]
 
+    full = torch.full((step.sequences,), step.keys, dtype=torch.int32, device=DEVICE)
     systems: Systems = {
+        "paged, fused": lambda q, k, v, table, *_: kernels[f"looked up {page}"](
+            q, k, v, table, full
+        ),
         "paged": lambda q, k, v, table, *_: kernels[f"paged {page}"](apart(q), k, v, table),
         "contiguous": lambda q, k, v, t, ks, vs: kernels["contiguous"](*joined(q, ks, vs)),
         "contiguous, fused": lambda q, k, v, t, ks, vs: kernels["fused"](*joined(q, ks, vs)),
@@ -305,7 +348,7 @@ def _flashinfer(step: Step, page: int) -> Callable[..., Any]:
     return call
 
 
-def measure_experts(experts: Experts, kernels: dict[str, Future[Any]]) -> Iterator[Result]:
+def measure_experts(experts: Experts, kernels: dict[str, Future[Built]]) -> Iterator[Result]:
     """A product of rows in groups of random sizes, one of them empty."""
     import torch
 
@@ -323,7 +366,7 @@ def measure_experts(experts: Experts, kernels: dict[str, Future[Any]]) -> Iterat
     x, w, _ = sets[0]
     parts = zip(x.split(sizes.tolist()), w, strict=True)
     expected = torch.cat([rows.double() @ matrix.double() for rows, matrix in parts])
-    own = {name: future.result() for name, future in kernels.items()}
+    own = {name: future.result().kernel() for name, future in kernels.items()}
     systems: Systems = {
         **{name: kernel for name, kernel in own.items() if name != "one"},
         "torch's grouped_mm": lambda x, w, e: torch.nn.functional.grouped_mm(x, w, offs=e),
@@ -340,28 +383,25 @@ def run(arch: str, output: Path) -> list[Result]:
     facts = facts_of_this_run(arch)
     settle()
     results: list[Result] = []
-    with ThreadPoolExecutor() as pool:
-
-        def compiled(graph: KernelGraph, plan: Plan | None = None) -> Future[Any]:
-            return pool.submit(mugraph.compile, graph, arch, plan=plan)
-
+    with processes(arch) as compiled:
         steps = [
             {
                 **{f"paged {page}": compiled(paged(step, page), AS_CUT) for page in PAGES},
+                **{f"looked up {page}": compiled(looked_up(step, page), None) for page in PAGES},
                 "contiguous": compiled(contiguous(step), AS_CUT),
-                "fused": compiled(fused(step)),
+                "fused": compiled(fused(step), None),
             }
             for step in STEPS
         ]
         products = [
             {
-                "grouped": compiled(grouped(each)),
+                "grouped": compiled(grouped(each), None),
                 **{
-                    f"grouped, tiles of {size}": compiled(grouped(each, size))
+                    f"grouped, tiles of {size}": compiled(grouped(each, size), None)
                     for size in TILES
                     if size <= each.rows
                 },
-                "one": compiled(product(each)),
+                "one": compiled(product(each), None),
             }
             for each in EXPERTS
         ]

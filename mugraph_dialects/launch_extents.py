@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
-from xdsl.irdl import IRDLOperation, prop_def
+from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.programming_model import MAX_BLOCK, MAX_GRID, MAX_THREADS
@@ -23,16 +23,32 @@ def extents_of(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
 
 
 class HeldLength(NamedTuple):
-    """A number from 0 to ``largest`` that an argument, a tensor of one element, holds."""
+    """A number from 0 to ``largest`` that an argument, a tensor of one element, holds.
+
+    With an ``axis`` of the grid the argument has a number for each block along that.
+    """
 
     argument: int
     largest: int
+    axis: int = -1
 
-    @classmethod
-    def of(cls, attribute: DenseArrayBase[IntegerType] | None) -> list[HeldLength]:
-        """The lengths that an attribute lists: an argument and a largest number each."""
+    @staticmethod
+    def of(
+        attribute: DenseArrayBase[IntegerType] | None,
+        per: DenseArrayBase[IntegerType] | None = None,
+    ) -> list[HeldLength]:
+        """The lengths that an attribute lists: an argument and a largest number each.
+
+        ``per`` lists the axis of each, or -1.
+        """
         numbers = () if attribute is None else extents_of(attribute)
-        return [cls(*numbers[at : at + 2]) for at in range(0, len(numbers) - 1, 2)]
+        axes = (-1,) * len(numbers) if per is None else extents_of(per)
+        rows = zip(numbers[::2], numbers[1::2], axes, strict=False)
+        return [HeldLength(argument, largest, axis) for argument, largest, axis in rows]
+
+    def place(self, block: Sequence[int]) -> int:
+        """Which of the argument's numbers is that of a block."""
+        return 0 if self.axis < 0 else block[self.axis]
 
 
 def largest_held(lengths: Sequence[HeldLength], argument: int) -> int | None:
@@ -70,6 +86,29 @@ class HasLaunchExtents(IRDLOperation):
         fault = launch_fault(self.grid_dim, self.block_dim)
         if fault is not None:
             raise VerifyException(f"{op_label(self)}: {fault}")
+
+
+class HoldsLengths(HasLaunchExtents):
+    """An operator of which arguments hold lengths, which operators of its body number.
+
+    ``lengths [1, 4096]``: argument 1, of one i32 or i64, holds a number from 0 to 4096.
+    ``lengths [1, 4096] per [0]``: argument 1 has such a number for each block along axis 0, x.
+    """
+
+    lengths = opt_prop_def(DenseArrayBase.constr(i64))
+    per = opt_prop_def(DenseArrayBase.constr(i64))
+
+    @property
+    def held_lengths(self) -> list[HeldLength]:
+        """The lengths, in the order of their numbers."""
+        return HeldLength.of(self.lengths, self.per)
+
+    def hold(self, lengths: Sequence[HeldLength]) -> None:
+        """Lets arguments hold lengths, and no others."""
+        numbers = [number for each in lengths for number in each[:2]]
+        axes = [each.axis for each in lengths]
+        self.lengths = DenseArrayBase.from_list(i64, numbers) if lengths else None
+        self.per = DenseArrayBase.from_list(i64, axes) if max(axes, default=-1) >= 0 else None
 
 
 class HasThreadblockGraph(HasLaunchExtents, ABC):

@@ -80,6 +80,7 @@ LAST = "dim = 1 : i64"
 NARROWED = Probe(results=((32, 1),), properties=LAST)
 FOLDED = Probe(results=((32, 8),), properties="dim = 1 : i64")
 LISTS = dict.fromkeys(range(3), "i32")
+TABLES = dict.fromkeys(range(4), "i32")
 CAST = Probe(wide_results={t: "f16" if t == "f32" else "f32" for t in TYPES})
 
 
@@ -144,7 +145,7 @@ def probes() -> dict[str, Probe]:
             ((8, 64), EXTENTS, (8,)), properties="dim = 0 : i64", own_types={2: "i32"}
         ),
         "kn.group_tiles": Probe(
-            ((8,),), ((23,), (23,), (1024,)), "size = 64 : i64", own_results=LISTS
+            ((8,),), ((23,), (23,), (1024,), (1,)), "size = 64 : i64", own_results=TABLES
         ),
         "kn.sort_groups": Probe(((1024,),), ((1024,), (1024,), (8,)), own_results=LISTS),
         "kn.copy": Probe(),

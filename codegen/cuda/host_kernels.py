@@ -81,6 +81,11 @@ def print_move(
 
 @print_host_operation.register
 def _(op: kn.MaskOp, printer: HostPrinter) -> None:
+    if max(op.dims_of_lengths, default=-1) >= 0:
+        raise CodegenError(
+            f"{op_label(op)} has a length for each place along a dimension, which kernels of tiles "
+            "alone read; run --fuse-kernels before"
+        )
     domain, forms = shape_of(op.result.type), op.forms()
     strides = [strides_in_memory(value) for value in (op.result, op.input)]
     order = memory_order(domain, strides[0])

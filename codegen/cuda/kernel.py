@@ -138,9 +138,10 @@ def print_kernel(
         holder = kernel.body.block.args[length.argument]
         name = names.fresh(f"{names.of(holder)}_length")
         printer.lengths[holder] = name
-        writer.line(
-            f"int const {name} = tb::length_in({names.of(holder)}, {length.largest});  // lengths"
-        )
+        held = names.of(holder)
+        if length.axis >= 0:
+            held = f"{held} + blockIdx.{AXES[length.axis]}"
+        writer.line(f"int const {name} = tb::length_in({held}, {length.largest});  // lengths")
     for cut in kernel.cuts:
         if not kernel.is_number(cut.argument):
             print_leave(kernel, cut, printer)

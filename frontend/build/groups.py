@@ -39,6 +39,8 @@ class GroupTiles(NamedTuple):
     """The first row of each tile."""
     places: DTensor
     """Where each row is found among the rows of all tiles."""
+    used: DTensor
+    """How many tiles have rows that count: the first ones."""
 
 
 class SortedGroups(NamedTuple):
@@ -158,9 +160,11 @@ class GroupOperators(ProgramOperators):
         a = block.new_input(left, (0, -1, -1), 2, tile=(1, size, deep), through=starts)
         b = block.new_input(matrices, (0, 2, -1), 1, tile=(1, deep, wide), through=tiles.groups)
         total = block.forloop_accum(block.matmul(a, b, dtype=dtype, precision=precision))
-        block.new_output(total, (0, 2, -1), dims=(count, size, columns))
+        # A row alone is a tile of its own: all of them count.
+        ends = {} if size == 1 else {0: tiles.used}
+        block.new_output(total, (0, 2, -1), dims=(count, size, columns), ends=ends)
         inputs = [left, *([] if starts is None else [starts]), matrices, tiles.groups]
-        return self.customized(inputs, block)[0]
+        return self.customized([*inputs, *ends.values()], block)[0]
 
 
 group_tiles = of_tensors(GroupOperators.group_tiles)

@@ -365,7 +365,7 @@ class ProgramOperators(GraphOperators[DTensor]):
         condition: Callable[..., Any] | DTensor,
         value: float = -math.inf,
         *,
-        lengths: Sequence[tuple[DTensor, int]] = (),
+        lengths: Sequence[tuple[DTensor, int] | tuple[DTensor, int, int]] = (),
         dtype: Attribute | None = None,
         name: str | None = None,
     ) -> DTensor:
@@ -377,7 +377,8 @@ class ProgramOperators(GraphOperators[DTensor]):
 
         ``lengths`` are further arguments of it: numbers that tensors of one int32 or int64 hold
         when the kernel runs, and what each is at most.  ``mask(scores, lambda i, j, n: n - 1 - j,
-        lengths=[(length, 4096)])`` keeps the first ``length`` columns.
+        lengths=[(length, 4096)])`` keeps the first ``length`` columns.  ``(lengths, 4096, 0)`` has
+        a number for each place along dimension 0: that of each sequence of a batch.
         """
         operand = self._value(x)
         if isinstance(condition, DTensor):
@@ -397,8 +398,9 @@ class ProgramOperators(GraphOperators[DTensor]):
                 require_element_type("mask", dtype)
             op = kn.MaskOp(
                 *(operand, forms, value, self._type_of(x.shape, dtype or x.dtype)),
-                [self._value(length) for length, _ in lengths],
-                [largest for _, largest in lengths],
+                [self._value(each[0]) for each in lengths],
+                [each[1] for each in lengths],
+                [each[2] if len(each) > 2 else -1 for each in lengths],
             )
         return self._add(op, name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from mugraph.build.errors import BuildError, build_errors, require_integers
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn, tb
 from mugraph.dialects.indirect import gathered_shape
+from mugraph.dialects.launch_extents import HeldLength
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.te import ELEMENT_TYPES, BufferType, is_result
@@ -200,6 +201,7 @@ class ThreadblockGraph(GraphOperators[STensor]):
         epilogue: str | None = None,
         *,
         dims: Sequence[int] | None = None,
+        ends: Mapping[int, DTensor] | None = None,
     ) -> None:
         """Stores a tile into a result of the kernel; the order of calls is that of the results.
 
@@ -208,6 +210,9 @@ class ThreadblockGraph(GraphOperators[STensor]):
         own of that dimension; otherwise the tile must be accumulated, where the loop has several.
         ``dims`` are the extents of the result, to be given where the last tiles are smaller than
         the others.
+        ``ends`` are tensors of one int32 or int64, which say behind which element along a dimension
+        nothing reads the result: blocks leave that out.  Of :meth:`KernelGraph.customized`'s inputs
+        they are the last.
         """
         if epilogue is not None:
             raise BuildError(
@@ -233,8 +238,19 @@ class ThreadblockGraph(GraphOperators[STensor]):
             shape[forloop_dim] *= self._around.forloop_range
         with build_errors():
             type_ = TensorType(stensor.dtype, shape if dims is None else dims)
-            op = tb.OutputOp(value, output_map, type_, forloop_dim)
+            held = {
+                dim: self._hold(end, type_.get_shape()[dim]) for dim, end in (ends or {}).items()
+            }
+            op = tb.OutputOp(value, output_map, type_, forloop_dim, held)
         self._append(op)
+
+    def _hold(self, holder: DTensor, largest: int) -> int:
+        """The number of a length that a tensor holds."""
+        argument = self._insert(holder)
+        self._inputs.append(holder)
+        lengths = self._around.held_lengths
+        self._around.hold([*lengths, HeldLength(argument.index, largest)])
+        return len(lengths)
 
     def rms_norm(
         self,
@@ -389,7 +405,8 @@ class ThreadblockGraph(GraphOperators[STensor]):
         body = around.detach_region(around.body)
         self._finished = True
         return kn.CustomizedOp(
-            operands, types, around.grid_dim, around.block_dim, around.forloop_range, body
+            *(operands, types, around.grid_dim, around.block_dim, around.forloop_range, body),
+            lengths=around.held_lengths,
         )
 
     def _type_of(self, shape: Sequence[int], dtype: Attribute) -> Attribute:

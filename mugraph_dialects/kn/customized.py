@@ -26,8 +26,13 @@ from mugraph.dialects.kn.phases import (
     used_after_the_loop,
 )
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.launch_extents import HasThreadblockGraph, HeldLength, largest_held
-from mugraph.dialects.lengths import numbers_attribute, verify_held_lengths
+from mugraph.dialects.launch_extents import (
+    HasThreadblockGraph,
+    HeldLength,
+    HoldsLengths,
+    largest_held,
+)
+from mugraph.dialects.lengths import verify_held_lengths
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.tb import CarriedOp, OutputOp
@@ -39,13 +44,13 @@ CERTIFICATE = "kn.certificate"
 
 
 @irdl_op_definition
-class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel, ReadsLengths):
+class CustomizedOp(WorkspaceOp, HoldsLengths, HasThreadblockGraph, LaunchesKernel, ReadsLengths):
     """Runs a threadblock graph in every block of ``grid``, with ``forloop`` iterations.
 
     The body's arguments are the operands; the i-th ``tb.output`` of the body is the i-th result.
     ``lengths [1, 4096]``: argument 1, of one i32 or i64, holds a number from 0 to 4096, on which
     masks and loads of the body depend as length 0.  The interpreter refuses others; kernels take
-    the nearest number.
+    the nearest number.  ``lengths [1, 4096] per [0]``: it holds one for each block along x.
     ``plan`` has what is decided of how it is compiled: ``plan <loads = tma, stages = [4]>``.
     """
 
@@ -54,7 +59,6 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel, ReadsLength
     inputs = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     forloop = prop_def(IntegerAttr.constr(type=i64))
-    lengths = opt_prop_def(DenseArrayBase.constr(i64))
     plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
 
@@ -62,6 +66,7 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel, ReadsLength
 
     assembly_format = (
         "$inputs `grid` $grid `block` $block `forloop` $forloop (`lengths` $lengths^)? "
+        "(`per` $per^)? "
         "(`plan` $plan^)? (`workspace` $workspace^)? $body attr-dict "
         "`:` functional-type(operands, results)"
     )
@@ -84,11 +89,11 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel, ReadsLength
                 "grid": DenseArrayBase.from_list(i64, list(grid)),
                 "block": DenseArrayBase.from_list(i64, list(block)),
                 "forloop": IntegerAttr(forloop, i64),
-                "lengths": numbers_attribute([n for length in lengths for n in length]),
                 "plan": plan_attribute(plan),
             },
             regions=[Region(body) if isinstance(body, Block) else body],
         )
+        self.hold(lengths)
 
     @property
     def decided(self) -> Plan:
@@ -103,11 +108,6 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel, ReadsLength
     def forloop_range(self) -> int:
         """Iterations of the for-loop; 1 means that there is none."""
         return self.forloop.value.data
-
-    @property
-    def held_lengths(self) -> list[HeldLength]:
-        """The lengths that operators of the body number, which arguments of it hold."""
-        return HeldLength.of(self.lengths)
 
     def largest_length(self, operand: int) -> int | None:
         """Of operands that hold lengths of the body."""
@@ -126,7 +126,7 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph, LaunchesKernel, ReadsLength
             raise VerifyException(
                 f"{op_label(self)}: the body's arguments must have the operands' types, one each"
             )
-        verify_held_lengths(self, self.lengths, [argument.type for argument in block.args])
+        verify_held_lengths(self, [argument.type for argument in block.args])
         stored = [op for op in block.ops if isinstance(op, OutputOp)]
         if len(stored) != len(self.outputs):
             raise VerifyException(

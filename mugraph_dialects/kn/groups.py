@@ -54,12 +54,12 @@ class GroupTilesOp(_TableOp):
     rows behind the last end are of the last group.  The results are the group of each tile, the
     first row of each tile, and where each row is found among the rows of all tiles, one behind the
     other.  A tile has ``size`` rows of the tensor whatever their groups, the last ones at its end:
-    ``places`` name those that count.  There are as many tiles as any ends take; those behind the
-    last one that counts are of the last group.  The interpreter refuses ends that fall or are
-    beyond the rows, and kernels take the nearest that are not.
+    ``places`` name those that count.  There are as many tiles as any ends take; ``used`` says how
+    many have such rows, and those behind are of the last group.  The interpreter refuses ends that
+    fall or are beyond the rows, and kernels take the nearest that are not.
 
-    ``%group, %start, %place = kn.group_tiles %ends size 64 : (tensor<8xi32>) -> (tensor<23xi32>,
-    tensor<23xi32>, tensor<1024xi32>)``.
+    ``%group, %start, %place, %used = kn.group_tiles %ends size 64 : (tensor<8xi32>) ->
+    (tensor<23xi32>, tensor<23xi32>, tensor<1024xi32>, tensor<1xi32>)``.
     """
 
     name = "kn.group_tiles"
@@ -69,6 +69,7 @@ class GroupTilesOp(_TableOp):
     groups = result_def(TensorType)
     starts = result_def(TensorType)
     places = result_def(TensorType)
+    used = result_def(TensorType)
     traits = traits_def(Pure())
 
     assembly_format = (
@@ -83,11 +84,11 @@ class GroupTilesOp(_TableOp):
         size: int,
         result_types: Sequence[Attribute] | None = None,
     ) -> None:
-        count = shape_of(ends.type)[0] if len(shape_of(ends.type)) == 1 else 1
-        tiles = most_tiles(rows, count, size) if size > 0 else 1
+        groups = shape_of(ends.type)[0] if len(shape_of(ends.type)) == 1 else 1
+        tiles = most_tiles(rows, groups, size) if size > 0 else 1
         super().__init__(
             operands=[ends],
-            result_types=result_types or [TensorType(i32, [n]) for n in (tiles, tiles, rows)],
+            result_types=result_types or [TensorType(i32, [n]) for n in (tiles, tiles, rows, 1)],
             properties={"size": IntegerAttr(size, i64)},
         )
 
@@ -107,7 +108,7 @@ class GroupTilesOp(_TableOp):
             )
         groups = shape_of(self.ends.type)
         tiles = most_tiles(rows[0], groups[0] if groups else 1, size)
-        self.verify_lists(self.ends, (tiles, tiles, rows[0]))
+        self.verify_lists(self.ends, (tiles, tiles, rows[0], 1))
 
 
 @irdl_op_definition

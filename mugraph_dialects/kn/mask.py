@@ -34,13 +34,12 @@ from mugraph.dialects.lengths import numbers_attribute, numbers_of, verify_lengt
 from mugraph.dialects.linear_forms import (
     LinearForm,
     all_at_least_0,
-    at_lengths,
     coordinates_of,
     forms_of,
     set_of,
     verify_condition,
 )
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 
 @irdl_op_definition
@@ -56,6 +55,8 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts, ReadsLengths):
 
         %y = kn.mask %x where affine_set<(i, j)[n] : (n - j - 1 >= 0)> at %n up_to [12] else -inf
             : tensor<8x12xf16>, tensor<1xi32> -> tensor<8x12xf16>
+
+    ``at %n up_to [12] per [0]``, of eight numbers: one for each place along dimension 0.
     """
 
     name = "kn.mask"
@@ -64,12 +65,13 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts, ReadsLengths):
     lengths = var_operand_def(TensorType)
     condition = prop_def(AffineSetAttr)
     up_to = opt_prop_def(DenseArrayBase.constr(i64))
+    per = opt_prop_def(DenseArrayBase.constr(i64))
     value = prop_def(FloatAttr[Float32Type])
 
     assembly_format = (
-        "$input `where` $condition (`at` $lengths^ `up_to` $up_to)? `else` "
-        "custom<Fp32Number>($value) (`workspace` $workspace^)? attr-dict `:` type($input) "
-        "(`,` type($lengths)^)? `->` type($result)"
+        "$input `where` $condition (`at` $lengths^ `up_to` $up_to)? "
+        "(`per` $per^)? `else` custom<Fp32Number>($value) (`workspace` $workspace^)? attr-dict "
+        "`:` type($input) (`,` type($lengths)^)? `->` type($result)"
     )
     custom_directives = (Fp32Number,)
 
@@ -81,13 +83,18 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts, ReadsLengths):
         result_type: Attribute | None = None,
         lengths: Sequence[SSAValue] = (),
         up_to: Sequence[int] = (),
+        per: Sequence[int] = (),
     ) -> None:
-        """The last coordinates of ``forms`` are ``lengths``, which go ``up_to`` numbers."""
+        """The last coordinates of ``forms`` are ``lengths``, which go ``up_to`` numbers.
+
+        ``per`` has the dimension for whose places each has a number, or -1 where there is one.
+        """
         super().__init__(
             operands=[operand, lengths],
             result_types=[result_type or operand.type],
             properties={
                 "up_to": numbers_attribute(up_to),
+                "per": numbers_attribute(per) if max(per, default=-1) >= 0 else None,
                 "condition": AffineSetAttr(set_of(forms, len(shape_of(operand.type)))),
                 "value": FloatAttr(round_to_fp32(value), f32),
             },
@@ -114,10 +121,19 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts, ReadsLengths):
         """Of all operands but the first."""
         return self.largest[operand - 1] if operand else None
 
-    def inside(self, lengths: Sequence[int] = ()) -> npt.NDArray[np.bool_]:
-        """Which elements are kept, given the lengths."""
+    @property
+    def dims_of_lengths(self) -> tuple[int, ...]:
+        """The dimension for whose places each length has a number; -1 where there is one."""
+        return numbers_of(self.per) or (-1,) * len(self.lengths)
+
+    def inside(self, lengths: Sequence[npt.NDArray[np.int64]] = ()) -> npt.NDArray[np.bool_]:
+        """Which elements are kept, given the numbers of each length."""
         shape = shape_of(self.input.type)
-        return all_at_least_0(at_lengths(self.forms(), lengths), coordinates_of(shape))
+        own = [
+            numbers.reshape([-1 if each == dim else 1 for each in range(len(shape))])
+            for numbers, dim in zip(lengths, self.dims_of_lengths, strict=True)
+        ]
+        return all_at_least_0(self.forms(), [*coordinates_of(shape), *own])
 
     def expected_shape(self) -> tuple[int, ...]:
         """The operand's."""
@@ -129,15 +145,27 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts, ReadsLengths):
         verify_no_integers(self, [self.input, self.result], "kn.cast")
         if math.isnan(self.constant):
             raise VerifyException(f"{op_label(self)}: NaN is no constant to mask with")
-        verify_lengths(self, [length.type for length in self.lengths], self.largest)
-        shape = shape_of(self.input.type)
+        shape, dims_ = shape_of(self.input.type), self.dims_of_lengths
+        if len(dims_) != len(self.lengths) or any(not -1 <= dim < len(shape) for dim in dims_):
+            raise VerifyException(
+                f"{op_label(self)}: per {list(dims_)} must have a dimension of {dims(shape)}, or "
+                f"-1, for each of {len(self.lengths)} lengths"
+            )
+        counts = [1 if dim < 0 else shape[dim] for dim in dims_]
+        types = [length.type for length in self.lengths]
+        verify_lengths(self, types, self.largest, counts)
         verify_condition(self, self.condition.data, shape, len(self.lengths))
 
     def tile_indices(self) -> Sequence[TileIndex]:
         """One a dimension."""
         rank = len(shape_of(self.result.type))
-        others = (None,) * len(self.lengths)
-        return [TileIndex(IndexKind.PARALLEL, (dim, *others), dim) for dim in range(rank)]
+        return [
+            TileIndex(IndexKind.PARALLEL, (dim, *self._dims_along(dim)), dim) for dim in range(rank)
+        ]
+
+    def _dims_along(self, dim: int) -> list[int | None]:
+        """The dimension of each length's numbers that a dimension of the operand runs through."""
+        return [0 if own == dim else None for own in self.dims_of_lengths]
 
     def linear_in(self) -> Sequence[frozenset[int]]:
         """In its operand, if what is not kept is 0."""
@@ -147,8 +175,7 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts, ReadsLengths):
         """Dimensions that the condition does not look at: places count from 0 on each device."""
         rank, forms = len(shape_of(self.result.type)), self.forms()
         free = [dim for dim in range(rank) if not any(form.coefficients[dim] for form in forms)]
-        others = (None,) * len(self.lengths)
-        return [DeviceCut((dim, *others), (dim,)) for dim in free]
+        return [DeviceCut((dim, *self._dims_along(dim)), (dim,)) for dim in free]
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operand and result share their innermost dimension."""

@@ -77,7 +77,7 @@ def with_lengths(kernel: KernelOp, values: Sequence[int]) -> KernelOp:
     copy.domain = AffineSetAttr(set_of(forms, len(AXES) + 1)) if forms else None
     cuts = [cut for cut in copy.cuts if cut.argument not in held]
     copy.cut = numbers_attribute([number for cut in cuts for number in cut])
-    copy.lengths = None
+    copy.hold([])
     for op in copy.body.walk():
         if isinstance(op, LocalTileOp):
             op.end_at(of_argument)

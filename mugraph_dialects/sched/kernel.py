@@ -39,8 +39,7 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.overlap import CanJoin
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import (
-    HasLaunchExtents,
-    HeldLength,
+    HoldsLengths,
     extents_of,
     largest_held,
     three_fault,
@@ -83,7 +82,7 @@ class GridCut(NamedTuple):
 
 
 @irdl_op_definition
-class KernelOp(HasLaunchExtents):
+class KernelOp(HoldsLengths):
     """One ``__global__`` function: device tensors in, device tensors written, phases in order.
 
     The body's arguments are the tensors, inputs first; an input may also be an ``index``.
@@ -100,7 +99,8 @@ class KernelOp(HasLaunchExtents):
 
     ``lengths [2, 4096]``: argument 2, a tensor of one i32 or i64, holds a number from 0 to 4096,
     the nearest one being taken for others.  It is length 0, which conditions have as a symbol
-    behind their others.  A ``cut`` may name that argument too: the whole grid is launched then, and
+    behind their others.  ``lengths [2, 4096] per [0]``: it holds one for each block along x.  A
+    ``cut`` may name that argument too: the whole grid is launched then, and
     blocks that have none of the elements leave at once.
 
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
@@ -134,7 +134,6 @@ class KernelOp(HasLaunchExtents):
     resident = opt_prop_def(IntegerAttr.constr(type=i64))
     forloop = opt_prop_def(IntegerAttr.constr(type=i64))
     domain = opt_prop_def(AffineSetAttr)
-    lengths = opt_prop_def(DenseArrayBase.constr(i64))
     constant = opt_prop_def(DenseArrayBase.constr(i64))
     cut = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
@@ -148,6 +147,7 @@ class KernelOp(HasLaunchExtents):
 
     assembly_format = (
         "$sym_name `inputs` $inputs (`constant` $constant^)? (`lengths` $lengths^)? "
+        "(`per` $per^)? "
         "`grid` $grid (`cut` $cut^)? "
         "(`raster` $raster^)? (`descending` $descending^)? (`planes` $planes^)? "
         "(`persistent` $persistent^)? "
@@ -199,11 +199,6 @@ class KernelOp(HasLaunchExtents):
         They are of block and iteration, and then of the lengths.
         """
         return [] if self.domain is None else forms_of(self.domain.data)
-
-    @property
-    def held_lengths(self) -> list[HeldLength]:
-        """The lengths that conditions depend on, which arguments hold."""
-        return HeldLength.of(self.lengths)
 
     @property
     def constant_inputs(self) -> frozenset[int]:
@@ -337,7 +332,7 @@ class KernelOp(HasLaunchExtents):
                 f"{self.input_count} inputs"
             )
         self.verify_extents()
-        verify_held_lengths(self, self.lengths, [each.type for each in self.body.block.args])
+        verify_held_lengths(self, [each.type for each in self.body.block.args])
         if any(each.argument >= self.input_count for each in self.held_lengths):
             raise VerifyException(
                 f"{op_label(self)}: lengths are held by what it reads, its inputs"

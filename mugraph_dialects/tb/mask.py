@@ -115,7 +115,7 @@ class MaskOp(ElementwiseOp):
         op = cls(operand, value, [], Epilogue(), operand.type)
         op.condition = condition
         op.at = numbers_attribute(lengths)
-        op.extents = DenseArrayBase.from_list(i64, list(extents))
+        op.cover(extents)
         op.lie(imap, fordim)
         return op
 
@@ -143,6 +143,10 @@ class MaskOp(ElementwiseOp):
         """Says how tiles lie in the tensor on whose places the condition is."""
         self.imap = DenseArrayBase.from_list(i64, list(imap))
         self.fordim = fordim_attribute(fordim)
+
+    def cover(self, extents: Sequence[int]) -> None:
+        """Says what extents that tensor has."""
+        self.extents = DenseArrayBase.from_list(i64, list(extents))
 
     def slicing(self) -> Slicing:
         """How the maps cut that tensor into tiles of these extents."""

@@ -86,6 +86,36 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
     """An operator that copies the tiles which maps cut from a DTensor, or to where they lie."""
 
     fordim = opt_prop_def(IntegerAttr.constr(type=i64))
+    ending = opt_prop_def(DenseArrayBase.constr(i64))
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """The dimensions that end at a length of the kernel, and the number of that."""
+        numbers = numbers_of(self.ending)
+        return dict(zip(numbers[::2], numbers[1::2], strict=True))
+
+    def end_at(self, ends: Mapping[int, int]) -> None:
+        """Lets dimensions end at lengths of the kernel."""
+        self.ending = numbers_attribute([number for pair in ends.items() for number in pair])
+
+    def verify_ends(self) -> None:
+        """Checks the dimensions that end at lengths, and that these fit."""
+        numbers, rank = numbers_of(self.ending), len(self.tensor_shape)
+        if len(numbers) % 2 or any(not 0 <= dim < rank for dim in numbers[::2]):
+            raise VerifyException(
+                f"{op_label(self)}: ending {list(numbers)} must be a dimension from 0 to "
+                f"{rank - 1} and the number of a length, perhaps several times"
+            )
+        verify_numbers_of_lengths(self, numbers[1::2])
+        for dim, number in self.ends.items():
+            largest = enclosing_graph(self).held_lengths[number].largest
+            if largest > self.tensor_shape[dim]:
+                tensor, _ = self.tensor_and_tile()
+                raise VerifyException(
+                    f"{op_label(self)}: dimension {dim} of {value_label(tensor)} has "
+                    f"{self.tensor_shape[dim]} elements, and length {number}, where it ends, may "
+                    f"be {largest}"
+                )
 
     @property
     @abstractmethod
@@ -192,7 +222,6 @@ class InputOp(CutsRows, MovesTile):
     dtensor = operand_def(TensorType)
     through = opt_operand_def(TensorType | STensorType)
     imap = prop_def(DenseArrayBase.constr(i64))
-    ending = opt_prop_def(DenseArrayBase.constr(i64))
     modes = opt_prop_def(ModesAttr)
     origin = opt_prop_def(DenseArrayBase.constr(i64))
     result = result_def(STensorType)
@@ -229,12 +258,6 @@ class InputOp(CutsRows, MovesTile):
                 "origin": origin,
             },
         )
-
-    @property
-    def ends(self) -> dict[int, int]:
-        """The dimensions that end at a length of the kernel, and the number of that."""
-        numbers = numbers_of(self.ending)
-        return dict(zip(numbers[::2], numbers[1::2], strict=True))
 
     def end_forms(self) -> list[LinearForm]:
         """The forms that are at least 0 before the ends.
@@ -306,7 +329,7 @@ class InputOp(CutsRows, MovesTile):
             verify_numbers(self, self.dtensor, self.through)
         self.verify_windows(self.modes, self.origin)
         self.verify_tile("imap")
-        self._verify_ends()
+        self._verify_loaded_ends()
         if self.through is not None and (uneven := self.uneven_numbers(self.bounds())) is not None:
             raise VerifyException(
                 f"{op_label(self)}: dimension {uneven} of the tile counts rows that "
@@ -320,14 +343,9 @@ class InputOp(CutsRows, MovesTile):
                 f"{element_type_of(self.dtensor.type)}"
             )
 
-    def _verify_ends(self) -> None:
-        numbers, rank = numbers_of(self.ending), len(self.tensor_shape)
-        if len(numbers) % 2 or any(not 0 <= dim < rank for dim in numbers[::2]):
-            raise VerifyException(
-                f"{op_label(self)}: ending {list(numbers)} must be a dimension from 0 to "
-                f"{rank - 1} and the number of a length, perhaps several times"
-            )
-        verify_numbers_of_lengths(self, numbers[1::2])
+    def _verify_loaded_ends(self) -> None:
+        self.verify_ends()
+        numbers = numbers_of(self.ending)
         if numbers and self.windows is not None:
             raise VerifyException(
                 f"{op_label(self)} reads windows and is 'ending' at a length; mask the tile instead"
@@ -337,14 +355,6 @@ class InputOp(CutsRows, MovesTile):
                 f"{op_label(self)} reads rows 'through' {value_label(self.through)} and is "
                 "'ending' at a length; mask the tile instead"
             )
-        for dim, number in self.ends.items():
-            largest = enclosing_graph(self).held_lengths[number].largest
-            if largest > self.tensor_shape[dim]:
-                raise VerifyException(
-                    f"{op_label(self)}: dimension {dim} of {value_label(self.dtensor)} has "
-                    f"{self.tensor_shape[dim]} elements, and length {number}, where it ends, may "
-                    f"be {largest}"
-                )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Charges layouts that rule out 16-byte copies and, in the loop, asynchronous ones."""
@@ -366,6 +376,9 @@ class OutputOp(MovesTile):
     loop body into its own slice of that dimension.  Every grid axis of extent over 1 must be
     mapped: blocks do not reduce over each other.  The i-th ``tb.output`` is the i-th result.
 
+    ``ending [0, 1]``: what lies along dimension 0 behind length 1 of the kernel is read by nobody.
+    Blocks that store nothing else leave at once; others, and the interpreter, store it.
+
     ``tb.output %d omap [1, -1, -1] : !tb.stensor<16x64xf16> -> tensor<16x6144xf16>``
     """
 
@@ -376,7 +389,8 @@ class OutputOp(MovesTile):
     dtensor_type = prop_def(TensorType)
 
     assembly_format = (
-        "$stensor `omap` $omap (`fordim` $fordim^)? attr-dict `:` type($stensor) `->` $dtensor_type"
+        "$stensor `omap` $omap (`fordim` $fordim^)? (`ending` $ending^)? attr-dict "
+        "`:` type($stensor) `->` $dtensor_type"
     )
 
     def __init__(
@@ -385,12 +399,14 @@ class OutputOp(MovesTile):
         omap: Sequence[int],
         dtensor_type: Attribute,
         fordim: int = NOT_SPLIT,
+        ends: Mapping[int, int] | None = None,
     ) -> None:
         super().__init__(
             operands=[stensor],
             properties={
                 "omap": DenseArrayBase.from_list(i64, list(omap)),
                 "fordim": fordim_attribute(fordim),
+                "ending": numbers_attribute([n for pair in (ends or {}).items() for n in pair]),
                 "dtensor_type": dtensor_type,
             },
         )
@@ -439,6 +455,7 @@ class OutputOp(MovesTile):
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
         self.verify_tile("omap")
+        self.verify_ends()
         stored, given = element_type_of(self.dtensor_type), element_type_of(self.stensor.type)
         verify_element_type(op_label(self), stored)
         if stored != given and (is_integer(stored) or is_integer(given)):

@@ -11,7 +11,6 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.lengths import numbers_attribute
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import shape_of
 
@@ -54,8 +53,7 @@ def end_load(op: Operation) -> None:
     fits = graph.held_lengths[number].largest <= load.tensor_shape[dim]
     if not fits or dim in load.ends:
         return
-    ends = {**load.ends, dim: number}
-    load.ending = numbers_attribute([each for pair in ends.items() for each in pair])
+    load.end_at({**load.ends, dim: number})
     op.result.replace_all_uses_with(load.result)
     Rewriter.erase_op(op)
 

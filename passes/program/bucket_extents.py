@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
@@ -42,7 +42,7 @@ from mugraph.dialects.named_extents import (
     set_named_extents,
     with_names,
 )
-from mugraph.dialects.tensor_types import element_type_of, op_label
+from mugraph.dialects.tensor_types import element_type_of, op_label, value_label
 from mugraph.passes.program.name_extents import name_extents
 from mugraph.passes.program.named_extents import NamedExtentError, require_names, static_copy
 
@@ -111,21 +111,32 @@ def write_own_results(function: FuncOp, held: Container[str]) -> None:
 
     So too one that others use, if it ends where device memory says: they may need what masks have
     put behind the end, which is not written.  The operator shares kernels as others do, and leaves
-    out what lies behind an end, as a copy does not.
+    out what lies behind an end, as a copy does not.  Of a result that is returned again it is one
+    of the result before, since two alike would become one.
+
+    Raises :class:`NamedExtentError` for integers, which no kernel of tiles computes.
     """
     end = function.body.block.last_op
     assert isinstance(end, ReturnOp)
-    for index, value in enumerate(end.operands):
+    returned, latest = list(end.operands), dict[SSAValue, SSAValue]()
+    for index, value in enumerate(returned):
         is_view = not isinstance(value.owner, Operation) or isinstance(value.owner, kn.RegroupOp)
         is_ended = any(name in held for name in result_names(function, index))
-        is_moved = (
-            is_view or value in end.operands[:index] or (is_ended and not value.has_one_use())
-        )
-        if is_moved and not is_integer(element_type_of(value.type)):
-            own = UNARY_OPERATORS["mul_scalar"](value, value.type, (1.0,))
-            own.result.name_hint = value.name_hint
-            Rewriter.insert_op(own, InsertPoint.before(end))
-            end.operands[index] = own.result
+        is_moved = is_view or value in returned[:index] or (is_ended and not value.has_one_use())
+        if not is_moved:
+            continue
+        if is_integer(element_type_of(value.type)):
+            if any(result_names(function, index)):
+                raise NamedExtentError(
+                    f"result {index} of {op_label(function)}, {value_label(value)}, would be "
+                    f"copied, which integers of a named extent are not yet; return what an "
+                    "operator computes once, or cast it"
+                )
+            continue
+        own = UNARY_OPERATORS["mul_scalar"](latest.get(value, value), value.type, (1.0,))
+        own.result.name_hint = value.name_hint
+        Rewriter.insert_op(own, InsertPoint.before(end))
+        end.operands[index] = latest[value] = own.result
 
 
 def write_lengths(function: FuncOp, held: Mapping[str, NamedExtent]) -> None:

@@ -123,6 +123,8 @@ class PersistBlocksPass(ModulePass):
             found = blocks_at_once(kernel, target, self.blocks)
             if kernel.domain is not None:
                 found = "its blocks run different numbers of iterations"
+            if any(cut not in kernel.cuts_by_call for cut in kernel.cuts):
+                found = "blocks leave that memory says nobody needs"
             mine = [launch for launch in launches if launch.resolve() is kernel]
             alignments = alignments_of(kernel, mine)
             if isinstance(found, int):

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -56,6 +57,12 @@ from mugraph.runtime.equivalence.terms import NormalForm, free_variables
 from mugraph.runtime.interpreter.constants import meant_by
 
 
+def _require_one_length(op: Operation, places: Sequence[int]) -> None:
+    """Raises ``NoProofError`` where one of an operator's lengths is a number for each place."""
+    if max(places, default=-1) >= 0:
+        raise NoProofError(f"{op_label(op)} has a length for each place, which has no normal form")
+
+
 @dataclass
 class ThreadblockExecution:
     """Symbolic execution of one ``kn.customized``."""
@@ -71,12 +78,17 @@ class ThreadblockExecution:
         self.values: dict[SSAValue, SymbolicTensor] = dict(
             zip(self.graph.body.block.args, self.arguments, strict=True)
         )
-        self.lengths = [
+        self.outputs: list[SymbolicTensor] = []
+        self.bounds = bounds_of_graph(self.graph.body.block)
+
+    @cached_property
+    def lengths(self) -> list[Affine]:
+        """The kernel's lengths, where something that is computed depends on them."""
+        _require_one_length(self.graph, [held.axis for held in self.graph.held_lengths])
+        return [
             self.symbolic.length(self.arguments[held.argument], held.largest)
             for held in self.graph.held_lengths
         ]
-        self.outputs: list[SymbolicTensor] = []
-        self.bounds = bounds_of_graph(self.graph.body.block)
 
     def run(self) -> list[SymbolicTensor]:
         """The results, in order."""
@@ -433,6 +445,7 @@ def _results(
                 results = [symbolic.matmul(shape_of(op.result.type), depth, *operands)]
             case kn.MaskOp():
                 shape = shape_of(op.result.type)
+                _require_one_length(op, op.dims_of_lengths)
                 held = zip(operands[1:], op.largest, strict=True)
                 lengths = [symbolic.length(each, largest) for each, largest in held]
                 masked = symbolic.masked(

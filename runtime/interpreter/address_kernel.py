@@ -177,6 +177,19 @@ def _running(
             yield from ((span, part) for part in within(alike, together))
 
 
+def _running_kernels(
+    kernel: sched.KernelOp, inputs: Sequence[Array], lists: Sequence[IntArray], together: int
+) -> Iterator[tuple[sched.KernelOp, Span, IntArray]]:
+    """The same, each with the kernel for the lengths and the iterations that its blocks have."""
+    kernels: dict[tuple[int, ...], sched.KernelOp] = {}
+    for lengths in lengths_in(kernel, inputs, kernel.grid_dim):
+        known = with_lengths(kernel, lengths.values)
+        chosen = [some for some in map(lengths.blocks_of, lists) if some.size]
+        for span, running in _running(known, chosen, together):
+            which = (*lengths.values, span.count)
+            yield kernels.setdefault(which, with_count(known, span.count)), span, running
+
+
 def run_kernel_by_address(
     launch: sched.LaunchOp,
     inputs: Sequence[Array],
@@ -194,7 +207,6 @@ def run_kernel_by_address(
         loop_iterations(kernel)  # it is known
     except VerifyException as error:
         raise ExecutionError(str(error)) from error
-    kernel = with_lengths(kernel, lengths_in(kernel, kernel.held_lengths, inputs))
     if kernel.smem_bytes is None:
         raise ExecutionError(
             f"{op_label(kernel)} has no shared-memory plan; run --plan-stensor-memory first"
@@ -206,9 +218,7 @@ def run_kernel_by_address(
     results = [DeviceTensor.empty(value) for value in taken]
     lists = block_lists(kernel, level.sample)
     together = max(MEMORY_BYTES // max(kernel.smem_bytes, 1), 1)
-    kernels: dict[int, sched.KernelOp] = {}
-    for span, running in _running(kernel, lists, together):
-        own = kernels.setdefault(span.count, with_count(kernel, span.count))
+    for own, span, running in _running_kernels(kernel, inputs, lists, together):
         memory = SharedMemory(running.shape[1], kernel.smem_bytes)
         threads = slice(0, kernel.threads)
         frame = AddressFrame(running, span.count, memory, threads, level.landing, span.first)

@@ -17,7 +17,7 @@ Tables = tuple[Any, ...]
 
 
 def group_tiles(ends: Any, rows: int, size: int) -> Tables:
-    """The group and the first row of each tile, and the place of each row, as ``kn.group_tiles``.
+    """The group and the first row of each tile, the place of each row, and how many tiles count.
 
     Raises ``ExecutionError`` for ends that fall, or are no numbers from 0 to ``rows``.
     """
@@ -64,7 +64,7 @@ def _group_tiles(ends: Any, rows: int, size: int) -> tuple[Numbers, ...]:
     row = np.arange(rows)
     of_row = np.repeat(np.arange(len(last)), last - begin)
     tile = first[of_row] + (row - begin[of_row]) // size
-    return groups, starts, tile * size + row - starts[tile]
+    return groups, starts, tile * size + row - starts[tile], np.array([len(found)])
 
 
 def _sort_groups(groups: Any, count: int) -> tuple[Numbers, ...]:

@@ -37,7 +37,7 @@ from mugraph.runtime.interpreter.functions import (
     take_rows,
 )
 from mugraph.runtime.interpreter.groups import group_tiles, sort_groups
-from mugraph.runtime.interpreter.lengths import length_in
+from mugraph.runtime.interpreter.lengths import numbers_in
 from mugraph.runtime.interpreter.random_numbers import random_numbers
 from mugraph.runtime.interpreter.schedule import run_kernel
 from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
@@ -84,7 +84,7 @@ class KernelFunctions(InterpreterFunctions):
         """The elements inside, and the constant in place of the others."""
         (value,) = self._loaded(args[:1])
         largest = zip(args[1:], op.largest, strict=True)
-        inside = op.inside([length_in(op, held, most) for held, most in largest])
+        inside = op.inside([numbers_in(op, held, most) for held, most in largest])
         result = self.arithmetic.full(inside.shape, op.constant)
         result[inside] = value[inside]
         return self._stored(op, result)

@@ -37,7 +37,7 @@ from mugraph.runtime.interpreter.blocks import (
 )
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
-from mugraph.runtime.interpreter.lengths import lengths_in
+from mugraph.runtime.interpreter.lengths import LengthsOfBlocks, lengths_in
 from mugraph.runtime.interpreter.schedule_buffers import DeviceTile, ScheduleFunctions
 from mugraph.runtime.interpreter.schedule_compute import ComputeFunctions
 from mugraph.runtime.interpreter.schedule_products import ProductFunctions
@@ -66,16 +66,22 @@ def _bounds(kernel: sched.KernelOp, numbers: Mapping[SSAValue, int]) -> list[Bou
 
 
 def _frames(
-    kernel: sched.KernelOp, arithmetic: Arithmetic, numbers: Mapping[SSAValue, int]
+    kernel: sched.KernelOp,
+    arithmetic: Arithmetic,
+    numbers: Mapping[SSAValue, int],
+    lengths: LengthsOfBlocks,
 ) -> Iterator[Frame]:
-    """Blocks that run at once, until all have; ``numbers`` are the kernel's arguments."""
+    """Blocks that run at once, until all with some lengths have.
+
+    ``numbers`` are the kernel's arguments.
+    """
     iterations = most_iterations(kernel)
     arguments = kernel.body.block.args
     grid = kernel.grid_at({cut.argument: numbers[arguments[cut.argument]] for cut in kernel.cuts})
     bounds = _bounds(kernel, numbers)
     if kernel.persistent_blocks is None:
         whole = boxes(grid, lambda extents: _buffer_bytes(kernel, arithmetic, extents))
-        for box in uniform_boxes(whole, bounds):
+        for box in filter(None, map(lengths.part_of, uniform_boxes(whole, bounds))):
             for span, part in spans_of(kernel, box):
                 yield Frame(arithmetic, grid, span.count, part, first=span.first)
         return
@@ -95,9 +101,24 @@ def run_kernel(
         kernel = with_lowered_rings(launch.resolve())
     except VerifyException as error:
         raise ExecutionError(str(error)) from error
-    kernel = with_lengths(kernel, lengths_in(kernel, kernel.held_lengths, inputs))
     require_clusters(kernel)
     results = tuple(arithmetic.empty(output.type) for output in launch.outputs)
+    for lengths in lengths_in(kernel, inputs, kernel.grid_dim):
+        _run_blocks(kernel, lengths, launch, inputs, results, arithmetic, module)
+    return results
+
+
+def _run_blocks(
+    kernel: sched.KernelOp,
+    lengths: LengthsOfBlocks,
+    launch: sched.LaunchOp,
+    inputs: Sequence[Array],
+    results: Sequence[Array],
+    arithmetic: Arithmetic,
+    module: ModuleOp,
+) -> None:
+    """Runs the blocks of a launch that have some lengths."""
+    kernel = with_lengths(kernel, lengths.values)
     if kernel.persistent_blocks is not None:
         # Tiles that several lists share are copied for each.
         inputs = [arithmetic.load(tensor) if tensor.shape else tensor for tensor in inputs]
@@ -118,7 +139,7 @@ def run_kernel(
             f"{len(kernel.body.block.args) - kernel.input_count}"
         )
     kernels: dict[int, sched.KernelOp] = {}
-    for frame in _frames(kernel, arithmetic, numbers):
+    for frame in _frames(kernel, arithmetic, numbers, lengths):
         count = frame.iterations
         own = kernels[count] if count in kernels else with_count(kernel, count)
         kernels[count] = own
@@ -126,4 +147,3 @@ def run_kernel(
         families = ComputeFunctions(functions), ProductFunctions(functions)
         interpreter = make_interpreter(module, functions, *families)
         interpreter.run_ssacfg_region(own.body, tuple(tensors), "kernel")
-    return results

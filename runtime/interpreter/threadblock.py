@@ -403,9 +403,12 @@ def run_threadblock_graph(
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     outputs: dict[Operation, Array] = dict(zip(stores, results, strict=True))
     phases = phases_of(graph.body.block, graph.forloop_range)
-    lengths = lengths_in(graph, graph.held_lengths, inputs)
     whole = boxes(graph.grid_dim, lambda extents: _tile_bytes(graph, arithmetic, extents))
-    for box in uniform_boxes(whole, _bounds(graph)):
-        frame = Frame(arithmetic, graph.grid_dim, graph.forloop_range, box, lengths=lengths)
-        _run_box(graph, phases, inputs, outputs, frame, module)
+    alike = list(uniform_boxes(whole, _bounds(graph)))
+    for lengths in lengths_in(graph, inputs, graph.grid_dim):
+        for box in filter(None, map(lengths.part_of, alike)):
+            frame = Frame(
+                *(arithmetic, graph.grid_dim, graph.forloop_range, box), lengths=lengths.values
+            )
+            _run_box(graph, phases, inputs, outputs, frame, module)
     return results

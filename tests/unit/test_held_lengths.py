@@ -16,6 +16,7 @@ from cases.build import compile_emulated
 from thorough import THOROUGH
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import PassFailedException
 
 import mugraph.build as mi
 from mugraph.build.errors import BuildError
@@ -293,6 +294,22 @@ def test_what_cannot_be_is_refused(
     with pytest.raises(BuildError, match=sentence):
         program(graph)
         graph.module()
+
+
+def test_what_is_returned_twice_has_a_place_for_each() -> None:
+    graph = mi.new_kernel_graph("twice")
+    n = held(graph)
+    for result in (mi.exp(graph.new_input((4, n))),) * 2:
+        graph.mark_output(result)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    values = RANDOM.standard_normal((4, LARGEST)).astype(np.float16)
+    first, second = run_function(module, None, [np.array([61], np.int32), values])
+    np.testing.assert_array_equal(first[:, :61], second[:, :61])
+    np.testing.assert_allclose(first[:, :61], np.exp(values[:, :61]), rtol=2e-3)
+    graph.mark_output(graph.new_input((4, n), dtype=mi.int32, name="numbers"))
+    with pytest.raises(PassFailedException, match=r"result 2 of .* would be copied"):
+        PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), graph.module())
 
 
 def test_calls_are_checked() -> None:

@@ -57,7 +57,7 @@ SPLITS = (2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
 WAVES, WAVES_OF_ROWS = 8, 64
 """Blocks for each multiprocessor, at most; also of kernels of rows that threads hold."""
-FEW_BLOCKS = 8
+FEW_BLOCKS = max(SPLITS)
 """Multiprocessors for each block, at most: a split of the loop can still fill the others."""
 SMALLEST_ROW_BYTES = SECTOR_BYTES
 """Tiles have no shorter rows than this, unless the tensor has."""

@@ -249,6 +249,16 @@ def _fix_stored(space: TileSpace) -> None:
                 dimension.fixed.append(reason)
 
 
+def _fix_axes_of_lengths(space: TileSpace) -> None:
+    """Axes for each of whose blocks there is a length stay as they are."""
+    for held in space.graph.held_lengths:
+        if held.axis >= 0:
+            space.fixed_axes.setdefault(held.axis, "a length is held for each of its blocks")
+            for dimension in space.dimensions:
+                if held.axis in dimension.axes:
+                    dimension.fixed.append("a length is held for each block along it")
+
+
 def _fix_shared_axes(space: TileSpace) -> None:
     """An axis that cuts unrelated dimensions pairs their tiles, and stays as it is.
 
@@ -281,6 +291,7 @@ def find_dimensions(graph: CustomizedOp) -> TileSpace:
     space = _Builder(graph).build()
     _fix_repeated(space)
     _fix_stored(space)
+    _fix_axes_of_lengths(space)
     _fix_shared_axes(space)
     _fix_carried(space)
     return space

@@ -37,6 +37,9 @@ class LoopAnalysis:
     def __init__(self, space: TileSpace, looped: frozenset[int]) -> None:
         self.space = space
         self.looped = looped
+        dimensions = [space.dimensions[number] for number in looped]
+        self.takes_single = all(each.fixed and each.tile == 1 for each in dimensions)
+        """Whether each tile has one element along what is cut, so that adding tiles up sums it."""
         self.parts: dict[SSAValue, Part] = {}
         for op in space.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
@@ -107,7 +110,7 @@ class LoopAnalysis:
         match part:
             case Part.SUMMAND if adds:
                 return Part.SAME
-            case Part.SLICE if reduces:
+            case Part.SLICE if reduces or (adds and self.takes_single):
                 return Part.SAME
             case Part.SLICE if adds:
                 return Part.SPREAD

@@ -137,6 +137,10 @@ class _Split:
     )
     """Which result of which kernel each old output has become."""
 
+    def __post_init__(self) -> None:
+        for kernel in (self.first, self.second):
+            kernel.axes = {old: new for new, old in enumerate(self.plan.used)}
+
     def add_input(self, kernel: KernelWriter, op: tb.InputOp, last: int) -> None:
         """Loads a tile of the old graph in one of the new ones."""
         kernel.load(self.space.graph, op, self.plan.map_(op.map_, last), op.loop_dim)

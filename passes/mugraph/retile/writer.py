@@ -14,6 +14,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.launch_extents import HeldLength
 from mugraph.dialects.lengths import numbers_attribute
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import op_label
 from mugraph.dialects.windows import Windows
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -58,6 +59,8 @@ class KernelWriter:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     stored: list[Attribute] = field(default_factory=list[Attribute])
     lengths: list[HeldLength] = field(default_factory=list[HeldLength])
+    axes: dict[int, int] = field(default_factory=dict[int, int])
+    """What axes of another graph have become, where its blocks have lengths of their own."""
 
     def argument(self, dtensor: SSAValue, hint: str | None) -> SSAValue:
         """The body's argument for a tensor."""
@@ -68,11 +71,13 @@ class KernelWriter:
         argument.name_hint = hint
         return argument
 
-    def length(self, tensor: SSAValue, largest: int, hint: str | None = None) -> int:
-        """The number of a length that a tensor holds."""
+    def length(
+        self, tensor: SSAValue, largest: int, hint: str | None = None, axis: int = -1
+    ) -> int:
+        """The number of a length that a tensor holds, one for each block along an axis perhaps."""
         argument = self.argument(tensor, hint)
         assert isinstance(argument, BlockArgument)  # of the body
-        length = HeldLength(argument.index, largest)
+        length = HeldLength(argument.index, largest, axis)
         if length not in self.lengths:
             self.lengths.append(length)
         return self.lengths.index(length)
@@ -81,7 +86,15 @@ class KernelWriter:
         """The number that a length of another graph has."""
         held = graph.held_lengths[number]
         hint = graph.body.block.args[held.argument].name_hint
-        return self.length(graph.inputs[held.argument], held.largest, hint)
+        axis = held.axis
+        if axis >= 0:
+            if axis not in self.axes:
+                raise RetileError(
+                    f"{op_label(graph)} has a length for each block along {AXES[axis]}, and what "
+                    "depends on that cannot move"
+                )
+            axis = self.axes[axis]
+        return self.length(graph.inputs[held.argument], held.largest, hint, axis)
 
     def add(self, op: Operation) -> Operation:
         """Appends an operator."""
@@ -94,7 +107,10 @@ class KernelWriter:
         """Appends a copy of an operator of another graph."""
         if isinstance(op, tb.MaskOp) and op.condition is not None:
             raise RetileError(f"{op_label(op)} masks places of one kernel, and cannot move")
-        return self.add(op.clone(self.values))
+        new, graph = op.clone(self.values), op.parent_op()
+        if isinstance(new, tb.OutputOp) and isinstance(graph, CustomizedOp):
+            new.end_at({dim: self.length_of(graph, number) for dim, number in new.ends.items()})
+        return self.add(new)
 
     def copy_mask(self, op: tb.MaskOp, map_: Sequence[int], loop_dim: int) -> None:
         """Appends a copy of a mask, with other maps."""

@@ -15,6 +15,7 @@ from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
 from mugraph.passes.program.fuse_kernels.choice import find_in_buckets, prepare_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.program.fuse_kernels.pages import walk_along_pages
 from mugraph.passes.program.fuse_kernels.refused import Refusal, without_refused
 from mugraph.passes.program.fuse_kernels.rows import read_rows_in_place
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -44,6 +45,7 @@ def fuse_buckets(
                 print(f"--fuse-kernels: note: {sentence}", file=sys.stderr)
         own.fusion.apply(own.groups)
         if not certificates:
+            walk_along_pages(bucket)
             read_rows_in_place(bucket, target)
     return [own.fusion for own in found]
 

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.interfaces import HasTileIndices
-from mugraph.dialects.kn import CustomizedOp, MatmulOp
+from mugraph.dialects.kn import CustomizedOp, MaskOp, MatmulOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import EXTENTS, LENGTHS
 from mugraph.dialects.tb import ReductionMaxOp
@@ -90,7 +90,10 @@ class Fusion:
     @property
     def is_worth_a_search(self) -> bool:
         """Whether there is anything to fuse, or an operator alone that becomes a kernel."""
-        alone = any(isinstance(op, MatmulOp) and not op.is_in_library_type for op in self.operators)
+        alone = any(
+            is_of_tiles(op) or (isinstance(op, MatmulOp) and not op.is_in_library_type)
+            for op in self.operators
+        )
         return len(self.operators) > 1 or self.is_bucket or alone
 
     def bound(self, group: Group) -> float:
@@ -237,7 +240,11 @@ class Fusion:
         if isinstance(op, CustomizedOp):
             return Attempt(time_of_kernel(op, self.target))
         time = time_as_written(op, self.target)
-        if isinstance(op, MatmulOp) or (self.is_bucket and self.program.may_share(group)):
+        if (
+            isinstance(op, MatmulOp)
+            or is_of_tiles(op)
+            or (self.is_bucket and self.program.may_share(group))
+        ):
             # A product takes what a custom kernel would, but for a large one of a library.
             as_kernel = self.like_others(members, group)
             in_library = isinstance(op, MatmulOp) and op.is_in_library_type
@@ -335,6 +342,11 @@ class Fusion:
             if isinstance(op, ReductionMaxOp) and op.start is None:
                 # Also of scores that another kernel has masked.
                 op.least = LEAST if is_passed_on(op) else least_of(op.input)
+
+
+def is_of_tiles(op: Operation) -> bool:
+    """Whether only kernels of tiles compute an operator: a mask with a length for each place."""
+    return isinstance(op, MaskOp) and max(op.dims_of_lengths, default=-1) >= 0
 
 
 def _builder(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
-from mugraph.dialects.kn import MovesElements
+from mugraph.dialects.kn import MaskOp, MovesElements
 from mugraph.dialects.tensor_types import shape_of, value_label
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 
@@ -29,7 +29,8 @@ class GroupIndices:
     scanned: set[int] = field(default_factory=set[int])
     """Indices along which an element depends on those before it: a loop takes one after another."""
     batched: set[int] = field(default_factory=set[int])
-    """Indices of leading dimensions of matrix products."""
+    """Indices of which a block has one place: of leading dimensions of matrix products, and of
+    masks that have a length for each place."""
     moved: set[int] = field(default_factory=set[int])
     """Indices along which parts are cut out or put together: tiles have all of them."""
 
@@ -175,7 +176,11 @@ def _note(
             found.combined.setdefault(number, []).append(op)
             if result is not None:
                 found.scanned.add(number)
-        elif number is not None and is_product(op) and None not in dims:
+        elif (
+            number is not None
+            and None not in dims
+            and (is_product(op) or (len(dims) > 1 and isinstance(op, MaskOp)))
+        ):
             found.batched.add(number)
 
 

@@ -21,6 +21,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
+from mugraph.passes.mugraph.end_loads import end_load
 from mugraph.passes.mugraph.factor_products import factor_products
 from mugraph.passes.mugraph.online_softmax.kernel import is_plain_exponential, online_softmax
 from mugraph.passes.program.fuse_kernels.algebra import in_the_loop, settled
@@ -186,6 +187,7 @@ class _Partition:
                 axes = [min(joint), *axes]
         else:
             parts = self._parts_of_rows(axes[: len(AXES)])
+            parts |= {number: indices.extents[number] for number in batched}
         axes = [number for number in axes[: len(AXES)] if parts[number] > 1]
         self.axes = [joint if number in joint else frozenset({number}) for number in axes]
         """The indices that each axis of the grid cuts."""
@@ -257,6 +259,8 @@ def _clean(graph: CustomizedOp, *, is_shifted: bool) -> None:
         if isinstance(op, tb.CastOp):
             _round_at_once(op)
     factor_products(graph)
+    for op in tuple(graph.body.block.ops):
+        end_load(op)  # a mask costs a pass over the tile, and an end of the load nothing
     plain = [op for op in graph.body.block.ops if is_plain_exponential(op)]
     if is_shifted:
         online_softmax(graph)

@@ -74,7 +74,7 @@ class Regrouping:
             ]
             self.values[result] = rewritten(op, operands, self)
             self.values[result].name_hint = result.name_hint
-        before, self.views = self.views, []
+        before, self.views = _used(self.views), []
         results = [self.seen(value) for value in stored]
         self.block.add_ops([*before, *self.operators, *self.views, ReturnOp(*results)])
         made = dict.fromkeys(self.values[value] for value in stored)
@@ -125,6 +125,12 @@ class Regrouping:
         seen = self.view(seen, [1] * (self.rank - len(row)) + _extents(row))
         # Where each dimension comes from.
         return self.transposed(seen, [order.index(dim) for dim in range(self.rank)])
+
+    def list_of(self, value: SSAValue, user: Operation) -> SSAValue:
+        """A list of numbers from outside, which keeps its one dimension."""
+        if value not in self.arguments:
+            raise NotFusedError(f"{op_label(user)} reads lengths that the kernel computes")
+        return self.arguments[value]
 
     def view(
         self, value: SSAValue, shape: Sequence[int], type_: Attribute | None = None
@@ -194,6 +200,17 @@ class Regrouping:
         return self.view(new, own, value.type)
 
 
+def _used(views: Sequence[Operation]) -> list[Operation]:
+    """Views but for those that nothing uses: lists of lengths keep their one dimension."""
+    kept: list[Operation] = []
+    for op in reversed(views):
+        if any(result.uses for result in op.results):
+            kept.insert(0, op)
+        else:
+            op.erase()
+    return kept
+
+
 def is_view(op: Operation) -> bool:
     """Whether an operator of a group is a change of indices, or takes the first part of a tensor.
 
@@ -244,9 +261,10 @@ def _(op: kn.MaskOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValu
                 step *= atom.extent
         steps += form.coefficients[len(rows) :]
         forms.append(LinearForm(tuple(steps), form.constant))
-    masked, *lengths = operands
+    lengths = [group.list_of(length, op) for length in op.lengths]
+    per = [dim if dim < 0 else group.dim(op.result, dim, op) for dim in op.dims_of_lengths]
     type_ = group.type_of(op.result)
-    return group.add(kn.MaskOp(masked, forms, op.constant, type_, lengths, op.largest))
+    return group.add(kn.MaskOp(operands[0], forms, op.constant, type_, lengths, op.largest, per))
 
 
 @rewritten.register

@@ -17,7 +17,6 @@ from xdsl.ir import BlockArgument, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn, tb
-from mugraph.dialects.launch_extents import HeldLength
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
 from mugraph.passes.program.fuse_kernels.times import fastest_cycles, time_as_written
@@ -84,11 +83,11 @@ def read_in_place(op: kn.GatherOp) -> None:
                 new = tb.InputOp(table, load.map_, load.loop_dim, load.result.type, numbers)
                 new.result.name_hint = load.result.name_hint
                 Rewriter.replace_op(load, new)
-        held = [(block.args[length.argument], length.largest) for length in graph.held_lengths]
+        held = [(block.args[length.argument], length) for length in graph.held_lengths]
         for argument in gathered:
             del operands[argument.index]
             block.erase_arg(argument)
-        lengths = [HeldLength(argument.index, largest) for argument, largest in held]
+        lengths = [length._replace(argument=argument.index) for argument, length in held]
         body = graph.detach_region(graph.body)
         types = [result.type for result in graph.results]
         new_graph = kn.CustomizedOp(

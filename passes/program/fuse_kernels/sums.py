@@ -47,6 +47,21 @@ class Kernel:
     maps_of: Callable[[SSAValue], tuple[tuple[int, ...], int]]
     """The dimension of a tensor that each axis of the grid cuts, and that which the loop does."""
 
+    def axis_of(self, op: kn.MaskOp, dim: int) -> int:
+        """The axis of the grid whose blocks have one place each along a dimension of a mask.
+
+        -1 for no dimension, or one of one element.
+        """
+        if dim < 0 or shape_of(op.result.type)[dim] == 1:
+            return -1
+        map_, _ = self.maps_of(op.result)
+        if dim not in map_ or self.indices.of_value[op.result][dim] not in self.indices.batched:
+            raise NotFusedError(
+                f"{op_label(op)} has a length for each place along dimension {dim}, of which a "
+                "block would have several"
+            )
+        return map_.index(dim)
+
     def walks(self, value: SSAValue, dim: int) -> bool:
         """Whether the loop walks along a dimension of a tensor."""
         return self.looped is not None and self.indices.of_value[value][dim] == self.looped
@@ -88,8 +103,8 @@ def _(op: kn.MaskOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     writer = kernel.writer
     shape, (map_, loop_dim) = shape_of(op.result.type), kernel.maps_of(op.result)
     numbers = [
-        writer.length(length, largest, length.name_hint)
-        for length, largest in zip(op.lengths, op.largest, strict=True)
+        writer.length(length, largest, length.name_hint, kernel.axis_of(op, dim))
+        for length, largest, dim in zip(op.lengths, op.largest, op.dims_of_lengths, strict=True)
     ]
 
     def masked(tile: SSAValue) -> SSAValue:

@@ -124,7 +124,7 @@ def lower_kernel(
     for tile in builder.top:
         if isinstance(tile, sched.LocalTileOp):
             inherit_location([use.operation for use in tile.result.uses], tile)
-    kernel.lengths = graph.lengths
+    kernel.hold(graph.held_lengths)
     kernel.location = graph.location
     place_channel_steps(kernel)
     return kernel

@@ -25,7 +25,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import kn, sched, tb
 from mugraph.dialects.launch_extents import HeldLength
-from mugraph.dialects.lengths import numbers_attribute
 from mugraph.dialects.named_extents import (
     EXTENT,
     NamedExtent,
@@ -179,6 +178,28 @@ def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[st
     return found
 
 
+def cuts_of_ends(graph: kn.CustomizedOp) -> list[GridCut]:
+    """The axes whose blocks from a length on store what nobody reads."""
+    stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
+    found: list[GridCut] = []
+    for axis, blocks in enumerate(graph.grid_dim):
+        ended = {_end_along(op, axis) for op in stores}
+        if blocks > 1 and len(ended) == 1 and (end := ended.pop()) is not None:
+            number, step = end
+            found.append(GridCut(axis, graph.held_lengths[number].argument, step))
+    return found
+
+
+def _end_along(op: tb.OutputOp, axis: int) -> tuple[int, int] | None:
+    """The length at which what an axis splits ends, and a block's elements; ``None`` for none."""
+    dim = op.map_[axis]
+    if dim not in op.ends:
+        return None
+    split = op.slicing().split(dim)
+    is_alone = all(split.blocks[other] == 1 for other in range(len(split.blocks)) if other != axis)
+    return (op.ends[dim], split.factors()[axis]) if is_alone else None
+
+
 def _names_of_load(op: tb.InputOp, graph: kn.CustomizedOp, extents: CallExtents) -> Names:
     """The names of the dimensions that an input cuts tiles from."""
     names = extents.names_of(_operand(graph, op.dtensor))
@@ -239,8 +260,7 @@ def hold_lengths(graph: kn.CustomizedOp, extents: CallExtents) -> None:
             block.insert_arg(holder.type, len(block.args)).name_hint = holder.name_hint
         held = HeldLength(list(graph.inputs).index(holder), length.largest)
         if held not in graph.held_lengths:
-            numbers = [number for each in (*graph.held_lengths, held) for number in each]
-            graph.lengths = numbers_attribute(numbers)
+            graph.hold([*graph.held_lengths, held])
 
 
 def end_kernel(
@@ -270,8 +290,9 @@ def end_kernel(
     for op in kernel.body.walk():
         if isinstance(op, sched.CopyOp):
             op.leave_out()
-    if cuts:
-        parts = [GridCut(axis, numbers[name].index, step) for axis, (name, step) in cuts.items()]
+    parts = [GridCut(axis, numbers[name].index, step) for axis, (name, step) in cuts.items()]
+    parts += [cut for cut in cuts_of_ends(graph) if cut.axis not in cuts]
+    if parts:
         kernel.cut = DenseArrayBase.from_list(i64, _flat(parts))
     return [extents.values[name] for name in numbers if name not in extents.lengths]
 

@@ -122,8 +122,8 @@ def tables(element: str) -> str:
     lists = [(TOKENS,), (TOKENS,), (EXPERTS,)]
     order, places, ends = graph.op_of_many("sort_groups", [experts], lists, elements=["i32"] * 3)
     given = ends if element == "i32" else graph.op("cast", [ends], (EXPERTS,), element=element)
-    lists = [(25,), (25,), (TOKENS,)]
-    tiles = graph.op_of_many("group_tiles", [given], lists, "size 16", elements=["i32"] * 3)
+    lists = [(25,), (25,), (TOKENS,), (1,)]
+    tiles = graph.op_of_many("group_tiles", [given], lists, "size 16", elements=["i32"] * 4)
     return graph.text(order, places, ends, *tiles)
 
 
@@ -143,7 +143,7 @@ def tables_reference(experts: Array) -> list[Array]:
         groups[tile], starts[tile] = expert, min(first, TOKENS - 16)
         for row in range(first, end):
             where[row] = tile * 16 + row - starts[tile]
-    return [order, np.argsort(order), ends, groups, starts, where]
+    return [order, np.argsort(order), ends, groups, starts, where, np.array([len(tiles)])]
 
 
 def cases() -> Iterator[Case]:

@@ -56,7 +56,7 @@ func.func @ragged_keys(%q: tensor<64x64xf16>, %k: tensor<64x397xf16>, %v: tensor
 
 // An exponential under a running maximum is not computed in a kernel before; the rows' loop is divided over blocks.
 // CHECK-LABEL: func.func @softmax_of_loaded_scores
-// CHECK: kn.customized %s, %v grid [8, {{[0-9]+}}, 1] {{.*}}{
+// CHECK: kn.customized %s, %v grid [{{[48]}}, {{[0-9]+}}, 1] {{.*}}{
 // CHECK: %o = kn.customized
 func.func @softmax_of_loaded_scores(%s: tensor<16x4096xf16>, %v: tensor<4096x512xf16>) -> tensor<16x512xf16> {
   %o = kn.customized %s, %v grid [8, 1, 1] block [128, 1, 1] forloop 64 {

@@ -22,9 +22,10 @@ struct List {
   __device__ __forceinline__ T& operator[](int place) const { return *(start + static_cast<long long>(place) * kStep); }
 };
 
-template <int kRows, int kGroups, int kSize, int kTiles, class Ends, class Groups, class Starts, class Places>
+template <int kRows, int kGroups, int kSize, int kTiles, class Ends, class Groups, class Starts, class Places,
+          class Count>
 __global__ void __launch_bounds__(kTableThreads) group_tiles_kernel(Ends ends, Groups groups, Starts starts,
-                                                                    Places places) {
+                                                                    Places places, Count count) {
   tb::grid_launch();
   tb::grid_wait();
   const int own = static_cast<int>(blockIdx.x) * kTableThreads + static_cast<int>(threadIdx.x);
@@ -51,6 +52,7 @@ __global__ void __launch_bounds__(kTableThreads) group_tiles_kernel(Ends ends, G
     start = end;
     first += tiles;
   }
+  if (own == 0) count[0] = first;
   if (own < kTiles) {
     groups[own] = group_of_tile;
     starts[own] = start_of_tile;
@@ -58,18 +60,20 @@ __global__ void __launch_bounds__(kTableThreads) group_tiles_kernel(Ends ends, G
 }
 
 // The tables of `kn.group_tiles`.
-template <int kRows, int kGroups, int kSize, int kTiles, int kEndStep, int kGroupStep, int kStartStep, int kPlaceStep>
+template <int kRows, int kGroups, int kSize, int kTiles, int kEndStep, int kGroupStep, int kStartStep, int kPlaceStep,
+          int kCountStep>
 struct GroupTiles {
   template <class Index>
-  static void run(Queue queue, int* groups, int* starts, int* places, Index const* ends) {
+  static void run(Queue queue, int* groups, int* starts, int* places, int* count, Index const* ends) {
     using Ends = List<Index const, kEndStep>;
     using Groups = List<int, kGroupStep>;
     using Starts = List<int, kStartStep>;
     using Places = List<int, kPlaceStep>;
+    using Count = List<int, kCountStep>;
     constexpr int kLonger = kRows > kTiles ? kRows : kTiles;
-    launch("kn::GroupTiles", group_tiles_kernel<kRows, kGroups, kSize, kTiles, Ends, Groups, Starts, Places>,
+    launch("kn::GroupTiles", group_tiles_kernel<kRows, kGroups, kSize, kTiles, Ends, Groups, Starts, Places, Count>,
            dim3(static_cast<unsigned>(ceil_div(kLonger, kTableThreads))), dim3(kTableThreads), 0, queue, Ends{ends},
-           Groups{groups}, Starts{starts}, Places{places});
+           Groups{groups}, Starts{starts}, Places{places}, Count{count});
   }
 };
 

@@ -2,7 +2,7 @@
 
 // CHECK: 'kn.group_tiles' %g: %g is tensor<12xi32>; expected 13 elements of i32
 func.func @tiles(%e: tensor<8xi32>) {
-  %g, %s, %p = kn.group_tiles %e size 16 : (tensor<8xi32>) -> (tensor<12xi32>, tensor<12xi32>, tensor<100xi32>)
+  %g, %s, %p, %u = kn.group_tiles %e size 16 : (tensor<8xi32>) -> (tensor<12xi32>, tensor<12xi32>, tensor<100xi32>, tensor<1xi32>)
   func.return
 }
 
@@ -10,7 +10,7 @@ func.func @tiles(%e: tensor<8xi32>) {
 
 // CHECK: 'kn.group_tiles' %g: tiles of 128 rows of a tensor of 100; expected 1 row to as many as there are
 func.func @size(%e: tensor<8xi32>) {
-  %g, %s, %p = kn.group_tiles %e size 128 : (tensor<8xi32>) -> (tensor<8xi32>, tensor<8xi32>, tensor<100xi32>)
+  %g, %s, %p, %u = kn.group_tiles %e size 128 : (tensor<8xi32>) -> (tensor<8xi32>, tensor<8xi32>, tensor<100xi32>, tensor<1xi32>)
   func.return
 }
 

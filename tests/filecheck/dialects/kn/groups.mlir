@@ -5,14 +5,14 @@
 // RUN: mg-check %s %s | filecheck %s --check-prefix SAME
 
 // CHECK: kn.sort_groups %g : (tensor<100xi64>) -> (tensor<100xi32>, tensor<100xi32>, tensor<8xi32>)
-// CHECK: kn.group_tiles %end size 16 : (tensor<8xi32>) -> (tensor<13xi32>, tensor<13xi32>, tensor<100xi32>)
+// CHECK: kn.group_tiles %end size 16 : (tensor<8xi32>) -> (tensor<13xi32>, tensor<13xi32>, tensor<100xi32>, tensor<1xi32>)
 // CHECK: kn.row_windows %x size 16 : tensor<100x64xf16> -> tensor<85x16x64xf16>
 // CUDA:  kn::SortGroups<100, 8, 1, 1, 1, 1>::run(mugraph::overlapping(stream), order, place, end, g);
-// CUDA:  kn::GroupTiles<100, 8, 16, 13, 1, 1, 1, 1>::run(mugraph::overlapping(stream), group, start, at, end);
+// CUDA:  kn::GroupTiles<100, 8, 16, 13, 1, 1, 1, 1, 1>::run(mugraph::overlapping(stream), group, start, at, used, end);
 // SAME:  proved equal
 func.func @f(%x: tensor<100x64xf16>, %g: tensor<100xi64>) -> (tensor<100xi32>, tensor<100xi32>, tensor<13x16x64xf16>, tensor<13xi32>, tensor<100xi32>) {
   %order, %place, %end = kn.sort_groups %g : (tensor<100xi64>) -> (tensor<100xi32>, tensor<100xi32>, tensor<8xi32>)
-  %group, %start, %at = kn.group_tiles %end size 16 : (tensor<8xi32>) -> (tensor<13xi32>, tensor<13xi32>, tensor<100xi32>)
+  %group, %start, %at, %used = kn.group_tiles %end size 16 : (tensor<8xi32>) -> (tensor<13xi32>, tensor<13xi32>, tensor<100xi32>, tensor<1xi32>)
   %w = kn.row_windows %x size 16 : tensor<100x64xf16> -> tensor<85x16x64xf16>
   %t = kn.gather %w rows %start : (tensor<85x16x64xf16>, tensor<13xi32>) -> tensor<13x16x64xf16>
   func.return %order, %place, %t, %group, %at : tensor<100xi32>, tensor<100xi32>, tensor<13x16x64xf16>, tensor<13xi32>, tensor<100xi32>

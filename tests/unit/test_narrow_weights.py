@@ -99,10 +99,14 @@ def assert_near(result: Array, expected: Array, limit: float = 4e-3) -> None:
 def cast_in_the_product(
     x: mi.DTensor, rows: mi.DTensor, columns: mi.DTensor, f8: mi.DTensor
 ) -> tuple[mi.DTensor, ...]:
-    """x times weights of 8 bits: (n, k) and (k, n), integers, and (n, k) of f8; first in f16."""
+    """x times weights of 8 bits: (n, k) and (k, n), integers, and (n, k) of f8; first in f16.
+
+    The last product is of the first weights without a sign.
+    """
     by_rows, by_f8 = (mi.transpose(mi.cast(w, x.dtype)) for w in (rows, f8))
     in_f16 = mi.cast(x, mi.float16) @ mi.transpose(mi.cast(rows, mi.float16))
-    return x @ by_rows, x @ mi.cast(columns, x.dtype), x @ by_f8, in_f16
+    unsigned = x @ mi.transpose(mi.unpack(rows, "uint8", dtype=x.dtype))
+    return x @ by_rows, x @ mi.cast(columns, x.dtype), x @ by_f8, in_f16, unsigned
 
 
 def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
@@ -118,9 +122,10 @@ def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
     fuse_program(only_function(module), target_named("sm_90a"))
     made = generate_cuda(module, make_context(), "sm_90a")
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
-    assert len(products) == 4 and all(op.through is not None for op in products)
+    assert len(products) == 5 and all(op.through is not None for op in products)
     results = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
-    for result, weights in zip(results, (whole[0], whole[1], f8, whole[0]), strict=True):
+    expected = (whole[0], whole[1], f8, whole[0], whole[0].view(np.uint8))
+    for result, weights in zip(results, expected, strict=True):
         assert_near(result, x.astype(np.float64) @ weights.astype(np.float64).T)
 
 

@@ -246,7 +246,7 @@ __device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
   constexpr bool kInPairs = cute::is_same<T, int8_t>::value && Atom::kPacked == 2 && kMadeOfBits<Operand, Through>;
   uint32_t word = 0;
   if constexpr (kInPairs) {
-    word = pair_of_bytes<Operand, Through>(bits_of(elements[0]) | bits_of(elements[1]) << 16);
+    word = pair_of_bytes<Operand, Through>(bits_of(elements[0]) | bits_of(elements[1]) << 8);
   }
 #pragma unroll
   for (int i = 0; !kInPairs && i < Atom::kPacked; ++i) {

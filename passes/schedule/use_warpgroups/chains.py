@@ -1,4 +1,4 @@
-"""``--use-warpgroups``: chains of products in registers are multiplied by warp groups.
+"""Chains of products in registers, as warp groups multiply them.
 
 An instruction of a warp group gives each thread the same values, in the same order, as the
 instructions of its four warps along m: the layout algebra proves it.  So what stands between two
@@ -11,10 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
@@ -32,7 +29,6 @@ from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS, WARP
-from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.warpgroup import matrix_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -45,8 +41,7 @@ from mugraph.passes.costs.products import group_cycles, group_latency
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout, product_cost
 from mugraph.passes.schedule.lower_threadblock.warpgroups import require_family
 from mugraph.passes.schedule.plan_swizzle import possible_layouts
-from mugraph.passes.schedule.tile_values import tiles_by_registers
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 
 @dataclass(frozen=True)
@@ -265,32 +260,12 @@ def dividing(arrangement: TiledMmaAttr, columns: int) -> TiledMmaAttr:
     return TiledMmaAttr(narrow.name, arrangement.thr_layout)
 
 
-@dataclass(frozen=True)
-class UseWarpgroupsPass(ModulePass):
-    """Multiplies chains of products in registers by warp groups, where that takes fewer cycles.
-
-    In kernels whose tiles come through channels, all ``sched.mma`` of a role become
-    ``sched.warpgroup_mma``: with the left matrix in shared memory, or in registers where a chain
-    left it there.  Their accumulators get the type of the new instruction, which holds them as the
-    old one did; maps, reductions of rows and stores stay.  An estimate of the tensor cores' cycles,
-    and of the reads of shared memory, decides.
-
-    Pre-condition: ``--promote-registers``.
-    """
-
-    name = "use-warpgroups"
-
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes every kernel of the module where the target has such products."""
-        target = target_named(self.arch)
-        for kernel in unplanned_kernels(op):
-            if target.multiplies_in_warpgroups:
-                with tiles_by_registers(kernel):
-                    for chain in list(find_chains(kernel)):
-                        if is_faster(chain, target):
-                            use_warpgroups(chain)
-
-
-__all__ = ["Chain", "UseWarpgroupsPass", "find_chains", "is_faster", "use_warpgroups"]
+__all__ = [
+    "Chain",
+    "cycles_of_warps",
+    "find_chains",
+    "is_faster",
+    "retyped",
+    "use_warpgroups",
+    "walked_layout",
+]

@@ -30,8 +30,10 @@ TRACE = 1e-4
 """The error of fp32 sums, in parts of the sum of absolute products, that is allowed."""
 
 
-PLANNED = ((64, 8), (64, 4), (128, 8), (128, 4), (256, 8))
+PLANNED = ((64, 4), (128, 4), (128, 8), (256, 8))
 """Columns of a tile and warps of a block that are tried."""
+FEWEST_ROWS_OF_GROUPS = 8
+"""What warp groups multiply at least, with swapped operands."""
 
 
 class Case(Protocol):
@@ -82,12 +84,15 @@ class Linear:
         made: list[Linear] = []
         for columns, warps in PLANNED:
             blocks = -(-self.columns // columns)
-            for split in {max(1, each // blocks) for each in (132, 264, 528)}:
-                for loads in ("tma", "cp_async"):
+            for split in sorted({max(1, each // blocks) for each in (132, 264, 528)}):
+                for loads, swap in (("tma", None), ("tma", False), ("cp_async", None)):
+                    if swap is not None and self.rows < FEWEST_ROWS_OF_GROUPS:
+                        continue
                     loop = {"forloop": groups} if groups else {"loop_tile": 2 * GROUP}
                     parts: Any = {"split_k": split, "block": (32 * warps, 1, 1), "loads": loads}
                     tile = (0, 0, 0, columns) if groups else (0, columns)
-                    made.append(replace(self, plan=Plan(tile=tile, **loop, **parts)))
+                    plan = Plan(tile=tile, **loop, **parts, swap_ab=swap)
+                    made.append(replace(self, plan=plan))
         return made
 
     @property

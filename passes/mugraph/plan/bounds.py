@@ -153,10 +153,11 @@ class TiledKernels:
         loop, first, kept, tensors = zero.copy(), zero.copy(), zero.copy(), 0
         by_threads, by_bulk = (zero.copy(), zero.copy()), (zero.copy(), zero.copy())
         for load in self.model.loaded:
-            tile, _, size, tensor, _ = load
+            tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
             shape = self.shapes[tile]
-            row = shape[-1] * size
-            loaded = math.prod(shape[:-1], start=_padded(row, SECTOR_BYTES) * SECTOR_BYTES)
+            run = load.row(shape)
+            row = run * size
+            loaded = math.prod(shape) // run * _padded(row, SECTOR_BYTES) * SECTOR_BYTES
             looped = np.array([*map(load.is_looped, self.partitions)], dtype=np.bool_)
             once = ~looped
             part = np.gcd(row.astype(np.int64), BULK_ROW_BYTES)

@@ -220,18 +220,19 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
     """The same with other numbers of iterations, as far as the loop's tiles may change."""
     yield partition
     if partition.forloop == 1 and not partition.looped():
-        # The present grid alone gets a loop where the graph has none.
-        if partition != partition_of(space):
-            return
         try:
-            partition = choose_partition(space, Plan(forloop=2))
+            chosen = choose_partition(space, Plan(forloop=2))
         except RetileError:
+            return
+        # The present grid alone gets a loop where the graph has none, but for groups of weights.
+        of_groups = any(numbers_matrices(space, number) for number in chosen.looped())
+        if partition != partition_of(space) and not of_groups:
             return
         cuts = tuple(
             cut._replace(looped=new.looped)
-            for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
+            for cut, new in zip(partition.cuts, chosen.cuts, strict=True)
         )
-        partition = partition._replace(cuts=cuts)
+        partition = chosen._replace(grid=partition.grid, cuts=cuts)
     looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
     if not looped or any(space.dimensions[number].fixed for number in looped):
         return

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn.idle_iterations import (
@@ -19,7 +19,13 @@ from mugraph.dialects.kn.idle_iterations import (
 from mugraph.dialects.linear_forms import LinearForm, at_lengths
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import (
+    base_layout,
+    element_bytes_of,
+    layout_of,
+    shape_of,
+    strides_of,
+)
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan.narrow import (
     is_in_registers,
@@ -47,9 +53,26 @@ class Alike(NamedTuple):
         )
 
 
-def _sector_bytes(shape: Sequence[int], element_bytes: int) -> int:
-    row = -(-shape[-1] * element_bytes // SECTOR_BYTES) * SECTOR_BYTES
-    return math.prod(shape[:-1]) * row
+def _sector_bytes(shape: Sequence[int], element_bytes: int, row: int) -> int:
+    sectors = -(-row * element_bytes // SECTOR_BYTES)
+    return math.prod(shape) // row * sectors * SECTOR_BYTES
+
+
+def memory_order(op: tb.InputOp | tb.OutputOp) -> tuple[int, ...]:
+    """The dimensions of a tile along which neighbours are neighbours in memory, inner ones first.
+
+    That is the last one where nothing is known of the tensor; views are read where they lie.
+    """
+    last = (len(op.tensor_shape) - 1,)
+    graph, source = op.parent_op(), op.dtensor
+    if isinstance(op, tb.OutputOp) or not isinstance(source, BlockArgument) or graph is None:
+        return last
+    layout = layout_of(graph.operands[source.index].type)
+    if layout is None or base_layout(layout).depth > 1:
+        return last
+    strides = strides_of(layout)
+    moving = [dim for dim, extent in enumerate(op.tensor_shape) if extent > 1 and strides[dim]]
+    return tuple(sorted(moving, key=lambda dim: strides[dim])) or last
 
 
 def _padded(extent: int, multiple: int) -> int:
@@ -66,6 +89,9 @@ class _Moved(NamedTuple):
     tensor_bytes: int
     stays_looped: bool
     """Whether the loop cuts another one, as rows of parts beside rows of what is no part."""
+    tensor_shape: tuple[int, ...]
+    order: tuple[int, ...]
+    """The dimensions as they lie in memory."""
 
     @classmethod
     def of(cls, space: TileSpace, op: tb.InputOp | tb.OutputOp) -> _Moved:
@@ -75,7 +101,21 @@ class _Moved(NamedTuple):
         numbers, size = space.numbers[tile], element_bytes_of(type_)
         free = [n for n in numbers if n is not None and not space.dimensions[n].fixed]
         stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)
-        return cls(tile, tuple(free), size, math.prod(op.tensor_shape) * size, stays)
+        extents = tuple(op.tensor_shape)
+        total = math.prod(extents) * size
+        return cls(tile, tuple(free), size, total, stays, extents, memory_order(op))
+
+    def row(self, shape: Sequence[Any]) -> Any:
+        """The elements of a tile of these extents, or arrays of them, that lie side by side.
+
+        Of what is shorter than a sector, such as scales, it is all along the last dimension: what
+        is loaded beside it is there for the next iterations.
+        """
+        run, reaches = 1, 1
+        for dim in self.order:
+            run = run * shape[dim] ** reaches
+            reaches = reaches * (shape[dim] == self.tensor_shape[dim])
+        return run + (shape[-1] - run) * (run * self.element_bytes < SECTOR_BYTES)
 
     def is_looped(self, partition: Partition) -> bool:
         """Whether each iteration moves another one."""
@@ -180,9 +220,10 @@ class TiledKernel:
         kept = 2 * sum(math.prod(shapes[value]) for value in model.others)
         kept += sum(math.prod(shapes[value]) * size for value, size in model.once)
         for load in model.loaded:
-            tile, _, size, tensor, _ = load
+            tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
             shape, looped = shapes[tile], load.is_looped(partition)
-            loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
+            row = load.row(shape)
+            loads.append(Load(_sector_bytes(shape, size, row), tensor, looped, row * size))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         return KernelShape(

@@ -44,6 +44,9 @@ WITH_OPERANDS, GROUP_SLACK = 1.81, 1.1
 """How much longer products of warps take with the loads of their operands, and those of groups."""
 ELEMENT_CYCLES = 3.0
 """Cycles of a thread for an element of an operator that is no product."""
+CONVERSION_ISSUES = 2.0
+"""Instructions for each element of few bits that becomes a factor of 16: its part of a load, of a
+permutation, of masks and of an addition, as nvcc 13.0 makes them; no script fits it."""
 SHARED_ARITHMETIC = 0.86
 """How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
 MOST_STAGES = 8
@@ -78,6 +81,11 @@ def shares_rows(rows: int, length: int, threads: int) -> bool:
     each = math.ceil(rows * vectors / threads)
     even = rows == 1 or vectors % threads == 0 or threads % vectors == 0
     return even and each * ROW_VECTOR <= MOST_ROW_VALUES
+
+
+def conversion_cycles(target: Target) -> float:
+    """Cycles of a multiprocessor for each element that its threads convert."""
+    return CONVERSION_ISSUES / (target.warp_size * target.schedulers_per_multiprocessor)
 
 
 class Load(NamedTuple):
@@ -134,6 +142,8 @@ class Product(NamedTuple):
     """The type of the operands, as the table of rates calls it."""
     promoted: bool = False
     """Whether threads add the sums of each iteration to those of the loop."""
+    converted: int = 0
+    """Elements that threads convert before they are multiplied."""
 
     @property
     def macs(self) -> int:
@@ -200,9 +210,14 @@ class PhaseWork(NamedTuple):
             total += CHAIN_BARRIERS * WARP_CYCLES * warps
         return total + self.chained * CHAIN_CYCLES
 
-    @staticmethod
-    def _product_cycles(product: Product, warps: int, target: Target) -> float:
+    @classmethod
+    def _product_cycles(cls, product: Product, warps: int, target: Target) -> float:
         """Of one product, by warp groups where they can, else by warps."""
+        converting = product.converted * conversion_cycles(target)
+        return cls._multiplying_cycles(product, warps, target) + converting
+
+    @staticmethod
+    def _multiplying_cycles(product: Product, warps: int, target: Target) -> float:
         groups = warps // WARPGROUP
         if (
             target.multiplies_in_warpgroups

@@ -18,7 +18,7 @@ from xdsl.passes import PassPipeline
 import mugraph.build as mi
 from mugraph.dialects import sched, tb
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.tensor_types import element_type_of
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.targets import target_named
@@ -48,7 +48,7 @@ def drawn(rows: int, depth: int, columns: int, group: int) -> tuple[Array, Array
 
 @pytest.mark.parametrize(
     ("rows", "depth", "columns", "group"),
-    [(16, 1024, 512, 128), (1, 96, 40, 32), (37, 192, 72, 64)],
+    [(16, 1024, 512, 128), (1, 96, 40, 32), (37, 192, 72, 64), (8, 1280, 24, 32)],
 )
 def test_weights_of_4_bits_are_unpacked_in_the_kernel_of_their_product(
     rows: int, depth: int, columns: int, group: int
@@ -60,6 +60,9 @@ def test_weights_of_4_bits_are_unpacked_in_the_kernel_of_their_product(
     fuse_program(function, target_named("sm_90a"))
     assert launches_of(function) == 1
     assert prove(only_function(module), function).holds
+    products = [op for op in function.walk() if isinstance(op, tb.MatmulOp)]
+    # However many groups there are, a matrix is of one, whose scale leaves its product.
+    assert products and all(shape_of(op.lhs.type)[-1] <= group // 2 for op in products)
     (result,) = run_function(own, None, inputs)
     assert_near(result, inputs[0].astype(np.float64) @ weights)
 

@@ -26,11 +26,14 @@ def is_in_registers(tile: SSAValue) -> bool:
     return is_for_products(tile) or is_read_in_place(tile)
 
 
+def is_converted(factor: SSAValue, lhs: SSAValue) -> bool:
+    """Whether warp groups could convert a right matrix, whose left one comes as it is loaded."""
+    return is_narrow(factor) and (isinstance(lhs.owner, tb.InputOp) or is_read_in_place(lhs))
+
+
 def is_on_the_way(op: Operation) -> bool:
     """Whether an operator is a step between numbers of few bits and what is multiplied of them."""
-    if not isinstance(op, tb.UnaryOp) or not is_for_products(op.result):
-        return False
-    return all(isinstance(use.operation, tb.UnaryOp) for use in op.result.uses)
+    return isinstance(op, tb.UnaryOp) and is_for_products(op.result)
 
 
 def is_for_products(tile: SSAValue) -> bool:

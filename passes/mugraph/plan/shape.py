@@ -297,11 +297,16 @@ def _work(
             rows, columns = tiles[0][-2], tiles[-1][-1]
             sources = [(rows, columns)]
             m, n, k = INSTRUCTION.shape_mnk
-            for lhs, fits_groups, element, promoted in op.factors:
+            converted = math.prod(tiles[-1]) if op.converts else 0
+            for lhs, fits_groups, element, promoted, converts in op.factors:
                 steps = _padded(shapes[lhs][-1], k)
                 count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
                 for_groups = fits_groups and columns % GROUP_COLUMNS == 0
-                products.append(Product(count, steps, rows if for_groups else 0, element, promoted))
+                group_rows = rows if for_groups else 0
+                if converts and rows % GROUP_COLUMNS == 0:
+                    group_rows = columns  # operands are swapped
+                product = Product(count, steps, group_rows, element, promoted, converted)
+                products.append(product)
             sets = 1 + any(factor.promoted for factor in op.factors)
             sums += sets * math.prod(tiles[0][:-1]) * columns
             matrices = math.prod(tiles[0][:-2])

@@ -381,10 +381,12 @@ class WarpgroupMmaOp(
 
     def _verify_parts(self) -> None:
         """Checks a right matrix that functions are applied to, and a left one of several."""
-        if (self.through is not None) != (self.atom.b_space == "registers"):
+        in_registers = self.atom.b_space == "registers"
+        if (self.through is not None) != in_registers:
             raise VerifyException(
                 f"{op_label(self)}: {self.atom.name} takes its right matrix from "
-                f"{self.atom.b_space}; write 'through' with an instruction of ..._SWAPPED_RS alone"
+                f"{'registers' if in_registers else 'shared memory'}; write 'through' with an "
+                "instruction of ..._SWAPPED_RS alone"
             )
         if self.through is not None and (self.through.data.accumulates or self.is_async):
             raise VerifyException(

@@ -87,9 +87,11 @@ def releases_in(loop: sched.ForloopOp) -> Iterator[Release]:
     Products of warp groups have read their operands when they are finished.  A load that is only
     issued may still read when the next bulk copy writes, as the two take different ways to memory.
     In the next iteration its value has been used, so that a stage is kept until then where there
-    is another one, unless products keep it to the end of the iteration anyway.
+    is another one, unless products keep it to the end of the iteration anyway.  Where warp groups
+    convert what they multiply, tiles come slower than they are used: stages are free at once.
     """
     ops = list(loop.body.block.ops)
+    converts = any(isinstance(op, sched.WarpgroupMmaOp) and op.through is not None for op in ops)
     consumed = {op.channel: op for op in ops if isinstance(op, sched.ConsumeOp)}
     for value, consume in consumed.items():
         channel = channel_of(consume, value)
@@ -103,7 +105,7 @@ def releases_in(loop: sched.ForloopOp) -> Iterator[Release]:
         readers = [ops[place] for _, place in uses]
         has_loads = any_loads(readers, channel)
         has_waits = any(isinstance(op, sched.WarpgroupWaitOp) for op in readers)
-        if has_loads and not has_waits and channel.stage_count > 1:
+        if has_loads and not has_waits and not converts and channel.stage_count > 1:
             behind, place = 1, ops.index(consume)
         yield Release(sched.ReleaseOp(value, -behind), ops[place], has_loads)
 

@@ -27,6 +27,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
+from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS
 from mugraph.passes.mugraph.plan.narrow import (
     is_in_registers,
 )
@@ -303,7 +304,7 @@ def _work(
                 count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
                 for_groups = fits_groups and columns % GROUP_COLUMNS == 0
                 group_rows = rows if for_groups else 0
-                if converts and rows % GROUP_COLUMNS == 0:
+                if converts and rows >= FEWEST_CONVERTED_ROWS and rows % GROUP_COLUMNS == 0:
                     group_rows = columns  # operands are swapped
                 product = Product(count, steps, group_rows, element, promoted, converted)
                 products.append(product)

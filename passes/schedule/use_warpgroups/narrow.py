@@ -27,7 +27,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     with_layout,
 )
-from mugraph.passes.costs.products import group_cycles, group_latency
+from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS, group_cycles, group_latency
 from mugraph.passes.schedule.use_warpgroups.chains import cycles_of_warps, retyped, walked_layout
 from mugraph.passes.targets import Target
 
@@ -119,6 +119,8 @@ def _starts_with_a_pattern(op: sched.MmaOp) -> bool:
 def takes_less(found: Converted, target: Target) -> bool:
     """Whether warp groups take fewer cycles for the products of a role than single warps."""
     atom = mma_atom(found.by_groups.atom)
+    if any(shape_of(op.accumulator.type)[-2] < FEWEST_CONVERTED_ROWS for op in found.products):
+        return False
     by_groups = math.fsum(_cycles(op, atom, target) for op in found.products)
     by_warps = math.fsum(cycles_of_warps(op, found.by_warps, target) for op in found.products)
     return by_groups < by_warps

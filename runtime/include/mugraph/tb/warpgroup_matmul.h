@@ -217,18 +217,18 @@ struct ConvertingWarpgroupMatmul {
     if (!kByAll && uniform(thread / Atom::kThreads) >= kGroups) return;
     const B elements(thread % 32, thread / 32, 0);
     prepare<kFresh, Fragment>(acc);
+    begin_products();
 #pragma unroll
     for (int step = 0; step < B::kFullSteps; ++step) {
 #pragma unroll
       for (int j = 0; j < Fragment::kTilesN; ++j) {
-        uint32_t words[1][1][4];
-        elements.template load<false>(words[0][0], b, j, step);
-        pin(words);
-        begin_products();
+        uint32_t words[4];
+        elements.template load<false>(words, b, j, step);
+        begin_next_product(words);
 #pragma unroll
         for (int i = 0; i < Fragment::kTilesM; ++i) {
           Atom::mma(acc + (i * Fragment::kTilesN + j) * Atom::kValues, A::at(a, 0, i * Atom::kM, step * Atom::kK),
-                    words[0][0], thread % Atom::kThreads, !kFresh || step > 0);
+                    words, thread % Atom::kThreads, !kFresh || step > 0);
         }
       }
     }

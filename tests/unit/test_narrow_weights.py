@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -93,19 +94,40 @@ def test_weights_of_4_bits_are_unpacked_in_registers(program: Any) -> None:
     assert_near(result, x.astype(np.float64) @ weights)
 
 
-def test_warp_groups_convert_weights_of_4_bits() -> None:
-    """As the hardware's left matrix, in registers; right as CUDA, step by step, and on bytes."""
+def rows_of_halves(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
+    """The same of weights that are stored as rows of outputs."""
+    wide = mi.dequantize(packed, mi.transpose(scales), format="int4", dim=1, storage="halves")
+    return x @ mi.transpose(wide)
+
+
+def rows_of_bytes(x: mi.DTensor, whole: mi.DTensor) -> mi.DTensor:
+    """The same of weights of 8 bits without a scale."""
+    return x @ mi.transpose(mi.cast(whole, x.dtype))
+
+
+@pytest.mark.parametrize("program", [rows_of_halves, rows_of_bytes])
+def test_warp_groups_convert_weights(program: Any) -> None:
+    """As the hardware's left matrix, in registers; right as CUDA, step by step, and on bytes.
+
+    Of 4 bits, sums are scaled in each iteration; of 8 bits they stay for all of them.
+    """
     if shutil.which("g++") is None:
         pytest.skip("no g++ on this machine: no kernel was emulated")
     x, packed, scales, weights = drawn(64, 512, 128, 128)
-    codes = np.stack([packed & 15, packed >> 4 & 15], 1).reshape(-1, 2, 64, 128)
-    packed = (codes[:, 0] | codes[:, 1] << 4).astype(np.int8).reshape(packed.shape).T.copy()
-    inputs = [x, packed, scales]
-    module = graph_of(of_rows_of_halves, *inputs).module()
-    plan = Plan(forloop=4, tile=(0, 0, 0, 128), block=(128, 1, 1), loads="tma")
+    plan = Plan(block=(128, 1, 1), loads="tma", split_k=1)
+    if program is rows_of_bytes:
+        weights = RANDOM.integers(-128, 128, (512, 128)).astype(np.float64)
+        inputs = [x, weights.T.astype(np.int8)]
+        plan = replace(plan, loop_tile=128, tile=(0, 128))
+    else:
+        codes = np.stack([packed & 15, packed >> 4 & 15], 1).reshape(-1, 2, 64, 128)
+        packed = (codes[:, 0] | codes[:, 1] << 4).astype(np.int8).reshape(packed.shape).T.copy()
+        inputs = [x, packed, scales]
+        plan = replace(plan, forloop=4, tile=(0, 0, 0, 128))
+    module = graph_of(program, *inputs).module()
     PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
     products = [op for op in module.walk() if isinstance(op, sched.WarpgroupMmaOp)]
-    assert len(products) == 2 and all(op.through is not None for op in products)
+    assert products and all(op.through is not None for op in products)
     expected = x.astype(np.float64) @ weights
     made = generate_cuda(module, make_context(), "sm_90a")
     (result,) = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
@@ -113,12 +135,6 @@ def test_warp_groups_convert_weights_of_4_bits() -> None:
     for level in ("logical", "address"):
         (result,) = run_function(module, None, inputs, level=level)
         assert_near(result, expected)
-
-
-def of_rows_of_halves(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
-    """The same of weights that are stored as rows of outputs."""
-    wide = mi.dequantize(packed, mi.transpose(scales), format="int4", dim=1, storage="halves")
-    return x @ mi.transpose(wide)
 
 
 def assert_near(result: Array, expected: Array, limit: float = 4e-3) -> None:

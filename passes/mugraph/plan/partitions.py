@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 from xdsl.ir import Operation
@@ -216,13 +217,25 @@ def _loop_tiles(space: TileSpace, looped: Sequence[int]) -> tuple[int, int]:
     return SHORTEST_TILE, LONGEST_ROW
 
 
-def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator[Partition]:
+def _with_a_loop(space: TileSpace) -> Partition | None:
+    """The present partition with a loop of two iterations; ``None`` where there can be none."""
+    try:
+        return choose_partition(space, Plan(forloop=2))
+    except RetileError:
+        return None
+
+
+def _loops(
+    space: TileSpace,
+    partition: Partition,
+    divides: Divides,
+    with_a_loop: Callable[[], Partition | None],
+) -> Iterator[Partition]:
     """The same with other numbers of iterations, as far as the loop's tiles may change."""
     yield partition
     if partition.forloop == 1 and not partition.looped():
-        try:
-            chosen = choose_partition(space, Plan(forloop=2))
-        except RetileError:
+        chosen = with_a_loop()
+        if chosen is None:
             return
         # The present grid alone gets a loop where the graph has none, but for groups of weights.
         of_groups = any(numbers_matrices(space, number) for number in chosen.looped())
@@ -261,8 +274,9 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
 def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
     """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
+    with_a_loop = cache(partial(_with_a_loop, space))
     for grid in (partition_of(space), *_grids(space, target)):
-        for partition in _loops(space, grid, divides):
+        for partition in _loops(space, grid, divides, with_a_loop):
             if partition not in seen:
                 seen.add(partition)
                 yield partition

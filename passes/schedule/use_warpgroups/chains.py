@@ -59,11 +59,16 @@ class Chain:
 
     def fragments(self) -> Iterator[SSAValue]:
         """The fragments that are held as the products' accumulators are."""
-        for op in self.role.body.walk():
-            for value in op.results:
-                type_ = value.type
-                if isinstance(type_, sched.TileType) and type_.arrangement == self.arrangement:
-                    yield value
+        return fragments_held(self.role, self.arrangement)
+
+
+def fragments_held(role: sched.RoleOp, arrangement: TiledMmaAttr) -> Iterator[SSAValue]:
+    """The fragments of a role that are held as an arrangement says."""
+    for op in role.body.walk():
+        for value in op.results:
+            type_ = value.type
+            if isinstance(type_, sched.TileType) and type_.arrangement == arrangement:
+                yield value
 
 
 def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
@@ -73,7 +78,7 @@ def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
         whole = role.threads % GROUP_THREADS == 0 and role.first_thread % GROUP_THREADS == 0
         if not products or not whole:
             continue
-        arrangement = _arrangement(products[0])
+        arrangement = arrangement_of(products[0])
         if arrangement is None or arrangement.thr_layout != (role.threads // WARP, 1, 1):
             continue
         atoms = {op: _instruction(op, arrangement, role.threads) for op in products}
@@ -82,7 +87,8 @@ def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
             yield Chain(role, arrangement, found)
 
 
-def _arrangement(op: sched.MmaOp) -> TiledMmaAttr | None:
+def arrangement_of(op: sched.MmaOp) -> TiledMmaAttr | None:
+    """The instruction of a product, and how warps share it."""
     type_ = op.accumulator.type
     return type_.tiled_mma if isinstance(type_, sched.TileType) else None
 
@@ -96,7 +102,7 @@ def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> Mm
     rows, columns = shape_of(op.accumulator.type)[-2:]
     depth, family = shape_of(op.rhs.type)[-2], warpgroup_family(*operand_names(op.lhs, op.rhs))
     groups = threads // GROUP_THREADS
-    if _arrangement(op) != arrangement or op.at is not None or family is None:
+    if arrangement_of(op) != arrangement or op.at is not None or family is None:
         return None
     length = family.longest(columns)
     if length is None or rows % (GROUP_ROWS * groups) or depth % family.depth:
@@ -118,7 +124,7 @@ def form_of(*, in_registers: bool) -> WarpgroupForm:
 def is_loaded_once(op: sched.MmaOp) -> bool:
     """Whether a product of the loop can have its left matrix in registers from before the loop."""
     owner, loop = op.lhs.owner, sched.enclosing_loop(op)
-    arrangement = _arrangement(op)
+    arrangement = arrangement_of(op)
     if loop is None or arrangement is None or not isinstance(owner, sched.AllocOp):
         return False
     atom = mma_atom(arrangement.atom)
@@ -262,8 +268,10 @@ def dividing(arrangement: TiledMmaAttr, columns: int) -> TiledMmaAttr:
 
 __all__ = [
     "Chain",
+    "arrangement_of",
     "cycles_of_warps",
     "find_chains",
+    "fragments_held",
     "is_faster",
     "retyped",
     "use_warpgroups",

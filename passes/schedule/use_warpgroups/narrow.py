@@ -28,7 +28,13 @@ from mugraph.dialects.tensor_types import (
     with_layout,
 )
 from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS, group_cycles, group_latency
-from mugraph.passes.schedule.use_warpgroups.chains import cycles_of_warps, retyped, walked_layout
+from mugraph.passes.schedule.use_warpgroups.chains import (
+    arrangement_of,
+    cycles_of_warps,
+    fragments_held,
+    retyped,
+    walked_layout,
+)
 from mugraph.passes.targets import Target
 
 
@@ -43,11 +49,7 @@ class Converted:
 
     def fragments(self) -> Iterator[SSAValue]:
         """The fragments that are held as the products' accumulators are."""
-        for op in self.role.body.walk():
-            for value in op.results:
-                type_ = value.type
-                if isinstance(type_, sched.TileType) and type_.arrangement == self.by_warps:
-                    yield value
+        return fragments_held(self.role, self.by_warps)
 
 
 def find_converted(kernel: sched.KernelOp) -> Iterator[Converted]:
@@ -57,22 +59,16 @@ def find_converted(kernel: sched.KernelOp) -> Iterator[Converted]:
         whole = role.threads % GROUP_THREADS == 0 and role.first_thread % GROUP_THREADS == 0
         if not products or not whole:
             continue
-        arrangements = {_arrangement(op) for op in products}
+        arrangements = {arrangement_of(op) for op in products}
         instructions = {_instruction(op, role.threads // GROUP_THREADS) for op in products}
         if len(arrangements) != 1 or len(instructions) != 1:
             continue
         (by_warps,), (by_groups,) = arrangements, instructions
-        if by_warps is None or by_groups is None:
+        if by_warps is None or by_groups is None or by_warps.thr_layout[2] != 1:
             continue
         found = Converted(role, by_warps, by_groups, tuple(products))
         if all(map(_is_held_by_columns, found.fragments())):
             yield found
-
-
-def _arrangement(op: sched.MmaOp) -> TiledMmaAttr | None:
-    type_ = op.accumulator.type
-    mma = type_.tiled_mma if isinstance(type_, sched.TileType) else None
-    return None if mma is None or mma.thr_layout[2] != 1 else mma
 
 
 def _is_held_by_columns(value: SSAValue) -> bool:

@@ -51,13 +51,18 @@ def part_of(shard: str) -> tuple[int, int]:
     return int(part) - 1, int(parts)
 
 
-def case_options(description: str | None, *, jobs: int) -> argparse.Namespace:
-    """The options of a benchmark of cases: ``only``, ``compile`` and ``jobs``."""
+def case_parser(description: str | None, *, jobs: int) -> argparse.ArgumentParser:
+    """A parser of the options of a benchmark of cases: ``only``, ``compile`` and ``jobs``."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--only", default="", help="cases whose name has this")
     parser.add_argument("--compile", action="store_true", help="compile only, without a GPU")
     parser.add_argument("--jobs", type=int, default=jobs)
-    return parser.parse_args()
+    return parser
+
+
+def case_options(description: str | None, *, jobs: int) -> argparse.Namespace:
+    """The options of a benchmark of cases that has no other."""
+    return case_parser(description, jobs=jobs).parse_args()
 
 
 def warm_all(
@@ -72,4 +77,4 @@ def warm_all(
     return warmed
 
 
-__all__ = ["case_options", "part_of", "run_command", "warm_all"]
+__all__ = ["case_options", "case_parser", "part_of", "run_command", "warm_all"]

@@ -1,7 +1,8 @@
 """Weights of fewer bits than activations, and caches of f8: checked against float64, and timed.
 
 ``python -m benchmarks.narrow_weights`` takes about four minutes on a GPU, nvcc included;
-``--only "w4 "`` takes the cases whose name has that.  Times are those of calls in a CUDA graph, of
+``--only "w4 "`` takes the cases whose name has that, and ``--plans`` measures other plans of each
+product, the fastest first, with nothing beside them.  Times are those of calls in a CUDA graph, of
 several sets of inputs that a cache does not hold.  The floor is a copy of half of the stored bytes:
 as many in all.  What torch has of its own is timed where it runs.
 """
@@ -9,15 +10,16 @@ as many in all.  What torch has of its own is timed where it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
 import mugraph
 import mugraph.build as mi
-from benchmarks.commands import case_options, warm_all
+from benchmarks.commands import case_parser, warm_all
 from benchmarks.narrow import ARCH, CACHE_BYTES, CALLS, microseconds
+from mugraph.dialects.plan import Plan
 
 Peers = dict[str, list[Callable[[], Any]]]
 GROUP = 128
@@ -26,6 +28,12 @@ NIBBLE = 4
 """Bits of a number of which two are in a byte."""
 TRACE = 1e-4
 """The error of fp32 sums, in parts of the sum of absolute products, that is allowed."""
+
+
+PLANNED = ((64, 4), (128, 4), (128, 8), (256, 8))
+"""Columns of a tile and warps of a block that are tried."""
+FEWEST_ROWS_OF_GROUPS = 8
+"""What warp groups multiply at least, with swapped operands."""
 
 
 class Case(Protocol):
@@ -68,13 +76,32 @@ class Linear:
     bits: int
     grouped: bool = True
     storage: str = "plain"
+    plan: Plan | None = None
+
+    def planned(self) -> list[Linear]:
+        """The same under plans of its tiles and of who loads them."""
+        groups = self.depth // GROUP if self.grouped else 0
+        made: list[Linear] = []
+        for columns, warps in PLANNED:
+            blocks = -(-self.columns // columns)
+            for split in sorted({max(1, each // blocks) for each in (132, 264, 528)}):
+                for loads, swap in (("tma", None), ("tma", False), ("cp_async", None)):
+                    if swap is not None and self.rows < FEWEST_ROWS_OF_GROUPS:
+                        continue
+                    loop = {"forloop": groups} if groups else {"loop_tile": 2 * GROUP}
+                    parts: Any = {"split_k": split, "block": (32 * warps, 1, 1), "loads": loads}
+                    tile = (0, 0, 0, columns) if groups else (0, columns)
+                    plan = Plan(tile=tile, **loop, **parts, swap_ab=swap)
+                    made.append(replace(self, plan=plan))
+        return made
 
     @property
     def name(self) -> str:
         """As it is printed."""
         by = f"groups of {GROUP}" if self.grouped else "rows"
         stored = ", prepared" if self.is_prepared else ""
-        return f"w{self.bits} {self.rows}x{self.columns}x{self.depth}, scales of {by}{stored}"
+        name = f"w{self.bits} {self.rows}x{self.columns}x{self.depth}, scales of {by}{stored}"
+        return name if self.plan is None else f"{name} {self.plan.parts()}"
 
     @property
     def is_prepared(self) -> bool:
@@ -289,7 +316,7 @@ CASES: list[Linear | Decode] = [
 
 def compiled(case: Case) -> Any:
     """The kernels of a case."""
-    return mugraph.compile(case.graph(), ARCH)
+    return mugraph.compile(case.graph(), ARCH, plan=getattr(case, "plan", None))
 
 
 def warm(case: Case) -> str | None:
@@ -301,35 +328,66 @@ def warm(case: Case) -> str | None:
     return None
 
 
-def run(case: Case) -> None:
-    """Checks and times a case, and prints a line for each kernel."""
+def inputs_of(case: Case) -> list[list[Any]]:
+    """Sets of inputs that a cache does not hold together."""
+    count = max(1, min(CALLS, CACHE_BYTES // case.stored_bytes + 1))
+    return [case.inputs(seed) for seed in range(count)]
+
+
+def checked(case: Case, sets: Sequence[Sequence[Any]]) -> tuple[list[Callable[[], Any]], float]:
+    """Calls of the kernels of a case, and the error of the first."""
     torch: Any = import_module("torch")
     kernel = compiled(case)
-    count = max(1, min(CALLS, CACHE_BYTES // case.stored_bytes + 1))
-    sets = [case.inputs(seed) for seed in range(count)]
     poison = torch.full((1 << 24,), float("nan"), device="cuda")
     del poison  # what the memory of results and of the workspace holds before
-    error = case.error(kernel(*sets[0]), sets[0])
+    return [partial(kernel, *one) for one in sets], case.error(kernel(*sets[0]), sets[0])
+
+
+def timed(calls: Sequence[Callable[[], Any]]) -> float:
+    """The microseconds of one of several calls."""
+    return microseconds([calls[index % len(calls)] for index in range(CALLS)])
+
+
+def run(case: Case) -> None:
+    """Checks and times a case, and prints a line for each kernel."""
+    sets = inputs_of(case)
+    ours_of, error = checked(case, sets)
     print(f"\n{case.name}: {'right' if error <= 1 else 'WRONG'}, {error:.2f} of what is allowed")
+    torch: Any = import_module("torch")
     halves = [one[0].view(torch.uint8).flatten().chunk(2) for one in sets]
     both = 2 if isinstance(case, Decode) else 1
     copies = [partial(_copy, half, both) for half in halves]
-    calls = {
-        "mugraph": [partial(kernel, *one) for one in sets],
-        "copy of as many bytes": copies,
-        **case.peers(sets),
-    }
+    calls = {"mugraph": ours_of, "copy of as many bytes": copies, **case.peers(sets)}
     ours = 0.0
     for name, each in calls.items():
-        repeated = [each[index % len(each)] for index in range(CALLS)]
         try:
-            taken = microseconds(repeated)
+            taken = timed(each)
         except Exception as problem:
             print(f"  {name}: {str(problem).splitlines()[0]}")
             continue
         ours = ours or taken
         rate = case.stored_bytes / taken / 1e6
         print(f"  {name}: {taken:.1f} us, {rate:.2f} TB/s, {taken / ours:.2f} of mugraph's")
+
+
+def run_planned(case: Linear, shown: int) -> None:
+    """Prints the plans of a product that take the least time."""
+    sets = inputs_of(case)
+    found: list[tuple[float, str]] = []
+    failed: list[str] = []
+    for each in case.planned():
+        try:
+            calls, error = checked(each, sets)
+            if error > 1:
+                failed.append(f"WRONG, {error:.2f}: {each.plan}")
+            found.append((timed(calls), str(each.plan and each.plan.parts())))
+        except Exception as problem:
+            failed.append(str(problem).splitlines()[0][:160])
+    print(f"\n{case.name}: {len(found)} plans, {len(failed)} failed")
+    for problem in failed[:2]:
+        print(f"  {problem}")
+    for taken, plan in sorted(found)[:shown]:
+        print(f"  {taken:.1f} us {plan}")
 
 
 def _copy(half: Sequence[Any], times: int) -> None:
@@ -339,14 +397,22 @@ def _copy(half: Sequence[Any], times: int) -> None:
 
 def main() -> None:
     """Compiles in parallel, then runs one case after another."""
-    options = case_options(__doc__, jobs=16)
+    parser = case_parser(__doc__, jobs=16)
+    parser.add_argument("--plans", type=int, default=0, help="how many of other plans to print")
+    options = parser.parse_args()
     cases = [case for case in CASES if options.only in case.name]
+    if options.plans:
+        products = [case for case in cases if isinstance(case, Linear)]
+        warm_all(
+            warm, [each for case in products for each in case.planned()], options.jobs, "plans"
+        )
+        for case in () if options.compile else products:
+            run_planned(case, options.plans)
+        return
     for problem in warm_all(warm, cases, options.jobs, "programs"):
         if problem is not None:
             print(problem)
-    if options.compile:
-        return
-    for case in cases:
+    for case in () if options.compile else cases:
         try:
             run(case)
         except Exception as problem:

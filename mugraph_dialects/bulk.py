@@ -152,9 +152,13 @@ class BulkTile(NamedTuple):
 
 
 def tensor_dims(shape: Sequence[int], strides: Sequence[int], element_bytes: int) -> TensorDims:
-    """The dimensions of a tensor map; raises :class:`BulkCopyError` where there can be none."""
+    """The dimensions of a tensor map; raises :class:`BulkCopyError` where there can be none.
+
+    Behind the contiguous one they come as those of tiles do, the last one first, wherever they lie
+    in memory: so the matrices of a tile lie one after the other in shared memory.
+    """
     wide = [dim for dim, extent in enumerate(shape) if extent > 1 and strides[dim]]
-    order = sorted(wide, key=lambda dim: strides[dim])
+    order = sorted(wide, key=lambda dim: (strides[dim] != 1, -dim))
     if not order or strides[order[0]] != 1:
         raise BulkCopyError("no dimension of the tensor is contiguous")
     if len(order) > MAX_RANK:

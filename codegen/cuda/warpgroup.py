@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from mugraph.codegen.cuda.channels import iteration_of
-from mugraph.codegen.cuda.cpp import CodegenError, Writer
+from mugraph.codegen.cuda.cpp import CodegenError, Writer, epilogue_type
 from mugraph.codegen.cuda.operations import (
     KernelPrinter,
     fragment_type_of,
@@ -69,7 +69,7 @@ def _print_product(atom: MmaAtom, writer: Writer, *, halves: bool) -> None:
     descriptors, for each descriptor whether lines are neighbours, and whether it adds.
     """
     rows, columns, depth = atom.shape_mnk
-    in_registers = atom.a_space == "registers"
+    in_registers = "registers" in (atom.a_space, atom.b_space)
     matrices = [("a", "A", atom.a_type), ("b", "B", atom.b_type)]
     if atom.swaps_operands:
         rows, columns = columns, rows
@@ -83,9 +83,10 @@ def _print_product(atom: MmaAtom, writer: Writer, *, halves: bool) -> None:
         return f"%{count + len(passed) - 1}"
 
     operands = [f"{{{listed}}}"]
+    held = matrices[0][0] if in_registers else ""
     for name, _, _ in matrices:
-        if name == "a" and in_registers:
-            registers = [operand(f'"r"(a[{i}])') for i in range(_REGISTERS_A)]
+        if name == held:
+            registers = [operand(f'"r"({name}[{i}])') for i in range(_REGISTERS_A)]
             operands.append("{" + ", ".join(registers) + "}")
         else:
             operands.append(operand(f'"l"({name}.descriptor())'))
@@ -93,18 +94,22 @@ def _print_product(atom: MmaAtom, writer: Writer, *, halves: bool) -> None:
     if atom.c_type == "f32":
         operands += ["1", "1"]  # the sign of each matrix
     if ELEMENT_BITS[atom.a_type] == 8 * TRANSPOSED_BYTES:
-        in_shared = [class_ for name, class_, _ in matrices if name == "b" or not in_registers]
+        in_shared = [class_ for name, class_, _ in matrices if name != held]
         operands += [operand(f'"n"(int({class_}::kTransposed))') for class_ in in_shared]
     adds = operand('"r"(adds)')
     types = ".".join(type_ for _, _, type_ in matrices)
     name = f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.{atom.c_type}.{types}"
     half = count // 2 if halves else count
     places = [f"d[{i}]" for i in range(half)] + [f"e[{i}]" for i in range(count - half)]
-    a_parameter = f"uint32_t const (&a)[{_REGISTERS_A}]" if in_registers else "A const& a"
+    parameters = ", ".join(
+        f"uint32_t const (&{name})[{_REGISTERS_A}]" if name == held else f"{class_} const& {name}"
+        for name, class_, _ in sorted(matrices)
+    )
+    classes = ", ".join(f"class {class_}" for name, class_, _ in sorted(matrices) if name != held)
     sums = f"{sum_type}* d, {sum_type}* e" if halves else f"{sum_type}* d"
-    writer.line(f"template <{'class B' if in_registers else 'class A, class B'}>")
+    writer.line(f"template <{classes}>")
     writer.open(
-        f"static __device__ __forceinline__ void mma({sums}, {a_parameter}, B const& b, "
+        f"static __device__ __forceinline__ void mma({sums}, {parameters}, "
         "[[maybe_unused]] int thread, [[maybe_unused]] uint32_t adds = 1) {"
     )
     writer.line("#if defined(__CUDA_ARCH__)")
@@ -165,6 +170,11 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     if op.lhs_in_registers:
         rows = shape_of(op.accumulator.type)[-2]
         product = f"tb::RegisterWarpgroupMatmul<{groups_m}, {rows}, B, {atom}>"
+    if op.through is not None:
+        product = (
+            f"tb::ConvertingWarpgroupMatmul<{groups_n}, A, B, atoms::{op.warp_atom.name}, "
+            f"{epilogue_type(op.through.data)}, {atom}>"
+        )
     iteration = iteration_of(op, printer)
     lhs, rhs = (
         printer.names.of(value)
@@ -172,6 +182,8 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
         else printer.pointer(value, iteration)
         for value in (op.lhs, op.rhs)
     )
+    if op.lhs_offset:
+        lhs = f"{lhs} + {op.lhs_offset}"
     sums = ", ".join(printer.names.of(value) for value in op.accumulators)
     method = "issue" if op.is_async else "mma"
     if op.is_fresh:

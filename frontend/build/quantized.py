@@ -44,14 +44,25 @@ def _signed(byte: DTensor, first: int) -> DTensor:
     return bits(byte + float(8 << first), first, 4) - 8.0
 
 
+def _power_of_two(byte: DTensor, first: int) -> DTensor:
+    """2 to the power of the code less 127: of each bit its own power, or 1, multiplied."""
+    smallest = 2.0**-127
+    power = bits(byte, first + BYTE - 1, 1) * (2.0 - smallest) + smallest
+    for place in range(BYTE - 1):
+        power = power * (bits(byte, first + place, 1) * (2.0 ** (1 << place) - 1.0) + 1.0)
+    return power
+
+
 FORMATS: dict[str, Format] = {
     "uint8": Format(8, _unsigned(8)),
     "uint4": Format(4, _unsigned(4)),
     "int4": Format(4, _signed),
     "fp4": Format(4, lambda byte, first: fp4(bits(byte, first, 4))),
     "nf4": Format(4, lambda byte, first: nf4(bits(byte, first, 4))),
+    "e8m0": Format(8, _power_of_two),
 }
-"""What bytes may hold: integers, fp4 (e2m1, as in nvfp4 and mxfp4), and NF4 by its table."""
+"""What bytes may hold: integers, fp4 (e2m1, as in nvfp4 and mxfp4), NF4 by its table, and powers of
+two (e8m0), as mxfp4 has for scales; its code for what is no number gives infinity."""
 
 STORAGES = ("plain", "high first", "awq", "gptq", "halves")
 """How numbers of 4 bits lie in bytes.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import SSAValue
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -14,8 +16,15 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.bulk import bulk_layout, row_spans, tensor_dims
-from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.assembly import ThroughFunctions
+from mugraph.dialects.bulk import (
+    SWIZZLE_SPANS,
+    bulk_layout,
+    pattern_bytes,
+    row_spans,
+    tensor_dims,
+)
+from mugraph.dialects.cute.atoms import MmaAtom, mma_atom, tensor_core_atoms
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
 from mugraph.dialects.cute.errors import LayoutError
@@ -26,13 +35,14 @@ from mugraph.dialects.cute.matrix_descriptor import (
 )
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import (
     HasBufferEffects,
     HasSharedAccesses,
     RestrictsSharedLayouts,
     SharedAccess,
 )
-from mugraph.dialects.programming_model import MAX_GROUP_COLUMNS
+from mugraph.dialects.programming_model import MAX_GROUP_COLUMNS, WARPGROUP
 from mugraph.dialects.sched.accesses import (
     AccessError,
     AccessKind,
@@ -40,9 +50,12 @@ from mugraph.dialects.sched.accesses import (
     Proxy,
     StageReference,
     ThreadAccess,
+    plain_access,
 )
 from mugraph.dialects.sched.channel import RunsAtIteration, iteration_properties
-from mugraph.dialects.sched.mappings import matrix_layout
+from mugraph.dialects.sched.mappings import IDLE, Stream, matrix_layout
+from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
+from mugraph.dialects.sched.operand_mappings import MatmulOperand, element_stream
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import AllocOp
 from mugraph.dialects.sched.tile_values import (
@@ -52,8 +65,10 @@ from mugraph.dialects.sched.tile_values import (
 )
 from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.sched.warpgroup_mappings import warpgroup_operand_stream
+from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
     AnyLayout,
+    base_layout,
     dims,
     element_bytes_of,
     element_type_of,
@@ -100,6 +115,12 @@ class WarpgroupMmaOp(
     a left fragment written, and the stages of the operands released, only behind a
     ``sched.warpgroup_wait`` that covers it.
 
+    ``through [mul_scalar(0.5)]`` where elements of the right matrix are of any type, and what is
+    multiplied is what these functions make of each: threads load it from shared memory and convert
+    it, and an instruction with swapped operands takes it from registers (``_SWAPPED_RS``).
+
+    ``from [0, 1, 0, 0]`` where the left matrix is that one of several in its buffer.
+
     A ``fresh`` product is not added to what the accumulator holds, but takes its place.
 
     ``ahead -1`` multiplies what the iteration before left, its stages and its fragment; the first
@@ -116,13 +137,16 @@ class WarpgroupMmaOp(
     accumulators = var_operand_def(TileType)
     asynchronous = opt_prop_def(UnitAttr, prop_name="async")
     fresh = opt_prop_def(UnitAttr)
+    through = opt_prop_def(EpilogueAttr)
+    lhs_start = opt_prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
-        "(`async` $async^)? (`fresh` $fresh^)? $lhs `,` $rhs `to` $accumulators "
-        "(`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict "
+        "(`async` $async^)? (`fresh` $fresh^)? $lhs (`from` $lhs_start^)? `,` $rhs "
+        "`to` $accumulators (`ahead` $ahead^)? (`iteration` $iteration^)? "
+        "custom<ThroughFunctions>($through) attr-dict "
         "`:` type($lhs) `,` type($rhs) `to` type($accumulators) custom<TiedTiles>(type($tiles))"
     )
-    custom_directives = (TiedTiles,)
+    custom_directives = (ThroughFunctions, TiedTiles)
 
     def __init__(
         self,
@@ -132,12 +156,16 @@ class WarpgroupMmaOp(
         asynchronous: bool = False,
         ahead: int = 0,
         iteration: int | None = None,
+        through: Epilogue | None = None,
+        lhs_start: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             operands=[lhs, rhs, accumulators],
             result_types=[tile_types(*accumulators)],
             properties={
                 "async": UnitAttr() if asynchronous else None,
+                "through": None if through is None else EpilogueAttr(through),
+                "lhs_start": start_attribute(lhs_start),
                 **iteration_properties(ahead, iteration),
             },
         )
@@ -184,14 +212,55 @@ class WarpgroupMmaOp(
         return isinstance(self.lhs.type, TileType)
 
     @property
+    def start_of_lhs(self) -> tuple[int, ...]:
+        """Where in its buffer the left matrix starts."""
+        return start_of(self.lhs_start, len(shape_of(self.lhs.type)))
+
+    @property
+    def lhs_shape(self) -> tuple[int, ...]:
+        """The extents of what is multiplied from the left."""
+        shape = shape_of(self.lhs.type)
+        return shape if self.lhs_start is None else (*[1] * (len(shape) - 2), *shape[-2:])
+
+    @property
+    def lhs_offset(self) -> int:
+        """The elements of the buffer before the left matrix; whole patterns of its swizzle."""
+        if self.lhs_start is None:
+            return 0
+        return base_layout(resolved_layout_of(self.lhs))(*self.start_of_lhs)
+
+    @property
+    def multiplied_type(self) -> Attribute:
+        """The type of what is multiplied of the right matrix."""
+        return element_type_of((self.rhs if self.through is None else self.lhs).type)
+
+    @property
     def in_memory(self) -> dict[int, SSAValue]:
         """The operands in shared memory, by their numbers."""
         return {1: self.rhs} if self.lhs_in_registers else {0: self.lhs, 1: self.rhs}
 
+    @property
+    def described(self) -> dict[int, SSAValue]:
+        """Those of them that the hardware reads by descriptors."""
+        return {0: self.lhs} if self.through is not None else self.in_memory
+
+    @property
+    def converted(self) -> MatmulOperand:
+        """How threads load the right matrix where functions are applied to it: as operand A."""
+        matrix = matrix_of(self.rhs, transposed=True)
+        warps = WARPGROUP * self.tiled_mma.thr_layout[1]
+        return MatmulOperand(True, warps, 1, matrix, self.warp_atom.packed, 1)
+
+    @property
+    def warp_atom(self) -> MmaAtom:
+        """The instruction of single warps whose operand A threads hold as that of this one."""
+        return tensor_core_atoms(self.atom.a_type, self.atom.b_type)[0]
+
     def matrices(self) -> dict[int, AnyLayout]:
         """What is read in memory, by the operand's number.
 
-        (rows of the accumulator, k) of the left and (columns of the accumulator, k) of the right.
+        (rows of the accumulator, k) of the left and (columns of the accumulator, k) of the right;
+        a left one of several as if it were the first.
         """
         return {
             index: matrix_of(value, transposed=index == 1)
@@ -201,8 +270,9 @@ class WarpgroupMmaOp(
     def descriptors(self) -> list[MatrixDescriptor]:
         """How the hardware walks them; raises ``VerifyException`` naming what it cannot walk."""
         found: list[MatrixDescriptor] = []
-        for index, matrix in self.matrices().items():
-            value = self.operands[index]
+        matrices = self.matrices()
+        for index, value in self.described.items():
+            matrix = matrices[index]
             try:
                 found.append(matrix_descriptor(matrix, element_bytes_of(value.type)))
             except LayoutError as error:
@@ -225,14 +295,14 @@ class WarpgroupMmaOp(
         self._verify_accumulators()
         mma, atom = self.tiled_mma, self.atom
         (*_, rows, depth), (*_, rhs_depth, columns) = (
-            shape_of(self.lhs.type),
+            self.lhs_shape,
             shape_of(self.rhs.type),
         )
         held = shape_of(self.accumulator.type)
         held = (*held[:-1], held[-1] * len(self.accumulators))
         if depth != rhs_depth or held[-2:] != (rows, columns):
             raise VerifyException(
-                f"{op_label(self)}: {dims(shape_of(self.lhs.type))} times "
+                f"{op_label(self)}: {dims(self.lhs_shape)} times "
                 f"{dims(shape_of(self.rhs.type))} does not give {dims(held)}"
             )
         groups_m, groups_n, groups_k = mma.thr_layout
@@ -243,13 +313,17 @@ class WarpgroupMmaOp(
             )
         if depth % atom_k:
             raise VerifyException(f"{op_label(self)}: k is {depth}, not a multiple of {atom_k}")
-        for value, element in ((self.lhs, atom.a_type), (self.rhs, atom.b_type)):
-            if element_type_name(element_type_of(value.type)) != element:
+        types = (element_type_of(self.lhs.type), self.multiplied_type)
+        for value, type_, element in zip(
+            (self.lhs, self.rhs), types, (atom.a_type, atom.b_type), strict=True
+        ):
+            if element_type_name(type_) != element:
                 raise VerifyException(
                     f"{op_label(self)}: {atom.name} multiplies {element}, {value_label(value)} "
                     f"holds {element_type_of(value.type)}"
                 )
         self._verify_registers(mma)
+        self._verify_parts()
         self._verify_stages()
         self.descriptors()
         needed = groups_m * groups_n * atom.threads
@@ -305,6 +379,27 @@ class WarpgroupMmaOp(
                 f"{op_label(self)}: ahead {self.ahead_of} names an iteration that is still to come"
             )
 
+    def _verify_parts(self) -> None:
+        """Checks a right matrix that functions are applied to, and a left one of several."""
+        in_registers = self.atom.b_space == "registers"
+        if (self.through is not None) != in_registers:
+            raise VerifyException(
+                f"{op_label(self)}: {self.atom.name} takes its right matrix from "
+                f"{'registers' if in_registers else 'shared memory'}; write 'through' with an "
+                "instruction of ..._SWAPPED_RS alone"
+            )
+        if self.through is not None and (self.through.data.accumulates or self.is_async):
+            raise VerifyException(
+                f"{op_label(self)}: what functions are applied to is not added to anything, and "
+                "its product is waited for; write 'through' without 'accum', and no 'async'"
+            )
+        verify_part(self, self.lhs_shape, self.start_of_lhs, shape_of(self.lhs.type), "its buffer")
+        if self.lhs_offset * element_bytes_of(self.lhs.type) % pattern_bytes(max(SWIZZLE_SPANS)):
+            raise VerifyException(
+                f"{op_label(self)}: its left matrix starts {self.lhs_offset} elements behind "
+                f"{value_label(self.lhs)}, within a pattern of its swizzle"
+            )
+
     def _verify_registers(self, mma: TiledMmaAttr) -> None:
         """Checks that a left matrix in registers is one that the instruction takes from there."""
         atom = mma_atom(mma.atom)
@@ -335,17 +430,20 @@ class WarpgroupMmaOp(
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Units of 16 bytes of the operands in memory; bulk copies say which swizzles there are."""
-        return [
+        found = [
             SharedAccess(
                 value,
                 len(shape_of(value.type)) - 2,
                 UNIT_BYTES // element_bytes_of(value.type),
             )
-            for value in self.in_memory.values()
+            for value in self.described.values()
         ]
+        return found if self.through is None else [*found, matrix_access(self.rhs)]
 
     def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
         """Rows of 128, 64 or 32 bytes along the dimension that is contiguous now, swizzled."""
+        if value not in self.described.values():
+            return []
         shape, element_bytes = shape_of(value.type), element_bytes_of(value.type)
         tensor = tensor_dims(shape, leading_strides(resolved_layout_of(value)), element_bytes)
         width = tensor.extents[0] * element_bytes
@@ -354,23 +452,23 @@ class WarpgroupMmaOp(
     def reads(self, stage: StageReference) -> list[ThreadAccess]:
         """What the groups read in memory, at a stage."""
         groups_m, groups_n, _ = self.tiled_mma.thr_layout
-        atom = self.atom
+        atom, block, matrices = self.atom, enclosing_threads(self), self.matrices()
         try:
             streams = [
                 warpgroup_operand_stream(
-                    matrix,
-                    element_bytes_of(self.operands[index].type),
+                    matrices[index],
+                    element_bytes_of(value.type),
                     groups_m,
                     groups_n,
                     atom.shape_mnk[index],
                     is_a=index == 0,
-                    block=enclosing_threads(self),
+                    block=block,
                 )
-                for index, matrix in self.matrices().items()
+                for index, value in self.described.items()
             ]
         except LayoutError as error:
             raise AccessError(f"{op_label(self)}: {error}") from error
-        return [
+        found = [
             ThreadAccess(
                 self,
                 index,
@@ -378,20 +476,30 @@ class WarpgroupMmaOp(
                 "wgmma",
                 stage,
                 stream.width,
-                stream.offsets,
+                _moved(stream, 0 if index else self.lhs_offset).offsets,
                 proxy=Proxy.WARPGROUP,
             )
-            for index, stream in zip(self.in_memory, streams, strict=True)
+            for index, stream in zip(self.described, streams, strict=True)
         ]
+        if self.through is not None:
+            stream = element_stream(self.converted, block=block)
+            found.append(plain_access(self, 1, AccessKind.READ, stage, stream))
+        return found
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The reads of the operands in memory."""
         return self.reads(self.stage)
 
 
+def _moved(stream: Stream, offset: int) -> Stream:
+    """What is read so many elements further on."""
+    offsets = np.where(stream.offsets == IDLE, IDLE, stream.offsets + offset)
+    return replace(stream, offsets=offsets) if offset else stream
+
+
 def is_of_warpgroups(atom: MmaAtom) -> bool:
-    """Whether an instruction is one of warp groups, which reads B from shared memory."""
-    return atom.b_space == "shared"
+    """Whether an instruction is one of warp groups, which reads a matrix from shared memory."""
+    return "shared" in (atom.a_space, atom.b_space)
 
 
 __all__ = ["WarpgroupMmaOp", "is_of_warpgroups", "matrix_of"]

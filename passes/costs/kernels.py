@@ -54,6 +54,9 @@ WITH_OPERANDS, GROUP_SLACK = 1.81, 1.1
 """How much longer products of warps take with the loads of their operands, and those of groups."""
 ELEMENT_CYCLES = 3.0
 """Cycles of a thread for an element of an operator that is no product."""
+CONVERSION_ISSUES = 2.0
+"""Instructions for each element of few bits that becomes a factor of 16: its part of a load, of a
+permutation, of masks and of an addition, as nvcc 13.0 makes them; no script fits it."""
 SHARED_ARITHMETIC = 0.86
 """How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
 MOST_STAGES = 8
@@ -124,6 +127,11 @@ class Held(NamedTuple):
         return needed if fits else None
 
 
+def conversion_cycles(target: Target) -> float:
+    """Cycles of a multiprocessor for each element that its threads convert."""
+    return CONVERSION_ISSUES / (target.warp_size * target.schedulers_per_multiprocessor)
+
+
 class Load(NamedTuple):
     """A tile that a block loads."""
 
@@ -182,6 +190,8 @@ class Product(NamedTuple):
     """Of a product in a chain of them."""
     passed_on: bool = False
     """Whether its left matrix is what another product passes on."""
+    converted: int = 0
+    """Elements that threads convert before they are multiplied."""
 
     @property
     def macs(self) -> int:
@@ -269,9 +279,14 @@ class PhaseWork(NamedTuple):
             total += CHAIN_BARRIERS * WARP_CYCLES * warps
         return total + self.chained * CHAIN_CYCLES
 
-    @staticmethod
-    def _product_cycles(product: Product, warps: int, target: Target) -> float:
+    @classmethod
+    def _product_cycles(cls, product: Product, warps: int, target: Target) -> float:
         """Of one product, by warp groups where they can, else by warps."""
+        converting = product.converted * conversion_cycles(target)
+        return cls._multiplying_cycles(product, warps, target) + converting
+
+    @staticmethod
+    def _multiplying_cycles(product: Product, warps: int, target: Target) -> float:
         groups = warps // WARPGROUP
         if target.multiplies_in_warpgroups and groups and product.fills_groups(groups):
             cycles = GROUP_SLACK * group_cycles(product.macs, target, product.element)
@@ -347,12 +362,16 @@ class KernelShape(NamedTuple):
     def prefers_bulk(self, target: Target) -> bool:
         """Whether bulk copies bring its tiles faster than copies of all threads.
 
-        What warp groups multiply they bring in any case.
+        What warp groups multiply they bring in any case.  What single warps convert they do not:
+        with 8192 x 8192 weights that took 18.4 us and not 15.0 (1 row, 4 bits), 23.1 and not 16.3
+        (16 rows), 36.5 and not 22.5 (16 rows, 8 bits), on an H200.
         """
         if target.bulk_bytes_in_flight is None:
             return False
         by_groups = self.loop.suits_groups(self.threads, target)
-        return by_groups or self.copy_cycles(bulk=True) <= self.copy_cycles(bulk=False)
+        if by_groups or any(product.converted for product in self.loop.products):
+            return by_groups
+        return self.copy_cycles(bulk=True) <= self.copy_cycles(bulk=False)
 
     def divided(self, split: int) -> KernelShape:
         """The kernel with its loop divided over so many blocks."""

@@ -276,6 +276,56 @@ def sink(joined: tb.ConcatOp) -> None:
             Rewriter.erase_op(value)
 
 
+# Sums of products that are scaled alike.
+
+
+def _is_linear(op: Operation) -> bool:
+    """Whether an operator of the sum of two tiles is the sum of what it makes of each."""
+    if isinstance(op, tb.ForloopAccumOp):
+        return op.kind.data is tb.AccumulatorKind.NONE and not tb.epilogue_of(op)
+    return isinstance(op, tb.MulOp | tb.ReductionOp) and not tb.epilogue_of(op)
+
+
+def _alike(parts: Sequence[SSAValue]) -> Sequence[Operation] | None:
+    """What makes parts, where each is the same linear function of one of its own."""
+    first, *others = ops = [part.owner for part in parts if isinstance(part.owner, Operation)]
+    if len(ops) != len(parts) or not _is_linear(first):
+        return None
+    for op in others:
+        same = type(op) is type(first) and op.properties == first.properties
+        if not same or op.operands[1:] != first.operands[1:] or op.operands[0] is first.operands[0]:
+            return None
+    is_alone = all(op.results[0].uses.get_length() == 1 for op in ops)
+    return ops if is_alone and len({op.operands[0].type for op in ops}) == 1 else None
+
+
+def add_products(op: tb.AddOp) -> bool:
+    """Adds two products before they are scaled alike and summed, not after; whether that was done.
+
+    Then one fragment holds both: an instruction adds to what the one before gave.
+    """
+    levels: list[Sequence[Operation]] = []
+    parts: Sequence[SSAValue] = (op.lhs, op.rhs)
+    while (ops := _alike(parts)) is not None:
+        levels.append(ops)
+        parts = [each.operands[0] for each in ops]
+    if not levels or not all(isinstance(part.owner, tb.MatmulOp) for part in parts):
+        return False
+    if element_type_of(parts[0].type) != f32:
+        return False
+    written: list[Operation] = [tb.AddOp(parts[0], parts[1], parts[0].type)]
+    for first, *_ in reversed(levels):
+        made = [written[-1].results[0], *first.operands[1:]]
+        written.append(_with(first, made, first.results[0].type))
+    if written[-1].results[0].type != op.result.type:
+        written.append(tb.CastOp(written[-1].results[0], op.result.type))
+    _replace(op, written)
+    for ops in levels:
+        for each in ops:
+            Rewriter.erase_op(each)
+    return True
+
+
 def factor_products(graph: CustomizedOp) -> None:
     """Rewrites the products of a µGraph."""
     products = [op for op in graph.body.block.ops if isinstance(op, tb.MatmulOp)]
@@ -288,6 +338,9 @@ def factor_products(graph: CustomizedOp) -> None:
         # The last scale first: it alone is added up.
         for op in reversed([op for op in graph.body.block.ops if isinstance(op, tb.MulOp)]):
             scale_behind_loop(op)
+        for op in list(graph.body.block.ops):
+            if isinstance(op, tb.AddOp) and not tb.epilogue_of(op):
+                add_products(op)
     for op in reversed(list(graph.body.block.ops)):
         if isinstance(op, tb.ElementwiseOp | tb.SplitOp | tb.ConcatOp) and not any(
             result.uses.get_length() for result in op.results

@@ -87,9 +87,11 @@ def releases_in(loop: sched.ForloopOp) -> Iterator[Release]:
     Products of warp groups have read their operands when they are finished.  A load that is only
     issued may still read when the next bulk copy writes, as the two take different ways to memory.
     In the next iteration its value has been used, so that a stage is kept until then where there
-    is another one, unless products keep it to the end of the iteration anyway.
+    is another one, unless products keep it to the end of the iteration anyway.  Where warp groups
+    convert what they multiply, tiles come slower than they are used: stages are free at once.
     """
     ops = list(loop.body.block.ops)
+    converts = any(isinstance(op, sched.WarpgroupMmaOp) and op.through is not None for op in ops)
     consumed = {op.channel: op for op in ops if isinstance(op, sched.ConsumeOp)}
     for value, consume in consumed.items():
         channel = channel_of(consume, value)
@@ -101,16 +103,25 @@ def releases_in(loop: sched.ForloopOp) -> Iterator[Release]:
         ]
         behind, place = max(uses, default=(0, ops.index(consume)))
         readers = [ops[place] for _, place in uses]
-        has_loads = any_loads(readers)
+        has_loads = any_loads(readers, channel)
         has_waits = any(isinstance(op, sched.WarpgroupWaitOp) for op in readers)
-        if has_loads and not has_waits and channel.stage_count > 1:
+        if has_loads and not has_waits and not converts and channel.stage_count > 1:
             behind, place = 1, ops.index(consume)
         yield Release(sched.ReleaseOp(value, -behind), ops[place], has_loads)
 
 
-def any_loads(readers: Sequence[Operation]) -> bool:
-    """Whether some of those who read a stage are no products of warp groups."""
-    return not all(isinstance(op, sched.WarpgroupMmaOp | sched.WarpgroupWaitOp) for op in readers)
+def any_loads(readers: Sequence[Operation], channel: sched.ChannelOp) -> bool:
+    """Whether some of those who read a stage are no products of warp groups, or convert it."""
+    for op in readers:
+        if isinstance(op, sched.WarpgroupMmaOp):
+            by_descriptors = op.described.values()
+            if any(
+                value in channel.buffers and value not in by_descriptors for value in op.operands
+            ):
+                return True
+        elif not isinstance(op, sched.WarpgroupWaitOp):
+            return True
+    return False
 
 
 def releases_behind(loop: sched.ForloopOp, releases: Sequence[Release]) -> Iterator[Release]:
@@ -123,7 +134,7 @@ def releases_behind(loop: sched.ForloopOp, releases: Sequence[Release]) -> Itera
     for release in releases:
         channel = channel_of(release.step, release.step.channel)
         reads = [op for op in ops if any(value in channel.buffers for value, _ in reads_of(op))]
-        has_loads = release.has_loads or any_loads(reads)
+        has_loads = release.has_loads or any_loads(reads, channel)
         for iteration in range(max(loop.iterations + release.step.ahead_of, 0), loop.iterations):
             step = sched.ReleaseOp(channel.result, iteration=iteration)
             yield from (Release(step, op, has_loads) for op in (reads[-1:] or ops[:1]))

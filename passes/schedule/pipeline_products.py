@@ -52,8 +52,8 @@ def find_pipelined_loops(kernel: sched.KernelOp) -> Iterator[PipelinedLoop]:
 def _pipelined(loop: sched.ForloopOp, epilogue: sched.EpilogueOp) -> PipelinedLoop | None:
     body = list(loop.body.block.ops)
     products = [op for op in body if isinstance(op, sched.WarpgroupMmaOp)]
-    if not products or any(op.is_async for op in products):
-        return None
+    if not products or any(op.is_async or op.through is not None for op in products):
+        return None  # threads convert what they multiply, and wait for it
     sums = {value for op in products for value in op.accumulators}
     operands = {value for op in products for value in (op.lhs, op.rhs)}
     others = [op for op in body if op not in products]

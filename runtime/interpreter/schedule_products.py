@@ -37,15 +37,7 @@ class ProductFunctions(InterpreterFunctions):
         """Adds the product to the accumulator."""
         lhs, rhs, accumulator = args
         matrices = [self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs)]
-        if op.lhs_start is not None:
-            part = tuple(
-                slice(start, start + extent)
-                for start, extent in zip(op.start_of_lhs, op.lhs_shape, strict=True)
-            )
-            matrices[0] = matrices[0][(..., *part)]
-        if op.through is not None:
-            made = apply_chain(op.through.data.functions, matrices[1])
-            matrices[1] = self.functions.frame.arithmetic.round(made, op.multiplied_type)
+        matrices = self._multiplied(op, *matrices)
         if op.multiplies_in_tf32:
             matrices = [self.functions.frame.arithmetic.multiplicand(matrix) for matrix in matrices]
         if op.at is not None:
@@ -56,6 +48,21 @@ class ProductFunctions(InterpreterFunctions):
         multiply = partial(self._products_of_parts, op) if op.parts > 1 else matmul
         product = multiply(*matrices)
         self.functions.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
+
+    def _multiplied(
+        self, op: sched.MmaOp | sched.WarpgroupMmaOp, left: Array, right: Array
+    ) -> list[Array]:
+        """The left matrix of several, and what functions make of the right one."""
+        if op.lhs_start is not None:
+            part = tuple(
+                slice(start, start + extent)
+                for start, extent in zip(op.start_of_lhs, op.lhs_shape, strict=True)
+            )
+            left = left[(..., *part)]
+        if op.through is not None:
+            made = apply_chain(op.through.data.functions, right)
+            right = self.functions.frame.arithmetic.round(made, op.multiplied_type)
+        return [left, right]
 
     def _products_of_parts(self, op: sched.MmaOp, left: Array, right: Array) -> Array:
         """The products over the steps of k that each of the warps along k takes, side by side."""
@@ -85,8 +92,9 @@ class ProductFunctions(InterpreterFunctions):
             return
         now, frame.iteration = frame.iteration, op.stage.iteration_at(frame.iteration)
         try:
-            factors = self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs)
-            product = self._cut(op, matmul(*factors), factors, sums)
+            left, right = self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs)
+            left, right = self._multiplied(op, left, right)
+            product = self._cut(op, matmul(left, right), (left, right), sums)
         finally:
             frame.iteration = now
         if op.is_async:

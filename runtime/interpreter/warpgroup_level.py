@@ -24,8 +24,9 @@ from mugraph.dialects.sched.mappings import IntArray, matrix_offsets
 from mugraph.dialects.tensor_types import base_layout, shape_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import AccessPlan, accesses_of, plan_elements
-from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.arithmetic import Array, convert, storage_dtype
 from mugraph.runtime.interpreter.dispatch import impl_writing
+from mugraph.runtime.interpreter.functions import apply_chain
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class WarpgroupPlan:
             line = np.arange(plain[0].size(), dtype=np.int64)[:, None]
             depth = np.arange(plain[1].size(), dtype=np.int64)[None, :]
             line, depth = np.broadcast_arrays(line, depth)
-            offsets[index] = matrix_offsets(matrix, line, depth)
+            offsets[index] = matrix_offsets(matrix, line, depth) + (0 if index else op.lhs_offset)
         rows, columns = coordinates_of(op.accumulator)
         held = coordinates_of(op.lhs) if op.lhs_in_registers else None
         return cls(reads, offsets, rows, columns, held)
@@ -149,7 +150,11 @@ class WarpgroupFunctions(InterpreterFunctions):
             starts = self.functions.starts(read, where)
         finally:
             frame.iteration, frame.position = now
-        return multiplicand(where.read(read.dtype, plan.offsets[operand], starts), in_tf32=False)
+        values = multiplicand(where.read(read.dtype, plan.offsets[operand], starts), in_tf32=False)
+        if operand == 0 or product.op.through is None:
+            return values
+        made = apply_chain(product.op.through.data.functions, values)
+        return convert(made, storage_dtype(product.op.multiplied_type)).astype(values.dtype)
 
     def _held(self, plan: WarpgroupPlan, product: Unfinished) -> Array:
         """The left matrix that the running threads hold now; rows of others are not looked at."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +19,7 @@ from xdsl.passes import PassPipeline
 import mugraph.build as mi
 from mugraph.dialects import sched, tb
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.tensor_types import element_type_of
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.targets import target_named
@@ -48,7 +49,7 @@ def drawn(rows: int, depth: int, columns: int, group: int) -> tuple[Array, Array
 
 @pytest.mark.parametrize(
     ("rows", "depth", "columns", "group"),
-    [(16, 1024, 512, 128), (1, 96, 40, 32), (37, 192, 72, 64)],
+    [(16, 1024, 512, 128), (1, 96, 40, 32), (37, 192, 72, 64), (8, 1280, 24, 32)],
 )
 def test_weights_of_4_bits_are_unpacked_in_the_kernel_of_their_product(
     rows: int, depth: int, columns: int, group: int
@@ -60,6 +61,9 @@ def test_weights_of_4_bits_are_unpacked_in_the_kernel_of_their_product(
     fuse_program(function, target_named("sm_90a"))
     assert launches_of(function) == 1
     assert prove(only_function(module), function).holds
+    products = [op for op in function.walk() if isinstance(op, tb.MatmulOp)]
+    # However many groups there are, a matrix is of one, whose scale leaves its product.
+    assert products and all(shape_of(op.lhs.type)[-1] <= group // 2 for op in products)
     (result,) = run_function(own, None, inputs)
     assert_near(result, inputs[0].astype(np.float64) @ weights)
 
@@ -90,6 +94,49 @@ def test_weights_of_4_bits_are_unpacked_in_registers(program: Any) -> None:
     assert_near(result, x.astype(np.float64) @ weights)
 
 
+def rows_of_halves(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
+    """The same of weights that are stored as rows of outputs."""
+    wide = mi.dequantize(packed, mi.transpose(scales), format="int4", dim=1, storage="halves")
+    return x @ mi.transpose(wide)
+
+
+def rows_of_bytes(x: mi.DTensor, whole: mi.DTensor) -> mi.DTensor:
+    """The same of weights of 8 bits without a scale."""
+    return x @ mi.transpose(mi.cast(whole, x.dtype))
+
+
+@pytest.mark.parametrize("program", [rows_of_halves, rows_of_bytes])
+def test_warp_groups_convert_weights(program: Any) -> None:
+    """As the hardware's left matrix, in registers; right as CUDA, step by step, and on bytes.
+
+    Of 4 bits, sums are scaled in each iteration; of 8 bits they stay for all of them.
+    """
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    x, packed, scales, weights = drawn(64, 512, 128, 128)
+    plan = Plan(block=(128, 1, 1), loads="tma", split_k=1)
+    if program is rows_of_bytes:
+        weights = RANDOM.integers(-128, 128, (512, 128)).astype(np.float64)
+        inputs = [x, weights.T.astype(np.int8)]
+        plan = replace(plan, loop_tile=128, tile=(0, 128))
+    else:
+        codes = np.stack([packed & 15, packed >> 4 & 15], 1).reshape(-1, 2, 64, 128)
+        packed = (codes[:, 0] | codes[:, 1] << 4).astype(np.int8).reshape(packed.shape).T.copy()
+        inputs = [x, packed, scales]
+        plan = replace(plan, forloop=4, tile=(0, 0, 0, 128))
+    module = graph_of(program, *inputs).module()
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    products = [op for op in module.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    assert products and all(op.through is not None for op in products)
+    expected = x.astype(np.float64) @ weights
+    made = generate_cuda(module, make_context(), "sm_90a")
+    (result,) = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
+    assert_near(result, expected)
+    for level in ("logical", "address"):
+        (result,) = run_function(module, None, inputs, level=level)
+        assert_near(result, expected)
+
+
 def assert_near(result: Array, expected: Array, limit: float = 4e-3) -> None:
     """Weights and results are rounded to bf16."""
     error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
@@ -99,10 +146,14 @@ def assert_near(result: Array, expected: Array, limit: float = 4e-3) -> None:
 def cast_in_the_product(
     x: mi.DTensor, rows: mi.DTensor, columns: mi.DTensor, f8: mi.DTensor
 ) -> tuple[mi.DTensor, ...]:
-    """x times weights of 8 bits: (n, k) and (k, n), integers, and (n, k) of f8; first in f16."""
+    """x times weights of 8 bits: (n, k) and (k, n), integers, and (n, k) of f8; first in f16.
+
+    The last product is of the first weights without a sign.
+    """
     by_rows, by_f8 = (mi.transpose(mi.cast(w, x.dtype)) for w in (rows, f8))
     in_f16 = mi.cast(x, mi.float16) @ mi.transpose(mi.cast(rows, mi.float16))
-    return x @ by_rows, x @ mi.cast(columns, x.dtype), x @ by_f8, in_f16
+    unsigned = x @ mi.transpose(mi.unpack(rows, "uint8", dtype=x.dtype))
+    return x @ by_rows, x @ mi.cast(columns, x.dtype), x @ by_f8, in_f16, unsigned
 
 
 def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
@@ -118,9 +169,10 @@ def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
     fuse_program(only_function(module), target_named("sm_90a"))
     made = generate_cuda(module, make_context(), "sm_90a")
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
-    assert len(products) == 4 and all(op.through is not None for op in products)
+    assert len(products) == 5 and all(op.through is not None for op in products)
     results = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
-    for result, weights in zip(results, (whole[0], whole[1], f8, whole[0]), strict=True):
+    expected = (whole[0], whole[1], f8, whole[0], whole[0].view(np.uint8))
+    for result, weights in zip(results, expected, strict=True):
         assert_near(result, x.astype(np.float64) @ weights.astype(np.float64).T)
 
 

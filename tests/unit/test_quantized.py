@@ -114,6 +114,14 @@ def test_nf4_is_its_table() -> None:
     assert (np.diff(numbers) > 0).all() and np.isclose(numbers[12], 0.4407, atol=1e-4)
 
 
+def test_e8m0_is_of_powers_of_two() -> None:
+    """All codes, those of subnormal numbers among them; the last one is none of a number."""
+    codes = np.arange(256, dtype=np.uint8).view(np.int8)[None]
+    (result,) = evaluated(lambda x: mi.unpack(x, "e8m0"), codes)
+    np.testing.assert_array_equal(result[0, :255], 2.0 ** (np.arange(255) - 127.0))
+    assert not np.isfinite(result[0, 255])
+
+
 @pytest.mark.parametrize(
     ("scales", "zeros"),
     [((1, 1), False), ((1, 20), True), ((24, 1), False), ((3, 20), True), ((6, 5), False)],

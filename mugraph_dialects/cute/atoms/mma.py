@@ -236,6 +236,13 @@ class WarpgroupForm(StrEnum):
     """The left one in registers."""
     SWAPPED = "SWAPPED"
     """Both in shared memory, each in the place of the other."""
+    SWAPPED_REGISTERS = "SWAPPED_RS"
+    """Each in the place of the other, the right one in registers."""
+
+    @property
+    def swaps_operands(self) -> bool:
+        """Whether each operand is in the place of the other."""
+        return self in (WarpgroupForm.SWAPPED, WarpgroupForm.SWAPPED_REGISTERS)
 
 
 class WarpgroupFamily(NamedTuple):
@@ -272,12 +279,12 @@ class WarpgroupFamily(NamedTuple):
     def forms(self) -> tuple[WarpgroupForm, ...]:
         """The forms that are known; TF32 and sums of f16 have none with swapped operands."""
         swaps = self.d_type != "f16" and self.a_type != "tf32"
-        return tuple(form for form in WarpgroupForm if swaps or form is not WarpgroupForm.SWAPPED)
+        return tuple(form for form in WarpgroupForm if swaps or not form.swaps_operands)
 
     def name(self, length: int, form: WarpgroupForm) -> str:
         """The name of an instruction; that of a form which CuTe knows is CuTe's."""
         types = (self.d_type + self.a_type + self.b_type).upper()
-        if form is WarpgroupForm.SWAPPED:
+        if form.swaps_operands:
             return f"SM90_{length}x64x{self.depth}_{types}_{form}"
         suffix = "_TN" if self.is_k_major else ""
         return f"SM90_64x{length}x{self.depth}_{types}_{form}{suffix}"
@@ -288,8 +295,8 @@ class WarpgroupFamily(NamedTuple):
 
     def atom(self, length: int, form: WarpgroupForm) -> MmaAtom:
         """The instruction of so many columns; of so many rows, where its operands are swapped."""
-        if form is WarpgroupForm.SWAPPED:
-            return self._swapped(length)
+        if form.swaps_operands:
+            return self._swapped(length, form)
         in_shared = form is WarpgroupForm.SHARED
         depth = self.depth
         return MmaAtom(
@@ -311,7 +318,7 @@ class WarpgroupFamily(NamedTuple):
             sum_bits=self.sum_bits,
         )
 
-    def _swapped(self, length: int) -> MmaAtom:
+    def _swapped(self, length: int, form: WarpgroupForm) -> MmaAtom:
         """With both operands swapped: the transposed product, for matrices of few rows.
 
         The hardware computes D^T = B^T A^T, so that the 64 rows of the instruction are columns of D
@@ -319,16 +326,20 @@ class WarpgroupFamily(NamedTuple):
         the composition of a transposition with the accumulator's layout says.
         """
         hardware = WarpgroupFamily(self.d_type, self.b_type, self.a_type)
-        atom = hardware.atom(length, WarpgroupForm.SHARED)
+        in_registers = form is WarpgroupForm.SWAPPED_REGISTERS
+        left = WarpgroupForm.REGISTERS if in_registers else WarpgroupForm.SHARED
+        atom = hardware.atom(length, left)
         m, n, k = atom.shape_mnk
         return atom._replace(
-            name=self.name(length, WarpgroupForm.SWAPPED),
+            name=self.name(length, form),
             shape_mnk=(n, m, k),
             a_layout=atom.b_layout,
             b_layout=atom.a_layout,
             c_layout=composition(Layout((m, n), (n, 1)), atom.c_layout),
             a_type=self.a_type,
             b_type=self.b_type,
+            a_space=atom.b_space,
+            b_space=atom.a_space,
             swaps_operands=True,
         )
 

@@ -32,6 +32,7 @@ from mugraph.passes.costs.kernels import (
     SHARED_ARITHMETIC,
     WARP_CYCLES,
     WITH_OPERANDS,
+    conversion_cycles,
 )
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
@@ -133,14 +134,17 @@ class TiledKernels:
         columns = self.shapes[op.operands[-1]][-1]
         count = math.prod(leading, start=_padded(rows, m) * _padded(columns, n))
         total = np.zeros(len(self.partitions))
-        for lhs, fits_groups, element, _ in op.factors:
+        for lhs, fits_groups, element, _, converts in op.factors:
             instructions = count * _padded(self.shapes[lhs][-1], k)
             cycles = instructions * each
-            if fits_groups and target.multiplies_in_warpgroups:
+            if (fits_groups or converts) and target.multiplies_in_warpgroups:
                 by_groups = GROUP_SLACK * group_cycles(m * n * k, target, element) * instructions
-                can = (rows % GROUP_ROWS == 0) & (columns % GROUP_COLUMNS == 0)
+                many, few = (columns, rows) if converts else (rows, columns)
+                can = (many % GROUP_ROWS == 0) & (few % GROUP_COLUMNS == 0)
                 cycles = np.where(can, np.minimum(cycles, by_groups), cycles)
             total += cycles
+            if op.converts:
+                total += self.volume(op.operands[-1]) * conversion_cycles(target)
         return total
 
     @property
@@ -163,12 +167,13 @@ class TiledKernels:
         for load in self.model.loaded:
             tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
             shape = self.shapes[tile]
-            row = shape[-1] * size
-            loaded = math.prod(shape[:-1], start=_padded(row, SECTOR_BYTES) * SECTOR_BYTES)
+            run = load.row(shape)
+            row = run * size
+            loaded = math.prod(shape) // run * _padded(row, SECTOR_BYTES) * SECTOR_BYTES
             looped = np.array([*map(load.is_looped, self.partitions)], dtype=np.bool_)
             once = ~looped
             part = np.gcd(row.astype(np.int64), BULK_ROW_BYTES)
-            of_threads = loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
+            of_threads: Numbers = loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
             of_threads = np.where(self.holds, loaded / HELD_BYTES_A_CYCLE, of_threads)
             of_bulk = loaded * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
             for number, where in enumerate((looped, once)):

@@ -26,11 +26,14 @@ def is_in_registers(tile: SSAValue) -> bool:
     return is_for_products(tile) or is_read_in_place(tile)
 
 
+def is_converted(factor: SSAValue, lhs: SSAValue) -> bool:
+    """Whether warp groups could convert a right matrix, whose left one comes as it is loaded."""
+    return is_narrow(factor) and (isinstance(lhs.owner, tb.InputOp) or is_read_in_place(lhs))
+
+
 def is_on_the_way(op: Operation) -> bool:
     """Whether an operator is a step between numbers of few bits and what is multiplied of them."""
-    if not isinstance(op, tb.UnaryOp) or not is_for_products(op.result):
-        return False
-    return all(isinstance(use.operation, tb.UnaryOp) for use in op.result.uses)
+    return isinstance(op, tb.UnaryOp) and is_for_products(op.result)
 
 
 def is_for_products(tile: SSAValue) -> bool:
@@ -49,10 +52,24 @@ def is_for_products(tile: SSAValue) -> bool:
 
 
 def adds_scaled(op: Operation) -> bool:
-    """Whether an accumulator adds up what scales a product in each iteration: one multiply-add."""
+    """Whether an operator is no step of its own beside products that are scaled and added up.
+
+    What scales a product in each iteration is added up by one multiply-add, and products that are
+    added to each other are one sum.
+    """
+    if isinstance(op, tb.AddOp):
+        return _is_product(op.result)
     if not isinstance(op, tb.ForloopAccumOp) or op.reduces_last():
         return False
     source = op.input.owner
     if isinstance(source, tb.ReductionOp):
         source = source.input.owner
-    return isinstance(source, tb.MulOp) and isinstance(source.lhs.owner, tb.MatmulOp)
+    return isinstance(source, tb.MulOp) and _is_product(source.lhs)
+
+
+def _is_product(value: SSAValue) -> bool:
+    """Whether a tile is a product, or products added to each other."""
+    op = value.owner
+    if isinstance(op, tb.AddOp) and not tb.epilogue_of(op):
+        return all(map(_is_product, op.operands))
+    return isinstance(op, tb.MatmulOp)

@@ -16,6 +16,7 @@ from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION
 from mugraph.passes.mugraph.plan.narrow import (
     adds_scaled,
+    is_converted,
     is_narrow,
     is_on_the_way,
     is_read_in_place,
@@ -77,6 +78,8 @@ class Factor(NamedTuple):
     """The type whose rate they then have."""
     promoted: bool
     """Whether they hold the sums of an iteration beside those of the loop."""
+    converted: bool
+    """Whether they could convert the right matrix, with swapped operands."""
 
     @classmethod
     def of(cls, lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> Factor:
@@ -85,7 +88,7 @@ class Factor(NamedTuple):
         element = INSTRUCTION.a_type if family is None else family.a_type
         fits = _is_for_groups(lhs, rhs, phases)
         promotes = fits and family is not None and family.sum_bits is not None and phases.promotes
-        return cls(lhs, fits, element, promotes)
+        return cls(lhs, fits, element, promotes, is_converted(rhs, lhs))
 
 
 def _is_for_groups(lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 from xdsl.ir import Operation
@@ -267,22 +268,35 @@ def _loop_tiles(space: TileSpace, looped: Sequence[int]) -> tuple[int, int]:
     return SHORTEST_TILE, LONGEST_ROW
 
 
-def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator[Partition]:
+def _with_a_loop(space: TileSpace) -> Partition | None:
+    """The present partition with a loop of two iterations; ``None`` where there can be none."""
+    try:
+        return choose_partition(space, Plan(forloop=2))
+    except RetileError:
+        return None
+
+
+def _loops(
+    space: TileSpace,
+    partition: Partition,
+    divides: Divides,
+    with_a_loop: Callable[[], Partition | None],
+) -> Iterator[Partition]:
     """The same with other numbers of iterations, as far as the loop's tiles may change."""
     yield partition
     if partition.forloop == 1 and not partition.looped():
-        # The present grid alone gets a loop where the graph has none.
-        if partition != partition_of(space):
+        chosen = with_a_loop()
+        if chosen is None:
             return
-        try:
-            partition = choose_partition(space, Plan(forloop=2))
-        except RetileError:
+        # The present grid alone gets a loop where the graph has none, but for groups of weights.
+        of_groups = any(numbers_matrices(space, number) for number in chosen.looped())
+        if partition != partition_of(space) and not of_groups:
             return
         cuts = tuple(
             cut._replace(looped=new.looped)
-            for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
+            for cut, new in zip(partition.cuts, chosen.cuts, strict=True)
         )
-        partition = partition._replace(cuts=cuts)
+        partition = chosen._replace(grid=partition.grid, cuts=cuts)
     looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
     if not looped or any(space.dimensions[number].fixed for number in looped):
         return
@@ -313,8 +327,9 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
 def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
     """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
+    with_a_loop = cache(partial(_with_a_loop, space))
     for grid in (partition_of(space), *_grids(space, target)):
-        for cut in _loops(space, grid, divides):
+        for cut in _loops(space, grid, divides, with_a_loop):
             is_present = cut == partition_of(space)
             partition = cut if is_present else with_whole_steps(space, cut)
             if partition not in seen:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn.idle_iterations import (
@@ -24,7 +24,13 @@ from mugraph.dialects.programming_model import (
     SECTOR_BYTES,
     VECTOR_BYTES,
 )
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import (
+    base_layout,
+    element_bytes_of,
+    layout_of,
+    shape_of,
+    strides_of,
+)
 from mugraph.passes.costs.kernels import (
     INSTRUCTION,
     Held,
@@ -33,6 +39,7 @@ from mugraph.passes.costs.kernels import (
     PhaseWork,
     Product,
 )
+from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing, product_index
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
@@ -57,9 +64,26 @@ class Alike(NamedTuple):
         )
 
 
-def _sector_bytes(shape: Sequence[int], element_bytes: int) -> int:
-    row = -(-shape[-1] * element_bytes // SECTOR_BYTES) * SECTOR_BYTES
-    return math.prod(shape[:-1]) * row
+def _sector_bytes(shape: Sequence[int], element_bytes: int, row: int) -> int:
+    sectors = -(-row * element_bytes // SECTOR_BYTES)
+    return math.prod(shape) // row * sectors * SECTOR_BYTES
+
+
+def memory_order(op: tb.InputOp | tb.OutputOp) -> tuple[int, ...]:
+    """The dimensions of a tile along which neighbours are neighbours in memory, inner ones first.
+
+    That is the last one where nothing is known of the tensor; views are read where they lie.
+    """
+    last = (len(op.tensor_shape) - 1,)
+    graph, source = op.parent_op(), op.dtensor
+    if isinstance(op, tb.OutputOp) or not isinstance(source, BlockArgument) or graph is None:
+        return last
+    layout = layout_of(graph.operands[source.index].type)
+    if layout is None or base_layout(layout).depth > 1:
+        return last
+    strides = strides_of(layout)
+    moving = [dim for dim, extent in enumerate(op.tensor_shape) if extent > 1 and strides[dim]]
+    return tuple(sorted(moving, key=lambda dim: strides[dim])) or last
 
 
 def _padded(extent: int, multiple: int) -> int:
@@ -74,10 +98,11 @@ class _Moved(NamedTuple):
     """Of the tile's dimensions that may be cut otherwise."""
     element_bytes: int
     tensor_bytes: int
-    tensor_row: int
-    """Bytes of the tensor's last dimension."""
     stays_looped: bool
     """Whether the loop cuts another one, as rows of parts beside rows of what is no part."""
+    tensor_shape: tuple[int, ...]
+    order: tuple[int, ...]
+    """The dimensions as they lie in memory."""
 
     @classmethod
     def of(cls, space: TileSpace, op: tb.InputOp | tb.OutputOp) -> _Moved:
@@ -87,17 +112,31 @@ class _Moved(NamedTuple):
         numbers, size = space.numbers[tile], element_bytes_of(type_)
         free = [n for n in numbers if n is not None and not space.dimensions[n].fixed]
         stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)
-        row = op.tensor_shape[-1] * size
-        return cls(tile, tuple(free), size, math.prod(op.tensor_shape) * size, row, stays)
+        extents = tuple(op.tensor_shape)
+        total = math.prod(extents) * size
+        return cls(tile, tuple(free), size, total, stays, extents, memory_order(op))
 
-    def row_bytes(self, tile_row: int) -> int:
+    def row(self, shape: Sequence[Any]) -> Any:
+        """The elements of a tile of these extents, or arrays of them, that lie side by side.
+
+        Of what is shorter than a sector, such as scales, it is all along the last dimension: what
+        is loaded beside it is there for the next iterations.
+        """
+        run, reaches = 1, 1
+        for dim in self.order:
+            run = run * shape[dim] ** reaches
+            reaches = reaches * (shape[dim] == self.tensor_shape[dim])
+        return run + (shape[-1] - run) * (run * self.element_bytes < SECTOR_BYTES)
+
+    def row_bytes(self, shape: Sequence[int]) -> int:
         """What a row of a tile is brought in pieces of.
 
         Padded rows in pieces that both have: 128 x 128 scores of depth 72, in 80, took 512 us on an
         H200, and of depth 80 368.
         """
-        row = self.tensor_row
-        return tile_row if row >= tile_row or row % VECTOR_BYTES else math.gcd(tile_row, row)
+        row, whole = self.row(shape) * self.element_bytes, self.tensor_shape[-1]
+        is_padded = shape[-1] > whole and whole * self.element_bytes % VECTOR_BYTES == 0
+        return math.gcd(row, whole * self.element_bytes) if is_padded else row
 
     def is_looped(self, partition: Partition) -> bool:
         """Whether each iteration moves another one."""
@@ -250,10 +289,10 @@ class TiledKernel:
         kept = 2 * sum(math.prod(shapes[value]) for value in model.others)
         kept += sum(math.prod(shapes[value]) * size for value, size in model.once)
         for load in model.loaded:
-            tile, size, looped = load.tile, load.element_bytes, load.is_looped(partition)
-            shape = shapes[tile]
-            row = load.row_bytes(shape[-1] * size)
-            loads.append(Load(_sector_bytes(shape, size), load.tensor_bytes, looped, row))
+            tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
+            shape, looped = shapes[tile], load.is_looped(partition)
+            loaded = _sector_bytes(shape, size, load.row(shape))
+            loads.append(Load(loaded, tensor, looped, load.row_bytes(shape)))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         return KernelShape(
@@ -367,12 +406,17 @@ def _work(
             rows, columns = tiles[0][-2], tiles[-1][-1]
             sources = [(rows, columns)]
             m, n, k = INSTRUCTION.shape_mnk
-            for lhs, fits_groups, element, promoted in op.factors:
+            converted = math.prod(tiles[-1]) if op.converts else 0
+            for lhs, fits_groups, element, promoted, converts in op.factors:
                 steps = _padded(shapes[lhs][-1], k)
                 count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
                 for_groups = fits_groups and columns % GROUP_COLUMNS == 0
                 group_rows = rows if for_groups else 0
-                each = Product(count, steps, group_rows, element, promoted, columns, follows)
+                if converts and rows >= FEWEST_CONVERTED_ROWS and rows % GROUP_COLUMNS == 0:
+                    group_rows = columns  # operands are swapped
+                each = Product(
+                    count, steps, group_rows, element, promoted, columns, follows, converted
+                )
                 products.append(each)
             sets = 1 + any(factor.promoted for factor in op.factors)
             sums += sets * math.prod(tiles[0][:-1]) * columns

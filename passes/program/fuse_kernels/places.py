@@ -20,6 +20,8 @@ Beside its result a product has itself: the products that are still to be added 
 Places = dict[Atom, int]
 """For each atom of a tensor the dimension that it is, counted from the end: -1, -2, ..."""
 ROWS, COLUMNS = -2, -1
+LEAST_DEPTH = 16
+"""What an instruction multiplies at least along k, of elements of 16 bits."""
 
 
 @dataclass
@@ -46,15 +48,17 @@ class _Lines:
 
 
 def depth_of(op: kn.MatmulOp, atoms: Atoms) -> tuple[Atom, list[Atom]]:
-    """The atoms that a product sums over: the longest, which matrices have, and the others.
+    """The atoms that a product sums over: that which matrices have, and the others.
 
-    Matrices are numbered by the others, and their products are added up.
+    Matrices are numbered by the others, and their products are added up.  They have the innermost
+    atom that fills an instruction, whose elements lie side by side and share the scale of a group,
+    or else the longest.
     """
     depth = atoms.dims(op.lhs)[-1]
     if not depth:
         raise NotFusedError(f"{op_label(op)} sums over one element")
-    longest = max(reversed(depth), key=lambda atom: atom.extent)
-    return longest, [atom for atom in depth if atom is not longest]
+    chosen = max(reversed(depth), key=lambda atom: min(atom.extent, LEAST_DEPTH))
+    return chosen, [atom for atom in depth if atom is not chosen]
 
 
 def places_of(operators: Sequence[Operation], atoms: Atoms) -> dict[Tensor, Places]:

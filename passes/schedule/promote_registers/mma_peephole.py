@@ -57,16 +57,18 @@ def _is_function(op: Operation, name: str) -> TypeGuard[sched.MapOp]:
 
 
 def accumulate_in_place(kernel: sched.KernelOp) -> None:
-    """Adds products to a rescaled sum itself: ``sum = sum * r + p`` becomes a product into it.
+    """Adds products to a sum itself, which may be rescaled before.
+
+    ``sum = sum * r + p`` and ``sum = sum + p`` become a product into it.
 
     Before: ``fill %p``, ``mma to %p``, ``map mul_add %sum, %r, %p to %sum``.  After: ``map mul
     %sum, %r to %sum``, ``mma to %sum``.
     """
     for op in operators_of(kernel):
-        if not _is_function(op, "mul_add") or epilogue_of(op):
+        if not (_is_function(op, "mul_add") or _is_function(op, "add")) or epilogue_of(op):
             continue
-        total, factor, product = op.sources
-        if total is not op.destination or total.type != product.type:
+        total, *factors, product = op.sources
+        if total is not op.destination or total is product or total.type != product.type:
             continue
         users = _users(kernel, product)
         if len(users) != 3 or users[2] is not op:
@@ -80,10 +82,12 @@ def accumulate_in_place(kernel: sched.KernelOp) -> None:
         between = list(block.ops)
         between = between[between.index(mma) : between.index(op)]
         uses = Uses.of(between)
-        if factor in uses.writers or total in uses.writers or total in uses.readers:
+        written = {*factors, total} & uses.writers.keys()
+        if written or total in uses.readers:
             continue
-        scale = sched.MapOp(ScalarFunction("mul"), [total, factor], total)
-        Rewriter.insert_op(scale, InsertPoint.before(mma))
+        if factors:
+            scale = sched.MapOp(ScalarFunction("mul"), [total, *factors], total)
+            Rewriter.insert_op(scale, InsertPoint.before(mma))
         mma.operands[2] = total
         Rewriter.erase_op(op)
         Rewriter.erase_op(fill)

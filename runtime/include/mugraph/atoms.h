@@ -196,7 +196,8 @@ struct OfSwappedWarpgroup {
   static __host__ __device__ constexpr int column_slot_of(int c) { return Transposed::slot_of(c); }
   static __host__ __device__ constexpr int value_of_column_slot(int slot) { return 2 * slot; }
 
-  // What the instruction adds to the values of the calling thread, for emulation on the host.
+  // What the instruction adds to the values of the calling thread, for emulation on the host; B may be in registers, as
+  // the hardware's left matrix.
   template <class A, class B>
   static void emulate(Sum* d, A const& a, B const& b, int thread) {
     Transposed::emulate(d, b, a, thread);
@@ -246,7 +247,7 @@ __device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
   constexpr bool kInPairs = cute::is_same<T, int8_t>::value && Atom::kPacked == 2 && kMadeOfBits<Operand, Through>;
   uint32_t word = 0;
   if constexpr (kInPairs) {
-    word = pair_of_bytes<Operand, Through>(bits_of(elements[0]) | bits_of(elements[1]) << 16);
+    word = pair_of_bytes<Operand, Through>(bits_of(elements[0]) | bits_of(elements[1]) << 8);
   }
 #pragma unroll
   for (int i = 0; !kInPairs && i < Atom::kPacked; ++i) {

@@ -1,8 +1,9 @@
 // Pairs of whole numbers made of bits of bytes, without a conversion of each.
 //
 // A number of few bits, put into the low bits of the mantissa of a float of 16 bits whose last bit is 1 (128 as
-// bfloat16_t, 1024 as half_t), is that float plus the number; what is then taken away leaves the number. All of that is
-// exact, so that the result is the same as that of the functions in fp32.
+// bfloat16_t, 1024 as half_t), is that float plus the number; what is then taken away leaves the number. Of the eight bits
+// of a byte a bfloat16_t has room for seven; the last one is put into its exponent, so that it is 128 or 256. All of that
+// is exact, so that the result is the same as that of the functions in fp32.
 #pragma once
 
 #include "numbers.h"
@@ -47,44 +48,90 @@ template <uint32_t kBefore, uint32_t kFirst, uint32_t kCount, uint32_t kAfter>
 struct ByteChain<ops::Chain<ops::AddScalar<kBefore>, ops::Bits<kFirst, kCount>, ops::AddScalar<kAfter>>>
     : BitsOfByte<small_whole(kBefore), small_whole(kFirst), small_whole(kCount), small_whole(kAfter)> {};
 
-// The float of T whose last bit is 1, in both halves of a word, and how many bits fit below it.
-template <class T>
-inline constexpr uint32_t kUnits = cute::is_same<T, half_t>::value ? 0x64006400u : 0x43004300u;
+// How many bits fit below the float of T whose last bit is 1.
 template <class T>
 inline constexpr int kUnitBits = cute::is_same<T, half_t>::value ? 10 : 7;
+
+// Whether what a chain adds before flips the highest of its bits: what that carries is left out.
+template <class Through>
+inline constexpr bool kFlips =
+    ByteChain<Through>::kBefore == 1 << (ByteChain<Through>::kFirst + ByteChain<Through>::kCount - 1);
+
+// Whether a chain's numbers have one bit more than fit below a T: bytes with a sign, or without.
+template <class T, class Through, class Made = ByteChain<Through>>
+inline constexpr bool kHasTopBit =
+    Made::kFirst == 0 && Made::kCount == 8 && kUnitBits<T> == 7 &&
+    (kFlips<Through> ? Made::kAfter == -128 : Made::kBefore == 0 && Made::kAfter == 0);
 
 // Whether a chain's numbers are made so, as pairs of T.
 template <class T, class Through>
 inline constexpr bool kMadeOfBits = (cute::is_same<T, half_t>::value || cute::is_same<T, bfloat16_t>::value) &&
-                                    ByteChain<Through>::kIsOfByte && ByteChain<Through>::kCount <= kUnitBits<T>;
+                                    ByteChain<Through>::kIsOfByte &&
+                                    (ByteChain<Through>::kCount <= kUnitBits<T> || kHasTopBit<T, Through>);
 
-// Both halves plus the same number, a float of T; exact wherever it is used.
+// a * factor + b in both halves of words, a number for both; exact wherever it is used.
 template <class T>
-__device__ __forceinline__ uint32_t plus_in_halves(uint32_t pair, float number) {
-  const uint32_t both = pack_pair<T>(number, number);
+__device__ __forceinline__ uint32_t fma_in_halves(uint32_t a, float factor, uint32_t b) {
+  const uint32_t factors = pack_pair<T>(factor, factor);
 #if defined(__CUDA_ARCH__)
   uint32_t result;
   if constexpr (cute::is_same<T, half_t>::value) {
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(pair), "r"(both));
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(factors), "r"(b));
   } else {
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(0x3f803f80u), "r"(both));
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(factors), "r"(b));
   }
   return result;
 #else
-  const float2 values = unpack_pair<T>(pair), summands = unpack_pair<T>(both);
-  return pack_pair<T>(values.x + summands.x, values.y + summands.y);
+  const float2 left = unpack_pair<T>(a), right = unpack_pair<T>(b);
+  return pack_pair<T>(left.x * factor + right.x, left.y * factor + right.y);
 #endif
 }
 
-// The pair that `Through` makes of two bytes, which lie in the low bits of the halves of a word.
+// Both halves plus the same number.
+template <class T>
+__device__ __forceinline__ uint32_t plus_in_halves(uint32_t pair, float number) {
+  return fma_in_halves<T>(pair, 1.0f, pack_pair<T>(number, number));
+}
+
+// Two bytes, the low ones of a word, as the low bytes of its halves.
+__device__ __forceinline__ uint32_t spread_bytes(uint32_t bytes) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(bytes, 0, 0x4140);
+#else
+  return (bytes & 0xffu) | (bytes & 0xff00u) << 8;
+#endif
+}
+
+// (bits & kMask) ^ kFlipped in both halves, by one instruction.
+template <uint32_t kMask, uint32_t kFlipped>
+__device__ __forceinline__ uint32_t masked(uint32_t bits) {
+#if defined(__CUDA_ARCH__)
+  uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(result) : "r"(bits), "r"(kMask * 0x10001u), "r"(kFlipped * 0x10001u));
+  return result;
+#else
+  return (bits & kMask * 0x10001u) ^ kFlipped * 0x10001u;
+#endif
+}
+
+// The pair that `Through` makes of two bytes, the low ones of a word.
 template <class T, class Through>
 __device__ __forceinline__ uint32_t pair_of_bytes(uint32_t bytes) {
   using Made = ByteChain<Through>;
   static_assert(kMadeOfBits<T, Through>, "the functions make no whole numbers of few bits");
-  constexpr uint32_t kMask = (1u << Made::kCount) - 1;
-  const uint32_t shifted = (bytes + Made::kBefore * 0x10001u) >> Made::kFirst;
-  constexpr float kUnit = cute::is_same<T, half_t>::value ? 1024.0f : 128.0f;
-  return plus_in_halves<T>((shifted & kMask * 0x10001u) | kUnits<T>, Made::kAfter - kUnit);
+  constexpr bool kIsHalf = cute::is_same<T, half_t>::value;
+  constexpr uint32_t kUnitBitsOfT = kIsHalf ? 0x6400u : 0x4300u;
+  constexpr float kUnit = kIsHalf ? 1024.0f : 128.0f;
+  const uint32_t spread = spread_bytes(bytes);
+  if constexpr (kHasTopBit<T, Through>) {
+    const uint32_t low = masked<0x7fu, kUnitBitsOfT>(spread), top = masked<0x80u, kUnitBitsOfT>(spread);
+    return kFlips<Through> ? fma_in_halves<T>(top, -1.0f, low)
+                           : fma_in_halves<T>(plus_in_halves<T>(top, -2.0f * kUnit), 1.0f, low);
+  } else {
+    constexpr uint32_t kMask = (1u << Made::kCount) - 1, kTop = kFlips<Through> ? 1u << (Made::kCount - 1) : 0u;
+    const uint32_t added = kFlips<Through> ? spread : spread + Made::kBefore * 0x10001u;
+    return plus_in_halves<T>(masked<kMask, kUnitBitsOfT ^ kTop>(added >> Made::kFirst), Made::kAfter - kUnit);
+  }
 }
 
 }  // namespace mugraph

@@ -21,16 +21,16 @@ func.func @f(%w: tensor<4x1x16x64xi8>, %s: tensor<4x1x1x64xbf16>, %x: tensor<4x2
   func.return %o : tensor<1x1x16x64xbf16>
 }
 
+// Both products are one sum before it is scaled.
 // CHECK:      %[[L:.*]] = tb.bits %{{.*}} from 0.000000e+00
 // CHECK:      %[[H:.*]] = tb.bits %{{.*}} from 4.000000e+00
 // CHECK:      %[[X0:.*]], %[[X1:.*]] = tb.split %{{.*}} dim 1
 // CHECK:      %[[W0:.*]] = tb.cast %[[L]] {{.*}}xbf16>
 // CHECK-NEXT: %[[P0:.*]] = tb.matmul %[[X0]], %[[W0]]
-// CHECK-NEXT: %[[S0:.*]] = tb.mul %[[P0]], %[[S:.*]] :
-// CHECK:      %[[P1:.*]] = tb.matmul %[[X1]], %{{.*}}
-// CHECK-NEXT: %[[S1:.*]] = tb.mul %[[P1]], %[[S]] :
-// CHECK:      %[[A0:.*]] = tb.forloop_accum none %[[S0]]
-// CHECK:      %[[A1:.*]] = tb.forloop_accum none %[[S1]]
-// CHECK:      tb.add %[[A0]], %[[A1]]
+// CHECK:      %[[W1:.*]] = tb.cast %[[H]] {{.*}}xbf16>
+// CHECK-NEXT: %[[P1:.*]] = tb.matmul %[[X1]], %[[W1]]
+// CHECK:      %[[P:.*]] = tb.add %[[P0]], %[[P1]]
+// CHECK-NEXT: %[[S:.*]] = tb.mul %[[P]], %{{.*}} :
+// CHECK-NEXT: tb.forloop_accum none %[[S]]
 
 // PROOF: proved equal

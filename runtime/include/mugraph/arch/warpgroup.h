@@ -86,6 +86,17 @@ __device__ __forceinline__ void begin_products() {
 #endif
 }
 
+// Before a further product of them whose registers `words` were just written: what is read of memory for later ones may
+// come before it.
+template <int kWords>
+__device__ __forceinline__ void begin_next_product(uint32_t (&words)[kWords]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+  for (int q = 0; q < kWords; ++q) asm volatile("" : "+r"(words[q]));
+  asm volatile("wgmma.fence.sync.aligned;");
+#endif
+}
+
 // The products issued since the last call are one group.
 __device__ __forceinline__ void commit_products() {
 #if defined(__CUDA_ARCH__)

@@ -123,13 +123,36 @@ struct MatmulOperand {
                           Depth::at(!kIsTail || k < kK ? k : kK - kRead));
   }
 
+  // Whether what one step of the instruction reads along k is a part of a line that no swizzle takes apart.
+  static constexpr bool kHasWholeSteps = kInWords && kIsLinear && has_aligned_lines<Depth, Rows, kStep>();
+
   int lane;
   int warp;
   int warp_k;
   LineOffsets lines;
+  uint32_t start;  // of what the lane reads first
 
   __device__ __forceinline__ MatmulOperand(int lane_, int warp_, int warp_k_)
-      : lane(lane_), warp(warp_), warp_k(warp_k_), lines(lane_, warp_, warp_k_) {}
+      : lane(lane_),
+        warp(warp_),
+        warp_k(warp_k_),
+        lines(lane_, warp_, warp_k_),
+        start(Parts::kOffset + Rows::at(lane_ / 4 + warp_ * kTileRows) +
+              Depth::at(kPacked * (lane_ % 4) + warp_k_ * kStep)) {}
+
+  // The same as element_offset(), in parts where that is known when compiled.
+  template <bool kIsTail>
+  __device__ __forceinline__ SplitOffset element(int tile, int step, int q, int element) const {
+    if (!kHasWholeSteps || kIsTail || (tile + kTilesPerLoad) * kRowStep > kRows) {
+      return {element_offset<kIsTail>(lane, warp, warp_k, tile, step, q, element), 0};
+    }
+    const TileCoordinate origin = matrix_origin<kIsA, kPacked>(q, kRowStep);
+    const uint32_t along_k = Depth::at(step * kWarpStep);
+    const bool is_outside = Depth::at(kWarpStep) % Parts::kPeriod == 0;
+    const SplitOffset line =
+        swizzled<Parts>(is_outside ? start : start + along_k, Rows::at(tile * kRowStep + origin.row));
+    return {line.of_thread, line.constant + (is_outside ? along_k : 0) + origin.k + element};
+  }
 
   // Fills the registers of one A tile, or of the B tiles `tile` (0 and 1) and `tile` + 1 (2 and 3).
   template <bool kIsTail, class T>
@@ -153,7 +176,7 @@ struct MatmulOperand {
 #pragma unroll
         for (int e = 0; e < kPacked; e += kRead) {
           Words<T, kRead> read;
-          read.load(source + element_offset<kIsTail>(lane, warp, warp_k, tile, step, q, e));
+          read.load(source + element<kIsTail>(tile, step, q, e));
 #pragma unroll
           for (int i = 0; i < kRead; ++i) elements[e + i] = read.element(i);
         }

@@ -8,6 +8,7 @@
 
 #include "../arch/warpgroup.h"
 #include "../layout.h"
+#include "matmul_operand.h"
 #include "mma_fragment.h"
 
 namespace mugraph {
@@ -190,6 +191,50 @@ struct RegisterWarpgroupMatmul {
       }
     }
     commit_products();
+  }
+};
+
+// The same with swapped operands and B, the hardware's left matrix, in registers: what `Through` makes of the elements of
+// a tile in shared memory, by kGroups groups side by side along n.
+//
+// Four warps hold operand A of the instruction as each holds that of WarpAtom, for its 16 of 64 rows. The elements of a
+// step are converted while the hardware multiplies those of the steps before.
+template <int kGroups, class ALayout, class BLayout, class WarpAtom, class Through, class Atom, bool kByAll = false>
+struct ConvertingWarpgroupMatmul {
+  using TA = typename Atom::OperandA;
+  using Sum = typename Atom::Sum;
+  using A = WarpgroupOperand<TA, ALayout, Atom::kM>;
+  using B = MatmulOperand<true, 4 * kGroups, BLayout, false, WarpAtom, 1, Through>;
+  using Fragment = MmaFragment<1, kGroups, A::Lines::kSize, B::kRows, Atom>;
+  static_assert(A::Depth::kSize == B::kK && B::kStep == Atom::kK && B::kTail == 0 && B::kRows % (kGroups * Atom::kN) == 0 &&
+                    A::Lines::kSize % Atom::kM == 0,
+                "the groups' instructions must divide the product");
+  static constexpr int kValues = Fragment::kValues;
+
+  // acc += A B, finished when it returns.
+  template <bool kFresh = false, class T>
+  static __device__ __forceinline__ void mma(Sum (&acc)[kValues], TA const* a, T const* b, int thread) {
+    if (!kByAll && uniform(thread / Atom::kThreads) >= kGroups) return;
+    const B elements(thread % 32, thread / 32, 0);
+    prepare<kFresh, Fragment>(acc);
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < B::kFullSteps; ++step) {
+#pragma unroll
+      for (int j = 0; j < Fragment::kTilesN; ++j) {
+        uint32_t words[4];
+        elements.template load<false>(words, b, j, step);
+        begin_next_product(words);
+#pragma unroll
+        for (int i = 0; i < Fragment::kTilesM; ++i) {
+          Atom::mma(acc + (i * Fragment::kTilesN + j) * Atom::kValues, A::at(a, 0, i * Atom::kM, step * Atom::kK),
+                    words, thread % Atom::kThreads, !kFresh || step > 0);
+        }
+      }
+    }
+    commit_products();
+    wait_products<0>();
+    pin(acc);
   }
 };
 

@@ -1,4 +1,4 @@
-"""``--use-warpgroups``: chains of products in registers are multiplied by warp groups.
+"""Chains of products in registers, as warp groups multiply them.
 
 An instruction of a warp group gives each thread the same values, in the same order, as the
 instructions of its four warps along m: the layout algebra proves it.  So what stands between two
@@ -11,10 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
@@ -32,7 +29,6 @@ from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS, WARP
-from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.warpgroup import matrix_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -45,8 +41,7 @@ from mugraph.passes.costs.products import group_cycles, group_latency
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout, product_cost
 from mugraph.passes.schedule.lower_threadblock.warpgroups import require_family
 from mugraph.passes.schedule.plan_swizzle import possible_layouts
-from mugraph.passes.schedule.tile_values import tiles_by_registers
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 
 @dataclass(frozen=True)
@@ -64,11 +59,16 @@ class Chain:
 
     def fragments(self) -> Iterator[SSAValue]:
         """The fragments that are held as the products' accumulators are."""
-        for op in self.role.body.walk():
-            for value in op.results:
-                type_ = value.type
-                if isinstance(type_, sched.TileType) and type_.arrangement == self.arrangement:
-                    yield value
+        return fragments_held(self.role, self.arrangement)
+
+
+def fragments_held(role: sched.RoleOp, arrangement: TiledMmaAttr) -> Iterator[SSAValue]:
+    """The fragments of a role that are held as an arrangement says."""
+    for op in role.body.walk():
+        for value in op.results:
+            type_ = value.type
+            if isinstance(type_, sched.TileType) and type_.arrangement == arrangement:
+                yield value
 
 
 def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
@@ -78,7 +78,7 @@ def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
         whole = role.threads % GROUP_THREADS == 0 and role.first_thread % GROUP_THREADS == 0
         if not products or not whole:
             continue
-        arrangement = _arrangement(products[0])
+        arrangement = arrangement_of(products[0])
         if arrangement is None or arrangement.thr_layout != (role.threads // WARP, 1, 1):
             continue
         atoms = {op: _instruction(op, arrangement, role.threads) for op in products}
@@ -87,7 +87,8 @@ def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
             yield Chain(role, arrangement, found)
 
 
-def _arrangement(op: sched.MmaOp) -> TiledMmaAttr | None:
+def arrangement_of(op: sched.MmaOp) -> TiledMmaAttr | None:
+    """The instruction of a product, and how warps share it."""
     type_ = op.accumulator.type
     return type_.tiled_mma if isinstance(type_, sched.TileType) else None
 
@@ -101,7 +102,7 @@ def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> Mm
     rows, columns = shape_of(op.accumulator.type)[-2:]
     depth, family = shape_of(op.rhs.type)[-2], warpgroup_family(*operand_names(op.lhs, op.rhs))
     groups = threads // GROUP_THREADS
-    if _arrangement(op) != arrangement or op.at is not None or family is None:
+    if arrangement_of(op) != arrangement or op.at is not None or family is None:
         return None
     length = family.longest(columns)
     if length is None or rows % (GROUP_ROWS * groups) or depth % family.depth:
@@ -123,7 +124,7 @@ def form_of(*, in_registers: bool) -> WarpgroupForm:
 def is_loaded_once(op: sched.MmaOp) -> bool:
     """Whether a product of the loop can have its left matrix in registers from before the loop."""
     owner, loop = op.lhs.owner, sched.enclosing_loop(op)
-    arrangement = _arrangement(op)
+    arrangement = arrangement_of(op)
     if loop is None or arrangement is None or not isinstance(owner, sched.AllocOp):
         return False
     atom = mma_atom(arrangement.atom)
@@ -276,30 +277,14 @@ def dividing(arrangement: TiledMmaAttr, columns: int) -> TiledMmaAttr:
     return TiledMmaAttr(narrow.name, arrangement.thr_layout)
 
 
-@dataclass(frozen=True)
-class UseWarpgroupsPass(ModulePass):
-    """Multiplies chains of products in registers by warp groups, where that takes fewer cycles.
-
-    In kernels whose tiles come through channels, all ``sched.mma`` of a role become
-    ``sched.warpgroup_mma``: with the left matrix in shared memory, or in registers where a chain
-    left it there.  Their accumulators get the type of the new instruction, which holds them as the
-    old one did; maps, reductions of rows and stores stay.  An estimate of the tensor cores' cycles,
-    and of the reads of shared memory, decides.
-
-    Pre-condition: ``--promote-registers``.
-    """
-
-    name = "use-warpgroups"
-
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes every kernel of the module where the target has such products."""
-        target = target_named(self.arch)
-        for kernel in unplanned_kernels(op):
-            if target.multiplies_in_warpgroups:
-                with tiles_by_registers(kernel):
-                    multiply_by_groups(kernel, target)
-
-
-__all__ = ["Chain", "UseWarpgroupsPass", "find_chains", "is_faster", "multiply_by_groups"]
+__all__ = [
+    "Chain",
+    "arrangement_of",
+    "cycles_of_warps",
+    "find_chains",
+    "fragments_held",
+    "is_faster",
+    "retyped",
+    "use_warpgroups",
+    "walked_layout",
+]

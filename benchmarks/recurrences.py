@@ -250,6 +250,61 @@ class Mamba2(Case):
         return peers
 
 
+@dataclass(frozen=True)
+class GatedDeltaRule(LinearAttention):
+    """S_t = a_t (1 - b_t k_t k_tT) S_(t-1) + b_t k_t v_t, o_t = q_t S_t (Qwen3-Next's layers)."""
+
+    TITLE: ClassVar[str] = "gated delta rule"
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of queries, keys, values, logarithms and rates."""
+        return [*super().shapes, (HEADS, TOKENS)]
+
+    def graph(self) -> KernelGraph:
+        """The program."""
+        graph = mi.new_kernel_graph("delta_rule")
+        q, k, v = (graph.new_input(shape) for shape in self.shapes[:3])
+        logarithms, b = (graph.new_input(shape, dtype=mi.float32) for shape in self.shapes[3:])
+        decays, rates = mi.exp(self.column(logarithms)), self.column(b)
+        added = graph.mul(self.column(k), self.row(v) * rates, dtype=mi.float32)
+        removed = graph.mul(self.column(k), self.row(k) * (decays * rates * -1.0), dtype=mi.float32)
+        state = mi.scan(added, decays, dim=1, matrix=removed)
+        graph.mark_output(self.read(state, q))
+        return graph
+
+    def inputs(self, torch: Any) -> list[Any]:
+        """As of linear attention; rates from 0 to 1."""
+        return [*super().inputs(torch), torch.rand(self.shapes[4], device="cuda")]
+
+    def reference(self, torch: Any, *inputs: Any) -> Any:
+        """Token by token."""
+        q, k, v, logarithms, rates = (x.double() for x in inputs)
+        decays, out = logarithms.exp(), torch.empty_like(v)
+        state = torch.zeros((HEADS, self.width, self.width), dtype=v.dtype, device=v.device)
+        for t in range(TOKENS):
+            state = decays[:, t, None, None] * state
+            error = v[:, t] - torch.einsum("hd,hde->he", k[:, t], state)
+            state = state + k[:, t, :, None] * (rates[:, t, None] * error)[:, None]
+            out[:, t] = torch.einsum("hd,hde->he", q[:, t], state)
+        return out
+
+    def peers(self, torch: Any) -> dict[str, Callable[..., Any]]:
+        """The chunked form, and ``flash-linear-attention``'s."""
+        compiled = torch.compile(partial(chunked_delta_rule, torch))
+        peers: dict[str, Callable[..., Any]] = {"torch.compile": compiled}
+        fla = wheel("fla.ops.gated_delta_rule")
+        if fla is not None:
+
+            def kernels(*inputs: Any) -> Any:
+                q, k, v, g, b = (x.transpose(0, 1)[None] for x in inputs)
+                result = fla.chunk_gated_delta_rule(q, k, v, g=g, beta=b, scale=1.0)
+                return result[0][0].transpose(0, 1)
+
+            peers["flash-linear-attention"] = kernels
+        return peers
+
+
 def wheel(module: str) -> Any | None:
     """A module of a peer, where it is installed."""
     try:
@@ -285,9 +340,34 @@ def chunked_attention(torch: Any, q: Any, k: Any, v: Any, logarithms: Any) -> An
     return out.to(v.dtype).flatten(1, 2)
 
 
+def chunked_delta_rule(torch: Any, q: Any, k: Any, v: Any, logarithms: Any, rates: Any) -> Any:
+    """The gated delta rule in chunks: a triangle is solved in each, and a loop goes over them."""
+    q, k, v, rates = (in_chunks(x) for x in (q, k, v, rates))
+    sums, between = decays_between(torch, in_chunks(logarithms))
+    alike = (k @ k.mT).float() * between * rates[..., None]
+    lower = torch.eye(CHUNK, device=q.device) + alike.tril(-1)
+    keys = k * (rates * sums.exp())[..., None]
+    both = torch.cat((v * rates[..., None], keys), -1)
+    solved = torch.linalg.solve_triangular(lower, both, upper=False, unitriangular=True)
+    added, read = solved.to(v.dtype).split([v.shape[-1], k.shape[-1]], -1)
+    scores = ((q @ k.mT).float() * between).to(v.dtype)
+    queries = (q * sums.exp()[..., None]).to(v.dtype)
+    whole = sums[..., -1]
+    kept = (k * (whole[..., None] - sums).exp()[..., None]).to(v.dtype).mT
+    whole = whole.exp()[..., None, None]
+    state = torch.zeros((*q.shape[:1], k.shape[-1], v.shape[-1]), device=q.device)
+    chunks: list[Any] = []
+    for i in range(q.shape[1]):
+        rounded = state.to(v.dtype)
+        updates = added[:, i] - read[:, i] @ rounded
+        chunks.append(queries[:, i] @ rounded + scores[:, i] @ updates)
+        state = state * whole[:, i] + (kept[:, i] @ updates).float()
+    return torch.stack(chunks, 1).flatten(1, 2)
+
+
 CASES: list[Case] = [
     *(CumulativeSum(rows) for rows in (1, 16, 256)),
-    *(kind(width) for kind in (LinearAttention, Mamba2) for width in (64, 128)),
+    *(kind(width) for kind in (LinearAttention, Mamba2, GatedDeltaRule) for width in (64, 128)),
 ]
 
 

@@ -1,0 +1,109 @@
+"""Writes a recurrence whose matrices are products of keys and rows as products within chunks."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from mugraph.dialects import kn
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.program.chunk_scans.analysis import Removed
+from mugraph.passes.program.chunk_scans.rewrite import ChunkWriter, Decays
+
+
+class DeltaRuleWriter(ChunkWriter):
+    """Writes h_t = a_t h_(t-1) + k_t (v_t + c_t w_t h_(t-1)), read by queries q_t, in chunks.
+
+    What the step adds to the keys, r_t = v_t + c_t w_t h_(t-1), depends on those before it.  With G
+    the sums so far of the logarithms of a, N_ij = c_i exp(G_(i-1) - G_j) w_i k_j where j < i, and
+    h the state before the chunk::
+
+        r = v + N r + c exp(G_(i-1)) w h = (1 - N)^-1 (v + c exp(G_(i-1)) w h) = u + s h
+        o = (q kT * exp(G_i - G_j) where j <= i) r + exp(G) q h
+        h = exp(E) h + (kT * exp(E - G)) r
+
+    (the UT transform of arXiv:2406.06484, gated as in arXiv:2412.06464).  Both are linear in h, so
+    that all products but those with h are made for all chunks at once; what is left is a
+    recurrence over chunks, whose matrices are (kT * exp(E - G)) s.
+    """
+
+    def write(self) -> SSAValue:
+        """What :class:`Recurrence` calls y, of its type."""
+        found, removed = self.found, self.found.removed
+        assert removed is not None  # or it is no such recurrence
+        decays = None if found.scan.decay is None else Decays(self, found.scan.decay)
+        values = self.product_of(found.values, found.width, found.scale)
+        keys = self.turned(self.product_of(found.keys, found.depth))
+        queries = self.product_of(self.turned_queries(), found.depth)
+        read = self.product_of(removed.rows, (len(shape_of(found.scan.input.type)) - 1,))
+        # What steps of a chunk remove from one another.
+        own = self.matmul(read, keys)
+        own = (
+            self.masked(own, apart=1) if decays is None else self.times(own, decays.between_earlier)
+        )
+        inverse = self.rounded(self.inverse(self.rated(own, removed)))
+        if decays is not None:
+            read = self.times(read, self.exp(decays.earlier))
+        added = self.rounded(self.matmul(inverse, values))
+        read = self.rounded(self.matmul(inverse, self.rated(read, removed)))
+        # What the states before the chunk become, and what they are read by.
+        scores = self.matmul(queries, keys)
+        kept = keys
+        if decays is None:
+            scores = self.masked(scores)
+        else:
+            scores = self.times(scores, decays.between)
+            kept = self.times(keys, decays.to_the_end)
+            queries = self.times(queries, decays.up_to_each)
+        scores, kept = self.rounded(scores), self.rounded(kept)
+        before = self.states(
+            self.rounded(self.matmul(kept, added)),
+            self.rounded(self.matmul(kept, read)),
+            None if decays is None else decays.of_chunk,
+        )
+        queries = self.parts.apply("add", queries, self.matmul(scores, read))
+        later = self.matmul(queries, before)
+        return self.as_result(self.parts, self.matmul(scores, added), later)
+
+    def states(self, added: SSAValue, matrix: SSAValue, decay: SSAValue | None) -> SSAValue:
+        """The states before each chunk, as they are multiplied."""
+        type_ = TensorType(self.factor_type, shape_of(added.type))
+        dim = len(self.batch)
+        return self.parts.add(kn.RecurrenceOp(added, dim, type_, matrix, decay, exclusive=True))
+
+    def times(self, one: SSAValue, other: SSAValue) -> SSAValue:
+        """The product of elements."""
+        return self.parts.apply("mul", one, other)
+
+    def exp(self, value: SSAValue) -> SSAValue:
+        """The exponential of elements."""
+        return self.parts.apply("exp", value)
+
+    def rated(self, rows: SSAValue, removed: Removed) -> SSAValue:
+        """Rows, each times the rate of its step."""
+        if removed.rates:
+            return self.times(rows, self.product_of(removed.rates, (), removed.scale))
+        return self.parts.apply("mul_scalar", rows, constants=(removed.scale,))
+
+    def inverse(self, lower: SSAValue) -> SSAValue:
+        """(1 - N)^-1 = (1 + N)(1 + N^2)(1 + N^4)..., as N to the power of a chunk's length is 0.
+
+        N is 0 at its diagonal and above, and stays f32.
+        """
+        total = self.parts.apply("add", lower, self.one)
+        power, reach = lower, 2
+        while reach < self.size:
+            power = self.product(power, power)
+            total = self.parts.apply("add", total, self.product(total, power))
+            reach *= 2
+        return total
+
+    @cached_property
+    def one(self) -> SSAValue:
+        """The matrix that is 1 at its diagonal, else 0."""
+        return self.masked(self.masked(self.constant(1.0)), upper=True)
+
+
+__all__ = ["DeltaRuleWriter"]

@@ -112,7 +112,7 @@ class LinearAttention(Case):
     def graph(self) -> KernelGraph:
         """The program."""
         graph = mi.new_kernel_graph("attention")
-        q, k, v = (graph.new_input(shape) for shape in self.shapes[:3])
+        q, k, v = (graph.new_input(shape, dtype=mi.bfloat16) for shape in self.shapes[:3])
         logarithms = graph.new_input(self.shapes[3], dtype=mi.float32)
         decays = mi.exp(self.column(logarithms))
         added = graph.mul(self.column(k), self.row(v), dtype=mi.float32)
@@ -187,7 +187,7 @@ class Mamba2(Case):
     def graph(self) -> KernelGraph:
         """The program."""
         graph = mi.new_kernel_graph("mamba2")
-        x, keys, queries = (graph.new_input(shape) for shape in self.shapes[:3])
+        x, keys, queries = (graph.new_input(shape, dtype=mi.bfloat16) for shape in self.shapes[:3])
         dt, bias, rates = (graph.new_input(shape, dtype=mi.float32) for shape in self.shapes[3:])
         steps = mi.softplus(dt + mi.reshape(bias, (1, HEADS)))
         decays = mi.exp(steps * (mi.exp(mi.reshape(rates, (1, HEADS))) * -1.0))
@@ -264,7 +264,7 @@ class GatedDeltaRule(LinearAttention):
     def graph(self) -> KernelGraph:
         """The program."""
         graph = mi.new_kernel_graph("delta_rule")
-        q, k, v = (graph.new_input(shape) for shape in self.shapes[:3])
+        q, k, v = (graph.new_input(shape, dtype=mi.bfloat16) for shape in self.shapes[:3])
         logarithms, b = (graph.new_input(shape, dtype=mi.float32) for shape in self.shapes[3:])
         decays, rates = mi.exp(self.column(logarithms)), self.column(b)
         added = graph.mul(self.column(k), self.row(v) * rates, dtype=mi.float32)

@@ -91,18 +91,22 @@ class RecurrenceOp(ReducesDimension, CompositeOp):
                 "those of the matrices; choose one before them"
             )
         *outer, rows, _ = shape
-        fitting = {"matrix": (self.matrix, (*outer, rows, rows))}
+        self._require("matrix", self.matrix, outer, (rows, rows))
         if self.decay is not None:
-            fitting["decay"] = (self.decay, (*outer, rows, 1))
-        for what, (value, expected) in fitting.items():
-            own = shape_of(value.type)
-            square = what == "decay" or own[-2:] == expected[-2:]
-            if len(own) != len(shape) or broadcast_shape([own, expected]) != expected or not square:
-                raise ShapeError(
-                    f"the {what} {value_label(value)} has {dims(own)}, expected {dims(expected)}"
-                    + (", or 1 where it is the same" if square else "")
-                )
+            one_row = shape_of(self.decay.type)[-2:-1] == (1,)
+            self._require("decay", self.decay, outer, (1 if one_row else rows, 1))
         return shape
+
+    @staticmethod
+    def _require(what: str, value: SSAValue, outer: Sequence[int], inner: Sequence[int]) -> None:
+        """Raises ``ShapeError`` unless a tensor has some extents, or 1 in outer dimensions."""
+        own, wanted = shape_of(value.type), (*outer, *inner)
+        fits = len(own) == len(wanted) and own[-2:] == (*inner,)
+        if not fits or any(one not in (1, all_) for one, all_ in zip(own, wanted, strict=True)):
+            raise ShapeError(
+                f"the {what} {value_label(value)} has {dims(own)}, expected {dims(wanted)}, or 1 "
+                "in dimensions before the last two"
+            )
 
     def verify_(self) -> None:
         """As any kernel; of floating-point numbers."""
@@ -175,9 +179,7 @@ class _Body:
     def apply(self, function: str, *tiles: SSAValue) -> SSAValue:
         """A scalar function of each element, in f32."""
         shape = broadcast_shape([shape_of(tile.type) for tile in tiles])
-        return self.add(
-            tb.elementwise(ScalarFunction(function), tiles, tb.STensorType(shape, f32))
-        )
+        return self.add(tb.elementwise(ScalarFunction(function), tiles, tb.STensorType(shape, f32)))
 
     def cast(self, tile: SSAValue, type_: Attribute) -> SSAValue:
         """The tile in an element type."""

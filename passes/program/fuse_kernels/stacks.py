@@ -46,7 +46,7 @@ Stack = tuple[int, ...]
 def stack_of(op: Operation) -> Stack | None:
     """The stack whose matrices an operator computes, each from matrices of the same place.
 
-    No extents where all places have the same; ``None`` for other operators.
+    ``None`` for other operators.
     """
     if not isinstance(op, (kn.ElementwiseOp, kn.MaskOp, kn.ReductionOp, kn.MatmulOp)):
         return None
@@ -66,30 +66,39 @@ def stack_of(op: Operation) -> Stack | None:
 
 
 def chain_of(operators: Sequence[Operation], stack: Stack) -> list[Operation]:
-    """The operators on a stack that depend on none of it but through each other, in order."""
-    same = (1,) * len(stack)
+    """The operators on a stack that depend on none of it but through each other, in order.
+
+    And those of what is the same along some of its indices.
+    """
     chain: dict[Operation, None] = {}
     after: set[object] = set()
     for op in operators:
         is_after = any(value.owner in after for value in op.operands)
-        if not is_after and stack_of(op) in (stack, same):
+        own = stack_of(op)
+        if not is_after and own is not None and _is_part(own, stack):
             chain[op] = None
         elif is_after or any(value.owner in chain for value in op.operands):
             after.add(op)
-    return _without_loose([*chain], same)
+    return _without_loose([*chain], stack)
 
 
-def _without_loose(chain: Sequence[Operation], same: Stack) -> list[Operation]:
+def _is_part(own: Stack, stack: Stack) -> bool:
+    return len(own) == len(stack) and all(
+        one in (1, other) for one, other in zip(own, stack, strict=True)
+    )
+
+
+def _without_loose(chain: Sequence[Operation], stack: Stack) -> list[Operation]:
     """A chain but for what others take for less.
 
-    What is the same everywhere and others use, too, and last products that have more bytes than
+    What fewer matrices are of and others use, too, and last products that have more bytes than
     their factors: who uses them multiplies, and need not round them before.
     """
     kept: dict[object, None] = dict.fromkeys(chain)
     for op in reversed(chain):
         users = [use.operation for result in op.results for use in result.uses]
         inside = [user in kept for user in users]
-        is_loose = stack_of(op) == same and not all(inside)
+        is_loose = stack_of(op) != stack and not all(inside)
         if isinstance(op, kn.MatmulOp) and not any(inside):
             is_loose |= sum(map(_bytes, op.operands)) <= _bytes(op.result)
         if is_loose:

@@ -191,11 +191,11 @@ def test_a_long_chain_on_a_stack_of_small_matrices_is_one_kernel() -> None:
 
 
 def test_what_is_no_recurrence_of_matrices() -> None:
-    with pytest.raises(BuildError, match="the matrix .* has 2x8x4x5, expected 2x8x4x4"):
+    with pytest.raises(BuildError, match=r"the matrix .* has 2x8x4x5, expected 2x8x4x4"):
         module_of(lambda new: mi.scan(new(2, 8, 4, 6), dim=1, matrix=new(2, 8, 4, 5)))
     with pytest.raises(BuildError, match="steps go along dimension 2 of 2x8x4x6, whose last two"):
         module_of(lambda new: mi.scan(new(2, 8, 4, 6), dim=2, matrix=new(2, 8, 4, 4)))
-    with pytest.raises(BuildError, match="the decay .* has 2x8x4x6, expected 2x8x4x1"):
+    with pytest.raises(BuildError, match=r"the decay .* has 2x8x4x6, expected 2x8x4x1"):
         module_of(
             lambda new: mi.scan(new(2, 8, 4, 6), new(2, 8, 4, 6), dim=1, matrix=new(2, 8, 4, 4))
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -11,6 +11,8 @@ from mugraph.dialects import kn
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.chunk_scans.analysis import Removed
 from mugraph.passes.program.chunk_scans.rewrite import ChunkWriter, Decays
+
+UNARY, BINARY = (tuple(each.values()) for each in (kn.UNARY_OPERATORS, kn.BINARY_OPERATORS))
 
 
 class DeltaRuleWriter(ChunkWriter):
@@ -84,8 +86,23 @@ class DeltaRuleWriter(ChunkWriter):
     def rated(self, rows: SSAValue, removed: Removed) -> SSAValue:
         """Rows, each times the rate of its step."""
         if removed.rates:
-            return self.times(rows, self.product_of(removed.rates, (), removed.scale))
+            rates = reduce(self.times, map(self.of_steps, removed.rates))
+            if removed.scale != 1.0:
+                rates = self.parts.apply("mul_scalar", rates, constants=(removed.scale,))
+            return self.times(rows, rates)
         return self.parts.apply("mul_scalar", rows, constants=(removed.scale,))
+
+    def of_steps(self, value: SSAValue) -> SSAValue:
+        """A number of each step, as a column.
+
+        What is computed of such numbers is computed in chunks, with all else that they have.
+        """
+        op = value.owner
+        is_function = isinstance(op, kn.ElementwiseOp) and not op.computes_integers
+        if not is_function or not isinstance(op, (*UNARY, *BINARY)):
+            return self.rows(value, ())
+        operands = map(self.of_steps, op.operands)
+        return self.parts.apply(op.FUNCTION, *operands, constants=op.function.constants)
 
     def inverse(self, lower: SSAValue) -> SSAValue:
         """(1 - N)^-1 = (1 + N)(1 + N^2)(1 + N^4)..., as N to the power of a chunk's length is 0.

@@ -13,6 +13,7 @@ from cases.tables.recurrences import cases
 from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 
+import mugraph.build as mi
 from fuzz.emulated import check_together
 from fuzz.properties import (
     Case,
@@ -23,7 +24,6 @@ from fuzz.properties import (
     require_same_function,
     require_same_text,
 )
-import mugraph.build as mi
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.compile import compile_pipeline

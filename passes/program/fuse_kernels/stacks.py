@@ -143,8 +143,8 @@ def _join(chain: Sequence[Operation], stack: Stack) -> None:
         tile = tile_of(op, [writer.tile(value) for value in op.operands], writer)
         tile.name_hint = op.results[0].name_hint
         writer.tiles[op.results[0]] = tile
-    for result in results:
-        writer.store(result)
+        if op.results[0] in results:
+            writer.store(op.results[0])
     grid = [*(stack[dim] for dim in axes), *(1,) * (len(AXES) - len(axes))]
     kernel = writer.body.finished(grid, (THREADS, 1, 1), 1)
     cse(kernel.body)
@@ -210,8 +210,9 @@ class _StackWriter:
         return self.tiles[value]
 
     def store(self, value: SSAValue) -> None:
-        """Stores a result."""
-        self.body.add(tb.OutputOp(self.tiles[value], self.map_of(value), value.type))
+        """Stores a result where it is computed, so that its tile need not be kept."""
+        rows = len(self.stack)
+        self.body.add(tb.OutputOp(self.tiles[value], self.map_of(value), value.type, rows))
 
 
 @singledispatch

@@ -211,21 +211,19 @@ class Decays:
     """
 
     def __init__(self, writer: ChunkWriter, decay: SSAValue) -> None:
-        parts, size = writer.parts, writer.size
+        parts = writer.parts
         self.writer, self.parts = writer, parts
         column = writer.rows(logarithm(decay, parts), ())
-        if shape_of(column.type)[ROWS] == size:
-            row = writer.turned(column)
-            # Each is added to a matrix of zeros, of which a mask leaves what the sum is of.
-            across = parts.apply("add", row, parts.apply("fill", column, constants=(0.0,)))
-            down = parts.apply("add", column, parts.apply("fill", row, constants=(0.0,)))
-            self.whole = parts.reduce(row, [writer.rank + COLUMNS])
-        else:
-            across = down = parts.apply("add", column, writer.zeros)
-            self.whole = parts.apply("mul_scalar", column, constants=(float(size),))
         self.each = column
-        self.rows = parts.reduce(writer.masked(across), [writer.rank + COLUMNS])
-        self.columns = parts.reduce(writer.masked(down, upper=True), [writer.rank + ROWS])
+        if shape_of(column.type)[ROWS] == writer.size:
+            self.rows = parts.add(kn.ScanOp(column, writer.rank + ROWS, column.type))
+            self.columns = writer.turned(self.rows)
+            self.whole = parts.reduce(column, [writer.rank + ROWS])
+            return
+        square = parts.apply("add", column, writer.zeros)
+        self.rows = parts.reduce(writer.masked(square), [writer.rank + COLUMNS])
+        self.columns = parts.reduce(writer.masked(square, upper=True), [writer.rank + ROWS])
+        self.whole = parts.apply("mul_scalar", column, constants=(float(writer.size),))
 
     @cached_property
     def between(self) -> SSAValue:

@@ -12,7 +12,7 @@ func.func @gated_delta_rule(%q: tensor<16x1024x64x1xbf16>, %k: tensor<16x1024x64
   %row = kn.reshape %k : tensor<16x1024x64x1xbf16> -> tensor<16x1024x1x64xbf16>
   %ck = kn.mul %row, %c : (tensor<16x1024x1x64xbf16>, tensor<16x1024x1x1xf32>) -> tensor<16x1024x1x64xf32>
   %removed = kn.mul %k, %ck : (tensor<16x1024x64x1xbf16>, tensor<16x1024x1x64xf32>) -> tensor<16x1024x64x64xf32>
-  %s = kn.recurrence %added plus %removed decay %a dim 1 : (tensor<16x1024x64x64xf32>, tensor<16x1024x64x64xf32>, tensor<16x1024x1x1xf32>) -> tensor<16x1024x64x64xf32>
+  %s = kn.recurrence %added plus %removed decay %a : tensor<16x1024x1x1xf32> dim 1 : (tensor<16x1024x64x64xf32>, tensor<16x1024x64x64xf32>) -> tensor<16x1024x64x64xf32>
   %read = kn.mul %s, %q : (tensor<16x1024x64x64xf32>, tensor<16x1024x64x1xbf16>) -> tensor<16x1024x64x64xf32>
   %sum = kn.reduction %read dim 2 : tensor<16x1024x64x64xf32> -> tensor<16x1024x1x64xf32>
   %o = kn.cast %sum : tensor<16x1024x1x64xf32> -> tensor<16x1024x1x64xbf16>

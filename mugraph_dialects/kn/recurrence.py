@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, f32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.irdl import operand_def, opt_operand_def, opt_prop_def
+from xdsl.irdl import AttrSizedOperandSegments, operand_def, opt_operand_def, opt_prop_def
 
 from mugraph.dialects import tb
 from mugraph.dialects.definition import irdl_op_definition
@@ -41,8 +41,11 @@ class RecurrenceOp(ReducesDimension, CompositeOp):
     ``--chunk-scans`` finds faster ways for matrices that are products of columns and rows, as of
     the delta rule, S_t = a_t (1 - b_t k_t k_tT) S_(t-1) + b_t k_t v_t.
 
-    ``%h = kn.recurrence %x plus %m decay %a dim 1 : (tensor<2x8x16x32xf32>,
-    tensor<2x8x16x16xf16>, tensor<2x8x1x1xf32>) -> tensor<2x8x16x32xf32>``.
+    With ``columns`` h_t = a_t h_(t-1) + C_t (x_t + M_t h_(t-1)): M has as many rows as C has
+    columns, and the loop multiplies twice, by matrices that may be smaller than one would be.
+
+    ``%h = kn.recurrence %x plus %m decay %a : tensor<2x8x1x1xf32> dim 1 :
+    (tensor<2x8x16x32xf32>, tensor<2x8x16x16xf16>) -> tensor<2x8x16x32xf32>``.
     """
 
     name = "kn.recurrence"
@@ -51,11 +54,15 @@ class RecurrenceOp(ReducesDimension, CompositeOp):
     input = operand_def(TensorType)
     matrix = operand_def(TensorType)
     decay = opt_operand_def(TensorType)
+    columns = opt_operand_def(TensorType)
     exclusive = opt_prop_def(UnitAttr)
 
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$input `plus` $matrix (`decay` $decay^)? (`exclusive` $exclusive^)? `dim` $dim "
-        "(`workspace` $workspace^)? attr-dict `:` functional-type(operands, results)"
+        "$input `plus` $matrix (`decay` $decay^ `:` type($decay))? "
+        "(`columns` $columns^ `:` type($columns))? (`exclusive` $exclusive^)? `dim` $dim "
+        "(`workspace` $workspace^)? attr-dict "
+        "`:` `(` type($input) `,` type($matrix) `)` `->` type($result)"
     )
 
     def __init__(
@@ -65,11 +72,12 @@ class RecurrenceOp(ReducesDimension, CompositeOp):
         result_type: Attribute,
         matrix: SSAValue,
         decay: SSAValue | None = None,
+        columns: SSAValue | None = None,
         *,
         exclusive: bool = False,
     ) -> None:
         super().__init__(
-            operands=[operand, matrix, decay],
+            operands=[operand, matrix, decay, columns],
             result_types=[result_type],
             properties={
                 "dim": IntegerAttr(dim, i64),
@@ -83,19 +91,23 @@ class RecurrenceOp(ReducesDimension, CompositeOp):
         return self.exclusive is not None
 
     def expected_shape(self) -> tuple[int, ...]:
-        """The operand's extents."""
+        """The operand's extents; with columns as many rows as those have."""
         shape = self.shape_with_dimension()
         if self.reduced_dim >= len(shape) - 2:
             raise ShapeError(
                 f"steps go along dimension {self.reduced_dim} of {dims(shape)}, whose last two are "
                 "those of the matrices; choose one before them"
             )
-        *outer, rows, _ = shape
-        self._require("matrix", self.matrix, outer, (rows, rows))
+        *outer, count, width = shape
+        rows = count
+        if self.columns is not None:
+            rows = (shape_of(self.columns.type) or (0, 0))[-2:][0]
+            self._require("columns", self.columns, outer, (rows, count))
+        self._require("matrix", self.matrix, outer, (count, rows))
         if self.decay is not None:
             one_row = shape_of(self.decay.type)[-2:-1] == (1,)
             self._require("decay", self.decay, outer, (1 if one_row else rows, 1))
-        return shape
+        return (*outer, rows, width)
 
     @staticmethod
     def _require(what: str, value: SSAValue, outer: Sequence[int], inner: Sequence[int]) -> None:
@@ -126,6 +138,7 @@ class RecurrenceOp(ReducesDimension, CompositeOp):
         order = [*outer, dim, len(shape) - 2, len(shape) - 1]
         element, whole = element_type_of(self.result.type), [shape[each] for each in outer]
         operands = [_joined(value, order, whole, parts) for value in self.operands]
+        shape = shape_of(self.result.type)
         type_ = TensorType(element, (math.prod(whole), shape[dim], *shape[-2:]))
         states = parts.add(_Body(1, [0]).kernel(self, operands, type_))
         apart = TensorType(element, [shape[each] for each in order])
@@ -187,31 +200,36 @@ class _Body:
             return tile
         return self.add(tb.CastOp(tile, tb.STensorType(shape_of(tile.type), type_)))
 
+    def product(self, left: SSAValue, right: SSAValue) -> SSAValue:
+        """A product in f32; the right factor is rounded to the left one's type."""
+        right = self.cast(right, element_type_of(left.type))
+        shape = (*shape_of(left.type)[:-1], shape_of(right.type)[-1])
+        return self.add(tb.MatmulOp(left, right, tb.STensorType(shape, f32)))
+
     def kernel(
         self, op: RecurrenceOp, operands: Sequence[SSAValue], type_: Attribute
     ) -> CustomizedOp:
         """The kernel on tensors that the recurrence's operands are seen as."""
-        x, matrix, *decays = operands
-        shape = shape_of(x.type)
+        seen: dict[SSAValue, SSAValue] = dict(zip(op.operands, operands, strict=True))
+        shape = shape_of(type_)
         width = shape[-1]
-        columns = next(n for n in range(min(width, MOST_COLUMNS), 0, -1) if width % n == 0)
-        added, square, *factors = [
-            self.tile(x, columns),
-            self.tile(matrix, None),
-            *(self.tile(each, None) for each in decays),
-        ]
-        state = self.add(tb.CarriedOp(tb.STensorType(shape_of(added.type), f32)))
-        rounded = self.cast(state, element_type_of(square.type))
-        product = self.add(tb.MatmulOp(square, rounded, state.type))
+        cut = next(n for n in range(min(width, MOST_COLUMNS), 0, -1) if width % n == 0)
+        added, matrix = self.tile(seen[op.input], cut), self.tile(seen[op.matrix], None)
+        factors = [] if op.decay is None else [self.tile(seen[op.decay], None)]
+        extents = (*(1,) * (len(shape) - 2), shape[-2], cut)
+        state = self.add(tb.CarriedOp(tb.STensorType(extents, f32)))
+        change = self.apply("add", self.product(matrix, state), added)
+        if op.columns is not None:
+            change = self.product(self.tile(seen[op.columns], None), change)
         kept = self.apply("mul", state, *factors) if factors else state
-        after = self.apply("add", self.apply("add", kept, product), added)
+        after = self.apply("add", kept, change)
         last = self.add(tb.CarryOp(after, state))
         state.name_hint, after.name_hint, last.name_hint = "state", op.result.name_hint, "last"
         stored = self.cast(state if op.is_exclusive else after, element_type_of(type_))
-        cut = (*self.outer, len(shape) - 1)
-        map_ = (*cut, *(-1,) * (len(AXES) - len(cut)))
+        axes = (*self.outer, len(shape) - 1)
+        map_ = (*axes, *(-1,) * (len(AXES) - len(axes)))
         self.block.add_op(tb.OutputOp(stored, map_, type_, self.dim))
-        grid = [*(shape[each] for each in self.outer), width // columns]
+        grid = [*(shape[each] for each in self.outer), width // cut]
         grid += [1] * (len(AXES) - len(grid))
         return CustomizedOp(operands, [type_], grid, (THREADS, 1, 1), shape[self.dim], self.block)
 

@@ -18,6 +18,7 @@ from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.program.fuse_kernels.choice import find_kernels
 from mugraph.passes.targets import target_named
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 
@@ -71,6 +72,33 @@ def test_step_by_step(exclusive: bool) -> None:
         states.append(state)
     (found,) = run_function(module, None, inputs, "float64")
     np.testing.assert_allclose(found, states[:4] if exclusive else states[1:], atol=1e-12)
+
+
+def test_columns_that_several_steps_add_to() -> None:
+    types = (
+        "tensor<2x4x3x6xf32>",
+        "tensor<2x4x3x5xf32>",
+        "tensor<2x4x5x3xf32>",
+        "tensor<2x4x5x6xf32>",
+    )
+    x, matrix, columns, states = types
+    module = parse_text(
+        make_context(),
+        f"""
+        func.func @f(%x: {x}, %m: {matrix}, %c: {columns}) -> {states} {{
+          %h = kn.recurrence %x plus %m columns %c : {columns} dim 1 : ({x}, {matrix}) -> {states}
+          func.return %h : {states}
+        }}""",
+        "recurrence",
+    )
+    inputs = inputs_of(only_function(module))
+    added, read, written = (each.astype(np.float64) for each in inputs)
+    state, expected = np.zeros((2, 5, 6)), list[np.ndarray]()
+    for t in range(4):
+        state = state + written[:, t] @ (added[:, t] + read[:, t] @ state)
+        expected.append(state)
+    (found,) = run_function(module, None, inputs, "float64")
+    np.testing.assert_allclose(found, np.stack(expected, 1), atol=1e-12)
 
 
 def test_more_dimensions_than_a_grid_has() -> None:

@@ -177,6 +177,8 @@ def recurrence_of(scan: Scan) -> Recurrence:
     shape = shape_of(scan.input.type)
     if scan.is_exclusive:
         raise NotCutError(f"{label} is exclusive")
+    if isinstance(scan, kn.RecurrenceOp) and scan.columns is not None:
+        raise NotCutError(f"{label} has columns of its own, several steps at once")
     if not all(map(kn.may_be_row_major, (*scan.operands, scan.result))):
         raise NotCutError(f"{label} has operands or a result that are not row-major")
     chunk = chunk_of(shape[dim])

@@ -60,20 +60,29 @@ class DeltaRuleWriter(ChunkWriter):
             kept = self.times(keys, decays.to_the_end)
             queries = self.times(queries, decays.up_to_each)
         scores, kept = self.rounded(scores), self.rounded(kept)
-        before = self.states(
-            self.rounded(self.matmul(kept, added)),
-            self.rounded(self.matmul(kept, read)),
-            None if decays is None else decays.of_chunk,
-        )
+        decay = None if decays is None else decays.of_chunk
+        before = self.states(added, read, kept, decay)
         queries = self.parts.apply("add", queries, self.matmul(scores, read))
         later = self.matmul(queries, before)
         return self.as_result(self.parts, self.matmul(scores, added), later)
 
-    def states(self, added: SSAValue, matrix: SSAValue, decay: SSAValue | None) -> SSAValue:
-        """The states before each chunk, as they are multiplied."""
-        type_ = TensorType(self.factor_type, shape_of(added.type))
-        dim = len(self.batch)
-        return self.parts.add(kn.RecurrenceOp(added, dim, type_, matrix, decay, exclusive=True))
+    def states(
+        self, added: SSAValue, read: SSAValue, kept: SSAValue, decay: SSAValue | None
+    ) -> SSAValue:
+        """The states before each chunk, as they are multiplied.
+
+        Of those that are deeper than a chunk is long the loop multiplies by both factors of its
+        matrices: these would be larger.
+        """
+        dim, columns = len(self.batch), kept
+        if shape_of(kept.type)[-2] <= self.size:
+            added, read = (self.rounded(self.matmul(kept, each)) for each in (added, read))
+            columns = None
+        shape = (*shape_of(kept.type)[:-1], shape_of(added.type)[-1])
+        type_ = TensorType(self.factor_type, shape)
+        return self.parts.add(
+            kn.RecurrenceOp(added, dim, type_, read, decay, columns, exclusive=True)
+        )
 
     def times(self, one: SSAValue, other: SSAValue) -> SSAValue:
         """The product of elements."""

@@ -7,7 +7,7 @@
 // CHECK-NEXT: kn.exp %[[BELOW]] : tensor<2x2x16x16xf32> -> tensor<2x2x16x16xf32>
 // CHECK:      %[[SQUARE:.*]] = kn.matmul %[[N:.*]], %[[N]] : (tensor<2x2x16x16xf32>, tensor<2x2x16x16xf32>) -> tensor<2x2x16x16xf32>
 // CHECK:      kn.matmul %[[SQUARE]], %[[SQUARE]]
-// CHECK:      %[[BEFORE:.*]] = kn.recurrence %{{.*}} plus %{{.*}} decay %{{.*}} exclusive dim 1 : (tensor<2x2x8x16xf16>, tensor<2x2x8x8xf16>, tensor<2x2x1x1xf32>) -> tensor<2x2x8x16xf16>
+// CHECK:      %[[BEFORE:.*]] = kn.recurrence %{{.*}} plus %{{.*}} decay %{{.*}} : tensor<2x2x1x1xf32> exclusive dim 1 : (tensor<2x2x8x16xf16>, tensor<2x2x8x8xf16>) -> tensor<2x2x8x16xf16>
 // CHECK:      kn.matmul %{{.*}}, %[[BEFORE]]
 // SAME: check: output 0
 func.func @delta(%q: tensor<2x32x8x1xf16>, %k: tensor<2x32x8x1xf16>, %v: tensor<2x32x1x16xf16>, %g: tensor<2x32x1x1xf32>) -> tensor<2x32x1x16xf32> {
@@ -16,7 +16,7 @@ func.func @delta(%q: tensor<2x32x8x1xf16>, %k: tensor<2x32x8x1xf16>, %v: tensor<
   %kt = kn.reshape %k : tensor<2x32x8x1xf16> -> tensor<2x32x1x8xf16>
   %kk = kn.mul %k, %kt : (tensor<2x32x8x1xf16>, tensor<2x32x1x8xf16>) -> tensor<2x32x8x8xf32>
   %m = kn.mul_scalar %kk by -0.25 : tensor<2x32x8x8xf32> -> tensor<2x32x8x8xf32>
-  %h = kn.recurrence %kv plus %m decay %a dim 1 : (tensor<2x32x8x16xf32>, tensor<2x32x8x8xf32>, tensor<2x32x1x1xf32>) -> tensor<2x32x8x16xf32>
+  %h = kn.recurrence %kv plus %m decay %a : tensor<2x32x1x1xf32> dim 1 : (tensor<2x32x8x16xf32>, tensor<2x32x8x8xf32>) -> tensor<2x32x8x16xf32>
   %qh = kn.mul %h, %q : (tensor<2x32x8x16xf32>, tensor<2x32x8x1xf16>) -> tensor<2x32x8x16xf32>
   %o = kn.reduction %qh dim 2 : tensor<2x32x8x16xf32> -> tensor<2x32x1x16xf32>
   func.return %o : tensor<2x32x1x16xf32>

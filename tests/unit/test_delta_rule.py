@@ -160,13 +160,31 @@ def test_chunks_are_the_recurrence(program: Program) -> None:
     require_same(module, chunked)
 
 
+def test_equal_keys_do_not_lose_the_result_to_cancellation() -> None:
+    """Powers of the triangle of a chunk grow as binomial coefficients; its inverse does not."""
+    module = module_of(without_forgetting)
+    function = only_function(module)
+    q, key, v = inputs_of(function)
+    key[:] = 0.25  # of length 1
+    (exact,) = run_function(module, None, [q, key, v], "float64")
+    assert not chunk_scans(function)
+    (found,) = run_function(module, None, [q, key, v])
+    np.testing.assert_allclose(found, exact, atol=1e-4 * np.abs(exact).max())
+
+
+def without_forgetting(new: New) -> mi.DTensor:
+    q, k, v = new(1, 128, 16, 1), new(1, 128, 16, 1), new(1, 128, 1, 16)
+    removed = k * mi.reshape(k, (1, 128, 1, 16)) * -1.0
+    return mi.reduction(mi.scan(k * v, dim=1, matrix=removed) * q, dim=2)
+
+
 @pytest.mark.parametrize("program", RULES, ids=lambda program: program.__name__)
 def test_few_kernels_are_found_and_no_state_of_a_token_is_made(program: Program) -> None:
     module = module_of(program)
     fused = module.clone()
     fuse_program(only_function(fused), H200)
     fused.verify()
-    assert len(kernels_of(fused)) <= 4
+    assert len(kernels_of(fused)) <= 6
     require_same(module, fused)
 
 

@@ -8,11 +8,20 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.chunk_scans.analysis import Removed
 from mugraph.passes.program.chunk_scans.rewrite import ChunkWriter, Decays
 
 UNARY, BINARY = (tuple(each.values()) for each in (kn.UNARY_OPERATORS, kn.BINARY_OPERATORS))
+
+PARTS = 4
+"""Blocks that are joined at once, where their number allows."""
+
+
+def _fewest_parts(count: int) -> int:
+    """Into how many equal parts so many blocks fall at least, or :data:`PARTS`."""
+    return PARTS if count % PARTS == 0 else next(n for n in range(2, count + 1) if count % n == 0)
 
 
 class DeltaRuleWriter(ChunkWriter):
@@ -114,22 +123,52 @@ class DeltaRuleWriter(ChunkWriter):
         return self.parts.apply(op.FUNCTION, *operands, constants=op.function.constants)
 
     def inverse(self, lower: SSAValue) -> SSAValue:
-        """(1 - N)^-1 = (1 + N)(1 + N^2)(1 + N^4)..., as N to the power of a chunk's length is 0.
+        """(1 - N)^-1 of a matrix that is 0 at its diagonal and above, in f32.
 
-        N is 0 at its diagonal and above, and stays f32.
+        Of small blocks along the diagonal first, then of larger ones: with T the inverse of blocks
+        and L what joins some of them, (1 - D - L)^-1 = (1 - T L)^-1 T, and T L to the power of
+        their number is 0.  Powers of few blocks stay as small as the inverse is; those of all of N
+        may not: of equal keys they grow as binomial coefficients do, and cancel.
         """
-        total = self.parts.apply("add", lower, self.one)
-        power, reach = lower, 2
-        while reach < self.size:
+        size, inverse = 1, self.one
+        while size < self.size:
+            count = _fewest_parts(self.size // size)
+            joined = lower if size == 1 and count == self.size else self.joining(lower, size, count)
+            step = joined if size == 1 else self.product(inverse, joined)
+            powers = self.sum_of_powers(step, count)
+            inverse = powers if size == 1 else self.product(powers, inverse)
+            size *= count
+        return inverse
+
+    def sum_of_powers(self, step: SSAValue, count: int) -> SSAValue:
+        """1 + M + M^2 + ... below M^count, which is 0: (1 + M)(1 + M^2)(1 + M^4)...."""
+        total, power, reach = self.parts.apply("add", step, self.one), step, 2
+        while reach < count:
             power = self.product(power, power)
             total = self.parts.apply("add", total, self.product(total, power))
             reach *= 2
         return total
 
+    def joining(self, lower: SSAValue, size: int, count: int) -> SSAValue:
+        """What of a matrix is in blocks of ``count`` times a size, and in none of that size."""
+        outer = self.one_in_blocks(size * count)
+        if size > 1:
+            outer = self.parts.apply("sub", outer, self.one_in_blocks(size))
+        return self.times(lower, self.rounded(outer))
+
+    def one_in_blocks(self, size: int) -> SSAValue:
+        """1 in the blocks along the diagonal, else 0."""
+        count, ones = self.size // size, self.constant(1.0)
+        if count == 1:
+            return ones
+        apart = self.reshaped(ones, [count, size, count, size])
+        same = [LinearForm((sign, 0, -sign, 0), 0) for sign in (1, -1)]
+        return self.reshaped(self.parts.add(kn.MaskOp(apart, same, 0.0)), shape_of(ones.type))
+
     @cached_property
     def one(self) -> SSAValue:
         """The matrix that is 1 at its diagonal, else 0."""
-        return self.masked(self.masked(self.constant(1.0)), upper=True)
+        return self.rounded(self.masked(self.masked(self.constant(1.0)), upper=True))
 
 
 __all__ = ["DeltaRuleWriter"]

@@ -37,7 +37,7 @@ FEWEST_PRODUCTS = 8
 """Of a chain; a search tries all ways to cut a shorter one."""
 LARGEST, LARGEST_RESULT = 128, 64 * 64
 """Rows and columns of a matrix, and elements of a result, at most: threads keep several."""
-THREADS = 128
+THREADS = 256
 
 Stack = tuple[int, ...]
 """The leading extents of the matrices."""
@@ -83,8 +83,11 @@ def chain_of(operators: Sequence[Operation], stack: Stack) -> list[Operation]:
 
 
 def _is_part(own: Stack, stack: Stack) -> bool:
-    return len(own) == len(stack) and all(
-        one in (1, other) for one, other in zip(own, stack, strict=True)
+    """Whether matrices are of a stack, or of some of its indices; constants are made before."""
+    return (
+        len(own) == len(stack)
+        and max(own) > 1
+        and all(one in (1, other) for one, other in zip(own, stack, strict=True))
     )
 
 

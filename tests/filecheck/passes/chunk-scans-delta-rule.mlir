@@ -1,4 +1,4 @@
-// The delta rule in chunks: the inverse of a triangle by squares, and a recurrence over chunks whose matrices are products.
+// The delta rule in chunks: the inverse of a triangle by its blocks, and a recurrence over chunks whose matrices are products.
 // RUN: mg-opt --chunk-scans %s | filecheck %s
 // RUN: mg-opt --chunk-scans %s | mg-run - --check | filecheck %s --check-prefix SAME
 
@@ -6,7 +6,9 @@
 // CHECK:      %[[BELOW:.*]] = kn.mask %{{.*}} where affine_set<(d0, d1, d2, d3) : (((d2 + (d3 * -1)) + -1) >= 0)> else -inf
 // CHECK-NEXT: kn.exp %[[BELOW]] : tensor<2x2x16x16xf32> -> tensor<2x2x16x16xf32>
 // CHECK:      %[[SQUARE:.*]] = kn.matmul %[[N:.*]], %[[N]] : (tensor<2x2x16x16xf32>, tensor<2x2x16x16xf32>) -> tensor<2x2x16x16xf32>
-// CHECK:      kn.matmul %[[SQUARE]], %[[SQUARE]]
+// CHECK:      kn.matmul %{{.*}}, %[[SQUARE]]
+// CHECK:      %[[STEP:.*]] = kn.matmul %{{.*}}, %{{.*}} : (tensor<2x2x16x16xf32>, tensor<2x2x16x16xf32>) -> tensor<2x2x16x16xf32>
+// CHECK:      kn.matmul %[[STEP]], %[[STEP]]
 // CHECK:      %[[BEFORE:.*]] = kn.recurrence %{{.*}} plus %{{.*}} decay %{{.*}} : tensor<2x2x1x1xf32> exclusive dim 1 : (tensor<2x2x8x16xf16>, tensor<2x2x8x8xf16>) -> tensor<2x2x8x16xf16>
 // CHECK:      kn.matmul %{{.*}}, %[[BEFORE]]
 // SAME: check: output 0

@@ -129,7 +129,6 @@ def probes() -> dict[str, Probe]:
         ),
         "kn.top_k": Probe(results=((32, 8), (32, 8)), properties=LAST, own_results={1: "i32"}),
         "kn.scan": Probe(properties=LAST),
-        "kn.recurrence": Probe(((4, 32, 64), (4, 32, 32)), ((4, 32, 64),), "dim = 0 : i64"),
         **{f"kn.random {each}": _random(each) for each in Distribution},
         "kn.mean": NARROWED,
         "kn.variance": NARROWED,

@@ -166,15 +166,20 @@ class ProgramOperators(GraphOperators[DTensor]):
         decay: DTensor | None = None,
         dim: int = -1,
         *,
+        matrix: DTensor | None = None,
         exclusive: bool = False,
         dtype: Attribute | None = None,
         name: str | None = None,
     ) -> DTensor:
         """h_t = decay_t h_(t-1) + x_t along a dimension; without a decay, the sums so far.
 
-        An ``exclusive`` scan gives h_(t-1) in the place of h_t, and 0 first.  x and the decay are
-        broadcast to each other first; ``dim`` is one of the result's.
+        With a ``matrix``, h_t = decay_t h_(t-1) + matrix_t @ h_(t-1) + x_t, of matrices in the last
+        two dimensions (``kn.recurrence``).  An ``exclusive`` scan gives h_(t-1) in the place of
+        h_t, and 0 first.  x and the decay are broadcast to each other first; ``dim`` is one of the
+        result's.
         """
+        if matrix is not None:
+            return self._recurrence(x, decay, dim, matrix, dtype, name, exclusive=exclusive)
         operands = [x] if decay is None else [x, decay]
         for tensor in operands:
             self._value(tensor)
@@ -185,6 +190,30 @@ class ProgramOperators(GraphOperators[DTensor]):
         x = self.broadcast_to(x, shape)
         values = [each.value for each in decays]
         return self.reduce("scan", x, dim, size, dtype, name, *values, exclusive=exclusive)
+
+    def _recurrence(
+        self,
+        x: DTensor,
+        decay: DTensor | None,
+        dim: int,
+        matrix: DTensor,
+        dtype: Attribute | None,
+        name: str | None,
+        *,
+        exclusive: bool,
+    ) -> DTensor:
+        """A scan whose states are multiplied by matrices; x alone is broadcast to the others."""
+        operands = [x, matrix] if decay is None else [x, matrix, decay]
+        for tensor in operands:
+            self._value(tensor)
+        x, matrix, *decays = self._of_one_rank(operands)
+        outer = [(*each.shape[:-2], 1, 1) for each in (matrix, *decays)]
+        with build_errors():
+            shape = broadcast_shape([x.shape, *outer])
+        x = self.broadcast_to(x, shape)
+        more = [each.value for each in (matrix, *decays)]
+        size = shape[self.dim("scan", x, dim)]
+        return self.reduce("recurrence", x, dim, size, dtype, name, *more, exclusive=exclusive)
 
     def rms_norm(
         self,

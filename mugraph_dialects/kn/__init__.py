@@ -45,6 +45,7 @@ from mugraph.dialects.kn.phases import (
 )
 from mugraph.dialects.kn.random import Distribution, DistributionAttr, RandomOp
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SliceOp, SplitOp
+from mugraph.dialects.kn.recurrence import RecurrenceOp
 from mugraph.dialects.kn.reduce import ArgMaxOp, ReductionOp, RunOperator
 from mugraph.dialects.kn.reshape import (
     BroadcastOp,
@@ -80,6 +81,7 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     TransposeOp,
     BroadcastOp,
     RowWindowsOp,
+    RecurrenceOp,
 )
 """Operators that are made of others."""
 
@@ -160,6 +162,7 @@ __all__ = [
     "Phase",
     "PlanAttr",
     "RandomOp",
+    "RecurrenceOp",
     "ReduceScatterOp",
     "ReductionOp",
     "RegroupOp",

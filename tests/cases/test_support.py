@@ -32,6 +32,7 @@ WITHOUT_ROW = {
     "kn.reduce_scatter": SEVERAL,
     "kn.customized": "holds a threadblock graph; every tb row is in one",
     "kn.view": "runs no kernel, on elements of any type",
+    "kn.recurrence": "is a loop of tb.matmul and tb.carry",
     "kn.row_windows": "is a kn.view",
     "kn.windows": "is read by a product where it lies, or copied; tests of windows run both",
     "tb.carried": "is in the row of tb.carry",

@@ -10,8 +10,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
+from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.transforms.dead_code_elimination import region_dce
 
+from mugraph.dialects import kn
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.kn.composite import Expansion
@@ -26,9 +28,11 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.program.chunk_scans.analysis import (
     NotCutError,
     Recurrence,
+    Scan,
     recurrence_of,
     scans_of,
 )
+from mugraph.passes.program.chunk_scans.delta_rule import DeltaRuleWriter
 from mugraph.passes.program.chunk_scans.rewrite import ChunkWriter
 
 
@@ -43,10 +47,13 @@ def _numbers(function: FuncOp, found: Recurrence) -> SSAValue:
     )
 
 
-def chunk_scans(function: FuncOp) -> list[str]:
+def chunk_scans(function: FuncOp, kind: type[Scan] | None = None) -> list[str]:
     """Writes the scans of a function in chunks; returns why others stay sequential."""
     reasons: list[str] = []
-    for scan in scans_of([*function.body.block.ops]):
+    scans = scans_of([*function.body.block.ops], kind)
+    if any(isinstance(scan, kn.RecurrenceOp) for scan in scans):
+        cse(function.body)  # so that keys are the same value wherever they are written
+    for scan in scans:
         try:
             found = recurrence_of(scan)
             numbers = _numbers(function, found)
@@ -54,7 +61,8 @@ def chunk_scans(function: FuncOp) -> list[str]:
             reasons.append(str(error))
             continue
         parts = Expansion()
-        result = ChunkWriter(found, parts, numbers).write()
+        writer = ChunkWriter if found.removed is None else DeltaRuleWriter
+        result = writer(found, parts, numbers).write()
         result.name_hint = found.last.results[0].name_hint
         Rewriter.replace_op(found.last, parts.operations, [result])
         match_arguments(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,8 +22,26 @@ LEAST_WIDTH = 16
 """Runs that share their decays, at least: columns of a product with the matrix of the decays."""
 
 
+Scan = kn.ScanOp | kn.RecurrenceOp
+
+
 class NotCutError(Exception):
     """A scan stays sequential; the message says why."""
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What the matrices of a ``kn.recurrence`` are: keys_t (rates_t rows_t), the keys being those
+    of what is added.
+
+    So h_t = a_t h_(t-1) + keys_t (values_t + rates_t rows_t h_(t-1)): the delta rule, where rows
+    are the keys and rates less than 0.
+    """
+
+    rows: tuple[SSAValue, ...]
+    """They have the depth as columns."""
+    rates: tuple[SSAValue, ...]
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -35,7 +54,7 @@ class Recurrence:
     keys or queries differ.
     """
 
-    scan: kn.ScanOp
+    scan: Scan
     last: Operation
     """What computes y."""
     batch: tuple[int, ...]
@@ -45,6 +64,9 @@ class Recurrence:
     keys: tuple[SSAValue, ...]
     values: tuple[SSAValue, ...]
     chunk: int
+    scale: float = 1.0
+    """A number that what is added is times, too."""
+    removed: Removed | None = None
 
     @property
     def dim(self) -> int:
@@ -70,18 +92,33 @@ def chunk_of(extent: int) -> int | None:
     return min(fitting, key=lambda size: abs(math.log(size / CHUNK)), default=None)
 
 
-def factors_of(value: SSAValue) -> tuple[SSAValue, ...]:
-    """Tensors of one rank whose product, broadcast, is a tensor."""
+@dataclass(frozen=True)
+class Factors:
+    """Tensors of one rank, and a number, whose product, broadcast, is a tensor."""
+
+    values: tuple[SSAValue, ...]
+    scale: float = 1.0
+
+
+def factors_of(value: SSAValue) -> Factors:
+    """The factors that a tensor is the product of; itself where it is none."""
     op = value.owner
-    if isinstance(op, (kn.CastOp, kn.BroadcastOp)):
-        return (value,) if is_integer(element_type_of(op.input.type)) else factors_of(op.input)
+    if isinstance(op, (kn.CastOp, kn.BroadcastOp)) and is_integer(element_type_of(op.input.type)):
+        return Factors((value,))
+    scale = 1.0
     if isinstance(op, kn.MatmulOp):
         is_product = op.compute is None and shape_of(op.lhs.type)[-1] == 1
+    elif isinstance(op, kn.ElementwiseOp) and op.FUNCTION == "mul_scalar":
+        (scale,) = op.function.constants
+        is_product = True
     else:
-        is_product = isinstance(op, kn.ElementwiseOp) and op.FUNCTION == "mul"
+        is_product = isinstance(op, (kn.CastOp, kn.BroadcastOp))
+        is_product |= isinstance(op, kn.ElementwiseOp) and op.FUNCTION == "mul"
     if not (is_product and isinstance(op, Operation)):
-        return (value,)
-    return tuple(factor for operand in op.operands for factor in factors_of(operand))
+        return Factors((value,))
+    parts = [factors_of(operand) for operand in op.operands]
+    values = tuple(each for part in parts for each in part.values)
+    return Factors(values, scale * math.prod(part.scale for part in parts))
 
 
 @dataclass(frozen=True)
@@ -134,12 +171,14 @@ def _dims_of_query(query: SSAValue, last: Operation) -> set[int]:
     return {swapped.get(dim, dim) for dim in dims}
 
 
-def recurrence_of(scan: kn.ScanOp) -> Recurrence:
+def recurrence_of(scan: Scan) -> Recurrence:
     """Analysis: how a scan is cut; raises :class:`NotCutError` where it is not."""
     label, dim = op_label(scan), scan.reduced_dim
     shape = shape_of(scan.input.type)
     if scan.is_exclusive:
         raise NotCutError(f"{label} is exclusive")
+    if isinstance(scan, kn.RecurrenceOp) and scan.columns is not None:
+        raise NotCutError(f"{label} has columns of its own, several steps at once")
     if not all(map(kn.may_be_row_major, (*scan.operands, scan.result))):
         raise NotCutError(f"{label} has operands or a result that are not row-major")
     chunk = chunk_of(shape[dim])
@@ -159,6 +198,11 @@ def recurrence_of(scan: kn.ScanOp) -> Recurrence:
     found = _with_contraction(scan, chunk, decayed)
     if found is not None:
         return found
+    if isinstance(scan, kn.RecurrenceOp):
+        raise NotCutError(
+            f"{label} is no delta rule: that is read by sums over the rows of its states alone, "
+            "decays all rows alike, and its matrices are the keys of what it adds times rows"
+        )
     width = long_dims(scan.input) - {dim} - decayed
     if math.prod(shape[each] for each in width) < LEAST_WIDTH:
         raise NotCutError(f"fewer than {LEAST_WIDTH} runs of {label} have the same decays")
@@ -166,16 +210,34 @@ def recurrence_of(scan: kn.ScanOp) -> Recurrence:
     return Recurrence(scan, scan, batch, (), wide, (), (), (scan.input,), chunk)
 
 
-def _with_contraction(scan: kn.ScanOp, chunk: int, decayed: set[int]) -> Recurrence | None:
+def _removed(scan: kn.RecurrenceOp, keys: Sequence[SSAValue]) -> Removed | None:
+    """The matrices of a recurrence as products of its keys and of rows, where they are."""
+    rank = len(shape_of(scan.matrix.type))
+    factors = factors_of(scan.matrix)
+    columns = [each for each in factors.values if rank - 2 in long_dims(each)]
+    rows = [each for each in factors.values if rank - 1 in long_dims(each)]
+    rates = [each for each in factors.values if each not in columns and each not in rows]
+    if not rows or Counter(columns) != Counter(keys) or not {*columns}.isdisjoint(rows):
+        return None
+    return Removed(tuple(rows), tuple(rates), factors.scale)
+
+
+def _with_contraction(scan: Scan, chunk: int, decayed: set[int]) -> Recurrence | None:
     """The scan with the sum that it alone is used for, where its operand is a product."""
     sum_ = _contraction(scan.result)
     if sum_ is None or not kn.may_be_row_major(sum_.last.results[0]):
         return None
     depth, dims = {*sum_.depth}, long_dims(scan.input) - {scan.reduced_dim}
     factors = factors_of(scan.input)
-    keys = [factor for factor in factors if long_dims(factor) & depth]
-    values = [factor for factor in factors if not long_dims(factor) & depth]
-    batch = decayed.union(*map(long_dims, keys))
+    keys = [factor for factor in factors.values if long_dims(factor) & depth]
+    values = [factor for factor in factors.values if not long_dims(factor) & depth]
+    removed, batch = None, decayed.union(*map(long_dims, keys))
+    if isinstance(scan, kn.RecurrenceOp):
+        rank = len(shape_of(scan.input.type))
+        removed = _removed(scan, keys)
+        if removed is None or depth != {rank - 2}:
+            return None
+        batch = batch.union(*map(long_dims, (*removed.rows, *removed.rates))) - {rank - 1}
     batch |= set[int]().union(*(_dims_of_query(query, sum_.last) for query in sum_.queries))
     batch -= {scan.reduced_dim, *depth}
     width = dims - batch - depth
@@ -185,18 +247,24 @@ def _with_contraction(scan: kn.ScanOp, chunk: int, decayed: set[int]) -> Recurre
         return None  # what no factor has along the width is the same there
     return Recurrence(
         *(scan, sum_.last, tuple(sorted(batch)), tuple(sorted(depth)), tuple(sorted(width))),
-        *(sum_.queries, tuple(keys), tuple(values), chunk),
+        *(sum_.queries, tuple(keys), tuple(values), chunk, factors.scale, removed),
     )
 
 
-def scans_of(operators: Sequence[Operation]) -> list[kn.ScanOp]:
-    """The scans among operators."""
-    return [op for op in operators if isinstance(op, kn.ScanOp)]
+def scans_of(operators: Sequence[Operation], kind: type[Scan] | None = None) -> list[Scan]:
+    """The scans among operators, or those of one kind."""
+    return [
+        op
+        for op in operators
+        if isinstance(op, kn.ScanOp | kn.RecurrenceOp) and (kind is None or isinstance(op, kind))
+    ]
 
 
 __all__ = [
     "NotCutError",
     "Recurrence",
+    "Removed",
+    "Scan",
     "aligned",
     "long_dims",
     "recurrence_of",

@@ -70,12 +70,17 @@ class ChunkWriter:
         order[ROWS], order[COLUMNS] = order[COLUMNS], order[ROWS]
         return self.parts.add(kn.TransposeOp(value, order))
 
-    def product_of(self, values: Sequence[SSAValue], dims: Sequence[int]) -> SSAValue:
-        """The product of factors, with a row for each element of a chunk."""
-        return reduce(
+    def product_of(
+        self, values: Sequence[SSAValue], dims: Sequence[int], scale: float = 1.0
+    ) -> SSAValue:
+        """The product of factors and a number, with a row for each element of a chunk."""
+        product = reduce(
             lambda one, other: self.parts.apply("mul", one, other),
             [self.rows(value, dims) for value in values],
         )
+        if scale == 1.0:
+            return product
+        return self.parts.apply("mul_scalar", product, constants=(scale,))
 
     # Operators.
 
@@ -88,7 +93,10 @@ class ChunkWriter:
 
     def matmul(self, left: SSAValue, right: SSAValue) -> SSAValue:
         """A product for each chunk, in fp32."""
-        left, right = self.rounded(left), self.rounded(right)
+        return self.product(self.rounded(left), self.rounded(right))
+
+    def product(self, left: SSAValue, right: SSAValue) -> SSAValue:
+        """A product for each chunk, in fp32, of matrices of one type."""
         leading = (*self.batch, self.found.chunks)
         lhs, rhs = (self.spread(value, leading) for value in (left, right))
         type_ = TensorType(f32, (*leading, shape_of(left.type)[-2], shape_of(right.type)[-1]))
@@ -102,11 +110,13 @@ class ChunkWriter:
             return value
         return self.parts.add(kn.BroadcastOp(value, TensorType(element_type_of(value.type), shape)))
 
-    def masked(self, square: SSAValue, *, upper: bool = False, constant: float = 0.0) -> SSAValue:
-        """A square matrix at and below its diagonal, or at and above it; else a constant."""
+    def masked(
+        self, square: SSAValue, *, upper: bool = False, constant: float = 0.0, apart: int = 0
+    ) -> SSAValue:
+        """A square matrix ``apart`` places below its diagonal, or above it; else a constant."""
         steps = [0] * self.rank
         steps[ROWS], steps[COLUMNS] = (-1, 1) if upper else (1, -1)
-        return self.parts.add(kn.MaskOp(square, [LinearForm(tuple(steps), 0)], constant))
+        return self.parts.add(kn.MaskOp(square, [LinearForm(tuple(steps), -apart)], constant))
 
     @cached_property
     def zeros(self) -> SSAValue:
@@ -129,7 +139,7 @@ class ChunkWriter:
         """What :class:`Recurrence` calls y, of its type."""
         found = self.found
         decays = None if found.scan.decay is None else Decays(self, found.scan.decay)
-        values = self.product_of(found.values, found.width)
+        values = self.product_of(found.values, found.width, found.scale)
         if found.depth:
             inside, left, queries = self.of_products(values, decays)
         else:
@@ -201,26 +211,37 @@ class Decays:
     """
 
     def __init__(self, writer: ChunkWriter, decay: SSAValue) -> None:
-        parts, size = writer.parts, writer.size
+        parts = writer.parts
         self.writer, self.parts = writer, parts
         column = writer.rows(logarithm(decay, parts), ())
-        if shape_of(column.type)[ROWS] == size:
-            row = writer.turned(column)
-            # Each is added to a matrix of zeros, of which a mask leaves what the sum is of.
-            across = parts.apply("add", row, parts.apply("fill", column, constants=(0.0,)))
-            down = parts.apply("add", column, parts.apply("fill", row, constants=(0.0,)))
-            self.whole = parts.reduce(row, [writer.rank + COLUMNS])
-        else:
-            across = down = parts.apply("add", column, writer.zeros)
-            self.whole = parts.apply("mul_scalar", column, constants=(float(size),))
-        self.rows = parts.reduce(writer.masked(across), [writer.rank + COLUMNS])
-        self.columns = parts.reduce(writer.masked(down, upper=True), [writer.rank + ROWS])
+        self.each = column
+        if shape_of(column.type)[ROWS] == writer.size:
+            self.rows = parts.add(kn.ScanOp(column, writer.rank + ROWS, column.type))
+            self.columns = writer.turned(self.rows)
+            self.whole = parts.reduce(column, [writer.rank + ROWS])
+            return
+        square = parts.apply("add", column, writer.zeros)
+        self.rows = parts.reduce(writer.masked(square), [writer.rank + COLUMNS])
+        self.columns = parts.reduce(writer.masked(square, upper=True), [writer.rank + ROWS])
+        self.whole = parts.apply("mul_scalar", column, constants=(float(writer.size),))
 
     @cached_property
     def between(self) -> SSAValue:
         """exp(G_i - G_j) where j is at most i, else 0."""
         difference = self.parts.apply("sub", self.rows, self.columns)
         kept = self.writer.masked(difference, constant=-math.inf)
+        return self.parts.apply("exp", kept)
+
+    @cached_property
+    def earlier(self) -> SSAValue:
+        """G without an element's own decay, a column."""
+        return self.parts.apply("sub", self.rows, self.each)
+
+    @cached_property
+    def between_earlier(self) -> SSAValue:
+        """exp(G_(i-1) - G_j) where j is less than i, else 0."""
+        difference = self.parts.apply("sub", self.earlier, self.columns)
+        kept = self.writer.masked(difference, constant=-math.inf, apart=1)
         return self.parts.apply("exp", kept)
 
     @cached_property
@@ -239,4 +260,4 @@ class Decays:
         return self.parts.apply("exp", self.whole)
 
 
-__all__ = ["ChunkWriter"]
+__all__ = ["ChunkWriter", "Decays"]

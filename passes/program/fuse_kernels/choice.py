@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects import kn
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import RegroupOp
 from mugraph.passes.program.chunk_scans import chunk_scans
@@ -22,6 +23,7 @@ from mugraph.passes.program.fuse_kernels.long_rows import divide_rows
 from mugraph.passes.program.fuse_kernels.merging import merged
 from mugraph.passes.program.fuse_kernels.recompute import recompute
 from mugraph.passes.program.fuse_kernels.simplify import simplify_program
+from mugraph.passes.program.fuse_kernels.stacks import join_stacks
 from mugraph.passes.program.fuse_kernels.views import hoist_views
 from mugraph.passes.targets import Target
 
@@ -30,13 +32,25 @@ MOST_SEARCHED_AGAIN = 48
 processor instead of 49, for the same kernels)."""
 
 
-def prepare_program(function: FuncOp) -> None:
-    """Takes operators apart that are made of others, and moves views up to the arguments."""
+def take_apart(function: FuncOp) -> list[str]:
+    """Takes operators apart that are made of others; returns what stays sequential, and why.
+
+    Recurrences of matrices are cut into chunks wherever they can be: step by step they are loops
+    of products of few rows.
+    """
+    reasons = chunk_scans(function, kn.RecurrenceOp)
     decompose_program(function, kernels=True, views=False)
+    return reasons
+
+
+def prepare_program(function: FuncOp) -> None:
+    """Takes operators apart, and moves views up to the arguments."""
+    take_apart(function)
     simplify_program(function)
     join_heads(function)
     hoist_views(function)
     simplify_program(function)
+    join_stacks(function)
 
 
 @dataclass
@@ -112,15 +126,18 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
     Scans are cut into chunks where that takes less time, and no more kernels than there are
     operators.
     """
-    decompose_program(function, kernels=True, views=False)
+    steps = take_apart(function)
     scans = len(scans_of([*function.body.block.ops]))
     if not scans:
-        return _found(function, target, certificates=certificates)
+        found = _found(function, target, certificates=certificates)
+        found.sequential = steps
+        return found
     in_chunks = function.clone()
     written = Found.of(function, target, certificates=certificates)
     count = sum(not _is_free(op) for op in written.fusion.operators)
-    reasons = chunk_scans(in_chunks)
-    if not scans_of([*in_chunks.body.block.ops]) or len(reasons) == scans:
+    cut = chunk_scans(in_chunks)
+    reasons = [*steps, *cut]
+    if not scans_of([*in_chunks.body.block.ops]) or len(cut) == scans:
         written.sequential = reasons
         return written
     chunked = Found.of(in_chunks, target, certificates=certificates)

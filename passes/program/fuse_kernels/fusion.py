@@ -237,9 +237,11 @@ class Fusion:
         if len(members) > 1:
             return self.like_others(members, group)
         (op,) = members
-        if isinstance(op, CustomizedOp):
-            return Attempt(time_of_kernel(op, self.target))
         time = time_as_written(op, self.target)
+        if isinstance(op, CustomizedOp):
+            # It stays, also where the estimate, which gives each tile a place of its own, has none.
+            estimated = time_of_kernel(op, self.target)
+            return Attempt(time if estimated == math.inf else estimated)
         if (
             isinstance(op, MatmulOp)
             or is_of_tiles(op)

@@ -232,10 +232,11 @@ def _reading(operators: Sequence[Operation]) -> list[Operation]:
 def reads_again(op: Operation) -> bool:
     """Whether an operator's work reads elements of its operands more than once, as products do.
 
-    Composite operators are made of others that share a kernel, and of no products.
+    Composite operators are made of others that share a kernel, and but for recurrences of no
+    products.
     """
     if isinstance(op, kn.CompositeOp):
-        return False
+        return isinstance(op, kn.RecurrenceOp)
     cuts = device_cuts(op)
     return not cuts or (len(op.operands) > 1 and any(cut.combiner is not None for cut in cuts))
 

@@ -75,6 +75,3 @@ def warm_all(
         warmed = list(pool.map(warm, cases))
     print(f"{len(cases)} {what} compiled in {time.perf_counter() - start:.0f} s")
     return warmed
-
-
-__all__ = ["case_options", "case_parser", "part_of", "run_command", "warm_all"]

@@ -52,6 +52,3 @@ def processes(arch: str) -> Generator[Submit]:
             yield submit
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-__all__ = ["Built", "Submit", "processes"]

@@ -1,4 +1,4 @@
-"""Fits the polynomial of ``ops::Gelu`` (``runtime/include/mugraph/ops.h``): its values and its error.
+"""Fits the polynomial of ``ops::Gelu`` (``runtime/include/mugraph/ops.h``).
 
 ``python -m benchmarks.fit_gelu`` prints the coefficients, the highest power first.  The normal
 distribution's upper tail is Q(y) = t exp(-y^2 / 2) exp2(R(t)) with t = 1 / (1 + 0.4 y), where R

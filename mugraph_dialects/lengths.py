@@ -76,12 +76,3 @@ def verify_held_lengths(op: HoldsLengths, arguments: Sequence[Attribute]) -> Non
     types = [arguments[each.argument] for each in held]
     counts = [1 if each.axis < 0 else op.grid_dim[each.axis] for each in held]
     verify_lengths(op, types, [each.largest for each in held], counts)
-
-
-__all__ = [
-    "length_fault",
-    "numbers_attribute",
-    "numbers_of",
-    "verify_held_lengths",
-    "verify_lengths",
-]

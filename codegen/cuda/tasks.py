@@ -261,6 +261,3 @@ def print_program_launch(printed: PrintedProgram, printer: HostPrinter) -> None:
         f"{printed.with_parts(printed.kernel, types)}, {program.blocks.blocks}, "
         f"{program.threads}, {program.smem_bytes}, stream, {len(program.ops)}, given);"
     )
-
-
-__all__ = ["HEADER", "PrintedProgram", "print_program", "print_program_launch"]

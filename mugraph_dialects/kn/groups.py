@@ -149,6 +149,3 @@ class SortGroupsOp(_TableOp):
         super().verify_()
         rows, ends = shape_of(self.groups.type), shape_of(self.ends.type)
         self.verify_lists(self.groups, (*rows[:1], *rows[:1], *ends[:1]) if rows else (1, 1, 1))
-
-
-__all__ = ["GroupTilesOp", "SortGroupsOp", "most_tiles"]

@@ -107,14 +107,3 @@ def launches_of(ops: Iterable[Operation]) -> list[list[Operation]]:
         else:
             launches.append([op])
     return launches
-
-
-__all__ = [
-    "JOINED",
-    "OVERLAPS",
-    "PART_THREADS",
-    "CanJoin",
-    "CanOverlap",
-    "RuntimePart",
-    "launches_of",
-]

@@ -232,6 +232,3 @@ class _Body:
         grid = [*(shape[each] for each in self.outer), width // cut]
         grid += [1] * (len(AXES) - len(grid))
         return CustomizedOp(operands, [type_], grid, (THREADS, 1, 1), shape[self.dim], self.block)
-
-
-__all__ = ["RecurrenceOp"]

@@ -143,6 +143,3 @@ def _strides(value: SSAValue) -> tuple[int, ...]:
     """Those of the layout, or row-major ones where none is written."""
     layout = layout_of(value.type)
     return row_major_strides(shape_of(value.type)) if layout is None else strides_of(layout)
-
-
-__all__ = ["ScatterOp"]

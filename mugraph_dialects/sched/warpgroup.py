@@ -500,6 +500,3 @@ def _moved(stream: Stream, offset: int) -> Stream:
 def is_of_warpgroups(atom: MmaAtom) -> bool:
     """Whether an instruction is one of warp groups, which reads a matrix from shared memory."""
     return "shared" in (atom.a_space, atom.b_space)
-
-
-__all__ = ["WarpgroupMmaOp", "is_of_warpgroups", "matrix_of"]

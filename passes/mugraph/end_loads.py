@@ -82,6 +82,3 @@ class EndLoadsPass(ModulePass):
         """Ends loads in every threadblock graph of the module."""
         for inner in tuple(op.walk()):
             end_load(inner)
-
-
-__all__ = ["EndLoadsPass", "end_load"]

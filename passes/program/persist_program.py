@@ -292,6 +292,3 @@ class PersistProgramPass(ModulePass):
         for function in op.walk():
             if isinstance(function, FuncOp) and not is_foreign(function):
                 persist_program(function, target, self.blocks, everywhere=self.everywhere)
-
-
-__all__ = ["PersistProgramPass", "awaited", "persist_program", "why_no_task"]

@@ -134,6 +134,3 @@ class PersistBlocksPass(ModulePass):
                 found = "its results cannot leave by bulk copies beside the rings"
             if kernel.decided.persistent:
                 refuse(kernel, "persistent", self.name, found, "leave persistent free")
-
-
-__all__ = ["PersistBlocksPass", "blocks_at_once"]

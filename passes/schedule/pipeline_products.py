@@ -165,6 +165,3 @@ class PipelineProductsPass(ModulePass):
                     if suffices_late(kernel, target):
                         delay_products(kernel)
                     write_fresh(kernel)
-
-
-__all__ = ["PipelineProductsPass", "PipelinedLoop", "find_pipelined_loops", "pipeline_products"]

@@ -19,8 +19,6 @@ from mugraph.dialects.plan import LaunchNext
 from mugraph.dialects.sched import AccessKind, GlobalType, HasThreadAccesses, KernelOp, LaunchOp
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
-__all__ = ["ProgrammaticLaunchPass", "drop_implied_waits", "launch_programmatically"]
-
 _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sched.FillOp)
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
 

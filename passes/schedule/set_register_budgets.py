@@ -155,14 +155,3 @@ class SetRegisterBudgetsPass(ModulePass):
                 found = find_budgeted(kernel, target)
                 if found is not None:
                     set_budgets(found, target)
-
-
-__all__ = [
-    "Budgeted",
-    "RegisterBudgets",
-    "SetRegisterBudgetsPass",
-    "choose_budgets",
-    "find_budgeted",
-    "most_registers",
-    "set_budgets",
-]

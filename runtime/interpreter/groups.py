@@ -73,6 +73,3 @@ def _sort_groups(groups: Any, count: int) -> tuple[Numbers, ...]:
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return order, places, np.cumsum(np.bincount(known, minlength=count))
-
-
-__all__ = ["group_tiles", "sort_groups"]

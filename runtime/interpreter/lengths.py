@@ -76,6 +76,3 @@ def lengths_in(
         block = [at.get(axis, 0) for axis in range(len(grid))]
         pairs = zip(held, numbers, strict=True)
         yield LengthsOfBlocks(at, [int(own[each.place(block)]) for each, own in pairs])
-
-
-__all__ = ["LengthsOfBlocks", "length_in", "lengths_in", "numbers_in"]

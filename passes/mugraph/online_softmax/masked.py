@@ -76,6 +76,3 @@ def _loaded(load: tb.InputOp) -> Sequence[SSAValue]:
         return ()
     tensors = zip(graph.body.block.args, graph.inputs, strict=True)
     return [tensor for own, tensor in tensors if own is load.dtensor]
-
-
-__all__ = ["LEAST", "is_masked", "is_passed_on", "least_of"]

@@ -173,7 +173,9 @@ class TiledKernels:
             looped = np.array([*map(load.is_looped, self.partitions)], dtype=np.bool_)
             once = ~looped
             part = np.gcd(row.astype(np.int64), BULK_ROW_BYTES)
-            of_threads: Numbers = loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
+            of_threads: Numbers = (
+                loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
+            )
             of_threads = np.where(self.holds, loaded / HELD_BYTES_A_CYCLE, of_threads)
             of_bulk = loaded * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
             for number, where in enumerate((looped, once)):
@@ -302,6 +304,3 @@ class _Loads:
     """Cycles of copies of threads: in an iteration, and once."""
     by_bulk: tuple[Numbers, Numbers]
     """The same of bulk copies."""
-
-
-__all__ = ["PART_BYTES", "TiledKernels"]

@@ -277,6 +277,3 @@ def only_groups_keep_up(shape: KernelShape, stages: int, target: Target) -> bool
         work.by_warps().cycles(shape.threads, target) for work in (shape.loop, shape.after)
     )
     return shape.turns * loop + after > shape.copy_cycles(bulk=True)
-
-
-__all__ = ["filled_plan", "why_tiles_stay"]

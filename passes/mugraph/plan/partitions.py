@@ -367,17 +367,3 @@ def adds_up(check: LoopCheck, looped: frozenset[int]) -> bool:
     except RetileError:
         return False
     return True
-
-
-__all__ = [
-    "SPLITS",
-    "Divides",
-    "adds_up",
-    "dimensions_to_pad",
-    "divisors",
-    "lacks_padding",
-    "parallel_dimensions",
-    "partitions",
-    "products_of",
-    "splits",
-]

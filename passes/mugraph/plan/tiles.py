@@ -343,14 +343,3 @@ def is_allowed(space: TileSpace, partition: Partition, check: LoopCheck | None =
     except RetileError:
         return False
     return True
-
-
-__all__ = [
-    "Division",
-    "TileChoice",
-    "choose_least_time",
-    "in_one_iteration",
-    "is_allowed",
-    "least_times",
-    "why_kept",
-]

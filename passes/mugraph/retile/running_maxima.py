@@ -138,6 +138,3 @@ def _weighs(op: Operation, weight: SSAValue) -> bool:
         return False
     tile, factor = op.operands
     return factor is weight and tile is not weight and op.results[0].type == tile.type
-
-
-__all__ = ["drop_weights", "take_out_running_maxima"]

@@ -258,15 +258,3 @@ def scans_of(operators: Sequence[Operation], kind: type[Scan] | None = None) -> 
         for op in operators
         if isinstance(op, kn.ScanOp | kn.RecurrenceOp) and (kind is None or isinstance(op, kind))
     ]
-
-
-__all__ = [
-    "NotCutError",
-    "Recurrence",
-    "Removed",
-    "Scan",
-    "aligned",
-    "long_dims",
-    "recurrence_of",
-    "scans_of",
-]

@@ -169,6 +169,3 @@ class DeltaRuleWriter(ChunkWriter):
     def one(self) -> SSAValue:
         """The matrix that is 1 at its diagonal, else 0."""
         return self.rounded(self.masked(self.masked(self.constant(1.0)), upper=True))
-
-
-__all__ = ["DeltaRuleWriter"]

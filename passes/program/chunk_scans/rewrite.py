@@ -258,6 +258,3 @@ class Decays:
     def of_chunk(self) -> SSAValue:
         """exp(E)."""
         return self.parts.apply("exp", self.whole)
-
-
-__all__ = ["ChunkWriter", "Decays"]

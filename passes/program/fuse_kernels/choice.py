@@ -192,6 +192,3 @@ def find_in_buckets(
         for bucket in smaller
     ]
     return [*others, found]
-
-
-__all__ = ["Found", "find_in_buckets", "find_kernels", "prepare_program"]

@@ -358,6 +358,3 @@ def _builder(
     part = part_of(operators, loaded, stored)
     own = [op for op in part.operators if isinstance(op, HasTileIndices)]
     return part, KernelBuilder(own, part.stored)
-
-
-__all__ = ["Attempt", "Fusion"]

@@ -195,6 +195,3 @@ def label(indices: GroupIndices, index: int) -> str:
     """How a message names an index: by the first tensor that has it."""
     value = next(v for v, numbers in indices.of_value.items() if index in numbers)
     return f"dimension {indices.of_value[value].index(index)} of {value_label(value)}"
-
-
-__all__ = ["GroupIndices", "indices_of", "is_product", "label"]

@@ -288,6 +288,3 @@ def _round_at_once(cast: tb.CastOp) -> None:
         rounded = Rewriter.replace_value_with_new_type(cast.input, cast.result.type)
         cast.result.replace_all_uses_with(rounded)
         Rewriter.erase_op(cast)
-
-
-__all__ = ["KernelBuilder"]

@@ -145,6 +145,3 @@ def divide_rows(function: FuncOp) -> bool:
     cse(function.body)
     region_dce(function.body)
     return changed
-
-
-__all__ = ["divide_rows"]

@@ -336,6 +336,3 @@ def _drop(value: SSAValue) -> None:
         source = op.operands[0]
         Rewriter.erase_op(op)
         _drop(source)
-
-
-__all__ = ["factors_of", "paged", "walk_along_pages"]

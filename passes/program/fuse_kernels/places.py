@@ -128,6 +128,3 @@ def _placed(tensors: Mapping[Tensor, Sequence[Atom]], lines: _Lines) -> dict[Ten
         tensor: {atom: places[lines.root((tensor, atom))] for atom in own}
         for tensor, own in tensors.items()
     }
-
-
-__all__ = ["Places", "Tensor", "depth_of", "places_of"]

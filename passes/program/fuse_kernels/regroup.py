@@ -369,6 +369,3 @@ def _order(row: Sequence[Atom], places: Places, rank: int) -> list[int]:
     """
     own = [rank + places[atom] for atom in row]
     return [dim for dim in range(rank) if dim not in own] + own
-
-
-__all__ = ["is_view", "part_of"]

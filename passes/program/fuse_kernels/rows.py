@@ -120,6 +120,3 @@ def read_rows_in_place(function: FuncOp, target: Target) -> None:
     for op in list(function.body.block.ops):
         if isinstance(op, kn.GatherOp) and can_read_in_place(op, target):
             read_in_place(op)
-
-
-__all__ = ["can_read_in_place", "inputs_of", "read_in_place", "read_rows_in_place"]

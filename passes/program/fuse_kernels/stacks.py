@@ -249,6 +249,3 @@ def _(op: kn.MatmulOp, tiles: Sequence[SSAValue], writer: _StackWriter) -> SSAVa
     left, right = tiles
     precision = None if op.precision is None else op.precision.data
     return writer.body.product(left, right, element_type_of(op.result.type), precision)
-
-
-__all__ = ["join_stacks"]

@@ -375,6 +375,3 @@ def _largest(writer: TileWriter, form: Form, dim: int, *, looped: bool) -> Form:
             return Total(writer.largest(settled(writer, form), dim))
         case Slices():  # it would become the largest of all iterations
             raise NotFusedError("a maximum is not along the index that the loop walks")
-
-
-__all__ = ["Kernel", "can_share", "form_of"]

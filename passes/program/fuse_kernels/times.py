@@ -142,17 +142,3 @@ def may_loop(graph: CustomizedOp) -> bool:
     finally:
         trial.erase()
     return True
-
-
-__all__ = [
-    "fastest_cycles",
-    "in_a_program",
-    "least_time",
-    "library_time",
-    "may_loop",
-    "moved_bytes",
-    "product_time",
-    "scan_time",
-    "time_as_written",
-    "time_of_kernel",
-]

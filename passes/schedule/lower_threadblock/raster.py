@@ -109,6 +109,3 @@ def columns_together(columns: int, column_bytes: int, cache_bytes: int) -> int:
         if columns % group == 0 and group * column_bytes <= cache_bytes // 2
     ]
     return max(fitting, default=1)
-
-
-__all__ = ["bytes_along", "choose_descending", "choose_raster", "columns_together", "growing_axis"]

@@ -275,16 +275,3 @@ def dividing(arrangement: TiledMmaAttr, columns: int) -> TiledMmaAttr:
     assert length is not None  # whole instructions of eight columns
     narrow = family.atom(length, form_of(in_registers=atom.a_space == "registers"))
     return TiledMmaAttr(narrow.name, arrangement.thr_layout)
-
-
-__all__ = [
-    "Chain",
-    "arrangement_of",
-    "cycles_of_warps",
-    "find_chains",
-    "fragments_held",
-    "is_faster",
-    "retyped",
-    "use_warpgroups",
-    "walked_layout",
-]

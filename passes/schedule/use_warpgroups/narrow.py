@@ -150,6 +150,3 @@ def convert_by_groups(kernel: sched.KernelOp, target: Target) -> None:
     for found in list(find_converted(kernel)):
         if swaps is not False and (swaps or takes_less(found, target)):
             use_groups(found)
-
-
-__all__ = ["Converted", "convert_by_groups", "find_converted", "takes_less", "use_groups"]

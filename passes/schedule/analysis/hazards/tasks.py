@@ -190,6 +190,3 @@ def _overwritten(
         f"that begins with {op_label(program.ops[0])}",
         address=address,
     )
-
-
-__all__ = ["Conflict", "conflicts_of", "find_task_hazards", "known_done"]

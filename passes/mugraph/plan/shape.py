@@ -82,6 +82,8 @@ def memory_order(op: tb.InputOp | tb.OutputOp) -> tuple[int, ...]:
     if layout is None or base_layout(layout).depth > 1:
         return last
     strides = strides_of(layout)
+    if len(strides) != len(op.tensor_shape):
+        return last  # what a table leads to has a dimension more
     moving = [dim for dim, extent in enumerate(op.tensor_shape) if extent > 1 and strides[dim]]
     return tuple(sorted(moving, key=lambda dim: strides[dim])) or last
 

@@ -7,6 +7,7 @@ results, and memory between and behind the tensors is NaN at the level of addres
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.build import new_kernel_graph, new_threadblock_graph
@@ -30,11 +32,13 @@ from mugraph.dialects.elementwise import (
     ScalarFunction,
 )
 from mugraph.dialects.maps import Bound, Split
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.memory.memory_access import memory_access_costs
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.schedule.analysis.hazards import find_hazards
 from mugraph.passes.sequence import verifying
-from mugraph.reading import make_context
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.equivalence import Answer, Checker
 from mugraph.runtime.equivalence.subject import Subject
 from mugraph.runtime.interpreter import run_function
@@ -551,3 +555,54 @@ def test_bulk_copies_bring_tiles_that_end_with_their_tensor() -> None:
     assert stored == 300 * (8.5 + 1)
     product = x.astype(np.float64) @ w.astype(np.float64)
     require_equal(results_everywhere(text, [x, w]), [product], tolerance=1e-2)
+
+
+DECODE = """
+func.func @decode(%q: tensor<Hx7x64xf16>, %k: tensor<HxKEYSx64xf16>, %v: tensor<HxKEYSx64xf16>)
+    -> tensor<Hx7x64xf16> {
+  %kt = kn.transpose %k dims [0, 2, 1] : tensor<HxKEYSx64xf16> -> tensor<Hx64xKEYSxf16>
+  %s = kn.matmul %q, %kt : (tensor<Hx7x64xf16>, tensor<Hx64xKEYSxf16>) -> tensor<Hx7xKEYSxf16>
+  %t = kn.mul_scalar %s by 1.250000e-01 : tensor<Hx7xKEYSxf16> -> tensor<Hx7xKEYSxf16>
+  %p = kn.softmax %t dim 2 : tensor<Hx7xKEYSxf16> -> tensor<Hx7xKEYSxf16>
+  %o = kn.matmul %p, %v : (tensor<Hx7xKEYSxf16>, tensor<HxKEYSx64xf16>) -> tensor<Hx7x64xf16>
+  func.return %o : tensor<Hx7x64xf16>
+}
+"""
+
+
+def decode(keys: int, plan: Plan | None = None, heads: int = 2) -> ModuleOp:
+    """Attention of seven queries to so many keys, up to a schedule."""
+    context = make_context()
+    module = parse_text(
+        context, DECODE.replace("KEYS", str(keys)).replace("<H", f"<{heads}"), "decode"
+    )
+    for step in compile_pipeline("sm_90a", plan):
+        PassPipeline((step,)).apply(context, module)
+    return module
+
+
+@pytest.mark.parametrize(("tile", "iterations", "blocks"), [(32, 33, 11), (64, 17, 17)])
+def test_blocks_that_share_a_ragged_loop_end_in_ragged_tiles(
+    tile: int, iterations: int, blocks: int
+) -> None:
+    """33 tiles of 32 have 29 more places than there are keys, 17 of 64 have 61 more."""
+    plan = Plan(forloop=iterations, loop_tile=tile, split_k=blocks)
+    random = np.random.default_rng(0)
+    shapes = ((2, 7, 64), (2, 1027, 64), (2, 1027, 64))
+    q, k, v = (random.standard_normal(shape).astype(np.float16) for shape in shapes)
+    scores = 0.125 * q.astype(np.float64) @ k.transpose(0, 2, 1)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v
+    (result,) = run_function(decode(1027, plan), None, [q, k, v])
+    np.testing.assert_allclose(result.astype(np.float64), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("keys", [51325, 128 * 401])
+def test_few_rows_of_scores_over_any_number_of_keys_are_one_kernel_of_many_blocks(
+    keys: int,
+) -> None:
+    """A loop that no power of two divides is divided in ragged tiles; six kernels took nine times
+    as long on an H200."""
+    kernels = [op for op in decode(keys, heads=16).walk() if isinstance(op, sched.KernelOp)]
+    assert len(kernels) == 2
+    assert math.prod(kernels[0].grid_dim) >= 100

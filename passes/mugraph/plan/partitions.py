@@ -56,6 +56,8 @@ CHAINED_LOOP_TILES = (*range(64, 128, 16), *UNEVEN_TILES)
 Of depth 192, tiles of 96 took 557 us on an H200, of 64 602."""
 SPLITS = (2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
+ENOUGH_SPLITS = 8
+"""Over so many a loop of chained products should be divisible, as decode has few other blocks."""
 WAVES, WAVES_OF_ROWS = 8, 64
 """Blocks for each multiprocessor, at most; also of kernels of rows that threads hold."""
 FEW_BLOCKS = max(SPLITS)
@@ -319,7 +321,11 @@ def _loops(
         return  # blocks cut it, too, or each dimension in another way
     tiles = UNEVEN_LOOP_TILES
     if common % max(shortest, 1) == 0:
-        tiles = CHAINED_LOOP_TILES if passes_products_on(space) else UNEVEN_TILES
+        tiles = UNEVEN_TILES
+        if passes_products_on(space):
+            # Of 128 x 401 keys whole tiles of 32 can be divided over 4 blocks at most.
+            divides_evenly = common % (shortest * ENOUGH_SPLITS) == 0
+            tiles = CHAINED_LOOP_TILES if divides_evenly else UNEVEN_LOOP_TILES
     for tile in uneven_tiles(common, tiles, shortest, longest):
         yield partition.with_loop(-(-common // tile), tile)
 
@@ -351,7 +357,8 @@ def splits(
     if divides is None or used >= len(AXES) or not looped:
         return
     splits = [partition.split(n, space.dimensions[n].extent) for n in looped]
-    ragged = any(split.bound() and split.chosen is None for split in splits)
+    # Where one block has all of a dimension, blocks that share its loop may end in ragged tiles.
+    ragged = any(split.bound() and not split.ends_with_tensor for split in splits)
     if ragged or not has_whole_parts(space, partition) or not divides(looped):
         return
     uneven = any(partition.cuts[number].tile is not None for number in looped)

@@ -8,16 +8,20 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 from fuzz.programs import launches_of
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
+from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
 from mugraph.dialects import kn, tb
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.fuse_kernels import (
     algebra,
     fuse_program,
@@ -35,6 +39,7 @@ from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
+from mugraph.runtime.interpreter import run_function
 
 Tensors = mi.DTensor | tuple[mi.DTensor, ...]
 Program = Callable[[Callable[..., mi.DTensor]], Tensors]
@@ -673,3 +678,19 @@ func.func @main(%x: tensor<2048x128256xf16>) -> tensor<2048x128256xf16> {
     (large,) = (each for each in stored if math.prod(shape_of(each)) >= 2048 * 128256)
     assert len(kernels) == 2 and "xf16" in str(large)
     require_proof(module, found)
+
+
+def test_casts_in_one_kernel_keep_the_sign_of_zero() -> None:
+    """A loop of one iteration writes what it adds up; added to zero, -0 would become 0."""
+    graph = mi.new_kernel_graph("casts")
+    x = graph.new_input((256,), dtype=mi.float8_e5m2)
+    for dtype in (mi.float8_e4m3fn, mi.int8, mi.float16, mi.bfloat16):
+        graph.mark_output(mi.cast(x, dtype))
+    codes = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e5m2)
+    module, context = graph.module(), make_context()
+    expected = run_function(module, None, [codes])
+    PassPipeline(compile_pipeline("sm_90a")).apply(context, module)
+    found = run_function(module, None, [codes])
+    for one, other in zip(found, expected, strict=True):
+        numbers = ~np.isnan(other.astype(np.float32))
+        assert (one[numbers].tobytes()) == other[numbers].tobytes()

@@ -2,6 +2,7 @@
 
 - :mod:`.products`: matrix products, by warps and by warp groups, and sums over warps;
 - :mod:`.memory`: device memory, copies to shared memory, and shared memory;
+- :mod:`.work`: what a block loads and computes, by itself;
 - :mod:`.kernels`: a kernel of a given shape, from its launch to its last store;
 - :mod:`.overlap`: several things side by side;
 - :mod:`.devices`: collectives of several devices, and loads from one another;

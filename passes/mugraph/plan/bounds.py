@@ -18,21 +18,12 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
 from mugraph.passes.costs.kernels import (
-    CHAIN_CYCLES,
-    ELEMENT_CYCLES,
-    EXCHANGE_BARRIERS,
     FEWEST_REGISTERS,
-    GROUP_SLACK,
     HELD_BYTES_A_CYCLE,
-    INSTRUCTION,
-    ITERATION_CYCLES,
     LAUNCH_NS,
     MOST_STAGES,
     OVERLAP_NS,
     SHARED_ARITHMETIC,
-    WARP_CYCLES,
-    WITH_OPERANDS,
-    conversion_cycles,
 )
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
@@ -44,6 +35,17 @@ from mugraph.passes.costs.memory import (
 )
 from mugraph.passes.costs.overlap import IN_A_KERNEL
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
+from mugraph.passes.costs.work import (
+    CHAIN_CYCLES,
+    ELEMENT_CYCLES,
+    EXCHANGE_BARRIERS,
+    GROUP_SLACK,
+    INSTRUCTION,
+    ITERATION_CYCLES,
+    WARP_CYCLES,
+    WITH_OPERANDS,
+    conversion_cycles,
+)
 from mugraph.passes.mugraph.plan.operators import OperatorWork
 from mugraph.passes.mugraph.plan.shape import KernelModel
 from mugraph.passes.mugraph.retile.partition import Partition

@@ -13,7 +13,7 @@ from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.costs.kernels import INSTRUCTION
+from mugraph.passes.costs.work import INSTRUCTION
 from mugraph.passes.mugraph.plan.narrow import (
     adds_scaled,
     is_converted,

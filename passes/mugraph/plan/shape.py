@@ -31,15 +31,9 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
-from mugraph.passes.costs.kernels import (
-    INSTRUCTION,
-    Held,
-    KernelShape,
-    Load,
-    PhaseWork,
-    Product,
-)
+from mugraph.passes.costs.kernels import KernelShape
 from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS
+from mugraph.passes.costs.work import INSTRUCTION, Held, Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing, product_index
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of

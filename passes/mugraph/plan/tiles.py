@@ -9,13 +9,8 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from mugraph.dialects.plan import Plan
-from mugraph.passes.costs.kernels import (
-    OVERLAP_NS,
-    KernelShape,
-    Load,
-    PhaseWork,
-    estimate,
-)
+from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, estimate
+from mugraph.passes.costs.work import Load, PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
 from mugraph.passes.mugraph.plan.limits import (
     ALIKE_NS,

@@ -15,8 +15,9 @@ from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ScanOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
-from mugraph.passes.costs.kernels import ITERATION_CYCLES, LAUNCH_NS, WARP_CYCLES, estimate
+from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.costs.work import ITERATION_CYCLES, WARP_CYCLES
 from mugraph.passes.mugraph.plan.choose import require_cuttable, space_of, tiles_of
 from mugraph.passes.mugraph.plan.partitions import products_of
 from mugraph.passes.mugraph.plan.shape import shape_under

@@ -1,0 +1,256 @@
+"""What a block loads and computes, and the cycles that it takes by itself.
+
+Numbers without another source were fitted as those of ``passes/costs/kernels.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.programming_model import (
+    GROUP_ROWS,
+    REGISTER_BYTES,
+    WARPGROUP,
+)
+from mugraph.passes.costs.memory import (
+    BULK_ROW_BYTES,
+    copy_cycles,
+    shared_cycles,
+)
+from mugraph.passes.costs.products import group_cycles, instruction_cycles
+from mugraph.passes.targets import Target
+
+INSTRUCTION = mma_atom("SM80_16x8x16_F32F16F16F32_TN")
+"""What products are counted in, whoever computes them."""
+ITERATION_CYCLES, WARP_CYCLES = 70.0, 14.6
+"""What an iteration takes beside its arithmetic, and for each warp that waits for the others."""
+WITH_OPERANDS, GROUP_SLACK = 1.81, 1.1
+"""How much longer products of warps take with the loads of their operands, and those of groups."""
+ELEMENT_CYCLES = 3.0
+"""Cycles of a thread for an element of an operator that is no product."""
+CONVERSION_ISSUES = 2.0
+"""Instructions for each element of few bits that becomes a factor of 16: its part of a load, of a
+permutation, of masks and of an addition, as nvcc 13.0 makes them; no script fits it."""
+CHAINED_VALUES = 64
+"""Sums of a product in a chain that a thread can keep in registers."""
+CHAINED_ROWS = 16
+"""Rows of it that a warp must have to itself to keep them there."""
+THROUGH_MEMORY = 2.0
+"""How much longer arithmetic takes where they go through shared memory."""
+EXCHANGE_BARRIERS = 4
+"""Barriers of a result that other threads need."""
+STEP_BYTES = 32
+"""Of a row, or column, in an instruction of a warp group."""
+CHAIN_BARRIERS = 3
+"""Barriers of a block in each iteration in which they do: each waits for all warps."""
+CHAIN_CYCLES = 450.0
+"""From a product to one of what is computed of it: rows across lanes, operands put in place."""
+ROW_VECTOR, MOST_ROW_VALUES = 8, 64
+"""Elements of a row that a thread loads at once, and at most keeps."""
+ROW_STEP_CYCLES = 18.0
+"""What a warp takes for each of its steps along a row that it reduces alone (13 to 25 measured)."""
+WORKING_REGISTERS = 24
+"""Registers of a thread beside tiles of kernels without products, as ptxas compiles them."""
+
+
+def shares_rows(rows: int, length: int, threads: int) -> bool:
+    """Whether threads of a block share rows evenly, each with its parts in registers."""
+    vector = math.gcd(length, ROW_VECTOR)
+    vectors = length // vector
+    each = math.ceil(rows * vectors / threads)
+    even = rows == 1 or vectors % threads == 0 or threads % vectors == 0
+    return even and each * vector <= MOST_ROW_VALUES
+
+
+class Held(NamedTuple):
+    """The tiles of a kernel without a loop and products, where threads can hold them."""
+
+    peak_bytes: int
+    """Of all that is needed at one time."""
+    staged_bytes: int
+    """Of tiles that are broadcast, which stay in shared memory."""
+    largest: int
+    """Elements of a tile at most."""
+
+    def registers(self, threads: int, target: Target) -> int | None:
+        """What a thread needs; ``None`` where a block's threads have not so many."""
+        most = target.registers_per_multiprocessor // threads
+        needed = WORKING_REGISTERS + math.ceil(self.peak_bytes / REGISTER_BYTES / threads)
+        fits = needed <= most and self.largest <= MOST_ROW_VALUES * threads
+        return needed if fits else None
+
+
+def conversion_cycles(target: Target) -> float:
+    """Cycles of a multiprocessor for each element that its threads convert."""
+    return CONVERSION_ISSUES / (target.warp_size * target.schedulers_per_multiprocessor)
+
+
+class Load(NamedTuple):
+    """A tile that a block loads."""
+
+    bytes: int
+    """Of one tile, in whole sectors."""
+    tensor_bytes: int
+    looped: bool
+    row_bytes: int = BULK_ROW_BYTES
+    """Of a row of the tile."""
+
+
+class Loading(NamedTuple):
+    """What all loads of a block take, however often its loop goes around."""
+
+    loop_bytes: int
+    """Of an iteration."""
+    first_bytes: int
+    """Of what is loaded once."""
+    tensor_bytes: int
+    cycles: tuple[tuple[bool, float, float], ...]
+    """Of each: whether it is in the loop, and how long copies of threads and bulk copies take."""
+
+
+@lru_cache(1 << 12)
+def loading_of(loads: tuple[Load, ...]) -> Loading:
+    """What so many loads take together; a kernel's are asked for under many numbers of blocks."""
+    return Loading(
+        sum(load.bytes for load in loads if load.looped),
+        sum(load.bytes for load in loads if not load.looped),
+        sum(load.tensor_bytes for load in loads),
+        tuple(
+            (
+                load.looped,
+                copy_cycles(load.bytes, load.row_bytes, bulk=False),
+                copy_cycles(load.bytes, load.row_bytes, bulk=True),
+            )
+            for load in loads
+        ),
+    )
+
+
+class Product(NamedTuple):
+    """A matrix product of one iteration, or of the end of a kernel."""
+
+    instructions: int
+    """Of :data:`INSTRUCTION`, over all warps."""
+    chain: int
+    """How many add to the same sum."""
+    group_rows: int = 0
+    """Rows, where they are enough for warp groups to multiply tiles as they are loaded."""
+    element: str = INSTRUCTION.a_type
+    """The type of the operands, as the table of rates calls it."""
+    promoted: bool = False
+    """Whether threads add the sums of each iteration to those of the loop."""
+    columns: int = 0
+    """Of a product in a chain of them."""
+    passed_on: bool = False
+    """Whether its left matrix is what another product passes on."""
+    converted: int = 0
+    """Elements that threads convert before they are multiplied."""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds in whole instructions."""
+        return self.instructions * math.prod(INSTRUCTION.shape_mnk)
+
+    def fills_groups(self, groups: int = 1) -> bool:
+        """Whether so many warp groups have whole instructions of it."""
+        return self.group_rows > 0 and self.group_rows % (groups * GROUP_ROWS) == 0
+
+
+def operand_cycles(product: Product, target: Target) -> float:
+    """Cycles in which shared memory brings the operands of a chain's product to warp groups.
+
+    Each instruction reads its columns, and 64 rows that are not in registers.
+    """
+    lines = product.columns + (0 if product.passed_on else GROUP_ROWS) if product.columns else 0
+    steps = product.group_rows // GROUP_ROWS * product.chain
+    return shared_cycles(steps * lines * STEP_BYTES, target)
+
+
+class PhaseWork(NamedTuple):
+    """What a phase of a block computes."""
+
+    products: tuple[Product, ...]
+    elements: int
+    """Elements that other operators compute, or sum over."""
+    special: int = 0
+    """Instructions of special function units, over all threads."""
+    chained: int = 0
+    """Products of what another product has given."""
+    passed_on: tuple[int, int] = (0, 0)
+    """Rows and columns of the largest product that another one takes what is computed of."""
+    sums: int = 0
+    """Sums of products, of all threads."""
+    exchanges: int = 0
+    """Operators whose results other threads need: they pass through shared memory."""
+    rows: tuple[tuple[int, int], ...] = ()
+    """How many rows each reduction of what is no product has, and of how many elements each."""
+
+    def stays_in_registers(self, threads: int, warp_size: int) -> bool:
+        """Whether what one product passes on to another can stay with the threads that have it."""
+        rows, columns = self.passed_on
+        few = rows * columns <= CHAINED_VALUES * threads
+        return few and threads // warp_size * CHAINED_ROWS <= rows
+
+    def is_of_groups(self, threads: int, target: Target) -> bool:
+        """Whether warp groups multiply all its products, and pass nothing on."""
+        return not self.chained and self.suits_groups(threads, target)
+
+    def suits_groups(self, threads: int, target: Target) -> bool:
+        """Whether warp groups multiply all its products, which bulk copies must bring."""
+        groups = threads // target.warp_size // WARPGROUP
+        return (
+            target.multiplies_in_warpgroups
+            and groups > 0
+            and bool(self.products)
+            and all(product.fills_groups(groups) for product in self.products)
+        )
+
+    def element_cycles(self, threads: int, target: Target) -> float:
+        """Of what is computed that is no product."""
+        lanes = min(threads, target.schedulers_per_multiprocessor * target.warp_size * 2)
+        return self.elements * ELEMENT_CYCLES / lanes
+
+    def by_warps(self) -> PhaseWork:
+        """The same where single warps multiply."""
+        return self._replace(products=tuple(p._replace(group_rows=0) for p in self.products))
+
+    def cycles(self, threads: int, target: Target) -> float:
+        """From its first instruction to its last, of a block that has a multiprocessor alone."""
+        warp_size = target.warp_size
+        warps = max(threads // warp_size, 1)
+        total = math.fsum(self._product_cycles(product, warps, target) for product in self.products)
+        total += self.element_cycles(threads, target)
+        total += self.special / target.special_a_cycle
+        total += self.exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
+        total += sum(
+            math.ceil(rows / warps) * length / warp_size * ROW_STEP_CYCLES
+            for rows, length in self.rows
+            if not shares_rows(rows, length, threads)
+        )
+        if self.chained and not self.stays_in_registers(threads, warp_size):
+            total *= THROUGH_MEMORY
+            total += CHAIN_BARRIERS * WARP_CYCLES * warps
+        return total + self.chained * CHAIN_CYCLES
+
+    @classmethod
+    def _product_cycles(cls, product: Product, warps: int, target: Target) -> float:
+        """Of one product, by warp groups where they can, else by warps."""
+        converting = product.converted * conversion_cycles(target)
+        return cls._multiplying_cycles(product, warps, target) + converting
+
+    @staticmethod
+    def _multiplying_cycles(product: Product, warps: int, target: Target) -> float:
+        groups = warps // WARPGROUP
+        if target.multiplies_in_warpgroups and groups and product.fills_groups(groups):
+            cycles = GROUP_SLACK * group_cycles(product.macs, target, product.element)
+            return max(cycles, operand_cycles(product, target))
+        schedulers = min(warps, target.schedulers_per_multiprocessor)
+        each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
+        # Warps share the sums first, and then what is added to each.
+        sums = max(product.instructions // max(product.chain, 1), 1)
+        along = max(warps // sums, 1)
+        one_after_another = product.chain / along * target.mma_latency
+        return max(product.instructions * each / schedulers, one_after_another)

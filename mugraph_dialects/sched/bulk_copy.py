@@ -61,6 +61,7 @@ from mugraph.dialects.sched.kernel import KernelOp, enclosing_kernel
 from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mappings import (
     IntArray,
+    MappingError,
     part_of_mode,
     side_by_side,
     vector_coordinates,
@@ -212,12 +213,12 @@ class BulkCopyOp(
 
     def _tile_in(self, whole: AnyLayout) -> BulkTile:
         element_bytes = element_bytes_of(self.source.type)
-        layout, offset = self._part_of(whole)
         try:
+            layout, offset = self._part_of(whole)
             tensor = self.mapped()
             described = tensor_dims(tensor.shape, tensor.strides, element_bytes)
             tile = bulk_tile(described, shape_of(self.source.type), layout, element_bytes)
-        except BulkCopyError as error:
+        except (BulkCopyError, MappingError) as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
         if offset * element_bytes % pattern_bytes(tile.span):
             raise VerifyException(

@@ -80,6 +80,17 @@ def most_registers(kernel: sched.KernelOp, target: Target) -> int:
     return register_limit(kernel.threads, registers) if budgets is None else budgets.computing
 
 
+def leave_registers_for_products(kernel: sched.KernelOp) -> None:
+    """Lets fewer blocks share a multiprocessor where an instruction would have too few registers.
+
+    ptxas compiles none that has more than threads start with.
+    """
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    most = max((op.atom.values_of_c for op in products), default=0) + WORKING_REGISTERS
+    while (blocks := kernel.resident_blocks or 1) > 1 and kernel.registers_at_start < most:
+        kernel.resident = IntegerAttr(blocks - 1, i64)
+
+
 def find_budgeted(kernel: sched.KernelOp, target: Target) -> Budgeted | None:
     """The kernel's roles, if the one that loads can leave registers that others need."""
     roles: Sequence[sched.RoleOp] = roles_of(kernel)
@@ -152,6 +163,7 @@ class SetRegisterBudgetsPass(ModulePass):
         target = target_named(self.arch)
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp):
+                leave_registers_for_products(kernel)
                 found = find_budgeted(kernel, target)
                 if found is not None:
                     set_budgets(found, target)

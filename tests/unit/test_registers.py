@@ -19,6 +19,7 @@ from benchmarks.shapes.draw import shape_named
 from mugraph.codegen.architecture import Architecture
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.schedule.analysis.registers import (
@@ -38,7 +39,7 @@ from mugraph.passes.schedule.lower_threadblock.registers import (
 )
 from mugraph.passes.schedule.set_register_budgets import RegisterBudgets, choose_budgets
 from mugraph.passes.sequence import verifying
-from mugraph.reading import make_context
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
@@ -256,3 +257,30 @@ def test_threads_start_with_the_registers_of_every_instruction() -> None:
     assert max(op.atom.values_of_c for _, op in products) == 128
     for kernel, op in products:
         assert op.atom.values_of_c + WORKING_REGISTERS <= kernel.registers_at_start
+
+
+GATED = """
+func.func @gated(%x: tensor<1150x1152xf16>, %g: tensor<1152x6912xf16>, %u: tensor<1152x6912xf16>)
+    -> tensor<1150x6912xf16> {
+  %a = kn.matmul %x, %g : (tensor<1150x1152xf16>, tensor<1152x6912xf16>) -> tensor<1150x6912xf16>
+  %b = kn.matmul %x, %u : (tensor<1150x1152xf16>, tensor<1152x6912xf16>) -> tensor<1150x6912xf16>
+  %c = kn.gelu %a : tensor<1150x6912xf16> -> tensor<1150x6912xf16>
+  %d = kn.mul %c, %b : (tensor<1150x6912xf16>, tensor<1150x6912xf16>) -> tensor<1150x6912xf16>
+  func.return %d : tensor<1150x6912xf16>
+}
+"""
+
+
+def test_no_more_blocks_share_a_multiprocessor_than_leave_registers_for_an_instruction() -> None:
+    """Two products of 96 columns side by side, in columns that no box of 64 divides.
+
+    Two blocks of 288 threads have 80 registers a thread, and ptxas refuses an instruction of 96.
+    """
+    context = make_context()
+    module = parse_text(context, GATED, "gated")
+    plan = Plan(grid=(72, 9, 1), tile=(128, 0), block=(256, 1, 1))
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(context, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    assert products
+    assert all(op.atom.values_of_c < kernel.registers_at_start for op in products)

@@ -11,12 +11,25 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sched.mappings import matrix_layout, with_offset
-from mugraph.dialects.tensor_types import AnyLayout, base_layout, dims, op_label, resolved_layout_of
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    dims,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+)
 
 
 def start_of(at: DenseArrayBase[IntegerType] | None, rank: int) -> tuple[int, ...]:
     """Where a part starts, by its property ``at``: at the origin where there is none."""
     return (0,) * rank if at is None else extents_of(at)
+
+
+def shape_of_one(value: SSAValue, start: DenseArrayBase[IntegerType] | None) -> tuple[int, ...]:
+    """The extents of the matrix that begins at ``start`` in a buffer of several; of all without."""
+    shape = shape_of(value.type)
+    return shape if start is None else (*[1] * (len(shape) - 2), *shape[-2:])
 
 
 def start_attribute(at: Sequence[int] | None) -> DenseArrayBase[IntegerType] | None:

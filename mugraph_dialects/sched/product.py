@@ -29,6 +29,7 @@ from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import mma_accesses
 from mugraph.dialects.sched.matrix_part import (
     part_of_matrix,
+    shape_of_one,
     start_attribute,
     start_of,
     verify_part,
@@ -132,8 +133,7 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     @property
     def lhs_shape(self) -> tuple[int, ...]:
         """The extents of what is multiplied from the left."""
-        shape = shape_of(self.lhs.type)
-        return shape if self.lhs_start is None else (*[1] * (len(shape) - 2), *shape[-2:])
+        return shape_of_one(self.lhs, self.lhs_start)
 
     @property
     def parts(self) -> int:

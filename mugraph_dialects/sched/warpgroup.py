@@ -54,7 +54,7 @@ from mugraph.dialects.sched.accesses import (
 )
 from mugraph.dialects.sched.channel import RunsAtIteration, iteration_properties
 from mugraph.dialects.sched.mappings import IDLE, Stream, matrix_layout
-from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
+from mugraph.dialects.sched.matrix_part import shape_of_one, start_attribute, start_of, verify_part
 from mugraph.dialects.sched.operand_mappings import MatmulOperand, element_stream
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import AllocOp
@@ -219,8 +219,7 @@ class WarpgroupMmaOp(
     @property
     def lhs_shape(self) -> tuple[int, ...]:
         """The extents of what is multiplied from the left."""
-        shape = shape_of(self.lhs.type)
-        return shape if self.lhs_start is None else (*[1] * (len(shape) - 2), *shape[-2:])
+        return shape_of_one(self.lhs, self.lhs_start)
 
     @property
     def lhs_offset(self) -> int:

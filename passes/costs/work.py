@@ -53,7 +53,7 @@ ROW_VECTOR, MOST_ROW_VALUES = 8, 64
 ROW_STEP_CYCLES = 18.0
 """What a warp takes for each of its steps along a row that it reduces alone (13 to 25 measured)."""
 WORKING_REGISTERS = 24
-"""Registers of a thread beside tiles of kernels without products, as ptxas compiles them."""
+"""Addresses, counters, predicates: about what ptxas uses where there is nothing else to hold."""
 
 
 def shares_rows(rows: int, length: int, threads: int) -> bool:

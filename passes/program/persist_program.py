@@ -134,13 +134,13 @@ class Runs:
                 run.append(op)
                 size += operand_bytes(op)
                 continue
-            yield from _if_it_pays(run)
+            yield from _with_several_launches(run)
             run = [op] if isinstance(op, CanJoin) and fits else []
             size = sum(map(operand_bytes, run))
-        yield from _if_it_pays(run)
+        yield from _with_several_launches(run)
 
 
-def _if_it_pays(run: list[CanJoin]) -> Iterator[list[CanJoin]]:
+def _with_several_launches(run: list[CanJoin]) -> Iterator[list[CanJoin]]:
     if sum(isinstance(op, LaunchOp) for op in run) > 1:
         yield run
 

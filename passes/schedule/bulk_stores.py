@@ -47,7 +47,7 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.halve_results import Halves, find_halves, halve
-from mugraph.passes.schedule.lower_threadblock.write_back import WriteBack, write_back_through
+from mugraph.passes.schedule.lower_threadblock.write_back import write_back_through
 from mugraph.passes.schedule.plan_stensor_memory import (
     certified_plan,
     memory_requests,
@@ -84,7 +84,8 @@ class Result(NamedTuple):
         """What stores a fragment: to the tile, or to a buffer that is only copied to it."""
         if isinstance(self.op, sched.StoreOp):
             return self.op
-        detour = _detour_of(self.op)
+        buffer = self.op.source.owner
+        detour = write_back_through(buffer) if isinstance(buffer, sched.AllocOp) else None
         return None if detour is None else detour.store
 
     def vectors(self) -> float:
@@ -216,8 +217,14 @@ def with_bulk_store(
     assert isinstance(block, Block)
     goes_on = enclosing_kernel(op).persistent_blocks is not None
     steps: list[Operation] = []
+    erased: list[Operation] = [op]
     store = result.from_registers
     if store is not None and (goes_on or store is op):
+        if isinstance(op, sched.CopyOp):
+            # The buffer between the fragment and the copy goes, too.
+            between = op.source.owner
+            assert isinstance(between, sched.AllocOp)
+            erased += [store, between]
         parts = [store.source] if halves is None else halve(halves)
         buffer = _new_buffer(result, shape_of(parts[0].type))
         columns = shape_of(parts[0].type)[-1]
@@ -232,10 +239,8 @@ def with_bulk_store(
     else:
         assert isinstance(op, sched.CopyOp)
         steps = [*_publish(op), sched.BulkCopyOp(op.source, result.tile)]
-        store = None
     Rewriter.insert_op(steps, InsertPoint.before(op))
-    detour = _detour_of(op) if store is not None and isinstance(op, sched.CopyOp) else None
-    for each in (op,) if detour is None else (detour.copy, detour.store, detour.buffer):
+    for each in erased:
         Rewriter.erase_op(each)
     phase = block.parent_op()
     around = phase.parent if goes_on and phase is not None else block
@@ -244,12 +249,6 @@ def with_bulk_store(
         around.add_op(sched.BulkWaitOp())
     if halves is not None:
         Rewriter.erase_op(halves.fragment)
-
-
-def _detour_of(op: sched.CopyOp) -> WriteBack | None:
-    """The buffer that a copy empties, if a fragment is stored to it for nothing else."""
-    buffer = op.source.owner
-    return write_back_through(buffer) if isinstance(buffer, sched.AllocOp) else None
 
 
 def _new_buffer(result: Result, extents: Sequence[int]) -> sched.AllocOp:

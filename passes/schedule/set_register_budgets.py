@@ -18,8 +18,8 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import computing_threads
+from mugraph.passes.costs.work import WORKING_REGISTERS
 from mugraph.passes.schedule.analysis.registers import (
-    WORKING_REGISTERS,
     register_limit,
     registers_needed,
 )

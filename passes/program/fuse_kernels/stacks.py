@@ -221,7 +221,7 @@ class _StackWriter:
 @singledispatch
 def tile_of(op: Operation, tiles: Sequence[SSAValue], writer: _StackWriter) -> SSAValue:
     """The tile that an operator computes of others."""
-    raise NotImplementedError(op.name)
+    raise AssertionError(f"{op.name} is in no chain of a stack")
 
 
 @tile_of.register

@@ -31,9 +31,8 @@ from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.costs.work import WORKING_REGISTERS
 
-WORKING_REGISTERS = 24
-"""Addresses, counters, predicates: about what ptxas uses where there is nothing else to hold."""
 UNROLLED_VALUES = 96
 """Products of at least so many values a thread are not unrolled (``tb/matmul.h``)."""
 

@@ -19,8 +19,8 @@ from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, shape_of
+from mugraph.passes.costs.work import WORKING_REGISTERS
 from mugraph.passes.schedule.analysis.registers import (
-    WORKING_REGISTERS,
     register_limit,
     vector_registers,
 )

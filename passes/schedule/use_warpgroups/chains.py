@@ -71,13 +71,18 @@ def fragments_held(role: sched.RoleOp, arrangement: TiledMmaAttr) -> Iterator[SS
                 yield value
 
 
-def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
-    """The roles in which all products could be those of warp groups."""
+def products_of_groups(kernel: sched.KernelOp) -> Iterator[tuple[sched.RoleOp, list[sched.MmaOp]]]:
+    """The roles of whole warp groups that multiply by warps, and their products."""
     for role in sched.roles_of(kernel):
         products = [op for op in role.body.walk() if isinstance(op, sched.MmaOp)]
         whole = role.threads % GROUP_THREADS == 0 and role.first_thread % GROUP_THREADS == 0
-        if not products or not whole:
-            continue
+        if products and whole:
+            yield role, products
+
+
+def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
+    """The roles in which all products could be those of warp groups."""
+    for role, products in products_of_groups(kernel):
         arrangement = arrangement_of(products[0])
         if arrangement is None or arrangement.thr_layout != (role.threads // WARP, 1, 1):
             continue

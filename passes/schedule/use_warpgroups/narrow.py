@@ -32,6 +32,7 @@ from mugraph.passes.schedule.use_warpgroups.chains import (
     arrangement_of,
     cycles_of_warps,
     fragments_held,
+    products_of_groups,
     retyped,
     walked_layout,
 )
@@ -54,11 +55,7 @@ class Converted:
 
 def find_converted(kernel: sched.KernelOp) -> Iterator[Converted]:
     """The roles all of whose products are of converted matrices, and fit warp groups."""
-    for role in sched.roles_of(kernel):
-        products = [op for op in role.body.walk() if isinstance(op, sched.MmaOp)]
-        whole = role.threads % GROUP_THREADS == 0 and role.first_thread % GROUP_THREADS == 0
-        if not products or not whole:
-            continue
+    for role, products in products_of_groups(kernel):
         arrangements = {arrangement_of(op) for op in products}
         instructions = {_instruction(op, role.threads // GROUP_THREADS) for op in products}
         if len(arrangements) != 1 or len(instructions) != 1:

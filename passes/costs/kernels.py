@@ -286,6 +286,9 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     # The first of them are there when the kernel has been filled.
     later = max(shape.turns - stages, 0) if loop_bytes else 0
     ring = rounds * later * (fetch + turn) / stages
+    if shape.loop.suits_groups(shape.threads, target) and stages > 1:
+        # A product is in flight until the next one has been issued, and its stage is in use.
+        ring = max(ring, rounds * later * fetch / (stages - 1))
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.turns * turn
     shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0

@@ -136,8 +136,9 @@ def choose_warp_layouts(
 
 
 def is_small(op: tb.MatmulOp) -> bool:
-    """Whether a product has no more rows than one instruction of a warp group."""
-    return shape_of(op.result.type)[-2] <= GROUP_ROWS
+    """Whether warp groups would need no more rows, or others than whole ones, without a swap."""
+    rows = shape_of(op.result.type)[-2]
+    return rows <= GROUP_ROWS or rows % GROUP_ROWS > 0
 
 
 def why_not_swapped(
@@ -149,7 +150,7 @@ def why_not_swapped(
     if not target.multiplies_in_warpgroups:
         return f"no warp groups multiply on {target.arch}"
     if not small:
-        return f"none of its products has {GROUP_ROWS} rows or fewer"
+        return f"all of its products have whole {GROUP_ROWS} rows for warp groups"
     for op in small:
         if op not in layouts or not layouts[op].atom.swaps_operands:
             obstacle = _obstacle_to_swap(op, graph)

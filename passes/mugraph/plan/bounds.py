@@ -136,14 +136,16 @@ class TiledKernels:
         columns = self.shapes[op.operands[-1]][-1]
         count = math.prod(leading, start=_padded(rows, m) * _padded(columns, n))
         total = np.zeros(len(self.partitions))
-        for lhs, fits_groups, element, _, converts in op.factors:
-            instructions = count * _padded(self.shapes[lhs][-1], k)
+        for factor in op.factors:
+            instructions = count * _padded(self.shapes[factor.lhs][-1], k)
             cycles = instructions * each
-            if (fits_groups or converts) and target.multiplies_in_warpgroups:
-                by_groups = GROUP_SLACK * group_cycles(m * n * k, target, element) * instructions
-                many, few = (columns, rows) if converts else (rows, columns)
-                can = (many % GROUP_ROWS == 0) & (few % GROUP_COLUMNS == 0)
-                cycles = np.where(can, np.minimum(cycles, by_groups), cycles)
+            if (factor.fits_groups or factor.converted) and target.multiplies_in_warpgroups:
+                by_groups = GROUP_SLACK * group_cycles(m * n * k, target, factor.element)
+                can = (columns % GROUP_ROWS == 0) & (rows % GROUP_COLUMNS == 0)
+                if not factor.converted:
+                    can |= (rows % GROUP_ROWS == 0) & (columns % GROUP_COLUMNS == 0)
+                fewer = np.minimum(cycles, by_groups * instructions)
+                cycles = np.where(can, fewer, cycles)
             total += cycles
             if op.converts:
                 total += self.volume(op.operands[-1]) * conversion_cycles(target)

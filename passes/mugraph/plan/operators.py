@@ -12,7 +12,9 @@ from mugraph.dialects.cute.atoms import warpgroup_family
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
+from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS
 from mugraph.passes.costs.work import INSTRUCTION
 from mugraph.passes.mugraph.plan.narrow import (
     adds_scaled,
@@ -80,6 +82,8 @@ class Factor(NamedTuple):
     """Whether they hold the sums of an iteration beside those of the loop."""
     converted: bool
     """Whether they could convert the right matrix, with swapped operands."""
+    loaded: bool
+    """Whether both matrices are loaded, so that their operands can be swapped as they are."""
 
     @classmethod
     def of(cls, lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> Factor:
@@ -88,7 +92,25 @@ class Factor(NamedTuple):
         element = INSTRUCTION.a_type if family is None else family.a_type
         fits = _is_for_groups(lhs, rhs, phases)
         promotes = fits and family is not None and family.sum_bits is not None and phases.promotes
-        return cls(lhs, fits, element, promotes, is_converted(rhs, lhs))
+        loaded = all(isinstance(value.owner, tb.InputOp) for value in (lhs, rhs))
+        return cls(lhs, fits, element, promotes, is_converted(rhs, lhs), loaded)
+
+    def swaps(self, rows: int, columns: int, matrices: int) -> bool:
+        """Whether warp groups have the product of so many tiles with swapped operands.
+
+        Of 64 rows or fewer warps have it mostly, whose cycles count; whole 64 need no swap.
+        """
+        if rows % GROUP_COLUMNS:
+            return False
+        if self.converted:
+            return rows >= FEWEST_CONVERTED_ROWS
+        return (
+            self.loaded
+            and matrices == 1
+            and rows > GROUP_ROWS
+            and rows % GROUP_ROWS > 0
+            and columns % GROUP_ROWS == 0
+        )
 
 
 def _is_for_groups(lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> bool:

@@ -46,7 +46,7 @@ def can_persist(shape: KernelShape, target: Target) -> bool:
 
 
 def can_swap(space: TileSpace, partition: Partition, shape: KernelShape) -> bool:
-    """Whether warp groups can compute all products of few rows, of which there are some.
+    """Whether warp groups can compute all products that they need a swap for, or are small.
 
     They do so with swapped operands, which a producer loads.
     """
@@ -57,7 +57,7 @@ def can_swap(space: TileSpace, partition: Partition, shape: KernelShape) -> bool
         for lhs, rhs in matrices_of(op):
             *leading, rows, depth = tile_shape_of(space, partition, lhs)
             columns = tile_shape_of(space, partition, rhs)[-1]
-            if rows > GROUP_ROWS:
+            if rows > GROUP_ROWS and rows % GROUP_ROWS == 0:
                 continue
             types = operand_names(lhs, rhs)
             loaded = all(isinstance(value.owner, tb.InputOp) for value in (lhs, rhs))

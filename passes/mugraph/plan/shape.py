@@ -32,7 +32,6 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.passes.costs.kernels import KernelShape
-from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS
 from mugraph.passes.costs.work import INSTRUCTION, Held, Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing, product_index
@@ -403,20 +402,27 @@ def _work(
             sources = [(rows, columns)]
             m, n, k = INSTRUCTION.shape_mnk
             converted = math.prod(tiles[-1]) if op.converts else 0
-            for lhs, fits_groups, element, promoted, converts in op.factors:
-                steps = _padded(shapes[lhs][-1], k)
-                count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
-                for_groups = fits_groups and columns % GROUP_COLUMNS == 0
+            matrices = math.prod(tiles[0][:-2])
+            for factor in op.factors:
+                steps = _padded(shapes[factor.lhs][-1], k)
+                count = matrices * _padded(rows, m) * _padded(columns, n) * steps
+                for_groups = factor.fits_groups and columns % GROUP_COLUMNS == 0
                 group_rows = rows if for_groups else 0
-                if converts and rows >= FEWEST_CONVERTED_ROWS and rows % GROUP_COLUMNS == 0:
-                    group_rows = columns  # operands are swapped
+                if factor.swaps(rows, columns, matrices):
+                    group_rows = columns
                 each = Product(
-                    count, steps, group_rows, element, promoted, columns, follows, converted
+                    count,
+                    steps,
+                    group_rows,
+                    factor.element,
+                    factor.promoted,
+                    columns,
+                    follows,
+                    converted,
                 )
                 products.append(each)
             sets = 1 + any(factor.promoted for factor in op.factors)
             sums += sets * math.prod(tiles[0][:-1]) * columns
-            matrices = math.prod(tiles[0][:-2])
             if op.converts and matrices > 1:
                 # Each is cut out and written to shared memory first.
                 elements += MOVES * math.prod(tiles[-1])

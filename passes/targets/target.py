@@ -96,7 +96,11 @@ class Target:
         by_memory = self.shared_memory_per_multiprocessor // (
             smem + self.reserved_shared_memory_per_block
         )
-        by_registers = self.registers_per_multiprocessor // (threads * registers)
+        # Each scheduler has its own warps, and its part of the registers.
+        schedulers = self.schedulers_per_multiprocessor
+        warp_registers = self.warp_size * registers * schedulers
+        of_a_scheduler = self.registers_per_multiprocessor // warp_registers
+        by_registers = of_a_scheduler * schedulers // -(-threads // self.warp_size)
         by_threads = self.max_threads_per_multiprocessor // threads
         limits = (waves, by_memory, by_registers, by_threads, self.max_blocks_per_multiprocessor)
         return max(1, min(limits))

@@ -25,6 +25,7 @@ SHAPES = (
     (8, 128, 64, 256, "f16"),  # two groups, 64 columns each
     (24, 64, 32, 256, "f16"),  # one group of two; rows of 64 bytes
     (40, 128, 64, 128, "bf16"),  # one group, 64 columns after 64
+    (72, 64, 64, 128, "f16"),  # more rows than an instruction has without a swap
 )
 
 

@@ -69,7 +69,8 @@ CANNOT: dict[str, tuple[str, str, dict[str, Any], str]] = {
     ),
     "swap-of-no-product": (
         *(GRIDS.format(64), "sm_90a", {"swap_ab": True}),
-        f"{KERNEL}swap_ab = true: none of its products has 64 rows or fewer; leave swap_ab free",
+        f"{KERNEL}swap_ab = true: none of its products has 64 rows or fewer, or rows that are no "
+        "multiple of 64; leave swap_ab free",
     ),
     "swap-of-32-columns": (
         *(FEW, "sm_90a", {"swap_ab": True}),

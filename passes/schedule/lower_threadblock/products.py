@@ -150,7 +150,10 @@ def why_not_swapped(
     if not target.multiplies_in_warpgroups:
         return f"no warp groups multiply on {target.arch}"
     if not small:
-        return f"all of its products have whole {GROUP_ROWS} rows for warp groups"
+        return (
+            f"none of its products has {GROUP_ROWS} rows or fewer, or rows that are no multiple "
+            f"of {GROUP_ROWS}"
+        )
     for op in small:
         if op not in layouts or not layouts[op].atom.swaps_operands:
             obstacle = _obstacle_to_swap(op, graph)

@@ -1,0 +1,77 @@
+"""Rows that are no whole 64 are columns of warp groups, and wide tiles are several boxes."""
+
+from __future__ import annotations
+
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.codegen.cuda import print_module
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.targets import target_named
+from mugraph.reading import make_context, parse_text
+
+BLOCK_OF_A_GROUP_AND_A_PRODUCER = 160
+
+
+def gated_mlp(rows: int) -> str:
+    """silu(x @ w1) * (x @ w2) of a layer whose weights take about as long as its products."""
+    graph = mi.new_kernel_graph("gated_mlp")
+    x = graph.new_input((rows, 3072))
+    gate, up = graph.new_input((3072, 8192)), graph.new_input((3072, 8192))
+    graph.mark_output(mi.silu(x @ gate) * (x @ up))
+    return str(graph)
+
+
+def planned(text: str) -> CustomizedOp:
+    """The one kernel of a program, with its plan."""
+    context = make_context()
+    module = parse_text(context, text, "program")
+    steps = compile_pipeline("sm_90a")
+    names = [step.name for step in steps]
+    PassPipeline(steps[: names.index("plan") + 1]).apply(context, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, CustomizedOp))
+    return kernel
+
+
+def test_rows_are_cut_into_nearly_equal_tiles_of_eights() -> None:
+    assert planned(gated_mlp(148)).decided.tile == (152, 0)
+    rows, _ = planned(gated_mlp(286)).decided.tile or (0, 0)
+    assert rows % 8 == 0
+    assert 0 < -286 % rows < 16
+
+
+def test_a_scheduler_has_whole_warps() -> None:
+    target = target_named("h200")
+    threads = BLOCK_OF_A_GROUP_AND_A_PRODUCER
+    # Two blocks have ten warps: three of one scheduler, 170 registers a thread each.
+    assert target.resident_blocks(1000, threads, 0, 168) == 2
+    assert target.resident_blocks(1000, threads, 0, 176) == 1
+    assert target.resident_blocks(1000, 128, 0, 128) == 4
+
+
+def test_rows_of_256_bytes_are_two_swizzled_boxes() -> None:
+    context = make_context()
+    text = """
+    func.func @f(%x: tensor<8x4096xf16>, %w: tensor<4096x3584xf16, #cute.layout<(4096,3584):(1,4096)>>)
+        -> tensor<8x3584xf16> {
+      %o = kn.customized %x, %w grid [224, 1, 1] block [256, 1, 1] forloop 32
+          plan <tiles = written, loads = tma, swap_ab = false> {
+      ^bb0(%dx: tensor<8x4096xf16>, %dw: tensor<4096x3584xf16, #cute.layout<(4096,3584):(1,4096)>>):
+        %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<8x4096xf16> -> !tb.stensor<8x128xf16>
+        %sw = tb.input %dw imap [1, -1, -1] fordim 0
+          : tensor<4096x3584xf16, #cute.layout<(4096,3584):(1,4096)>> -> !tb.stensor<128x16xf16>
+        %m = tb.matmul %sx, %sw
+          : (!tb.stensor<8x128xf16>, !tb.stensor<128x16xf16>) -> !tb.stensor<8x16xf16>
+        %am = tb.forloop_accum none %m : !tb.stensor<8x16xf16> -> !tb.stensor<8x16xf16>
+        tb.output %am omap [1, -1, -1] : !tb.stensor<8x16xf16> -> tensor<8x3584xf16>
+      } : (tensor<8x4096xf16>, tensor<4096x3584xf16, #cute.layout<(4096,3584):(1,4096)>>)
+        -> tensor<8x3584xf16>
+      func.return %o : tensor<8x3584xf16>
+    }
+    """
+    module = parse_text(context, text, "program")
+    PassPipeline(compile_pipeline("sm_90a")).apply(context, module)
+    cuda = print_module(module)
+    assert "{64, 16}, CU_TENSOR_MAP_SWIZZLE_128B" in cuda
+    assert "{64, 8}, CU_TENSOR_MAP_SWIZZLE_128B" in cuda

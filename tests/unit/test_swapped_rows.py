@@ -53,7 +53,8 @@ def test_a_scheduler_has_whole_warps() -> None:
 def test_rows_of_256_bytes_are_two_swizzled_boxes() -> None:
     context = make_context()
     text = """
-    func.func @f(%x: tensor<8x4096xf16>, %w: tensor<4096x3584xf16, #cute.layout<(4096,3584):(1,4096)>>)
+    func.func @f(%x: tensor<8x4096xf16>,
+                 %w: tensor<4096x3584xf16, #cute.layout<(4096,3584):(1,4096)>>)
         -> tensor<8x3584xf16> {
       %o = kn.customized %x, %w grid [224, 1, 1] block [256, 1, 1] forloop 32
           plan <tiles = written, loads = tma, swap_ab = false> {

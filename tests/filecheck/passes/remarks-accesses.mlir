@@ -17,7 +17,7 @@ func.func @short(%x: tensor<2112x96xf16>, %w: tensor<96x1024xf16>) -> tensor<211
   func.return %o : tensor<2112x1024xf16>
 }
 
-// CHECK: remark: kernel @boxes_custom0: 'sched.mma' reads %sw with conflicts of 4 ways, 512 wavefronts where its bytes need 128, since its rows of 512 bytes are several boxes of a bulk copy in every layout that has fewer, which take longer than they save; cut tiles of 32 elements along dimension 1 [bank-conflicts]
+// CHECK: remark: kernel @boxes_custom0: 'sched.mma' reads %sw with conflicts of 2 ways, 256 wavefronts where its bytes need 128, since its rows of 512 bytes are several boxes of a bulk copy in every layout that has fewer, which take longer than they save; cut tiles of 32 elements along dimension 1 [bank-conflicts]
 func.func @boxes(%x: tensor<2112x512xf32>, %w: tensor<512x1024xf32>) -> tensor<2112x1024xf32> {
   %o = kn.customized %x, %w grid [8, 33, 1] block [128, 1, 1] forloop 16 {
   ^bb0(%dx: tensor<2112x512xf32>, %dw: tensor<512x1024xf32>):

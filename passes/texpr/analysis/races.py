@@ -9,7 +9,8 @@ from itertools import combinations_with_replacement
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mugraph.dialects.te import LoopOp, ParOp, Space
-from mugraph.passes.texpr.analysis.domains import Access, accesses_of, first_point, isl_set
+from mugraph.passes.texpr.analysis.domains import Access, accesses_of
+from mugraph.passes.texpr.analysis.pairs import pairs_of
 from mugraph.passes.texpr.analysis.roles import takes_turns
 
 
@@ -74,30 +75,12 @@ def _race(loop: ParOp, first: Access, second: Access) -> Race | None:
         }
         for access, own, prefix in ((first, "p", "a"), (second, "q", "b"))
     ]
-    flat = len(first.expressions) != len(second.expressions)
-    rank = 1 if flat else len(first.expressions)
-    element = [f"e{dimension}" for dimension in range(rank)]
-    constraints = ["p < q" if first is second else "p != q"]
-    exists: list[str] = []
-    for access, own, prefix in zip((first, second), names, "ab", strict=True):
-        texts, runs, bounds = access.element(own, prefix, flat)
-        exists += runs
-        constraints += [*access.domain.constraints(own), *bounds]
-        constraints += [f"{e} = {text}" for e, text in zip(element, texts, strict=True)]
-    exists += [
-        text
-        for own in names
-        for variable, text in own.items()
-        if variable not in outer and variable is not loop.variable
-    ]
-    point = first_point(isl_set([*name.values(), "p", "q", *element], exists, constraints))
-    if point is None:
+    apart = "p < q" if first is second else "p != q"
+    pairs = pairs_of(first, second, (names[0], names[1]))
+    found = pairs.first([*name.values(), "p", "q"], apart)
+    if found is None:
         return None
-    at = len(outer)
+    (*around, p, q), element = found
     return Race(
-        loop,
-        dict(zip(outer, point[:at], strict=True)),
-        (point[at], point[at + 1]),
-        (first, second),
-        tuple(point[at + 2 :]),
+        loop, dict(zip(outer, around, strict=True)), (p, q), (first, second), tuple(element)
     )

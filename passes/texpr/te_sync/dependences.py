@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import islpy as isl
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -37,7 +36,6 @@ from mugraph.passes.texpr.analysis.domains import (
 from mugraph.passes.texpr.analysis.evaluate import expanded
 from mugraph.passes.texpr.analysis.groups import CopyGroups, Landing
 from mugraph.passes.texpr.analysis.pairs import Pairs, pairs_of
-from mugraph.passes.texpr.te_promote import OFFSET
 
 
 @dataclass(frozen=True)
@@ -352,10 +350,9 @@ def _overlap(one: SSAValue, other: SSAValue) -> bool:
         new = buffer.owner
         if not isinstance(new, NewOp) or new.result.type.memory_space is not Space.SHARED:
             return False
-        offset = new.attributes.get(OFFSET)
-        if not isinstance(offset, IntegerAttr):
+        start = new.byte_offset
+        if start is None:
             raise PassFailedException("--te-sync: a shared buffer has no place; run --te-promote")
-        start = offset.value.data
         type_ = new.result.type
         ranges.append((start, start + type_.elements * element_bytes_of(type_)))
     (a, b), (c, d) = ranges

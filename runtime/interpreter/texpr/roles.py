@@ -7,7 +7,6 @@ differ.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
@@ -49,38 +48,25 @@ class Steps(Protocol):
         ...
 
 
-@dataclass(eq=False)
-class Products:
-    """The products that a warp group has begun: what ends each, and what hides its sums."""
+@dataclass
+class Products(InFlight):
+    """The products that a warp group has begun; sums of those under way hold nothing."""
 
-    open: list[tuple[Ending, Ending]] = field(default_factory=list["tuple[Ending, Ending]"])
-    groups: deque[list[tuple[Ending, Ending]]] = field(
-        default_factory=deque["list[tuple[Ending, Ending]]"]
-    )
-
-    @property
-    def under_way(self) -> bool:
-        """Whether there are any."""
-        return bool(self.open) or any(self.groups)
+    hiding: list[Ending] = field(default_factory=list[Ending])
+    """What hides the sums of each, the newest last."""
 
     def begin(self, end: Ending, hide: Ending) -> None:
-        """One more."""
-        self.open.append((end, hide))
+        """One more: what ends it, and what hides its sums."""
+        self.uncommitted.append(end)
+        self.hiding.append(hide)
         hide()
 
-    def commit(self) -> None:
-        """Closes a group."""
-        self.groups.append(self.open)
-        self.open = []
-
-    def wait(self, groups: int) -> None:
-        """Ends all groups but so many; sums of those under way hold nothing still."""
-        while len(self.groups) > groups:
-            for end, _hide in self.groups.popleft():
-                end()
-        for group in (*self.groups, self.open):
-            for _end, hide in group:
-                hide()
+    def wait(self, pending: int) -> None:
+        """Ends all groups but so many."""
+        super().wait(pending)
+        self.hiding = self.hiding[len(self.hiding) - self.under_way :]
+        for hide in self.hiding:
+            hide()
 
 
 @dataclass(eq=False)
@@ -94,7 +80,7 @@ class RunningRole(Role):
         """What has been begun, and nobody has waited for."""
         if self.products.under_way:
             return "products of a warp group; 'te.warpgroup_wait 0' waits for them"
-        if self.stores.uncommitted or any(self.stores.groups):
+        if self.stores.under_way:
             return "bulk stores; 'te.bulk_wait 0' behind a 'te.bulk_commit' waits for them"
         return None
 

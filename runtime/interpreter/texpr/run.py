@@ -205,7 +205,7 @@ class Runner:
         inner.values[op.variable] = points % op.iterations
         self._copies = InFlight()
         self.block(op.body.block, inner)
-        if self._copies.uncommitted or any(self._copies.groups):
+        if self._copies.under_way:
             raise ExecutionError(
                 "'te.copy_async': copies are under way when the block's program ends; 'te.wait 0' "
                 "waits for them"

@@ -63,24 +63,15 @@ def _outside(access: Access, loop: LoopOp) -> bool:
 
 
 def _race(loop: ParOp, first: Access, second: Access) -> Race | None:
-    depth = first.domain.loops.index(loop)
-    outer = [one.variable for one in first.domain.loops[:depth]]
-    name = {variable: f"o{position}" for position, variable in enumerate(outer)}
-    names = [
-        name
-        | {loop.variable: own}
-        | {
-            inner.variable: f"{prefix}{position}"
-            for position, inner in enumerate(access.domain.loops[depth + 1 :])
-        }
-        for access, own, prefix in ((first, "p", "a"), (second, "q", "b"))
-    ]
-    apart = "p < q" if first is second else "p != q"
-    pairs = pairs_of(first, second, (names[0], names[1]))
-    found = pairs.first([*name.values(), "p", "q"], apart)
+    around = first.domain.loops[: first.domain.loops.index(loop)]
+    outer = [one.variable for one in around]
+    names = first.domain.named("a", around), second.domain.named("b", around)
+    one, other = (name[loop.variable] for name in names)
+    apart = f"{one} {'<' if first is second else '!='} {other}"
+    pairs = pairs_of(first, second, names)
+    found = pairs.first([*(names[0][variable] for variable in outer), one, other], apart)
     if found is None:
         return None
-    (*around, p, q), element = found
-    return Race(
-        loop, dict(zip(outer, around, strict=True)), (p, q), (first, second), tuple(element)
-    )
+    (*point, p, q), element = found
+    values = dict(zip(outer, point, strict=True))
+    return Race(loop, values, (p, q), (first, second), tuple(element))

@@ -93,8 +93,7 @@ class _FunctionPrinter:
                     f"@{function.sym_name.data} takes {type_}; functions of .te text take buffers."
                 )
             text = f"{name}: {self._type(argument, type_)}"
-            attributes = function.arg_attrs
-            if attributes is not None and te.RESULT in attributes.data[position].data:
+            if te.is_result(function, position):
                 result = f": {text.removeprefix('result: ')}"
             else:
                 in_register = type_.memory_space is te.Space.REGISTER
@@ -412,9 +411,8 @@ class _FunctionPrinter:
         self._flush()
         callee = op.function()
         arguments = [self._buffer(argument) for argument in op.arguments]
-        attributes = callee.arg_attrs
         name = callee.sym_name.data
-        if attributes is not None and te.RESULT in attributes.data[-1].data:
+        if te.is_result(callee, len(arguments) - 1):
             self._line(f"{arguments[-1]} = {name}({', '.join(arguments[:-1])})")
         else:
             self._line(f"{name}({', '.join(arguments)})")

@@ -163,8 +163,11 @@ class IndexReader(AffineParser):
         return AffineMapAttr(AffineMap(len(self.operands), 0, tuple(expressions)))
 
 
-def number_coordinates(number: AffineExpr, shape: Sequence[int]) -> tuple[AffineExpr, ...]:
-    """The coordinates of the element of a row-major number."""
+def coordinates_of(index: Sequence[AffineExpr], shape: Sequence[int]) -> tuple[AffineExpr, ...]:
+    """An index as one expression a dimension, also where it is the row-major number."""
+    if len(index) == len(shape):
+        return tuple(index)
+    (number,) = index
     found: list[AffineExpr] = []
     for place, (extent, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
         if extent == 1:

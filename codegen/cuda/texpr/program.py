@@ -27,7 +27,6 @@ from mugraph.dialects.te import (
     BarrierOp,
     BindOp,
     BufferType,
-    Combination,
     CommitOp,
     CopyAsyncOp,
     Direction,
@@ -51,7 +50,7 @@ from mugraph.dialects.te import (
     WaitOp,
 )
 from mugraph.dialects.te.accesses import Placed
-from mugraph.dialects.te.indices import compared, number_coordinates
+from mugraph.dialects.te.indices import compared, coordinates_of
 from mugraph.dialects.te.iterations import is_only_stated
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.tensor_types import (
@@ -62,8 +61,6 @@ from mugraph.dialects.tensor_types import (
     row_major_strides,
     source_name,
 )
-
-_COMBINATIONS = {Combination.ADD: "Add", Combination.MAX: "Max", Combination.MIN: "Min"}
 
 
 def planned_offset(op: Placed) -> int:
@@ -216,9 +213,7 @@ class TexprPrinter:
         if len(expressions) == 1 and plain == Layout(shape, row_major_strides(shape)):
             number = expressions[0]
         else:
-            if len(expressions) != len(shape):
-                expressions = number_coordinates(expressions[0], shape)
-            for mode, expression in zip(plain, expressions, strict=True):
+            for mode, expression in zip(plain, coordinates_of(expressions, shape), strict=True):
                 number += _along(expression, mode.flat_shape, mode.flat_stride)
         text = self.index(number, operands)
         if isinstance(layout, ComposedLayout) and layout.swizzle.bits:
@@ -255,7 +250,7 @@ class TexprPrinter:
     def _(self, op: RedOp) -> None:
         place, value = self.place(op), self.text(op.value)
         if op.buffer_type.memory_space is Space.REGISTER:
-            combine = f"mugraph::te::combined<mugraph::te::{_COMBINATIONS[op.combines]}>"
+            combine = f"mugraph::te::combined<mugraph::te::{op.combines.capitalize()}>"
             self.writer.line(f"{place} = {combine}({place}, {value});")
         else:
             self.writer.line(f"mugraph::te::atomic_{op.combines}(&{place}, {value});")
@@ -301,7 +296,7 @@ class TexprPrinter:
 
     @print.register
     def _(self, op: AllReduceOp) -> None:
-        operation = f"mugraph::te::{_COMBINATIONS[op.combines]}"
+        operation = f"mugraph::te::{op.combines.capitalize()}"
         if op.threads is Scope.WARP:
             call = f"mugraph::te::all_reduce_warp<{operation}>({self.text(op.value)})"
             self.define(op.result, call, "total")

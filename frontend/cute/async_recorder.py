@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr
+from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import SSAValue
 
 from mugraph.cute.errors import KernelError
@@ -53,7 +53,6 @@ from mugraph.dialects.te import (
     WarpgroupMmaOp,
     WarpgroupWaitOp,
 )
-from mugraph.passes.texpr.te_promote import OFFSET
 
 Place: TypeAlias = tuple[SSAValue, Sequence[SSAValue], AffineMapAttr]
 """A buffer or mbarriers, and the index of one of it: its operands and their map."""
@@ -190,8 +189,7 @@ class AsyncRecorder:
     @staticmethod
     def _require_pattern(engine: RecordedEngine, start: Numeric, pattern: int, what: str) -> None:
         owner = engine.buffer.owner
-        offset = owner.attributes.get(OFFSET) if isinstance(owner, NewOp) else None
-        begins = offset.value.data if isinstance(offset, IntegerAttr) else 0
+        begins = (owner.byte_offset or 0) if isinstance(owner, NewOp) else 0
         if begins % pattern or as_index(start).multiple * engine.dtype.itemsize % pattern:
             raise KernelError(
                 f"{what}: the tile begins at byte {begins} and element {start} of "

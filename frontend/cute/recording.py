@@ -36,7 +36,6 @@ from mugraph.dialects.te import (
 from mugraph.dialects.te.mapped import OF_EACH_THREAD, UNROLL
 from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of
-from mugraph.passes.texpr.te_promote import OFFSET
 
 SHARED_ALIGNMENT = 128
 _TITLE = 60
@@ -232,7 +231,7 @@ class Recording:
         op = self._new(type_, name)
         Rewriter.insert_op(op, InsertPoint.before(self.threads))
         offset = self._place(type_.elements * element_bytes_of(type_), alignment)
-        op.attributes[OFFSET] = IntegerAttr(offset, i64)
+        op.place_at(offset)
         return op.result
 
     def mbarriers(self, count: int, name: str) -> SSAValue:
@@ -241,7 +240,7 @@ class Recording:
         self._located(op)
         op.result.name_hint = name
         Rewriter.insert_op(op, InsertPoint.before(self.threads))
-        op.attributes[OFFSET] = IntegerAttr(self._place(op.bytes, MBARRIER_BYTES), i64)
+        op.place_at(self._place(op.bytes, MBARRIER_BYTES))
         return op.result
 
     def _place(self, size: int, alignment: int) -> int:

@@ -6,12 +6,13 @@ interpreted and printed as there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import AffineMapAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from mugraph.dialects.cute import Layout, LayoutError
@@ -146,7 +147,7 @@ class InstructionBuilder(ExpressionBuilder):
         first = next((d for d, extent in enumerate(extents) if extent > 1), len(extents))
         if extents[first + 1 :] != shape[first + 1 :]:
             fail(operand, f"elements of {dims(extents)} of {dims(shape)} are no neighbours")
-        if (count := _product(extents)) != elements:
+        if (count := math.prod(extents)) != elements:
             fail(operand, f"a box of {elements} elements is copied, and these are {count}")
         return place
 
@@ -175,16 +176,20 @@ class InstructionBuilder(ExpressionBuilder):
         moved = tuple(one + by for one in map_.data.results)
         return buffer, variables, AffineMapAttr(AffineMap(len(variables), 0, moved))
 
-    def add(self, operation: object, node: Node) -> None:
+    def add(self, operation: Operation, node: Node) -> None:
         """Adds an operator, checked, at a place of the text."""
-        self._append(operation, node)  # pyright: ignore[reportArgumentType]
+        self._append(operation, node)
 
 
-def _product(extents: Sequence[int]) -> int:
-    count = 1
-    for extent in extents:
-        count *= extent
-    return count
+def _alone(name: str, make: Callable[[], Operation]) -> None:
+    """Registers an instruction without operands."""
+    _instruction(name, "", 0)(lambda builder, call: builder.add(make(), call))
+
+
+_alone("barrier.warp", lambda: BarrierOp(Scope.WARP))
+_alone("fence.proxy", ProxyFenceOp)
+_alone("tma.commit", BulkCommitOp)
+_alone("wgmma.commit", WarpgroupCommitOp)
 
 
 @_instruction("mbarrier.arrive", "full[i]) or mbarrier.arrive(full[i], bytes", 1, 2)
@@ -206,21 +211,11 @@ def _sync(builder: InstructionBuilder, call: Apply) -> None:
     builder.add(NamedBarrierOp(number, threads), call)
 
 
-@_instruction("barrier.warp", "", 0)
-def _warp(builder: InstructionBuilder, call: Apply) -> None:
-    builder.add(BarrierOp(Scope.WARP), call)
-
-
-@_instruction("fence.proxy", "", 0)
-def _fence(builder: InstructionBuilder, call: Apply) -> None:
-    builder.add(ProxyFenceOp(), call)
-
-
 @_instruction("tma.load", "a[i : 64, k : 64], t[s : 1, 0 : 64, 0 : 64], full[s]", 3)
 def _load(builder: InstructionBuilder, call: Apply) -> None:
     source, target, barrier = call.arguments
     tensor, extents = builder.box(source)
-    place = builder.neighbours(target, _product(extents))
+    place = builder.neighbours(target, math.prod(extents))
     builder.add(BulkLoadOp(tensor, place, extents, builder.mbarrier(barrier)), call)
 
 
@@ -228,13 +223,8 @@ def _load(builder: InstructionBuilder, call: Apply) -> None:
 def _store(builder: InstructionBuilder, call: Apply) -> None:
     source, target = call.arguments
     tensor, extents = builder.box(target)
-    place = builder.neighbours(source, _product(extents))
+    place = builder.neighbours(source, math.prod(extents))
     builder.add(BulkStoreOp(tensor, place, extents), call)
-
-
-@_instruction("tma.commit", "", 0)
-def _commit(builder: InstructionBuilder, call: Apply) -> None:
-    builder.add(BulkCommitOp(), call)
 
 
 @_instruction("tma.wait", "groups", 1)
@@ -281,11 +271,6 @@ def _mma(builder: InstructionBuilder, call: Apply) -> None:
             ),
             call,
         )
-
-
-@_instruction("wgmma.commit", "", 0)
-def _commit_products(builder: InstructionBuilder, call: Apply) -> None:
-    builder.add(WarpgroupCommitOp(), call)
 
 
 @_instruction("wgmma.wait", "groups, sums", 1, None)

@@ -12,12 +12,12 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, f32, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.utils.target import Target
 
 from mugraph.dialects import te
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.te.indices import index_text
+from mugraph.dialects.te.indices import compared, index_text
 from mugraph.dialects.te.numbers import comparison_symbol
 from mugraph.texpr.notation import (
     ATOM,
@@ -93,8 +93,7 @@ class _FunctionPrinter:
                     f"@{function.sym_name.data} takes {type_}; functions of .te text take buffers."
                 )
             text = f"{name}: {self._type(argument, type_)}"
-            attributes = function.arg_attrs
-            if attributes is not None and te.RESULT in attributes.data[position].data:
+            if te.is_result(function, position):
                 result = f": {text.removeprefix('result: ')}"
             else:
                 in_register = type_.memory_space is te.Space.REGISTER
@@ -404,31 +403,16 @@ class _FunctionPrinter:
 
     def _test(self, expression: AffineExpr, equal: bool, operands: Sequence[SSAValue]) -> str:
         """A condition, with a constant on its right."""
-        operator, bound = "==" if equal else ">=", 0
-        match expression:
-            case AffineBinaryOpExpr(
-                kind=AffineBinaryOpKind.Add, lhs=lhs, rhs=AffineConstantExpr(value=constant)
-            ):
-                expression, bound = lhs, -constant
-            case _:
-                pass
-        match expression:
-            case AffineBinaryOpExpr(
-                kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(value=-1)
-            ) if not equal:
-                expression, operator, bound = lhs, "<=", -bound
-            case _:
-                pass
-        return f"{self._index(expression, operands)} {operator} {bound}"
+        left, operator, bound = compared(expression, equal=equal)
+        return f"{self._index(left, operands)} {operator} {bound}"
 
     @_print.register
     def _(self, op: te.CallOp) -> None:
         self._flush()
         callee = op.function()
         arguments = [self._buffer(argument) for argument in op.arguments]
-        attributes = callee.arg_attrs
         name = callee.sym_name.data
-        if attributes is not None and te.RESULT in attributes.data[-1].data:
+        if te.is_result(callee, len(arguments) - 1):
             self._line(f"{arguments[-1]} = {name}({', '.join(arguments[:-1])})")
         else:
             self._line(f"{name}({', '.join(arguments)})")

@@ -16,7 +16,6 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.sched.accesses import (
@@ -28,7 +27,7 @@ from mugraph.dialects.sched.accesses import (
 from mugraph.dialects.sched.accesses import AccessKind as MemoryAccess
 from mugraph.dialects.sched.mappings import IDLE, IntArray, coordinate_offsets
 from mugraph.dialects.te.accesses import AccessKind, AccessOp
-from mugraph.dialects.te.indices import number_coordinates
+from mugraph.dialects.te.indices import coordinates_of
 from mugraph.dialects.te.loops import IfOp, SeqOp
 from mugraph.dialects.te.points import all_hold, evaluate
 from mugraph.dialects.te.types import BufferType
@@ -131,19 +130,13 @@ def footprints_of(op: Operation, body: Block, threads: int) -> list[Footprint]:
         buffer_shape = cast(BufferType, access.buffer.type).get_shape()
         coordinates = tuple(
             np.broadcast_to(evaluate(one, list(access.indices), points), shape)
-            for one in coordinates_of(access, buffer_shape)
+            for one in coordinates_of(access.index_map.results, buffer_shape)
         )
         operand, width = buffers.index(access.buffer), access.width
         found.append(
             Footprint(access, operand, coordinates, active, np.broadcast_to(times, shape), width)
         )
     return found
-
-
-def coordinates_of(access: AccessOp, shape: Sequence[int]) -> tuple[AffineExpr, ...]:
-    """An index expression a dimension, also where the access has the row-major number."""
-    results = access.index_map.results
-    return results if len(results) == len(shape) else number_coordinates(results[0], shape)
 
 
 def _around(access: AccessOp, op: Operation) -> tuple[list[SeqOp], list[IfOp]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, i64
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -31,6 +31,8 @@ from mugraph.dialects.te.types import REDUCED_TYPES, BufferType
 from mugraph.dialects.te.values import IndexOfOp
 from mugraph.dialects.tensor_types import dims
 
+OFFSET = "te.offset"
+"""The attribute of what is planned in memory: where it begins, in bytes of what holds it."""
 DISTINCT = "te.distinct"
 """The attribute of a ``te.bind`` to an element that no other iteration touches."""
 
@@ -69,8 +71,22 @@ class CombinationAttr(EnumAttribute[Combination], SpacedOpaqueSyntaxAttribute):
     name = "te.combination"
 
 
+class Placed(IRDLOperation):
+    """An operator that makes something whose place in shared memory or the workspace is planned."""
+
+    @property
+    def byte_offset(self) -> int | None:
+        """Where it begins, once planned."""
+        offset = self.attributes.get(OFFSET)
+        return offset.value.data if isinstance(offset, IntegerAttr) else None
+
+    def place_at(self, offset: int) -> None:
+        """Plans where it begins."""
+        self.attributes[OFFSET] = IntegerAttr(offset, i64)
+
+
 @irdl_op_definition
-class NewOp(IRDLOperation):
+class NewOp(Placed):
     """A buffer that exists from here to the end of the block it stands in: ``te.new``.
 
     Each time that control comes here it is another one, with undefined contents.

@@ -114,6 +114,26 @@ class CopyAsyncOp(IRDLOperation, HasTouches):
             raise VerifyException(f"{label}: a thread copies 2, 4, 8 or 16 bytes at once")
 
 
+class WaitsForGroups(IRDLOperation):
+    """Waits until only the ``in_flight`` newest groups of something are under way."""
+
+    in_flight = prop_def(IntegerAttr.constr(type=i64))
+
+    def __init__(self, in_flight: int, operands: Sequence[Sequence[SSAValue]] = ()) -> None:
+        super().__init__(operands=operands, properties={"in_flight": IntegerAttr(in_flight, i64)})
+
+    @property
+    def groups(self) -> int:
+        """The groups that may be under way after it."""
+        return self.in_flight.value.data
+
+    def verify_(self) -> None:
+        """Checks the number, and where it stands."""
+        super().verify_()
+        if self.groups < 0:
+            raise VerifyException(f"'{self.name}': {self.groups} groups cannot be under way")
+
+
 class _OfEachThread(IRDLOperation):
     """What each thread of a block does between steps, all of them together."""
 
@@ -132,27 +152,11 @@ class CommitOp(_OfEachThread):
 
 
 @irdl_op_definition
-class WaitOp(_OfEachThread):
+class WaitOp(WaitsForGroups, _OfEachThread):
     """Each thread waits until only its ``in_flight`` newest groups are under way.
 
     ``te.wait 2``; the copies of all groups before have landed for this thread.
     """
 
     name = "te.wait"
-
-    in_flight = prop_def(IntegerAttr.constr(type=i64))
     assembly_format = "$in_flight attr-dict"
-
-    def __init__(self, in_flight: int) -> None:
-        super().__init__(properties={"in_flight": IntegerAttr(in_flight, i64)})
-
-    @property
-    def groups(self) -> int:
-        """The groups that may be under way after it."""
-        return self.in_flight.value.data
-
-    def verify_(self) -> None:
-        """Checks the number, and where it stands."""
-        super().verify_()
-        if self.groups < 0:
-            raise VerifyException(f"'te.wait': {self.groups} groups cannot be under way")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IndexType, IntegerAttr, i64
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IndexType, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import (
@@ -32,6 +32,7 @@ from mugraph.dialects.bulk import (
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch
+from mugraph.dialects.te.asynchronous import WaitsForGroups
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import StepOp, runs_on_threads
 from mugraph.dialects.te.mbarriers import MbarriersType, verify_on_threads, verify_one_index
@@ -314,21 +315,11 @@ class BulkCommitOp(OfOneThread):
 
 
 @irdl_op_definition
-class BulkWaitOp(OfOneThread):
+class BulkWaitOp(WaitsForGroups, OfOneThread):
     """The thread waits until only its ``in_flight`` newest groups may still read."""
 
     name = "te.bulk_wait"
-
-    in_flight = prop_def(IntegerAttr.constr(type=i64))
     assembly_format = "$in_flight attr-dict"
-
-    def __init__(self, in_flight: int) -> None:
-        super().__init__(properties={"in_flight": IntegerAttr(in_flight, i64)})
-
-    @property
-    def groups(self) -> int:
-        """The groups that may be under way after it."""
-        return self.in_flight.value.data
 
 
 @irdl_op_definition

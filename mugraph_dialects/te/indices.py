@@ -8,7 +8,8 @@ floor division and modulo by a positive constant.  An operator keeps the express
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IntegerType, i1
 from xdsl.ir import SSAValue
@@ -48,37 +49,63 @@ _TOKENS = {
 }
 
 
+Call: TypeAlias = Callable[[AffineBinaryOpExpr, Callable[[AffineExpr], str]], str | None]
+"""The text of an operation as a call, given that of its operands; ``None`` for an infix."""
+
+
 def index_text(
     expression: AffineExpr,
     names: Sequence[str],
     tokens: tuple[str, str] = ("floordiv", "mod"),
     precedence: int = _SUM,
+    call: Call | None = None,
 ) -> str:
     """An expression with ``names`` for its dimensions; ``tokens`` are those of division and modulo.
 
-    It reads back to the same expression.
+    It reads back to the same expression, but for what ``call`` writes.
     """
+
+    def part(one: AffineExpr, level: int = _SUM) -> str:
+        return index_text(one, names, tokens, level, call)
+
     match expression:
         case AffineConstantExpr():
             return str(expression.value)
         case AffineDimExpr():
             return names[expression.position]
         case AffineBinaryOpExpr():
+            if call is not None and (text := call(expression, part)) is not None:
+                return text
             token, level = _TOKENS[expression.kind]
             token = {"floordiv": tokens[0], "mod": tokens[1]}.get(token, token)
             first, right = expression.lhs, expression.rhs
             is_sum = expression.kind is AffineBinaryOpKind.Add
             if is_sum and isinstance(right, AffineConstantExpr) and negated(first) is not None:
                 first, right = right, first  # `3 - i` reads as `i * -1 + 3`
-            left = index_text(first, names, tokens, level)
+            left = part(first, level)
             if is_sum:
                 taken = negated(right)
                 if taken is not None:
                     token, right = "-", taken
-            text = f"{left} {token} {index_text(right, names, tokens, level + 1)}"
+            text = f"{left} {token} {part(right, level + 1)}"
             return f"({text})" if level < precedence else text
         case _:
             raise VerifyException("an index expression has no symbols")
+
+
+def compared(expression: AffineExpr, *, equal: bool) -> tuple[AffineExpr, str, int]:
+    """``expression == 0`` or ``>= 0`` with its constant on the other side, as in ``i <= 3``."""
+    token, bound = "==" if equal else ">=", 0
+    match expression:
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Add, rest, AffineConstantExpr(constant)):
+            expression, bound = rest, -constant
+        case _:
+            pass
+    match expression:
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, rest, AffineConstantExpr(-1)) if not equal:
+            return rest, "<=", -bound
+        case _:
+            return expression, token, bound
 
 
 def negated(expression: AffineExpr) -> AffineExpr | None:
@@ -136,8 +163,11 @@ class IndexReader(AffineParser):
         return AffineMapAttr(AffineMap(len(self.operands), 0, tuple(expressions)))
 
 
-def number_coordinates(number: AffineExpr, shape: Sequence[int]) -> tuple[AffineExpr, ...]:
-    """The coordinates of the element of a row-major number."""
+def coordinates_of(index: Sequence[AffineExpr], shape: Sequence[int]) -> tuple[AffineExpr, ...]:
+    """An index as one expression a dimension, also where it is the row-major number."""
+    if len(index) == len(shape):
+        return tuple(index)
+    (number,) = index
     found: list[AffineExpr] = []
     for place, (extent, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
         if extent == 1:

@@ -29,6 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.programming_model import MAX_THREADS, WARP
+from mugraph.dialects.te.accesses import Placed
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp
 from mugraph.dialects.te.mapped import KernelOp, ThreadsOp, runs_on_threads
@@ -78,7 +79,7 @@ class MbarriersType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_op_definition
-class NewMbarriersOp(IRDLOperation):
+class NewMbarriersOp(Placed):
     """Mbarriers of a block, which hold nothing before ``te.mbarrier_init``.
 
     ``%full = te.new_mbarriers : !te.mbarriers<4>``, in a ``te.kernel``.  Its place in shared memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, StringAttr, f32, i64
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, StringAttr, f32
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -26,6 +26,7 @@ from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch, whole_touch
+from mugraph.dialects.te.asynchronous import WaitsForGroups
 from mugraph.dialects.te.bulk import OfOneThread, verify_dense, verify_in_step
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import StepOp
@@ -200,19 +201,13 @@ class WarpgroupCommitOp(OfOneThread):
 
 
 @irdl_op_definition
-class WarpgroupWaitOp(OfOneThread):
+class WarpgroupWaitOp(WaitsForGroups, OfOneThread):
     """The warp group waits until only its ``in_flight`` newest groups are under way."""
 
     name = "te.warpgroup_wait"
 
-    in_flight = prop_def(IntegerAttr.constr(type=i64))
     finished = var_operand_def(BufferType)
     assembly_format = "$in_flight (`for` $finished^ `:` type($finished))? attr-dict"
 
     def __init__(self, in_flight: int, finished: Sequence[SSAValue] = ()) -> None:
-        super().__init__(operands=[finished], properties={"in_flight": IntegerAttr(in_flight, i64)})
-
-    @property
-    def groups(self) -> int:
-        """The groups that may be under way after it."""
-        return self.in_flight.value.data
+        super().__init__(in_flight, [finished])

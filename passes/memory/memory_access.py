@@ -31,16 +31,12 @@ from mugraph.passes.memory.wavefronts import (
     SECTOR_BYTES,
     WAVEFRONT_BYTES,
     IntArray,
-    copy_sectors,
-    copy_wavefronts,
     ideal_sectors,
     ideal_wavefronts,
     lane_addresses,
-    ldmatrix_wavefronts,
-    load_wavefronts,
+    moved,
     sector_residues,
     sectors,
-    store_wavefronts,
 )
 
 
@@ -113,26 +109,18 @@ def other_side(access: ThreadAccess) -> ThreadAccess | None:
     )
 
 
-def access_wavefronts(access: ThreadAccess, addresses: IntArray) -> IntArray:
-    """The wavefronts of every warp instruction of an access to shared memory."""
-    if access.warp_collective:
-        return ldmatrix_wavefronts(addresses)
-    source = other_side(access)
-    if source is not None:
-        # Where the tile starts moves all banks alike.
-        return copy_wavefronts(addresses, warp_addresses(source, 0), access.access_bytes)
-    if access.kind is AccessKind.WRITE:
-        return store_wavefronts(addresses, access.access_bytes)
-    return load_wavefronts(addresses, access.access_bytes)
-
-
-def access_sectors(access: ThreadAccess, addresses: IntArray) -> IntArray:
-    """The sectors of every warp instruction of an access to device memory."""
-    target = other_side(access)
-    if target is not None:
-        # Stages start at bank 0, so that no offset changes which writes conflict.
-        return copy_sectors(warp_addresses(target, 0), addresses, access.access_bytes)
-    return sectors(addresses, access.access_bytes)
+def transactions_of(access: ThreadAccess, addresses: IntArray) -> IntArray:
+    """The wavefronts of every warp instruction of an access, or in device memory the sectors."""
+    other = other_side(access)
+    return moved(
+        addresses,
+        access.access_bytes,
+        shared=not access.in_device_memory,
+        writes=access.kind is AccessKind.WRITE,
+        # Where a tile starts moves all banks alike, and stages start at bank 0.
+        other=None if other is None else warp_addresses(other, 0),
+        collective=access.warp_collective,
+    )
 
 
 def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
@@ -145,7 +133,7 @@ def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
     # Stages are whole lines of all banks, so that every one of them costs the same.
     start = (owner.byte_offset or 0) if isinstance(owner, AllocOp) else 0
     addresses = warp_addresses(access, start)
-    wavefronts = int(access_wavefronts(access, addresses).sum())
+    wavefronts = int(transactions_of(access, addresses).sum())
     executions = executions_of_block(access) * math.prod(kernel.grid_dim)
     return AccessCost(
         access,
@@ -196,7 +184,7 @@ def _device_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
         return _ragged_cost(access, access.predicate, kernel)
     counts = start_residues(access, kernel)
     by_residue = {
-        residue: int(access_sectors(access, warp_addresses(access, residue)).sum())
+        residue: int(transactions_of(access, warp_addresses(access, residue)).sum())
         for residue in counts
     }
     addresses = warp_addresses(access, 0)

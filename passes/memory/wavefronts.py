@@ -174,6 +174,29 @@ def ldmatrix_wavefronts(addresses: IntArray) -> IntArray:
     return group_wavefronts(addresses, MATRIX_ROW_BYTES, 8).sum(axis=1)
 
 
+def moved(
+    addresses: IntArray,
+    access_bytes: int,
+    *,
+    shared: bool,
+    writes: bool,
+    other: IntArray | None = None,
+    collective: bool = False,
+) -> IntArray:
+    """The wavefronts of every warp instruction, or in device memory the sectors.
+
+    ``other`` are the addresses on the other side of a ``cp.async``; ``collective`` is ``ldmatrix``.
+    """
+    if collective:
+        return ldmatrix_wavefronts(addresses)
+    if other is not None:
+        both = (addresses, other) if shared else (other, addresses)
+        return (copy_wavefronts if shared else copy_sectors)(*both, access_bytes)
+    if not shared:
+        return sectors(addresses, access_bytes)
+    return (store_wavefronts if writes else load_wavefronts)(addresses, access_bytes)
+
+
 def ideal_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:
     """The bytes that the lanes ask for, over the 128 of a wavefront, rounded up."""
     return _rounded_up((addresses >= 0).sum(axis=1) * access_bytes, WAVEFRONT_BYTES)

@@ -35,19 +35,9 @@ def memory_access_table(kernel: KernelOp, costs: Sequence[AccessCost]) -> str:
     blocks = kernel.grid_dim[0] * kernel.grid_dim[1] * kernel.grid_dim[2]
     for cost in costs:
         access = cost.access
-        unit = "sectors" if access.in_device_memory else "wavefronts"
-        rows.append(
-            (
-                access.operation.name,
-                f"%{printer.print_ssa_value(access.value)}",
-                access.instruction,
-                str(cost.instructions),
-                f"{cost.transactions} {unit}",
-                str(cost.ideal),
-                str(cost.excess),
-                str(cost.executions // blocks),
-            )
-        )
+        buffer = printer.print_ssa_value(access.value)
+        what = (access.operation.name, f"%{buffer}", access.instruction)
+        rows.append(_row(what, cost, cost.executions // blocks, shared=not access.in_device_memory))
     return _table(f"memory accesses of @{kernel.sym_name.data}, {blocks} blocks:", rows)
 
 
@@ -55,22 +45,21 @@ def texpr_access_table(kernel: te.KernelOp, costs: Iterable[TexprAccessCost]) ->
     """The costs of a mapped kernel as a table, each with its place in the source."""
     rows: list[tuple[str, ...]] = [(*_HEADER, "place")]
     for cost in costs:
-        buffer = cost.access.buffer
-        rows.append(
-            (
-                cost.access.op.name,
-                f"%{buffer.name_hint or 'buffer'}",
-                cost.instruction,
-                str(cost.instructions),
-                f"{cost.transactions} {'wavefronts' if cost.in_shared_memory else 'sectors'}",
-                str(cost.ideal),
-                str(cost.excess),
-                str(cost.executions),
-                place_of(cost.access.op) or "",
-            )
-        )
+        op, buffer = cost.access.op, cost.access.buffer
+        what = (op.name, f"%{buffer.name_hint or 'buffer'}", cost.instruction)
+        row = _row(what, cost, cost.executions, shared=cost.in_shared_memory)
+        rows.append((*row, place_of(op) or ""))
     name, blocks = kernel.symbol.data, kernel.iterations
     return _table(f"memory accesses of '{name}', {blocks} blocks:", rows)
+
+
+def _row(
+    what: tuple[str, str, str], cost: AccessCost | TexprAccessCost, runs: int, *, shared: bool
+) -> tuple[str, ...]:
+    """What an access is, and what it costs."""
+    unit = "wavefronts" if shared else "sectors"
+    numbers = (cost.ideal, cost.excess, runs)
+    return (*what, str(cost.instructions), f"{cost.transactions} {unit}", *map(str, numbers))
 
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> str:

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import BufferType, CallOp, SectionOp
-from mugraph.dialects.te.indices import number_coordinates
+from mugraph.dialects.te.indices import coordinates_of
 from mugraph.dialects.te.sections import IndexedOp, section_type
 
 
@@ -70,9 +70,7 @@ def fold_sections(function: FuncOp) -> None:
 def _fold(op: IndexedOp, section: SectionOp) -> None:
     variables = list(op.indices)
     shape = section.result.type.get_shape()
-    coordinate = op.index_map.results
-    if len(coordinate) != len(shape):
-        coordinate = number_coordinates(coordinate[0], shape)
+    coordinate = coordinates_of(op.index_map.results, shape)
     positions: list[AffineExpr] = []
     for variable in section.indices:
         if variable not in variables:

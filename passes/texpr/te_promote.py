@@ -59,8 +59,6 @@ SHARED_ALIGNMENT = 128
 SWIZZLE_ALIGNMENT = 1024
 """Where buffers of boxes begin: where the pattern of the widest swizzle does."""
 WORKSPACE_ALIGNMENT = 256
-OFFSET = "te.offset"
-"""The attribute of a ``te.new``: where it begins, in bytes of shared memory or of the workspace."""
 _MOST_POINTS = 1 << 22
 
 
@@ -274,7 +272,7 @@ def _pack(news: Sequence[NewOp], root: Operation, alignment: int) -> int:
     requests = [Request(_size(new.result.type), _lifetime(new, root)) for new in news]
     plan = pack(requests, alignment).plan
     for new, offset in zip(news, plan.offsets, strict=True):
-        new.attributes[OFFSET] = IntegerAttr(offset, i64)
+        new.place_at(offset)
     return plan.peak
 
 
@@ -285,7 +283,7 @@ def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> 
     peak, limit = _pack(shared, kernel, alignment), target.shared_memory_per_block
     for op in [one for one in kernel.body.block.ops if isinstance(one, NewMbarriersOp)]:
         first = -(-peak // MBARRIER_BYTES) * MBARRIER_BYTES
-        op.attributes[OFFSET] = IntegerAttr(first, i64)
+        op.place_at(first)
         peak = first + op.bytes
     if peak > limit:
         raise PassFailedException(

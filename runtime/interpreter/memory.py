@@ -343,6 +343,11 @@ class InFlight:
     uncommitted: list[Ending] = field(default_factory=list[Ending])
     groups: deque[list[Ending]] = field(default_factory=deque[list[Ending]])
 
+    @property
+    def under_way(self) -> int:
+        """How many have not ended."""
+        return len(self.uncommitted) + sum(map(len, self.groups))
+
     def commit(self, *last: Ending) -> None:
         """Closes a group, which may be empty, with what was begun last."""
         self.groups.append([*self.uncommitted, *last])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import (
@@ -16,8 +15,8 @@ from xdsl.ir.affine import (
 )
 
 from mugraph.codegen.cuda.channels import MapParameter
-from mugraph.codegen.cuda.cpp import CodegenError, Writer
-from mugraph.codegen.cuda.texpr.program import TexprPrinter, print_asynchronous
+from mugraph.codegen.cuda.cpp import Writer
+from mugraph.codegen.cuda.texpr.program import TexprPrinter, planned_offset, print_asynchronous
 from mugraph.codegen.cuda.texpr.scalars import scalar_type
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atom, shared_matrix_type
 from mugraph.dialects.te import (
@@ -42,8 +41,14 @@ from mugraph.dialects.te import (
     WarpgroupMmaOp,
     WarpgroupWaitOp,
 )
-from mugraph.passes.texpr.te_promote import OFFSET
 
+_FUNCTIONS: dict[type[Operation], str] = {
+    MbarrierFenceOp: "mbarrier_init_fence",
+    ProxyFenceOp: "proxy_fence",
+    BulkCommitOp: "commit_bulk_stores",
+    WarpgroupCommitOp: "commit_products",
+}
+"""The functions of the runtime without arguments."""
 _OF_HEADERS = (NewMbarriersOp, BulkCopyOp, WarpgroupMmaOp, NamedBarrierOp, ProxyFenceOp)
 
 
@@ -98,11 +103,7 @@ def _of(op: MbarrierOp, printer: TexprPrinter) -> str:
 
 @print_asynchronous.register
 def _(op: NewMbarriersOp, printer: TexprPrinter) -> None:
-    offset = op.attributes.get(OFFSET)
-    name = printer.names.of(op.result)
-    if not isinstance(offset, IntegerAttr):
-        raise CodegenError(f"the mbarriers {name} have no place in shared memory")
-    place = f"smem + {offset.value.data}"
+    name, place = printer.names.of(op.result), f"smem + {planned_offset(op)}"
     printer.writer.line(f"uint64_t* const {name} = reinterpret_cast<uint64_t*>({place});")
 
 
@@ -111,9 +112,12 @@ def _(op: MbarrierInitOp, printer: TexprPrinter) -> None:
     printer.writer.line(f"mugraph::mbarrier_init({_of(op, printer)}, {op.expected});")
 
 
-@print_asynchronous.register
-def _(_op: MbarrierFenceOp, printer: TexprPrinter) -> None:
-    printer.writer.line("mugraph::mbarrier_init_fence();")
+@print_asynchronous.register(MbarrierFenceOp)
+@print_asynchronous.register(ProxyFenceOp)
+@print_asynchronous.register(BulkCommitOp)
+@print_asynchronous.register(WarpgroupCommitOp)
+def _(op: Operation, printer: TexprPrinter) -> None:
+    printer.writer.line(f"mugraph::{_FUNCTIONS[type(op)]}();")
 
 
 @print_asynchronous.register
@@ -139,11 +143,6 @@ def _(op: MbarrierAddressOp, printer: TexprPrinter) -> None:
 @print_asynchronous.register
 def _(op: NamedBarrierOp, printer: TexprPrinter) -> None:
     printer.writer.line(f"mugraph::named_barrier({op.name_of_barrier}, {op.threads});")
-
-
-@print_asynchronous.register
-def _(_op: ProxyFenceOp, printer: TexprPrinter) -> None:
-    printer.writer.line("mugraph::proxy_fence();")
 
 
 # Bulk copies.
@@ -173,11 +172,6 @@ def _(op: BulkStoreOp, printer: TexprPrinter) -> None:
 
 
 @print_asynchronous.register
-def _(_op: BulkCommitOp, printer: TexprPrinter) -> None:
-    printer.writer.line("mugraph::commit_bulk_stores();")
-
-
-@print_asynchronous.register
 def _(op: BulkWaitOp, printer: TexprPrinter) -> None:
     printer.writer.line(f"mugraph::wait_bulk_stores<{op.groups}>();")
 
@@ -190,11 +184,6 @@ def _(op: WarpgroupFenceOp, printer: TexprPrinter) -> None:
     for sums in op.sums:
         printer.writer.line(f"mugraph::pin({printer.text(sums)});")
     printer.writer.line("mugraph::begin_products();")
-
-
-@print_asynchronous.register
-def _(_op: WarpgroupCommitOp, printer: TexprPrinter) -> None:
-    printer.writer.line("mugraph::commit_products();")
 
 
 @print_asynchronous.register

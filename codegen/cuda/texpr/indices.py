@@ -16,9 +16,8 @@ from xdsl.ir.affine import (
 from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects.sched import CustomOp
 from mugraph.dialects.te import ApplyOp, IndexOfOp, LoopOp
-from mugraph.dialects.te.indices import negated
+from mugraph.dialects.te.indices import index_text as te_index_text
 
-_SUM, _PRODUCT, _ATOM = range(3)
 _INT_MAX = 2**31 - 1
 
 
@@ -114,59 +113,21 @@ def _opened(
 
 
 def index_text(
-    expression: AffineExpr,
-    operands: Sequence[SSAValue],
-    name: Callable[[SSAValue], str],
-    precedence: int = _SUM,
+    expression: AffineExpr, operands: Sequence[SSAValue], name: Callable[[SSAValue], str]
 ) -> str:
     """An expression in C++, of ``int``, or of ``int64_t`` where that is too narrow."""
     low, high = range_of(expression, operands)
     is_wide = low < -_INT_MAX or high > _INT_MAX
-    text, level = _text(expression, operands, name, is_wide=is_wide)
-    return f"({text})" if level < precedence else text
+    names = [f"int64_t({name(one)})" if is_wide else name(one) for one in operands]
 
+    def call(one: AffineBinaryOpExpr, text: Callable[[AffineExpr], str]) -> str | None:
+        """C++ divides towards zero."""
+        if one.kind in (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul):
+            return None
+        negative = range_of(one.lhs, operands)[0] < 0
+        if one.kind is AffineBinaryOpKind.CeilDiv or (negative and is_wide):
+            raise CodegenError("the CUDA target cannot print this index: divide by floor")
+        function = "floor_div" if one.kind is AffineBinaryOpKind.FloorDiv else "floor_mod"
+        return f"mugraph::te::{function}({text(one.lhs)}, {text(one.rhs)})" if negative else None
 
-def _text(
-    expression: AffineExpr,
-    operands: Sequence[SSAValue],
-    name: Callable[[SSAValue], str],
-    *,
-    is_wide: bool,
-) -> tuple[str, int]:
-    def inner(one: AffineExpr, precedence: int) -> str:
-        text, level = _text(one, operands, name, is_wide=is_wide)
-        return f"({text})" if level < precedence else text
-
-    match expression:
-        case AffineConstantExpr(value):
-            return str(value), _ATOM if value >= 0 else _SUM
-        case AffineDimExpr():
-            text = name(operands[expression.position])
-            return (f"int64_t({text})" if is_wide else text), _ATOM
-        case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
-            if kind is AffineBinaryOpKind.Add:
-                return _sum(lhs, rhs, inner), _SUM
-            if kind is AffineBinaryOpKind.Mul:
-                if isinstance(rhs, AffineConstantExpr) and rhs.value == 1:
-                    return _text(lhs, operands, name, is_wide=is_wide)
-                return f"{inner(lhs, _PRODUCT)} * {inner(rhs, _ATOM)}", _PRODUCT
-            negative = range_of(lhs, operands)[0] < 0
-            if kind is AffineBinaryOpKind.CeilDiv or (negative and is_wide):
-                raise CodegenError("the CUDA target cannot print this index: divide by floor")
-            if negative:
-                function = "floor_div" if kind is AffineBinaryOpKind.FloorDiv else "floor_mod"
-                return f"mugraph::te::{function}({inner(lhs, _SUM)}, {inner(rhs, _SUM)})", _ATOM
-            token = "/" if kind is AffineBinaryOpKind.FloorDiv else "%"
-            return f"{inner(lhs, _PRODUCT)} {token} {inner(rhs, _ATOM)}", _PRODUCT
-        case _:
-            raise CodegenError("an index expression has no symbols")
-
-
-def _sum(left: AffineExpr, right: AffineExpr, inner: Callable[[AffineExpr, int], str]) -> str:
-    if (taken := negated(right)) is not None:
-        return f"{inner(left, _SUM)} - {inner(taken, _PRODUCT)}"
-    match left:
-        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, taken, AffineConstantExpr(-1)):
-            return f"{inner(right, _SUM)} - {inner(taken, _PRODUCT)}"
-        case _:
-            return f"{inner(left, _SUM)} + {inner(right, _PRODUCT)}"
+    return te_index_text(expression, names, ("/", "%"), call=call)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -30,7 +29,7 @@ from mugraph.codegen.cuda.texpr.asynchronous import (
     print_instructions,
     uses_mbarriers,
 )
-from mugraph.codegen.cuda.texpr.program import TexprPrinter
+from mugraph.codegen.cuda.texpr.program import TexprPrinter, planned_offset
 from mugraph.codegen.cuda.texpr.scalars import scalar_type
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, argument_alignment
 from mugraph.dialects.te import (
@@ -49,7 +48,6 @@ from mugraph.dialects.tensor_types import (
     op_label,
     value_label,
 )
-from mugraph.passes.texpr.te_promote import OFFSET
 
 
 def print_texpr(function: FuncOp, writer: Writer) -> str:
@@ -90,10 +88,7 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
             places[argument] = place
     for op in function.body.block.ops:
         if isinstance(op, NewOp):
-            offset = op.attributes.get(OFFSET)
-            if not isinstance(offset, IntegerAttr):
-                raise CodegenError("a buffer of the function has no place; run --te-promote")
-            places[op.result] = f"((char*)buf + {offset.value.data})"
+            places[op.result] = f"((char*)buf + {planned_offset(op)})"
     if workspace_bytes(function):
         checks.append(alignment_check("buf", DEFAULT_ALIGNMENT, "the workspace"))
     printer = HostPrinter(writer, names, symbols, places, _element)

@@ -7,14 +7,9 @@ from collections.abc import Sequence
 from functools import singledispatch, singledispatchmethod
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, f32, i32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
-    AffineConstantExpr,
-    AffineExpr,
-)
+from xdsl.ir.affine import AffineExpr
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
@@ -32,7 +27,6 @@ from mugraph.dialects.te import (
     BarrierOp,
     BindOp,
     BufferType,
-    Combination,
     CommitOp,
     CopyAsyncOp,
     Direction,
@@ -55,7 +49,8 @@ from mugraph.dialects.te import (
     ViewOp,
     WaitOp,
 )
-from mugraph.dialects.te.indices import number_coordinates
+from mugraph.dialects.te.accesses import Placed
+from mugraph.dialects.te.indices import compared, coordinates_of
 from mugraph.dialects.te.iterations import is_only_stated
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.tensor_types import (
@@ -64,10 +59,16 @@ from mugraph.dialects.tensor_types import (
     element_bytes_of,
     layout_of,
     row_major_strides,
+    source_name,
 )
-from mugraph.passes.texpr.te_promote import OFFSET
 
-_COMBINATIONS = {Combination.ADD: "Add", Combination.MAX: "Max", Combination.MIN: "Min"}
+
+def planned_offset(op: Placed) -> int:
+    """Where in memory something begins."""
+    if op.byte_offset is None:
+        name = source_name(op.results[0])
+        raise CodegenError(f"{name} has no place in memory; run --te-promote")
+    return op.byte_offset
 
 
 @singledispatch
@@ -166,17 +167,8 @@ class TexprPrinter:
 
     def condition(self, expression: AffineExpr, equal: bool, indices: Sequence[SSAValue]) -> str:
         """``expression == 0`` or ``expression >= 0``, its constant on the other side."""
-        value = 0
-        match expression:
-            case AffineBinaryOpExpr(AffineBinaryOpKind.Add, rest, AffineConstantExpr(constant)):
-                expression, value = rest, constant
-            case _:
-                pass
-        match expression:
-            case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, negated, AffineConstantExpr(-1)):
-                return f"{self.index(negated, indices)} {'==' if equal else '<='} {value}"
-            case _:
-                return f"{self.index(expression, indices)} {'==' if equal else '>='} {-value}"
+        left, token, bound = compared(expression, equal=equal)
+        return f"{self.index(left, indices)} {token} {bound}"
 
     @print.register
     def _(self, op: IterationOp) -> None:
@@ -203,10 +195,7 @@ class TexprPrinter:
             case Space.REGISTER:
                 self.writer.line(f"alignas(16) {element} {name}[{type_.elements}];")
             case Space.SHARED:
-                offset = op.attributes.get(OFFSET)
-                if not isinstance(offset, IntegerAttr):
-                    raise CodegenError(f"buffer {name} has no place; run --te-promote")
-                place = f"smem + {offset.value.data}"
+                place = f"smem + {planned_offset(op)}"
                 self.writer.line(
                     f"{element}* const {name} = reinterpret_cast<{element}*>({place});"
                 )
@@ -224,9 +213,7 @@ class TexprPrinter:
         if len(expressions) == 1 and plain == Layout(shape, row_major_strides(shape)):
             number = expressions[0]
         else:
-            if len(expressions) != len(shape):
-                expressions = number_coordinates(expressions[0], shape)
-            for mode, expression in zip(plain, expressions, strict=True):
+            for mode, expression in zip(plain, coordinates_of(expressions, shape), strict=True):
                 number += _along(expression, mode.flat_shape, mode.flat_stride)
         text = self.index(number, operands)
         if isinstance(layout, ComposedLayout) and layout.swizzle.bits:
@@ -263,7 +250,7 @@ class TexprPrinter:
     def _(self, op: RedOp) -> None:
         place, value = self.place(op), self.text(op.value)
         if op.buffer_type.memory_space is Space.REGISTER:
-            combine = f"mugraph::te::combined<mugraph::te::{_COMBINATIONS[op.combines]}>"
+            combine = f"mugraph::te::combined<mugraph::te::{op.combines.capitalize()}>"
             self.writer.line(f"{place} = {combine}({place}, {value});")
         else:
             self.writer.line(f"mugraph::te::atomic_{op.combines}(&{place}, {value});")
@@ -309,7 +296,7 @@ class TexprPrinter:
 
     @print.register
     def _(self, op: AllReduceOp) -> None:
-        operation = f"mugraph::te::{_COMBINATIONS[op.combines]}"
+        operation = f"mugraph::te::{op.combines.capitalize()}"
         if op.threads is Scope.WARP:
             call = f"mugraph::te::all_reduce_warp<{operation}>({self.text(op.value)})"
             self.define(op.result, call, "total")

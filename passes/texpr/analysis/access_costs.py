@@ -33,15 +33,11 @@ from mugraph.dialects.te import (
 from mugraph.dialects.te.points import all_hold, first_numbers, grid_of
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.memory.wavefronts import (
-    copy_sectors,
-    copy_wavefronts,
     ideal_sectors,
     ideal_wavefronts,
     lane_addresses,
-    ldmatrix_wavefronts,
     load_wavefronts,
-    sectors,
-    store_wavefronts,
+    moved,
 )
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
@@ -180,20 +176,14 @@ def _cost(
     writes = access.kind is not AccessKind.READ
     space = "shared" if shared else "global"
     name = f"{'st' if writes else 'ld'}.{space}.b{8 * width}"
+    matrices = isinstance(access.op, AsmOp) and access.op.instruction.startswith("ldmatrix")
     if other is not None:
         name = f"cp.async.{width}"
-        counted = (
-            copy_wavefronts(addresses, other, width)
-            if shared
-            else copy_sectors(other, addresses, width)
-        )
-    elif isinstance(access.op, AsmOp) and access.op.instruction.startswith("ldmatrix"):
+    elif isinstance(access.op, AsmOp) and matrices:
         name = ".".join(part for part in access.op.instruction.split(".") if part[0] in "lxt")
-        counted = ldmatrix_wavefronts(addresses)
-    elif shared:
-        counted = (store_wavefronts if writes else load_wavefronts)(addresses, width)
-    else:
-        counted = sectors(addresses, width)
+    counted = moved(
+        addresses, width, shared=shared, writes=writes, other=other, collective=matrices
+    )
     ideal = (ideal_wavefronts if shared else ideal_sectors)(addresses, width)
     return TexprAccessCost(
         access, name, len(addresses), int(np.sum(counted)), int(np.sum(ideal)), executions

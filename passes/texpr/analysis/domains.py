@@ -126,7 +126,11 @@ class Access(Touch):
                 run = f"{prefix}x{dimension}"
                 runs.append(run)
                 bounds.append(f"0 <= {run} < {extent}")
-                texts[dimension] = f"({texts[dimension]} + {run})"
+                step = 1 if self.steps is None else self.steps[dimension]
+                texts[dimension] = f"({texts[dimension]} + {step} * {run})"
+        if self.clipped:
+            inside = zip(texts, self.extents, strict=True)
+            bounds += [f"0 <= {text} < {extent}" for text, extent in inside]
         if flat and len(texts) > 1:
             terms: list[str] = []
             size = 1
@@ -151,19 +155,6 @@ def accesses_of(root: Operation) -> list[Access]:
                 made = replace(touch, expressions=found, indices=tuple(variables))
                 accesses.append(Access(**vars(made), op=op, domain=domain))
     return accesses
-
-
-def same_element(
-    one: Access, other: Access, names: tuple[Mapping[SSAValue, str], Mapping[SSAValue, str]]
-) -> tuple[list[str], list[str]]:
-    """When two accesses to a buffer touch one element: variables that run over boxes, and what
-    holds of them and of the iterations."""
-    flat = len(one.expressions) != len(other.expressions)
-    elements, runs, bounds = one.element(names[0], "ra", flat)
-    elements_b, runs_b, bounds_b = other.element(names[1], "rb", flat)
-    equal = [f"{x} = {y}" for x, y in zip(elements, elements_b, strict=True)]
-    iterations = [*one.domain.constraints(names[0]), *other.domain.constraints(names[1])]
-    return [*runs, *runs_b], [*iterations, *bounds, *bounds_b, *equal]
 
 
 def isl_set(

@@ -9,7 +9,8 @@ from itertools import combinations_with_replacement
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mugraph.dialects.te import LoopOp, ParOp, Space
-from mugraph.passes.texpr.analysis.domains import Access, accesses_of, first_point, isl_set
+from mugraph.passes.texpr.analysis.domains import Access, accesses_of
+from mugraph.passes.texpr.analysis.pairs import pairs_of
 from mugraph.passes.texpr.analysis.roles import takes_turns
 
 
@@ -62,42 +63,15 @@ def _outside(access: Access, loop: LoopOp) -> bool:
 
 
 def _race(loop: ParOp, first: Access, second: Access) -> Race | None:
-    depth = first.domain.loops.index(loop)
-    outer = [one.variable for one in first.domain.loops[:depth]]
-    name = {variable: f"o{position}" for position, variable in enumerate(outer)}
-    names = [
-        name
-        | {loop.variable: own}
-        | {
-            inner.variable: f"{prefix}{position}"
-            for position, inner in enumerate(access.domain.loops[depth + 1 :])
-        }
-        for access, own, prefix in ((first, "p", "a"), (second, "q", "b"))
-    ]
-    flat = len(first.expressions) != len(second.expressions)
-    rank = 1 if flat else len(first.expressions)
-    element = [f"e{dimension}" for dimension in range(rank)]
-    constraints = ["p < q" if first is second else "p != q"]
-    exists: list[str] = []
-    for access, own, prefix in zip((first, second), names, "ab", strict=True):
-        texts, runs, bounds = access.element(own, prefix, flat)
-        exists += runs
-        constraints += [*access.domain.constraints(own), *bounds]
-        constraints += [f"{e} = {text}" for e, text in zip(element, texts, strict=True)]
-    exists += [
-        text
-        for own in names
-        for variable, text in own.items()
-        if variable not in outer and variable is not loop.variable
-    ]
-    point = first_point(isl_set([*name.values(), "p", "q", *element], exists, constraints))
-    if point is None:
+    around = first.domain.loops[: first.domain.loops.index(loop)]
+    outer = [one.variable for one in around]
+    names = first.domain.named("a", around), second.domain.named("b", around)
+    one, other = (name[loop.variable] for name in names)
+    apart = f"{one} {'<' if first is second else '!='} {other}"
+    pairs = pairs_of(first, second, names)
+    found = pairs.first([*(names[0][variable] for variable in outer), one, other], apart)
+    if found is None:
         return None
-    at = len(outer)
-    return Race(
-        loop,
-        dict(zip(outer, point[:at], strict=True)),
-        (point[at], point[at + 1]),
-        (first, second),
-        tuple(point[at + 2 :]),
-    )
+    (*point, p, q), element = found
+    values = dict(zip(outer, point, strict=True))
+    return Race(loop, values, (p, q), (first, second), tuple(element))

@@ -14,7 +14,8 @@ from mugraph.dialects.te import (
     NewOp,
     Space,
 )
-from mugraph.passes.texpr.analysis.domains import Access, accesses_of, isl_set, same_element
+from mugraph.passes.texpr.analysis.domains import Access, accesses_of
+from mugraph.passes.texpr.analysis.pairs import pairs_of
 
 
 def unordered_sums(kernel: KernelOp) -> Iterator[Access]:
@@ -42,18 +43,14 @@ def _is_sum(access: Access) -> bool:
 def _meet(one: Access, other: Access) -> bool:
     """Whether two threads add to one element."""
     names = one.domain.named("a"), other.domain.named("b")
-    runs, constraints = same_element(one, other, names)
     kernel, threads = one.domain.loops[0].variable, one.domain.loops[1].variable
     (block, thread), (block_b, thread_b) = ((name[kernel], name[threads]) for name in names)
     # Each block has buffers of its own that are made in the kernel.
     owner = one.buffer.owner
     is_own = isinstance(owner, NewOp) and one.domain.loops[0].is_ancestor(owner)
     others = f"{thread} != {thread_b}"
-    constraints.append(
-        f"{block} = {block_b} and {others}" if is_own else f"({block} != {block_b} or {others})"
-    )
-    dimensions = [*names[0].values(), *names[1].values(), *runs]
-    return not isl_set(dimensions, [], constraints).is_empty()
+    apart = f"{block} = {block_b} and {others}" if is_own else f"({block} != {block_b} or {others})"
+    return pairs_of(one, other, names).exist(apart)
 
 
 def remark_of(access: Access) -> str:

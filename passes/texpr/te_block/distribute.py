@@ -8,6 +8,7 @@ rows are reduced by the threads of the block together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -64,12 +65,9 @@ def distribute(loop: ParOp, threads: int) -> list[ParOp]:
     """
     band = band_at(loop)
     body = band.body
-    iterations = 1
-    for extent in band.extents:
-        iterations *= extent
     if not any(has_par(op) or isinstance(op, ParOp) for op in body.ops):
         return [loop]
-    if iterations >= threads or not all(
+    if math.prod(band.extents) >= threads or not all(
         isinstance(op, ParOp) or not has_par(op) for op in body.ops
     ):
         return [loop]
@@ -82,7 +80,7 @@ def distribute(loop: ParOp, threads: int) -> list[ParOp]:
     made = [loop, *(loop.clone() for _ in kept[1:])]
     Rewriter.insert_op(made[1:], InsertPoint.after(loop))
     for twin, own in zip(made, kept, strict=True):
-        statements = list(_loops_of(twin, len(band.loops))[-1].body.block.ops)
+        statements = list(band_at(twin).loops[len(band.loops) - 1].body.block.ops)
         for place, op in reversed(list(enumerate(statements))):
             # Numbers are computed in each part that uses them.
             used = any(result.first_use for result in op.results)
@@ -148,26 +146,16 @@ def _expand(band: Band, groups: Sequence[list[Operation]]) -> None:
         make_private(new.result, band.extents, [loop.variable for loop in band.loops])
 
 
-def _empty_nest(band: Band) -> tuple[ParOp, Block]:
+def _empty_nest(band: Band) -> Band:
     """Loops as those of a band, with nothing in them."""
-    blocks = [Block(arg_types=[loop.variable.type]) for loop in band.loops]
-    for block, loop in zip(blocks, band.loops, strict=True):
-        block.args[0].name_hint = loop.variable.name_hint
-    inner = blocks[-1]
-    made = ParOp(band.loops[-1].iterations, inner)
-    for block, loop in zip(reversed(blocks[:-1]), reversed(band.loops[:-1]), strict=True):
-        block.add_op(made)
-        made = ParOp(loop.iterations, block)
-    return made, inner
-
-
-def _loops_of(loop: ParOp, count: int) -> list[ParOp]:
-    loops = [loop]
-    while len(loops) < count:
-        inner = loops[-1].body.block.first_op
-        assert isinstance(inner, ParOp)
-        loops.append(inner)
-    return loops
+    block = Block()
+    for loop in reversed(band.loops):
+        block.insert_arg(loop.variable.type, 0).name_hint = loop.variable.name_hint
+        block = Block([ParOp(loop.iterations, block)])
+    nest = block.first_op
+    assert isinstance(nest, ParOp)
+    nest.detach()
+    return band_at(nest)
 
 
 # Reductions.
@@ -336,10 +324,10 @@ def _combining(
     """A band that combines each reduced element with what it was before."""
     places = sorted(kept)
     chosen = Band(tuple(band.loops[number] for number in places) or band.loops[:1])
-    nest, inner = _empty_nest(chosen)
-    loops = _loops_of(nest, len(chosen.loops))
+    nest = _empty_nest(chosen)
+    loops = nest.loops
     if not places:
-        nest.extent = IntegerAttr(1, i64)
+        loops[0].extent = IntegerAttr(1, i64)
     became = {old.variable: new.variable for old, new in zip(chosen.loops, loops, strict=True)}
     zero = AffineExpr.constant(0)
     coordinates = tuple(
@@ -358,6 +346,6 @@ def _combining(
     ops.append(combine(combination, widened(before, ops), value))
     number = rounded(ops[-1].results[0], before.type, ops)
     ops.append(BindOp(number, buffer, own, map_))
-    inner.add_ops(ops)
-    Rewriter.insert_op_after(nest, band.loops[0])
-    return nest
+    nest.body.add_ops(ops)
+    Rewriter.insert_op_after(loops[0], band.loops[0])
+    return loops[0]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import islpy as isl
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -33,12 +32,10 @@ from mugraph.passes.texpr.analysis.domains import (
     Access,
     accesses_of,
     domain_of,
-    isl_set,
-    same_element,
 )
 from mugraph.passes.texpr.analysis.evaluate import expanded
 from mugraph.passes.texpr.analysis.groups import CopyGroups, Landing
-from mugraph.passes.texpr.te_promote import OFFSET
+from mugraph.passes.texpr.analysis.pairs import Pairs, pairs_of
 
 
 @dataclass(frozen=True)
@@ -243,72 +240,55 @@ def _same(holder: ThreadsOp, common: Sequence[SeqOp]) -> set[LoopOp]:
 def _needed(way: _Way) -> list[Dependence]:
     """The dependences from a leaf to another."""
     found: dict[tuple[Scope, frozenset[int]], None] = {}
+    holder = way.groups.holder
     for one in way.first.accesses:
         for other in way.second.accesses:
             if not one.conflicts(other):
                 continue
-            pairs = _pairs(one, other, way.groups.holder, way.common, way.carried)
+            pairs = _pairs(one, other, holder, way.common, way.carried)
             if pairs is None:
                 continue
             if not isinstance(one.op, CopyAsyncOp):
-                _add(found, pairs, way.dimensions, [], lambda: way.places)
+                _add(found, pairs, holder, way.dimensions, [], lambda: way.places)
                 continue
             for landing, constraints in _landings(pairs, way.groups):
-                _add(found, pairs, way.dimensions, constraints, partial(way.landed, landing))
+                places = partial(way.landed, landing)
+                _add(found, pairs, holder, way.dimensions, constraints, places)
     return [Dependence(way.source, way.target, scope, places) for scope, places in found]
 
 
 def _add(
     found: dict[tuple[Scope, frozenset[int]], None],
-    pairs: _Pairs,
+    pairs: Pairs,
+    holder: ThreadsOp,
     dimensions: Sequence[str],
     extra: Sequence[str],
     places: Callable[[], Mapping[int, isl.Set]],
 ) -> None:
     """Adds what pairs of accesses need: of whom a barrier, and the places that meet it."""
-    for scope, apart in pairs.scopes():
-        met = pairs.at(dimensions, [*apart, *extra])
+    for scope, apart in _scopes(pairs, holder):
+        met = pairs.at(dimensions, *apart, *extra)
         if met.is_empty():
             return
         for one in cells(met, places()):
             found[scope, one] = None
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Iterations of two accesses that touch the same bytes, the first of them before."""
+def _scopes(pairs: Pairs, holder: ThreadsOp) -> list[tuple[Scope, list[str]]]:
+    """Who must meet, and for which pairs: those of different threads, and of different warps.
 
-    one: Access
-    other: Access
-    holder: ThreadsOp
-    names: tuple[Mapping[SSAValue, str], Mapping[SSAValue, str]]
-    dimensions: list[str]
-    constraints: list[str]
-
-    def exist(self, *extra: str) -> bool:
-        """Whether there is a pair for which more holds."""
-        return not isl_set(self.dimensions, [], [*self.constraints, *extra]).is_empty()
-
-    def at(self, dimensions: Sequence[str], extra: Sequence[str]) -> isl.Set:
-        """Where there are pairs for which more holds, by some of the variables."""
-        others = [name for name in self.dimensions if name not in dimensions]
-        return isl_set(dimensions, others, [*self.constraints, *extra])
-
-    def scopes(self) -> list[tuple[Scope, list[str]]]:
-        """Who must meet, and for which pairs: those of different threads, and of different warps.
-
-        The latter are among the former; a barrier of the block is one of its warps, too.
-        """
-        if self.holder.iterations == 1:
-            return []
-        if self.one.buffer is not self.other.buffer:
-            return [(Scope.BLOCK, [])]
-        first, second = (names[self.holder.variable] for names in self.names)
-        threads = (Scope.WARP, [f"{first} != {second}"])
-        if self.holder.iterations <= WARP:
-            return [threads]
-        warps = f"floor({first} / {WARP}) != floor({second} / {WARP})"
-        return [threads, (Scope.BLOCK, [warps])]
+    The latter are among the former; a barrier of the block is one of its warps, too.
+    """
+    if holder.iterations == 1:
+        return []
+    if pairs.one.buffer is not pairs.other.buffer:
+        return [(Scope.BLOCK, [])]
+    first, second = (names[holder.variable] for names in pairs.names)
+    threads = (Scope.WARP, [f"{first} != {second}"])
+    if holder.iterations <= WARP:
+        return [threads]
+    warps = f"floor({first} / {WARP}) != floor({second} / {WARP})"
+    return [threads, (Scope.BLOCK, [warps])]
 
 
 def _pairs(
@@ -317,25 +297,20 @@ def _pairs(
     holder: ThreadsOp,
     common: Sequence[SeqOp],
     carried: SeqOp | None,
-) -> _Pairs | None:
+) -> Pairs | None:
     """The iterations in which two accesses touch the same bytes; ``None`` where none may."""
     shared = one.buffer is other.buffer
     if not shared and not _overlap(one.buffer, other.buffer):
         return None
     same = _same(holder, common)
     names = one.domain.named("a", same), other.domain.named("b", same)
-    if shared:
-        runs, constraints = same_element(one, other, names)
-    else:
-        runs: list[str] = []
-        constraints = [*one.domain.constraints(names[0]), *other.domain.constraints(names[1])]
-    dimensions = [*names[0].values(), *names[1].values(), *runs]
+    pairs = pairs_of(one, other, names, of_bytes=not shared)
     if carried is not None:
-        constraints.append(f"{names[0][carried.variable]} < {names[1][carried.variable]}")
-    return _Pairs(one, other, holder, names, list(dict.fromkeys(dimensions)), constraints)
+        pairs.constraints.append(f"{names[0][carried.variable]} < {names[1][carried.variable]}")
+    return pairs
 
 
-def _landings(pairs: _Pairs, groups: CopyGroups) -> list[tuple[Landing, list[str]]]:
+def _landings(pairs: Pairs, groups: CopyGroups) -> list[tuple[Landing, list[str]]]:
     """The waits behind which copies have landed before another access to the same bytes.
 
     Of each pair the first wait that makes sure of it, and what holds of those pairs.  Raises
@@ -375,10 +350,9 @@ def _overlap(one: SSAValue, other: SSAValue) -> bool:
         new = buffer.owner
         if not isinstance(new, NewOp) or new.result.type.memory_space is not Space.SHARED:
             return False
-        offset = new.attributes.get(OFFSET)
-        if not isinstance(offset, IntegerAttr):
+        start = new.byte_offset
+        if start is None:
             raise PassFailedException("--te-sync: a shared buffer has no place; run --te-promote")
-        start = offset.value.data
         type_ = new.result.type
         ranges.append((start, start + type_.elements * element_bytes_of(type_)))
     (a, b), (c, d) = ranges

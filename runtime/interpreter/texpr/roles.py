@@ -1,21 +1,20 @@
 """Threads of a block that wait for each other through mbarriers: they run in turns.
 
-Threads that do the same run together; each such *role* runs until it must wait.  A bulk copy lands
-no sooner than a thread waits for it, and a product of warp groups is computed when it is waited
-for: before, what they write holds nothing.  Blocks run together, unless they differ.
+A bulk copy lands no sooner than a thread waits for it, and a product of warp groups is computed
+when it is waited for: before, what they write holds nothing.  Blocks run together, unless they
+differ.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import te
 from mugraph.dialects.locations import place_of
@@ -24,15 +23,13 @@ from mugraph.dialects.te.points import Rows, clipped_numbers
 from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.roles import roles_of
+from mugraph.passes.texpr.analysis.turns import Role, Turns
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 from mugraph.runtime.interpreter.memory import Ending, InFlight
 from mugraph.runtime.interpreter.phases import PhaseBarrier
 from mugraph.runtime.interpreter.texpr.batch import Batch, Places
 from mugraph.runtime.interpreter.texpr.instructions import warpgroup_product
-
-Course: TypeAlias = Generator[Operation]
-"""What a role does; it gives the operator that it waits at, and is asked again later."""
 
 
 class Steps(Protocol):
@@ -51,57 +48,39 @@ class Steps(Protocol):
         ...
 
 
-@dataclass(eq=False)
-class Products:
-    """The products that a warp group has begun: what ends each, and what hides its sums."""
+@dataclass
+class Products(InFlight):
+    """The products that a warp group has begun; sums of those under way hold nothing."""
 
-    open: list[tuple[Ending, Ending]] = field(default_factory=list["tuple[Ending, Ending]"])
-    groups: deque[list[tuple[Ending, Ending]]] = field(
-        default_factory=deque["list[tuple[Ending, Ending]]"]
-    )
-
-    @property
-    def under_way(self) -> bool:
-        """Whether there are any."""
-        return bool(self.open) or any(self.groups)
+    hiding: list[Ending] = field(default_factory=list[Ending])
+    """What hides the sums of each, the newest last."""
 
     def begin(self, end: Ending, hide: Ending) -> None:
-        """One more."""
-        self.open.append((end, hide))
+        """One more: what ends it, and what hides its sums."""
+        self.uncommitted.append(end)
+        self.hiding.append(hide)
         hide()
 
-    def commit(self) -> None:
-        """Closes a group."""
-        self.groups.append(self.open)
-        self.open = []
-
-    def wait(self, groups: int) -> None:
-        """Ends all groups but so many; sums of those under way hold nothing still."""
-        while len(self.groups) > groups:
-            for end, _hide in self.groups.popleft():
-                end()
-        for group in (*self.groups, self.open):
-            for _end, hide in group:
-                hide()
+    def wait(self, pending: int) -> None:
+        """Ends all groups but so many."""
+        super().wait(pending)
+        self.hiding = self.hiding[len(self.hiding) - self.under_way :]
+        for hide in self.hiding:
+            hide()
 
 
 @dataclass(eq=False)
-class Role:
-    """Threads of all blocks that do the same."""
+class RunningRole(Role):
+    """Threads of all blocks that do the same, and what they have begun."""
 
-    batch: Batch
-    course: Course = field(init=False)
-    waits_at: Operation | None = None
     products: Products = field(default_factory=Products)
     stores: InFlight = field(default_factory=InFlight)
-    arrived: dict[int, int] = field(default_factory=dict[int, int])
-    """How often it has come to each named barrier; 0 is that of the block."""
 
     def unfinished(self) -> str | None:
         """What has been begun, and nobody has waited for."""
         if self.products.under_way:
             return "products of a warp group; 'te.warpgroup_wait 0' waits for them"
-        if self.stores.uncommitted or any(self.stores.groups):
+        if self.stores.under_way:
             return "bulk stores; 'te.bulk_wait 0' behind a 'te.bulk_commit' waits for them"
         return None
 
@@ -109,7 +88,7 @@ class Role:
 Mbarriers: TypeAlias = dict[tuple[SSAValue, int], PhaseBarrier]
 
 
-class Turns:
+class Execution(Turns[RunningRole, Batch]):
     """The roles of some blocks, and the mbarriers through which they hand over."""
 
     def __init__(
@@ -120,39 +99,23 @@ class Turns:
         generator: np.random.Generator | None,
         mbarriers: Mbarriers | None = None,
     ) -> None:
+        super().__init__(threads)
         self.steps = steps
         self.blocks = blocks
         self.mbarriers = {} if mbarriers is None else mbarriers
-        self.roles: list[Role] = []
-        self._now: Role | None = None
+        self._generator = generator
         for members in roles_of(threads):
             count = blocks.count * len(members)
             batch = Batch(count, blocks, np.repeat(np.arange(blocks.count), len(members)))
             batch.lanes = len(members)
             batch.values[threads.variable] = np.tile(members, blocks.count)
-            role = Role(batch)
-            role.course = self._follow(threads.body.block, role.batch, role)
-            self.roles.append(role)
-        self.counts = [role.batch.lanes or 0 for role in self.roles]
-        self._generator = generator
-        self._has_moved = False
-        """Whether a role has done anything in this round of turns."""
+            self.begin(RunningRole(members), batch)
 
     def run(self) -> None:
         """Runs all roles to their ends.  Raises ``ExecutionError`` where they wait for ever."""
-        live = list(self.roles)
-        while live:
-            self._has_moved = False
-            for place in self._order(len(live)):
-                role = self._now = live[int(place)]
-                role.waits_at = next(role.course, None)
-            ended = [role for role in live if role.waits_at is None]
-            live = [role for role in live if role.waits_at is not None]
-            if live and not ended and not self._has_moved:
-                raise ExecutionError(
-                    "threads wait for ever: "
-                    + "; ".join(sorted({_described(role.waits_at) for role in live}))
-                )
+        if not self.take_turns():
+            waiting = sorted({_described(role.waits_at) for role in self.live})
+            raise ExecutionError(f"threads wait for ever: {'; '.join(waiting)}")
         for role in self.roles:
             if (left := role.unfinished()) is not None:
                 raise ExecutionError(f"the block's program ends with {left}")
@@ -163,52 +126,26 @@ class Turns:
                     "way"
                 )
 
-    def _order(self, count: int) -> Rows:
-        """In which order so many roles have their turns."""
-        return np.arange(count) if self._generator is None else self._generator.permutation(count)
+    def ordered(self, roles: Sequence[RunningRole]) -> Sequence[RunningRole]:
+        """Any order, drawn anew for each round."""
+        if self._generator is None:
+            return roles
+        return [roles[int(place)] for place in self._generator.permutation(len(roles))]
 
-    def _follow(self, block: Block, batch: Batch, role: Role) -> Course:
-        """Runs operators in order, and stops where the role must wait."""
-        for op in block.ops:
-            match op:
-                case te.StepOp():
-                    yield from self._follow(op.body.block, batch, role)
-                case te.SeqOp():
-                    for iteration in iterations_of(op, op.iterations):
-                        inner = Batch(batch.count, batch, None, batch.lanes)
-                        inner.values[op.variable] = np.full(batch.count, iteration, np.int64)
-                        yield from self._follow(op.body.block, inner, role)
-                case te.IfOp():
-                    chosen = chosen_by(op, batch, in_part=True)
-                    if chosen is not None:
-                        yield from self._follow(op.body.block, chosen, role)
-                case te.AsmOp() if op.meaning is not None:
-                    yield from self._follow(op.meaning.block, batch, role)
-                case te.BarrierOp() if op.threads is te.Scope.BLOCK:
-                    yield from self._meet(op, role, 0, sum(self.counts))
-                case te.NamedBarrierOp():
-                    yield from self._meet(op, role, op.name_of_barrier, op.threads)
-                case te.MbarrierWaitOp():
-                    while not self._passes(op, batch):
-                        yield op
-                    self._has_moved = True
-                case _:
-                    self._act(op, batch)
-                    self._has_moved = True
+    def iterations(self, op: te.SeqOp, state: Batch, role: RunningRole) -> Iterator[Batch]:
+        """All of them."""
+        for iteration in iterations_of(op, op.iterations):
+            inner = Batch(state.count, state, None, state.lanes)
+            inner.values[op.variable] = np.full(state.count, iteration, np.int64)
+            yield inner
 
-    def _meet(self, op: Operation, role: Role, number: int, threads: int) -> Iterator[Operation]:
-        """Waits until as many threads have come as often to a barrier."""
-        role.arrived[number] = mine = role.arrived.get(number, 0) + 1
-        self._has_moved = True
-        while self._come(number, mine) < threads:
-            yield op
+    def chosen(self, op: te.IfOp, state: Batch, role: RunningRole) -> Batch | None:
+        """Those of all blocks."""
+        return chosen_by(op, state, in_part=True)
 
-    def _come(self, number: int, times: int) -> int:
-        return sum(
-            count
-            for role, count in zip(self.roles, self.counts, strict=True)
-            if role.arrived.get(number, 0) >= times
-        )
+    def act(self, op: Operation, state: Batch, role: RunningRole) -> None:
+        """Runs an operator in all threads."""
+        self._act(op, state, role)
 
     # Mbarriers.
 
@@ -224,9 +161,10 @@ class Turns:
             found.append((barrier, int(rows) // self.blocks.count))
         return found
 
-    def _passes(self, op: te.MbarrierWaitOp, batch: Batch) -> bool:
-        parities = batch.index(op.parity, list(op.parity_indices))
-        numbers = batch.index(op.number, list(op.indices))
+    def passes(self, op: te.MbarrierWaitOp, state: Batch, role: RunningRole) -> bool:
+        """Whether all mbarriers let their threads go on; copies that one waits for land."""
+        parities = state.index(op.parity, list(op.parity_indices))
+        numbers = state.index(op.number, list(op.indices))
         for parity in np.unique(parities):
             for barrier, _ in self._named(op, op.barriers, numbers[parities == parity]):
                 if not barrier.passes(int(parity)) and barrier.pending == 0:
@@ -236,25 +174,23 @@ class Turns:
         return True
 
     @singledispatchmethod
-    def _act(self, op: Operation, batch: Batch) -> None:
+    def _act(self, op: Operation, batch: Batch, role: RunningRole) -> None:
         self.steps.run(op, batch)
 
     @_act.register
-    def _(self, op: te.MbarrierInitOp, batch: Batch) -> None:
+    def _(self, op: te.MbarrierInitOp, batch: Batch, role: RunningRole) -> None:
         for number in np.unique(batch.index(op.number, list(op.indices))):
             label = f"{source_name(op.barriers)}[{number}]"
             self.mbarriers[op.barriers, int(number)] = PhaseBarrier(label, op.expected)
 
-    @_act.register
-    def _(self, op: te.MbarrierFenceOp, batch: Batch) -> None:
+    @_act.register(te.MbarrierFenceOp)
+    @_act.register(te.ProxyFenceOp)
+    @_act.register(te.WarpgroupFenceOp)
+    def _(self, op: Operation, batch: Batch, role: RunningRole) -> None:
         pass
 
     @_act.register
-    def _(self, op: te.ProxyFenceOp, batch: Batch) -> None:
-        pass
-
-    @_act.register
-    def _(self, op: te.MbarrierArriveOp, batch: Batch) -> None:
+    def _(self, op: te.MbarrierArriveOp, batch: Batch, role: RunningRole) -> None:
         numbers = batch.index(op.number, list(op.indices))
         for barrier, threads in self._named(op, op.barriers, numbers):
             barrier.arrive(threads, threads * op.bytes)
@@ -269,7 +205,7 @@ class Turns:
         return Places(storage, rows[:, None], np.maximum(numbers, 0)), numbers >= 0
 
     @_act.register
-    def _(self, op: te.BulkLoadOp, batch: Batch) -> None:
+    def _(self, op: te.BulkLoadOp, batch: Batch, role: RunningRole) -> None:
         outside, inside = op.touches()
         source, exists = self._box(outside, batch)
         target = self.steps.places(op, inside, batch)
@@ -283,7 +219,7 @@ class Turns:
         barrier.flying.append((land, threads * op.bytes))
 
     @_act.register
-    def _(self, op: te.BulkStoreOp, batch: Batch) -> None:
+    def _(self, op: te.BulkStoreOp, batch: Batch, role: RunningRole) -> None:
         inside, outside = op.touches()
         source = self.steps.places(op, inside, batch)
         target, exists = self._box(outside, batch)
@@ -293,37 +229,28 @@ class Turns:
             rows = np.broadcast_to(target.rows, exists.shape)[exists]
             Places(target.storage, rows, target.numbers[exists]).write(values[exists])
 
-        self._role.stores.uncommitted.append(land)
+        role.stores.uncommitted.append(land)
 
     @_act.register
-    def _(self, op: te.BulkCommitOp, batch: Batch) -> None:
-        self._role.stores.commit()
+    def _(self, op: te.BulkCommitOp, batch: Batch, role: RunningRole) -> None:
+        role.stores.commit()
 
     @_act.register
-    def _(self, op: te.BulkWaitOp, batch: Batch) -> None:
-        self._role.stores.wait(op.groups)
+    def _(self, op: te.BulkWaitOp, batch: Batch, role: RunningRole) -> None:
+        role.stores.wait(op.groups)
 
     # Products.
 
-    @property
-    def _role(self) -> Role:
-        assert self._now is not None
-        return self._now
+    @_act.register
+    def _(self, op: te.WarpgroupCommitOp, batch: Batch, role: RunningRole) -> None:
+        role.products.commit()
 
     @_act.register
-    def _(self, op: te.WarpgroupFenceOp, batch: Batch) -> None:
-        pass
+    def _(self, op: te.WarpgroupWaitOp, batch: Batch, role: RunningRole) -> None:
+        role.products.wait(op.groups)
 
     @_act.register
-    def _(self, op: te.WarpgroupCommitOp, batch: Batch) -> None:
-        self._role.products.commit()
-
-    @_act.register
-    def _(self, op: te.WarpgroupWaitOp, batch: Batch) -> None:
-        self._role.products.wait(op.groups)
-
-    @_act.register
-    def _(self, op: te.WarpgroupMmaOp, batch: Batch) -> None:
+    def _(self, op: te.WarpgroupMmaOp, batch: Batch, role: RunningRole) -> None:
         if batch.lanes is None or batch.lanes % GROUP_THREADS:
             raise ExecutionError(
                 f"'{op.name}' is an instruction of {GROUP_THREADS} threads together{_at(op)}"
@@ -335,7 +262,7 @@ class Turns:
                 raise ExecutionError(
                     f"'{op.name}': threads of a warp group mean different matrices {name}{_at(op)}"
                 )
-        if not self._role.products.under_way:
+        if not role.products.under_way:
             self.steps.read(op, op.sums, sums, batch)
 
         def end() -> None:
@@ -354,7 +281,7 @@ class Turns:
         def hide() -> None:
             sums.storage.written[sums.rows, sums.numbers] = False
 
-        self._role.products.begin(end, hide)
+        role.products.begin(end, hide)
 
 
 def chosen_by(op: te.IfOp, batch: Batch, *, in_part: bool = False) -> Batch | None:
@@ -404,11 +331,11 @@ def run_in_turns(
     ``threads`` is the loop of a kernel, or a ``fully`` parallel one that becomes it.
     """
     if not blocks_differ(threads):
-        Turns(steps, threads, blocks, generator, _made_around(threads)).run()
+        Execution(steps, threads, blocks, generator, _made_around(threads)).run()
         return
     for number in range(blocks.count):
         one = Batch(1, blocks, np.array([number]))
-        Turns(steps, threads, one, generator, _made_around(threads)).run()
+        Execution(steps, threads, one, generator, _made_around(threads)).run()
 
 
 def _made_around(threads: te.LoopOp) -> Mbarriers:

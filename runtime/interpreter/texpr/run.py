@@ -150,13 +150,13 @@ class Runner:
         """Runs an operator in all iterations of a batch."""
         self._run(op, batch)
 
-    @_run.register
-    def _(self, op: ReturnOp, batch: Batch) -> None:
+    @_run.register(ReturnOp)
+    @_run.register(te.NewMbarriersOp)  # set up by threads
+    @_run.register(te.BarrierOp)
+    @_run.register(te.IterationOp)
+    @_run.register(te.SectionOp)  # evaluated where it is an operand
+    def _(self, op: Operation, batch: Batch) -> None:
         pass
-
-    @_run.register
-    def _(self, op: te.NewMbarriersOp, batch: Batch) -> None:
-        pass  # set up by threads
 
     @_run.register
     def _(self, op: te.MbarrierAddressOp, batch: Batch) -> None:
@@ -205,7 +205,7 @@ class Runner:
         inner.values[op.variable] = points % op.iterations
         self._copies = InFlight()
         self.block(op.body.block, inner)
-        if self._copies.uncommitted or any(self._copies.groups):
+        if self._copies.under_way:
             raise ExecutionError(
                 "'te.copy_async': copies are under way when the block's program ends; 'te.wait 0' "
                 "waits for them"
@@ -214,14 +214,6 @@ class Runner:
     @_run.register
     def _(self, op: te.StepOp, batch: Batch) -> None:
         self.block(op.body.block, batch)
-
-    @_run.register
-    def _(self, op: te.BarrierOp, batch: Batch) -> None:
-        pass
-
-    @_run.register
-    def _(self, op: te.IterationOp, batch: Batch) -> None:
-        pass
 
     @_run.register
     def _(self, op: te.ApplyOp, batch: Batch) -> None:
@@ -384,10 +376,6 @@ class Runner:
     def _(self, op: te.IndexValueOp, batch: Batch) -> None:
         value = batch.index(op.expression, list(op.indices))
         batch.values[op.result] = value.astype(np.int32)
-
-    @_run.register
-    def _(self, op: te.SectionOp, batch: Batch) -> None:
-        pass  # evaluated where it is an operand
 
     @_run.register
     def _(self, op: te.AsmOp, batch: Batch) -> None:

@@ -1,8 +1,8 @@
 """Hazards of mapped tensor expressions, by enumeration of what every thread touches.
 
-Nothing here asks isl, which chose the barriers: a block is followed with a vector clock for each
-thread, which says of each two touches of one place whether barriers, mbarriers and waits order them
-(:mod:`block`).  Between blocks nothing does (:mod:`grid`).
+A block is followed with a vector clock for each thread, which says of each two touches of one place
+whether barriers, mbarriers and waits order them (:mod:`block`): without isl, which chose the
+barriers.  Between blocks nothing orders any (:mod:`grid`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from xdsl.ir import Operation
 from mugraph.dialects.te import BarrierOp, KernelOp
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.hazards.block import BlockRun
-from mugraph.passes.texpr.analysis.hazards.grid import check_grid
+from mugraph.passes.texpr.analysis.hazards.grid import Grid, check_grid
+from mugraph.passes.texpr.analysis.hazards.touches import TooManyError
 
 __all__ = ["Finding", "HazardKind", "find_texpr_hazards", "unneeded_texpr_barriers"]
 
@@ -33,13 +34,22 @@ def unneeded_texpr_barriers(kernel: KernelOp) -> list[BarrierOp]:
     ]
 
 
+def _findings_of_block(
+    kernel: KernelOp, grid: Grid, block: int, without: Operation | None
+) -> list[Finding]:
+    try:
+        return BlockRun(kernel, grid.shared_in_block, block, without).findings()
+    except TooManyError as error:
+        return [Finding(HazardKind.NOT_CHECKED, (error.access.op,), str(error))]
+
+
 def _hazards(kernel: KernelOp, without: Operation | None) -> Iterator[Finding]:
     """Findings in device memory between blocks, then those of blocks."""
     grid = check_grid(kernel)
     yield from grid.findings
     seen: set[tuple[object, ...]] = set()
     for block in grid.blocks:
-        for finding in BlockRun(kernel, grid.shared_in_block, block, without).findings():
+        for finding in _findings_of_block(kernel, grid, block, without):
             key = (finding.kind, *finding.operations)
             if key not in seen:
                 seen.add(key)

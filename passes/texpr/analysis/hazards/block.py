@@ -1,21 +1,20 @@
 """Hazards of one block: all that its threads touch, and clocks that say what is ordered.
 
-Threads that do the same run together, and each such role until it must wait, in one order that the
-program allows.  Of each two touches of one place the clocks say whether another order could turn
-them round.  Copies of threads, bulk copies and products of warp groups touch until they have been
-waited for.
+The block is run in turns.  Of each two touches of one place the clocks say whether another order
+could turn them round.  Copies of threads, bulk copies and products of warp groups touch until they
+have been waited for.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, singledispatchmethod
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects import te
@@ -27,10 +26,11 @@ from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
-from mugraph.passes.texpr.analysis.hazards.role import Course, Role
+from mugraph.passes.texpr.analysis.hazards.role import FollowedRole
 from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow, named
 from mugraph.passes.texpr.analysis.hazards.touches import rows_of, variables_used
 from mugraph.passes.texpr.analysis.roles import roles_of
+from mugraph.passes.texpr.analysis.turns import Course, Turns
 
 _MANY = 96
 """Reads after which those that all threads know of are dropped."""
@@ -57,7 +57,7 @@ _STEPS = (
 """What is followed one by one; loops and conditions without it touch all at once."""
 
 
-class BlockRun:
+class BlockRun(Turns[FollowedRole, Rows]):
     """A run of a block of a kernel; ``without`` is a barrier to leave out.
 
     ``passed`` are the buffers in device memory that are followed beside those in shared memory.
@@ -70,8 +70,8 @@ class BlockRun:
         number: int,
         without: Operation | None = None,
     ) -> None:
+        super().__init__(kernel.threads)
         self.kernel = kernel
-        self.holder = kernel.threads
         self.passed = passed
         self.without = without
         threads = self.holder.iterations
@@ -93,27 +93,15 @@ class BlockRun:
         self._accesses: dict[Operation, list[Access]] = {}
         self._known: dict[tuple[object, ...], list[Event]] = {}
         self._boxes: dict[tuple[int, bytes, bytes], Event] = {}
-        self._has_moved = False
-        self.roles: list[Role] = []
         for members in roles_of(self.holder):
-            role = Role(members, {kernel.variable: number})
-            role.course = self._follow(self.holder.body.block, members, role)
-            self.roles.append(role)
-        self._live: list[Role] = list(self.roles)
+            self.begin(FollowedRole(members, {kernel.variable: number}), members)
 
     def findings(self) -> list[Finding]:
         """The hazards of the block."""
-        while self._live:
-            self._has_moved = False
-            for role in self._live:
-                role.waits_at = next(role.course, None)
-            ended = [role for role in self._live if role.waits_at is None]
-            self._live = [role for role in self._live if role.waits_at is not None]
-            if self._live and not ended and not self._has_moved:
-                self._report_deadlock()
-                break
-        else:
+        if self.take_turns():
             self._check_unfinished()
+        else:
+            self._report_deadlock()
         return list(self._found.values())
 
     def report(
@@ -144,39 +132,26 @@ class BlockRun:
             self._followed[op] = any(isinstance(one, _STEPS) for one in op.walk())
         return self._followed[op]
 
-    def _follow(self, block: Block, threads: Rows, role: Role) -> Course:
-        for op in block.ops:
-            if op is self.without:
-                continue
-            match op:
-                case te.StepOp():
-                    yield from self._follow(op.body.block, threads, role)
-                case te.AsmOp() if op.meaning is not None and self._has_steps(op):
-                    yield from self._follow(op.meaning.block, threads, role)
-                case te.SeqOp() if self._has_steps(op):
-                    for iteration in range(self._iterations(op)):
-                        role.values[op.variable] = iteration
-                        yield from self._follow(op.body.block, threads, role)
-                    del role.values[op.variable]
-                case te.IfOp() if self._has_steps(op):
-                    chosen = threads[self._holds(op, threads, role)]
-                    if len(chosen):
-                        yield from self._follow(op.body.block, chosen, role)
-                case te.BarrierOp() if op.threads is te.Scope.BLOCK:
-                    if self._all_come(op, threads, role):
-                        yield from self._meet(op, role, 0, self.holder.iterations)
-                case te.AllReduceOp():
-                    if self._all_come(op, threads, role):
-                        yield from self._reduce(op, role)
-                case te.NamedBarrierOp():
-                    yield from self._meet(op, role, op.name_of_barrier, op.threads)
-                case te.MbarrierWaitOp():
-                    while not self._passes(op, threads, role):
-                        yield op
-                    self._has_moved = True
-                case _:
-                    self._act(op, threads, role)
-                    self._has_moved = True
+    def is_followed(self, op: Operation) -> bool:
+        """Whether anything in it is more than touches of elements; the text's steps always."""
+        return op is not self.without and (isinstance(op, te.StepOp) or self._has_steps(op))
+
+    def iterations(self, op: te.SeqOp, state: Rows, role: FollowedRole) -> Iterator[Rows]:
+        """Those that are not like others."""
+        for iteration in range(self._iterations(op)):
+            role.values[op.variable] = iteration
+            yield state
+        del role.values[op.variable]
+
+    def chosen(self, op: te.IfOp, state: Rows, role: FollowedRole) -> Rows | None:
+        """The threads of a role for which a condition holds."""
+        found = state[self._holds(op, state, role)]
+        return found if len(found) else None
+
+    def meet_all(self, op: Operation, state: Rows, role: FollowedRole) -> Course:
+        """Waits for all threads of the block, where all can come."""
+        if self._all_come(op, state, role):
+            yield from super().meet_all(op, state, role)
 
     def _iterations(self, op: te.SeqOp) -> int:
         """How many iterations of a loop are followed."""
@@ -188,7 +163,7 @@ class BlockRun:
         used.update(one for found in conditions for one in variables_of(list(found.indices)))
         return op.iterations if op.variable in used else min(op.iterations, _REPEATS)
 
-    def _all_come(self, op: Operation, threads: Rows, role: Role) -> bool:
+    def _all_come(self, op: Operation, threads: Rows, role: FollowedRole) -> bool:
         """Whether no condition on the thread stands around a barrier of the block."""
         if len(threads) < len(role.threads):
             self.report(
@@ -200,25 +175,24 @@ class BlockRun:
             return False
         return True
 
-    def _points(self, threads: Rows, role: Role) -> dict[SSAValue, Rows]:
+    def _points(self, threads: Rows, role: FollowedRole) -> dict[SSAValue, Rows]:
         points = {one: np.array(value, np.int64) for one, value in role.values.items()}
         return {**points, self.holder.variable: threads}
 
-    def _holds(self, op: te.IfOp, threads: Rows, role: Role) -> npt.NDArray[np.bool_]:
+    def _holds(self, op: te.IfOp, threads: Rows, role: FollowedRole) -> npt.NDArray[np.bool_]:
         return np.broadcast_to(all_hold([op], self._points(threads, role)), threads.shape)
 
     def _at_threads(
-        self, expression: AffineExpr, operands: list[SSAValue], threads: Rows, role: Role
+        self, expression: AffineExpr, operands: list[SSAValue], threads: Rows, role: FollowedRole
     ) -> Rows:
         found = evaluate(expression, operands, self._points(threads, role))
         return np.broadcast_to(found, threads.shape)
 
-    def _meet(self, op: Operation, role: Role, number: int, threads: int) -> Course:
-        """Waits until as many threads have come as often to a barrier."""
+    def arrive(
+        self, op: Operation, role: FollowedRole, come: Sequence[FollowedRole], threads: int
+    ) -> None:
+        """Those that meet know of each other once all have come."""
         self.memory.settle(role.threads)
-        role.met[number] = mine = role.met.get(number, 0) + 1
-        self._has_moved = True
-        come = [one for one in self.roles if one.met.get(number, 0) >= mine]
         if (count := sum(len(one.threads) for one in come)) > threads:
             self.report(
                 HazardKind.PROTOCOL,
@@ -230,22 +204,20 @@ class BlockRun:
             self.clocks.meet(np.sort(np.concatenate([one.threads for one in come])))
             if threads == self.holder.iterations:
                 self._drop_known()
-        while sum(len(one.threads) for one in self.roles if one.met.get(number, 0) >= mine) < (
-            threads
-        ):
-            yield op
 
-    def _reduce(self, op: te.AllReduceOp, role: Role) -> Course:
+    def reduce(self, op: te.AllReduceOp, state: Rows, role: FollowedRole) -> Course:
         """As the function of the runtime: the first lane of each warp writes, all read."""
         threads = self.holder.iterations
+        if not self._all_come(op, state, role):
+            return
         if op.scratch is None or threads <= WARP or op.threads is te.Scope.WARP:
             self.clocks.meet_in_warps(role.threads)
             return
         if any(isinstance(one, te.SeqOp) for one in domain_of(op).loops):
-            yield from self._meet(op, role, 0, threads)
+            yield from self.meet(op, role, 0, threads)
         numbers = np.arange(-(-threads // WARP))
         self._touch_scratch(op, te.AccessKind.WRITE, numbers * WARP, numbers)
-        yield from self._meet(op, role, 0, threads)
+        yield from self.meet(op, role, 0, threads)
         everyone = np.repeat(np.arange(threads), len(numbers))
         self._touch_scratch(op, te.AccessKind.READ, everyone, np.tile(numbers, threads))
 
@@ -258,44 +230,50 @@ class BlockRun:
 
     # What threads do about mbarriers, and within their warps.
 
-    def _numbers(self, op: te.MbarrierOp, threads: Rows, role: Role) -> Rows:
+    def _numbers(self, op: te.MbarrierOp, threads: Rows, role: FollowedRole) -> Rows:
         return self._at_threads(op.number, list(op.indices), threads, role)
 
-    def _passes(self, op: te.MbarrierWaitOp, threads: Rows, role: Role) -> bool:
-        parities = self._at_threads(op.parity, list(op.parity_indices), threads, role)
-        return self.mbarriers.passes(op, threads, self._numbers(op, threads, role), parities)
+    def passes(self, op: te.MbarrierWaitOp, state: Rows, role: FollowedRole) -> bool:
+        """Whether the threads go on."""
+        parities = self._at_threads(op.parity, list(op.parity_indices), state, role)
+        return self.mbarriers.passes(op, state, self._numbers(op, state, role), parities)
+
+    def act(self, op: Operation, state: Rows, role: FollowedRole) -> None:
+        """What threads touch or tell each other; nothing where the operator is left out."""
+        if op is not self.without:
+            self._act(op, state, role)
 
     @singledispatchmethod
-    def _act(self, op: Operation, threads: Rows, role: Role) -> None:
+    def _act(self, op: Operation, threads: Rows, role: FollowedRole) -> None:
         self._touch(op, role)
 
     @_act.register
-    def _(self, op: te.MbarrierInitOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.MbarrierInitOp, threads: Rows, role: FollowedRole) -> None:
         self.mbarriers.set_up(op, threads, self._numbers(op, threads, role))
 
     @_act.register
-    def _(self, op: te.MbarrierFenceOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.MbarrierFenceOp, threads: Rows, role: FollowedRole) -> None:
         self.mbarriers.fence(threads)
 
     @_act.register
-    def _(self, op: te.MbarrierArriveOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.MbarrierArriveOp, threads: Rows, role: FollowedRole) -> None:
         self.mbarriers.arrive(op, threads, self._numbers(op, threads, role))
 
     @_act.register
-    def _(self, op: te.BarrierOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.BarrierOp, threads: Rows, role: FollowedRole) -> None:
         self.clocks.meet_in_warps(threads)
 
     @_act.register
-    def _(self, op: te.ProxyFenceOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.ProxyFenceOp, threads: Rows, role: FollowedRole) -> None:
         self.memory.fence(threads)
         self.memory.settle(threads)
 
     @_act.register
-    def _(self, op: te.CommitOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.CommitOp, threads: Rows, role: FollowedRole) -> None:
         role.closed += 1
 
     @_act.register
-    def _(self, op: te.WaitOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.WaitOp, threads: Rows, role: FollowedRole) -> None:
         if self._copies < self.clocks.known.shape[1]:
             landed = self.clocks.known[threads, self._copies + threads]
             now = np.maximum(landed, role.closed - op.groups)
@@ -304,7 +282,7 @@ class BlockRun:
     # What engines do.
 
     @_act.register
-    def _(self, op: te.BulkLoadOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.BulkLoadOp, threads: Rows, role: FollowedRole) -> None:
         numbers = self._at_threads(op.number, list(op.barrier_indices), threads, role)
         for thread, number in zip(threads.tolist(), numbers.tolist(), strict=True):
             barrier = self.mbarriers.used(op, op.barriers, number, np.array([thread]))
@@ -325,20 +303,20 @@ class BlockRun:
             self.mbarriers.complete(op, barrier)
 
     @_act.register
-    def _(self, op: te.BulkStoreOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.BulkStoreOp, threads: Rows, role: FollowedRole) -> None:
         role.stores += self._engine_reads(op, threads, role)
 
     @_act.register
-    def _(self, op: te.BulkCommitOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.BulkCommitOp, threads: Rows, role: FollowedRole) -> None:
         role.store_groups.append(role.stores)
         role.stores = []
 
     @_act.register
-    def _(self, op: te.BulkWaitOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.BulkWaitOp, threads: Rows, role: FollowedRole) -> None:
         self._finish(role.store_groups, op.groups)
 
     @_act.register
-    def _(self, op: te.WarpgroupMmaOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.WarpgroupMmaOp, threads: Rows, role: FollowedRole) -> None:
         if len(threads) % GROUP_THREADS:
             self.report(
                 HazardKind.PROTOCOL,
@@ -358,19 +336,19 @@ class BlockRun:
         role.products += self._engine_reads(op, threads[::WARP], role)
 
     @_act.register
-    def _(self, op: te.WarpgroupFenceOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.WarpgroupFenceOp, threads: Rows, role: FollowedRole) -> None:
         role.is_fenced = True
 
     @_act.register
-    def _(self, op: te.WarpgroupCommitOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.WarpgroupCommitOp, threads: Rows, role: FollowedRole) -> None:
         role.product_groups.append(role.products)
         role.products = []
 
     @_act.register
-    def _(self, op: te.WarpgroupWaitOp, threads: Rows, role: Role) -> None:
+    def _(self, op: te.WarpgroupWaitOp, threads: Rows, role: FollowedRole) -> None:
         self._finish(role.product_groups, op.groups)
 
-    def _engine_reads(self, op: Operation, threads: Rows, role: Role) -> list[Event]:
+    def _engine_reads(self, op: Operation, threads: Rows, role: FollowedRole) -> list[Event]:
         events = list(self._boxes_of(op, threads, role))
         for event in events:
             self.memory.check_written(event)
@@ -387,7 +365,7 @@ class BlockRun:
 
     # Memory.
 
-    def _boxes_of(self, op: Operation, threads: Rows, role: Role) -> Iterator[Event]:
+    def _boxes_of(self, op: Operation, threads: Rows, role: FollowedRole) -> Iterator[Event]:
         """What an operator of an engine touches of shared memory now, by these threads."""
         for access in self._accesses_of(op):
             if access.buffer in self.passed:
@@ -418,7 +396,7 @@ class BlockRun:
             ]
         return self._accesses[op]
 
-    def _touch(self, op: Operation, role: Role) -> None:
+    def _touch(self, op: Operation, role: FollowedRole) -> None:
         """All that ordinary accesses of an operator, or of those in it, touch."""
         self._check_sums(op, role)
         for event in self._touched(op, role):
@@ -428,7 +406,7 @@ class BlockRun:
             else:
                 self.memory.touch(event, self._under_way())
 
-    def _touched(self, op: Operation, role: Role) -> Iterator[Event]:
+    def _touched(self, op: Operation, role: FollowedRole) -> Iterator[Event]:
         """What threads of a role touch in an operator now; the same where the same is known."""
         accesses = self._accesses_of(op)
         used = {one for access in accesses for one in variables_used(access)}
@@ -453,8 +431,8 @@ class BlockRun:
         return [one for role in self.roles for one in role.under_way()]
 
     def _drop_known(self) -> None:
-        if self._live:
-            self.memory.drop_known(np.concatenate([role.threads for role in self._live]))
+        if self.live:
+            self.memory.drop_known(np.concatenate([role.threads for role in self.live]))
 
     @cached_property
     def _sums(self) -> set[SSAValue]:
@@ -462,7 +440,7 @@ class BlockRun:
         products = [op for op in self.kernel.walk() if isinstance(op, te.WarpgroupMmaOp)]
         return {_whole(op.sums) for op in products}
 
-    def _check_sums(self, op: Operation, role: Role) -> None:
+    def _check_sums(self, op: Operation, role: FollowedRole) -> None:
         """Looks whether an operator touches sums of products that are under way."""
         if not self._sums:
             return
@@ -490,7 +468,7 @@ class BlockRun:
         )
 
     def _report_deadlock(self) -> None:
-        waiting = [role for role in self._live if role.waits_at is not None]
+        waiting = [role for role in self.live if role.waits_at is not None]
         ops = tuple(dict.fromkeys(one.waits_at for one in waiting if one.waits_at is not None))
         parts = [
             f"thread {role.threads[0]} at {named(role.waits_at)}{_iterations(role)}"
@@ -516,7 +494,7 @@ def _whole(value: SSAValue) -> SSAValue:
     return value.owner.buffer if isinstance(value.owner, te.SectionOp) else value
 
 
-def _iterations(role: Role) -> str:
+def _iterations(role: FollowedRole) -> str:
     """Where in its loops a role is."""
     loops = [
         f"{value.name_hint or 'k'} = {number}"

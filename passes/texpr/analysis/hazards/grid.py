@@ -1,28 +1,25 @@
-"""Hazards between blocks: nothing orders what two blocks of a kernel do to device memory."""
+"""Hazards between blocks: nothing orders what two blocks of a kernel do to device memory.
+
+Which touch one element isl decides, for all blocks of grids of any size.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from mugraph.dialects.te import KernelOp, Space, enclosing_loops
 from mugraph.dialects.te.points import all_hold, grid_of
-from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
-from mugraph.passes.texpr.analysis.hazards.pairs import conflicts
-from mugraph.passes.texpr.analysis.hazards.touches import (
-    MOST_POINTS,
-    TooManyError,
-    class_of,
-    describe,
-    rows_of,
-)
+from mugraph.passes.texpr.analysis.hazards.touches import MOST_POINTS, describe
+from mugraph.passes.texpr.analysis.pairs import Pairs, pairs_of
 
 _FEW_BLOCKS = 4
 
@@ -45,26 +42,21 @@ def is_in_memory(access: Access) -> bool:
 
 
 def check_grid(kernel: KernelOp) -> Grid:
-    """Lists what threads of all blocks touch of each buffer in device memory that is written."""
+    """Looks at each buffer in device memory that is written: the first conflict of its blocks."""
     accesses = [one for one in accesses_of(kernel) if is_in_memory(one)]
     device = [one for one in accesses if one.type.memory_space is not Space.SHARED]
     findings: list[Finding] = []
     within: list[SSAValue] = []
     for buffer in dict.fromkeys(one.buffer for one in device if one.writes):
         touching = [one for one in device if one.buffer is buffer]
-        try:
-            finding, passes_on = _check_buffer(kernel, touching)
-        except TooManyError:
-            name = source_name(buffer)
-            message = (
-                f"the accesses to {name} of all blocks are too many to be listed; check the "
-                "program at smaller sizes"
-            )
-            findings.append(Finding(HazardKind.NOT_CHECKED, (touching[0].op,), message))
-            continue
-        if finding is not None:
-            findings.append(finding)
-        if passes_on:
+        pairs = [
+            pairs_of(one, other, (one.domain.named("a"), other.domain.named("b")))
+            for one, other in combinations_with_replacement(touching, 2)
+            if one.conflicts(other)
+        ]
+        found = next(filter(None, (_across_blocks(kernel, one) for one in pairs)), None)
+        findings += [] if found is None else [found]
+        if any(_of_block(kernel, one) for one in pairs):
             within.append(buffer)
     followed = [
         one for one in accesses if one.type.memory_space is Space.SHARED or one.buffer in within
@@ -101,37 +93,30 @@ def _different_blocks(kernel: KernelOp, accesses: Sequence[Access]) -> Sequence[
     return sorted(firsts.tolist())
 
 
-def _check_buffer(kernel: KernelOp, accesses: list[Access]) -> tuple[Finding | None, bool]:
-    """A conflict between blocks, and whether threads of one block share an element."""
-    if not any(one.conflicts(other) for one in accesses for other in accesses):
-        return None, False
-    thread, block = kernel.threads.variable, kernel.variable
-    rows = [rows_of(one, (thread, block), {}) for one in accesses]
-    if sum(len(one.numbers) for one in rows) > 2 * len(rows) * (1 << 24):
-        raise TooManyError
-    numbers = np.concatenate([one.numbers for one in rows])
-    if not len(numbers) or np.bincount(numbers).max() == 1:
-        return None, False
-    blocks = np.concatenate([one.values[block] for one in rows])
-    threads = np.concatenate([one.values[thread] for one in rows])
-    classes = np.repeat([class_of(one) for one in accesses], [len(one.numbers) for one in rows])
-    which = np.repeat(np.arange(len(accesses)), [len(one.numbers) for one in rows])
-    across = conflicts(numbers, blocks, classes)
-    finding: Finding | None = None
-    if across:
-        first, second = across[0]
-        one, other = accesses[int(which[first])], accesses[int(which[second])]
-        number = int(numbers[first])
-        message = (
-            f"{describe(one, number)} in thread {threads[first]} of block {blocks[first]}; "
-            f"{describe(other, number)} in thread {threads[second]} of block {blocks[second]}, "
-            "and nothing orders blocks of one kernel"
-        )
-        kind = race_kind(one, other)
-        pair = (int(threads[second]), int(threads[first]))
-        finding = Finding(kind, (other.op, one.op), message, pair, number)
-    agents = blocks * kernel.threads.iterations + threads
-    return finding, bool(conflicts(numbers, agents, classes))
+def _across_blocks(kernel: KernelOp, pairs: Pairs) -> Finding | None:
+    """Two accesses to one element in different blocks."""
+    one, other = pairs.one, pairs.other
+    loops = (kernel.variable, kernel.threads.variable)
+    names = [name[loop] for name in pairs.names for loop in loops]
+    found = pairs.first(names, f"{names[0]} {'<' if one is other else '!='} {names[2]}")
+    if found is None:
+        return None
+    (block, thread, block_b, thread_b), element = found
+    shape = one.type.get_shape()
+    number = int(np.ravel_multi_index(element, shape)) if len(element) > 1 else element[0]
+    message = (
+        f"{describe(one, number)} in thread {thread} of block {block}; "
+        f"{describe(other, number)} in thread {thread_b} of block {block_b}, "
+        "and nothing orders blocks of one kernel"
+    )
+    return Finding(race_kind(one, other), (other.op, one.op), message, (thread_b, thread), number)
+
+
+def _of_block(kernel: KernelOp, pairs: Pairs) -> bool:
+    """Whether two threads of one block touch one element."""
+    names = [(name[kernel.variable], name[kernel.threads.variable]) for name in pairs.names]
+    (block, thread), (block_b, thread_b) = names
+    return pairs.exist(f"{block} = {block_b}", f"{thread} != {thread_b}")
 
 
 def race_kind(first: Access, second: Access) -> HazardKind:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import te
@@ -25,7 +24,6 @@ from mugraph.passes.texpr.analysis.hazards.clocks import Clocks, IntArray
 from mugraph.passes.texpr.analysis.hazards.grid import race_kind
 from mugraph.passes.texpr.analysis.hazards.touches import describe, touched_element
 from mugraph.passes.texpr.analysis.roles import takes_turns
-from mugraph.passes.texpr.te_promote import OFFSET
 
 Report: TypeAlias = Callable[..., None]
 """Takes a hazard: its kind, the operators, the later one first, what is said of it, and perhaps two
@@ -94,7 +92,9 @@ class Shadow:
             places = np.searchsorted(self._elements[access.buffer], numbers)
             return self._event(access, threads, places + self._firsts[access.buffer], numbers)
         size = element_bytes_of(access.type)
-        addresses = addresses_of_numbers(access.type, numbers) * size + _offset(access.buffer)
+        new = access.buffer.owner
+        assert isinstance(new, te.NewOp) and new.byte_offset is not None
+        addresses = addresses_of_numbers(access.type, numbers) * size + new.byte_offset
         parts = max(1, size // self.granule)
         places = (addresses[:, None] // self.granule + np.arange(parts)).reshape(-1)
         threads, numbers = np.repeat(threads, parts), np.repeat(numbers, parts)
@@ -309,13 +309,6 @@ def _granule(kernel: te.KernelOp) -> int:
         if isinstance(op, te.AllReduceOp) and op.scratch is not None:
             sizes.append(element_bytes_of(op.scratch.type))
     return min(sizes, default=_UNIT)
-
-
-def _offset(buffer: SSAValue) -> int:
-    owner = buffer.owner
-    offset = owner.attributes.get(OFFSET) if isinstance(owner, Operation) else None
-    assert isinstance(offset, IntegerAttr)
-    return offset.value.data
 
 
 def says(access: Access, number: int) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.locations import place_of
-from mugraph.dialects.te import AccessKind, StepOp
+from mugraph.dialects.te import StepOp
 from mugraph.dialects.te.points import grid_of, touched_numbers
 from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.texpr.analysis.domains import Access
@@ -25,6 +25,13 @@ MOST_POINTS = 1 << 25
 
 class TooManyError(Exception):
     """An access has more rows than are listed."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        super().__init__(
+            f"the accesses to {source_name(access.buffer)} of a block are too many to be listed; "
+            "check the program at smaller sizes"
+        )
 
 
 @dataclass(frozen=True)
@@ -56,32 +63,14 @@ def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue,
         if loop.variable not in fixed and (loop.variable in used or loop.variable in wanted)
     ]
     if math.prod(loop.iterations for loop in loops) > MOST_POINTS:
-        raise TooManyError
+        raise TooManyError(access)
     points, count = grid_of(loops, access.domain.conditions, fixed)
     if math.prod([count, *access.box]) > MOST_POINTS:
-        raise TooManyError
+        raise TooManyError(access)
     numbers = touched_numbers(access, points, count)
     exists = numbers.reshape(-1) >= 0
     values = {one: np.repeat(points[one], numbers.shape[1])[exists] for one in wanted}
     return Rows(values, numbers.reshape(-1)[exists])
-
-
-_CLASSES = {AccessKind.READ: 0, AccessKind.WRITE: 1, AccessKind.ATOMIC: 2}
-_MODES = ("add", "max", "min")
-CLASSES = 3 + len(_MODES)
-"""How many classes of accesses there are."""
-
-
-def class_of(access: Access) -> int:
-    """A number for what an access does: reads, writes, atomic operations, reductions of a kind."""
-    if access.kind is AccessKind.RED:
-        return 3 + _MODES.index(str(access.combines))
-    return _CLASSES[access.kind]
-
-
-def classes_conflict(one: int, other: int) -> bool:
-    """Whether two accesses of these classes to one element need an order."""
-    return one == other == 1 or (one != other)
 
 
 def describe(access: Access, number: int) -> str:

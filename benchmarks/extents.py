@@ -107,7 +107,7 @@ class Layer(Program):
     function: Callable[..., DTensor]
     reference: Callable[..., Any]
     largest: int = 8192
-    buckets: tuple[int, ...] = (16, 64, 256, 1024)
+    buckets: tuple[int, ...] = (16, 64, 128, 256)
 
     def drawn(self, chance: random.Random) -> Size:
         """Any magnitude alike."""

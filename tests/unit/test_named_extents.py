@@ -59,6 +59,13 @@ def norm_linear() -> mi.KernelGraph:
     return graph
 
 
+def linear() -> mi.KernelGraph:
+    """A product that shares no kernel, which cuBLAS computes."""
+    graph = mi.new_kernel_graph("linear")
+    graph.mark_output(graph.new_input((rows(), 64), name="x") @ graph.new_input((64, 48)))
+    return graph
+
+
 def gated_mlp() -> mi.KernelGraph:
     graph = mi.new_kernel_graph("gated_mlp")
     x = graph.new_input((rows(), 128), name="x")
@@ -87,12 +94,14 @@ def numpy_gate(x: Array, gate: Array, up: Array) -> Array:
 
 PROGRAMS: dict[str, tuple[Callable[[], mi.KernelGraph], Callable[..., Array]]] = {
     "norm": (norm, numpy_norm),
+    "linear": (linear, lambda x, w: x @ w),
     "norm_linear": (norm_linear, lambda x, w: numpy_norm(x) @ w),
     "gated_mlp": (gated_mlp, numpy_gate),
     "mlp": (mlp, lambda x, g, u, d: numpy_gate(x, g, u) @ d + x),
 }
 SHAPES = {
     "norm": [(72,)],
+    "linear": [(64,), (64, 48)],
     "norm_linear": [(128,), (128, 96)],
     "gated_mlp": [(128,), (128, 64), (128, 64)],
     "mlp": [(64,), (64, 512), (64, 512), (512, 64)],
@@ -125,11 +134,12 @@ def inputs_of(program: str, size: int) -> list[Array]:
     return [(RANDOM.standard_normal(shape) * 0.2).astype(np.float16) for shape in shapes]
 
 
-EMULATED = [("mlp", "chosen"), ("norm_linear", "rows"), ("gated_mlp", "cp_async")]
+EMULATED = [("mlp", "chosen"), ("linear", "chosen"), ("norm_linear", "rows"), ("gated_mlp", "cp_async")]
 if THOROUGH:
     EMULATED = [
         ("norm", "chosen"),
         ("mlp", "chosen"),
+        ("linear", "chosen"),
         *product(("norm_linear", "gated_mlp"), PLANS),
     ]
 
@@ -161,6 +171,16 @@ def test_without_buckets_a_row_has_the_same_bits_whatever_the_number_of_rows() -
     for first, end in ((0, 1), (5, 22), (60, 124), (149, 150)):
         (part,) = kernel.run([x[first:end], *weights])
         np.testing.assert_array_equal(part, whole[first:end])
+
+
+def test_the_library_multiplies_rows_of_a_call_where_there_are_buckets() -> None:
+    made = generate_cuda(scheduled("linear", "chosen"), make_context(), "sm_90a")
+    assert made.source.count("kn::gemm<") == 1 + len(BUCKETS)
+    graph = mi.new_kernel_graph("linear")
+    graph.mark_output(graph.new_input((rows(buckets=()), 64)) @ graph.new_input((64, 48)))
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    assert "kn.matmul" not in str(module)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -134,7 +134,12 @@ def inputs_of(program: str, size: int) -> list[Array]:
     return [(RANDOM.standard_normal(shape) * 0.2).astype(np.float16) for shape in shapes]
 
 
-EMULATED = [("mlp", "chosen"), ("linear", "chosen"), ("norm_linear", "rows"), ("gated_mlp", "cp_async")]
+EMULATED = [
+    ("mlp", "chosen"),
+    ("linear", "chosen"),
+    ("norm_linear", "rows"),
+    ("gated_mlp", "cp_async"),
+]
 if THOROUGH:
     EMULATED = [
         ("norm", "chosen"),

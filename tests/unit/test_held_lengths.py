@@ -35,20 +35,20 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 
 Array = Any
 RANDOM = np.random.default_rng(20)
-LARGEST = 150
+LARGEST, LONG = 150, 520
 SIZES = (0, 1, 61, 150)
 
 
-def held(graph: mi.KernelGraph) -> mi.Extent:
+def held(graph: mi.KernelGraph, largest: int = LARGEST) -> mi.Extent:
     """An extent in the first input."""
     return mi.Extent(
-        "n", largest=LARGEST, held=graph.new_input((1,), dtype=mi.int32, name="length")
+        "n", largest=largest, held=graph.new_input((1,), dtype=mi.int32, name="length")
     )
 
 
-def attention() -> mi.KernelGraph:
+def attention(largest: int = LARGEST) -> mi.KernelGraph:
     graph = mi.new_kernel_graph("attention")
-    n = held(graph)
+    n = held(graph, largest)
     q = graph.new_input((2, 16, 32), name="q")
     k, v = (graph.new_input((2, n, 32), name=name) for name in "kv")
     graph.mark_output(graph.softmax(q @ graph.transpose(k, [0, 2, 1]), 2) @ v)
@@ -219,6 +219,34 @@ def test_loops_and_blocks_end_where_the_length_does() -> None:
     (cut,) = first.cuts
     assert first.grid_at({cut.argument: 0})[cut.axis] == 0
     assert first.grid_at({cut.argument: 61})[cut.axis] == -(-61 // cut.step)
+
+
+def test_blocks_that_share_a_loop_have_some_of_every_length() -> None:
+    """Of 300 keys in tiles of 64 the first two of three blocks have two tiles, the last one."""
+    source, context, keys = attention(LONG).module(), make_context(), Plan(loop_tile=64, split_k=3)
+    module = source.clone()
+    PassPipeline(compile_pipeline("sm_90a", keys)).apply(context, module)
+    module.verify()
+    kernel, _ = (op for op in module.ops if isinstance(op, sched.KernelOp))
+    assert kernel.is_interleaved
+    forms = with_lengths(kernel, [300]).domain_forms()
+    parts = [span_of(forms, (0, part, 0), kernel.forloop_range).count for part in range(3)]
+    assert parts == [2, 2, 1]
+    kernels = None
+    if shutil.which("g++") is not None:
+        made = generate_cuda(module.clone(), context, "sm_90a")
+        kernels = CudaModule(compile_emulated(made.source), made.signature)
+    for size in (0, 1, 64, 130, 300, LONG):
+        q = RANDOM.standard_normal((2, 16, 32)) / 4
+        k, v = (np.full((2, LONG, 32), np.nan, np.float16) for _ in "kv")
+        k[:, :size], v[:, :size] = RANDOM.standard_normal((2, 2, size, 32)) / 4
+        given = [np.array([size], np.int32), q.astype(np.float16), k, v]
+        meant = [given[1].astype(np.float64), *(x[:, :size].astype(np.float64) for x in (k, v))]
+        require_close("attention", run_function(module, None, given), meant)
+        if size in (1, 300):
+            require_close("attention", run_function(module, None, given, level="address"), meant)
+        if kernels is not None:
+            require_close("attention", kernels.run(given), meant)
 
 
 def window(i: LinearForm, j: LinearForm, at: LinearForm) -> list[LinearForm]:

@@ -25,6 +25,7 @@ from mugraph.dialects.named_extents import ExtentError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.execute import CudaModule
@@ -186,6 +187,32 @@ def test_the_library_multiplies_rows_of_a_call_where_there_are_buckets() -> None
     module = graph.module()
     PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
     assert "kn.matmul" not in str(module)
+
+
+def test_blocks_of_a_grid_that_a_call_cuts_alternate_consumers() -> None:
+    """Two blocks take all work tiles that a call has, and two consumers those of a block."""
+    plan = mugraph.Plan(tile=(64, 0), grid=(3, 2), block=(128,), forloop=2, ping_pong=2)
+    steps = [
+        PersistBlocksPass(blocks=2) if isinstance(step, PersistBlocksPass) else step
+        for step in compile_pipeline("sm_90a", plan)
+    ]
+    graph = mi.new_kernel_graph("gated_mlp")
+    x = graph.new_input((rows(()), 128), name="x")
+    gate, up = (graph.new_input((128, 128), name=name) for name in ("gate", "up"))
+    graph.mark_output(mi.silu(x @ gate) * (x @ up))
+    module = graph.module()
+    PassPipeline(tuple(steps)).apply(make_context(), module)
+    assert "persistent 2" in str(module) and "ping_pong 1" in str(module)
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    made = generate_cuda(module, make_context(), "sm_90a")
+    kernel = CudaModule(compile_emulated(made.source), made.signature)
+    weights = [(RANDOM.standard_normal((128, 128)) * 0.2).astype(np.float16) for _ in range(2)]
+    for size in (1, 64, 65, 150):
+        inputs = [(RANDOM.standard_normal((size, 128)) * 0.2).astype(np.float16), *weights]
+        (result,) = kernel.run(inputs)
+        expected = numpy_gate(*(array.astype(np.float64) for array in inputs))
+        np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-3, err_msg=f"{size}")
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -268,7 +268,8 @@ def matrix_strides(value: SSAValue) -> str:
 def declare_extent(op: Operation, name: str, printer: HostPrinter) -> str:
     """Declares what a call says of a named extent of the function that an operator is in."""
     function = enclosing(op, FuncOp)
-    for index, argument in enumerate(() if function is None else function.args):
+    assert function is not None  # as it is printed in one
+    for index, argument in enumerate(function.args):
         if isinstance(argument.type, IndexType) and argument_names(function, index) == (name,):
             return printer.declare(argument)
     raise CodegenError(f"{op_label(op)} has '{name}' rows, which no argument of its function says")

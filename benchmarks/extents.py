@@ -107,7 +107,7 @@ class Layer(Program):
     function: Callable[..., DTensor]
     reference: Callable[..., Any]
     largest: int = 8192
-    buckets: tuple[int, ...] = (16, 64, 256, 1024)
+    buckets: tuple[int, ...] = (16, 64, 128)
 
     def drawn(self, chance: random.Random) -> Size:
         """Any magnitude alike."""
@@ -186,7 +186,7 @@ class Decode(Program):
     width: int = 128
     largest: int = 32768
     sequences: int = 64
-    buckets: tuple[int, ...] = (1, 4, 16)
+    buckets: tuple[int, ...] = (1, 2, 4, 16)
 
     def drawn(self, chance: random.Random) -> Size:
         """Any magnitude alike."""
@@ -260,7 +260,7 @@ def random_numbers() -> Any:
 PROGRAMS: tuple[Program, ...] = (
     Decode(),
     Layer("norm_linear", 4096, 4096, 1, _norm_linear, _norm_linear_reference),
-    Layer("gated_mlp", 2048, 8192, 2, _gated, _gated_reference),
+    Layer("gated_mlp", 2048, 8192, 2, _gated, _gated_reference, buckets=(16, 64, 128, 256)),
 )
 
 

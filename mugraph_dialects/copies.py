@@ -56,7 +56,7 @@ class TileCopy:
     def iteration_stride(self) -> int:
         """How far the tile's start moves from one iteration to the next, in elements."""
         fordim = self.slicing.fordim
-        return 0 if fordim < 0 else self.tile[fordim] * self.strides[fordim]
+        return 0 if fordim < 0 else self.slicing.iteration_step() * self.strides[fordim]
 
 
 def global_innermost(copy: TileCopy) -> int:

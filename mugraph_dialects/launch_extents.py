@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, UnitAttr, i64
 from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -97,6 +97,15 @@ class HoldsLengths(HasLaunchExtents):
 
     lengths = opt_prop_def(DenseArrayBase.constr(i64))
     per = opt_prop_def(DenseArrayBase.constr(i64))
+    interleaved = opt_prop_def(UnitAttr)
+
+    @property
+    def is_interleaved(self) -> bool:
+        """Whether blocks that divide what the loop cuts have tiles side by side in each iteration.
+
+        Else each has those of all its iterations side by side.
+        """
+        return self.interleaved is not None
 
     @property
     def held_lengths(self) -> list[HeldLength]:
@@ -118,6 +127,11 @@ class HasThreadblockGraph(HasLaunchExtents, ABC):
     @abstractmethod
     def forloop_range(self) -> int:
         """Iterations of the for-loop; 1 means that there is none."""
+
+    @property
+    @abstractmethod
+    def is_interleaved(self) -> bool:
+        """Whether blocks that divide what the loop cuts have tiles side by side."""
 
     @property
     @abstractmethod

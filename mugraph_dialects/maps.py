@@ -61,6 +61,9 @@ class Split(NamedTuple):
     block owns as many as all its iterations have tiles for.
 
     ``end``: so many of the elements exist, the first ones, where a call says how many.
+
+    ``interleaved``: in each iteration blocks have tiles side by side, block b the one from
+    ``(i * blocks + b) * tile`` on.
     """
 
     extent: int
@@ -68,6 +71,7 @@ class Split(NamedTuple):
     iterations: int = 1
     chosen: int | None = None
     end: int | None = None
+    interleaved: bool = False
 
     @property
     def block_extent(self) -> int:
@@ -103,20 +107,35 @@ class Split(NamedTuple):
     def ends_with_tensor(self) -> bool:
         """Whether what a tile lacks lies past the end of the dimension, and not in another tile."""
         whole = self.block_extent == self.tile * self.iterations
-        return whole or math.prod(self.blocks) == 1
+        return whole or self.interleaved or math.prod(self.blocks) == 1
+
+    @property
+    def block_step(self) -> int:
+        """How far the tiles of neighbouring blocks are apart in an iteration, in elements."""
+        return self.tile if self.interleaved else self.block_extent
+
+    @property
+    def iteration_step(self) -> int:
+        """How far the start of a block's tile moves with the iteration, in elements."""
+        return self.tile * (math.prod(self.blocks) if self.interleaved else 1)
 
     def factors(self) -> tuple[int, ...]:
         """For each axis, how far the start of a tile moves with the block index, in elements."""
         steps = [math.prod(self.blocks[axis + 1 :]) for axis in range(len(self.blocks))]
         return tuple(
-            step * self.block_extent if blocks > 1 else 0
+            step * self.block_step if blocks > 1 else 0
             for step, blocks in zip(steps, self.blocks, strict=True)
         )
 
     def bound(self) -> Bound | None:
         """Which elements of a tile exist; ``None`` where all tiles are whole."""
         bound = Bound(
-            self.extent, self.blocks, self.block_extent, self.tile, moves=self.iterations > 1
+            self.extent,
+            self.blocks,
+            self.block_step,
+            self.tile,
+            moves=self.iterations > 1,
+            stride=self.iteration_step if self.interleaved else None,
         )
         if self.end is not None:
             return bound._replace(extent=self.end)
@@ -129,6 +148,8 @@ class Bound(NamedTuple):
     Block b, counted as in :class:`Split`, owns ``step`` elements from ``b * step`` on, as far as
     there are ``extent``.  Where the bound ``moves`` with the for-loop, iteration i has those from
     ``i * tile`` on, at most ``tile`` of them; otherwise every iteration has the first ``tile``.
+
+    Where the tiles of blocks are interleaved, those of one block are ``stride`` elements apart.
     """
 
     extent: int
@@ -136,6 +157,7 @@ class Bound(NamedTuple):
     step: int
     tile: int
     moves: bool
+    stride: int | None = None
 
     def block_index(self, block: Sequence[int]) -> int:
         """The number of a block along the dimension."""
@@ -151,12 +173,22 @@ class Bound(NamedTuple):
 
     def existing(self, block: Sequence[int], iteration: int) -> int:
         """How many elements of the tile exist, the first ones."""
+        if self.stride is not None:
+            start = self.block_index(block) * self.step + iteration * self.stride
+            return min(max(self.extent - start, 0), self.tile)
         start = iteration * self.tile if self.moves else 0
         return min(max(self.of_block(block) - start, 0), self.tile)
 
     def of_first_iteration(self) -> Bound | None:
         """What exists in the first iteration, and so in a sum over all of them."""
-        return self._replace(moves=False).if_ragged(1)
+        return self._replace(moves=False, stride=None).if_ragged(1)
+
+    def whole_tiles(self, block: Sequence[int]) -> int:
+        """How many tiles of a block are whole, those of its first iterations."""
+        if self.stride is None:
+            return self.of_block(block) // self.tile
+        start = self.block_index(block) * self.step
+        return max((self.extent - self.tile - start) // self.stride + 1, 0)
 
     def whole_blocks(self) -> int:
         """How many blocks, the first ones, own as many elements as a block can."""
@@ -170,6 +202,8 @@ class Bound(NamedTuple):
         """
         cuts: tuple[set[int], ...] = tuple(set() for _ in self.blocks)
         number = self.whole_blocks()
+        if self.stride is not None:
+            number = self.extent % self.stride // self.tile  # it has a tile that is not whole
         if number >= math.prod(self.blocks):
             return cuts
         for axis in reversed(range(len(self.blocks))):
@@ -180,6 +214,8 @@ class Bound(NamedTuple):
     def if_ragged(self, iterations: int) -> Bound | None:
         """``None`` where all elements of all tiles exist; else one form of equal bounds."""
         blocks = math.prod(self.blocks)
+        if self.stride is not None:
+            return None if self.stride * iterations == self.extent else self
         if self.moves:
             is_whole = self.step * blocks == self.extent and self.tile * iterations == self.step
             return None if is_whole else self
@@ -195,6 +231,7 @@ class Slicing(NamedTuple):
 
     ``tile`` has the extents of a whole tile; without it tiles are as small as they can be.
     ``ends`` has how many elements exist along the dimensions where a call says that.
+    ``interleaved``: so are the tiles of blocks along what the loop cuts, too.
     """
 
     shape: tuple[int, ...]
@@ -204,6 +241,7 @@ class Slicing(NamedTuple):
     iterations: int
     tile: tuple[int, ...] | None = None
     ends: tuple[tuple[int, int], ...] = ()
+    interleaved: bool = False
 
     # Passes ask the same of few ways to cut, again and again; what is kept are numbers.
     @lru_cache(maxsize=4096)  # noqa: B019
@@ -214,6 +252,8 @@ class Slicing(NamedTuple):
         split = Split(self.shape[dim], blocks, self.iterations if self.fordim == dim else 1)
         if (end := dict(self.ends).get(dim)) is not None:
             split = split._replace(end=end)
+        if self.interleaved and axes and split.iterations > 1:
+            split = split._replace(interleaved=True)
         if self.tile is None or self.tile[dim] == split.tile:
             return split
         return split._replace(chosen=self.tile[dim])
@@ -243,6 +283,10 @@ class Slicing(NamedTuple):
     def bounds(self) -> tuple[Bound | None, ...]:
         """For each dimension which elements of a tile exist, ``None`` where all of them do."""
         return tuple(self.split(dim).bound() for dim in range(len(self.shape)))
+
+    def iteration_step(self) -> int:
+        """How far a tile moves along the loop's dimension with the iteration; 0 without one."""
+        return 0 if self.fordim < 0 else self.split(self.fordim).iteration_step
 
     def block_factors(self) -> list[list[int]]:
         """For each axis, how far each dimension's coordinate moves with the block index.

@@ -34,6 +34,8 @@ class RaggedDim:
     def __str__(self) -> str:
         bound = self.bound
         moves = ", loop" if bound.moves else ""
+        if bound.stride is not None:
+            moves += f", stride {bound.stride}"
         return (
             f"dim {self.dim}, extent {bound.extent}, step {bound.step}, blocks "
             f"{list(bound.blocks)}, tile {bound.tile}{moves}"
@@ -51,7 +53,8 @@ class RaggedAttr(Data[RaggedDim]):
 
     Block b of the three, counted in row-major order over the axes that have blocks, owns elements
     33 b to 33 b + 32 of the 99.  With ``, loop`` at the end iteration i has the i-th 17 of them,
-    otherwise every iteration has the first 17.
+    otherwise every iteration has the first 17.  With ``, loop, stride 51`` tiles of blocks are
+    interleaved, and those of one block 51 elements apart.
     """
 
     name = "tb.ragged"
@@ -85,7 +88,9 @@ class RaggedAttr(Data[RaggedDim]):
             parser.parse_punctuation(",")
             tile = number("tile")
             moves = parser.parse_optional_keyword("loop") is not None
-        return RaggedDim(dim, Bound(extent, tuple(blocks), step, tile, moves))
+            apart = moves and parser.parse_optional_punctuation(",") is not None
+            stride = number("stride") if apart else None
+        return RaggedDim(dim, Bound(extent, tuple(blocks), step, tile, moves, stride))
 
     def print_parameter(self, printer: Printer) -> None:
         """Prints the part in angle brackets."""

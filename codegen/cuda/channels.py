@@ -27,7 +27,6 @@ from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
     op_label,
-    shape_of,
 )
 
 NAMED_ROW = "row"
@@ -337,7 +336,8 @@ def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> lis
     owner = op.tile.owner
     starts: dict[int, list[str]] = {dim: [] for dim in tile.tensor.order}
     if isinstance(owner, sched.LocalTileOp):
-        factors, named = owner.slicing().block_factors(), op.mapped().named
+        slicing, named = owner.slicing(), op.mapped().named
+        factors = slicing.block_factors()
         for dim, terms in starts.items():
             if dim == named:
                 terms.append(NAMED_ROW)
@@ -349,7 +349,7 @@ def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> lis
                 if of_axis[dim]
             ]
             if dim == owner.loop_dim:
-                moved = offset_by("0", iteration, shape_of(owner.result.type)[dim])
+                moved = offset_by("0", iteration, slicing.iteration_step())
                 terms += [moved.removeprefix("0 + ")] if moved != "0" else []
     return [
         [

@@ -29,11 +29,12 @@ from mugraph.dialects.alignment import (
     argument_alignment,
     result_alignment,
 )
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.overlap import RuntimePart, launches_of
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, returned_root
-from mugraph.dialects.named_extents import buckets_of
+from mugraph.dialects.named_extents import argument_names, buckets_of
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -264,6 +265,16 @@ def matrix_strides(value: SSAValue) -> str:
     return f"{fitting[-2]},{fitting[-1]}"
 
 
+def declare_extent(op: Operation, name: str, printer: HostPrinter) -> str:
+    """Declares what a call says of a named extent of the function that an operator is in."""
+    function = enclosing(op, FuncOp)
+    assert function is not None  # as it is printed in one
+    for index, argument in enumerate(function.args):
+        if isinstance(argument.type, IndexType) and argument_names(function, index) == (name,):
+            return printer.declare(argument)
+    raise CodegenError(f"{op_label(op)} has '{name}' rows, which no argument of its function says")
+
+
 @print_host_operation.register
 def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     a, b, c = op.lhs, op.rhs, op.result
@@ -273,6 +284,7 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     # One call computes the matrices of all leading dimensions that merge in every tensor.
     batch_strides = [strides_in_memory(value)[:-2] for value in (a, b, c)]
     looped = len(leading) - min(evenly_spaced(leading, strides) for strides in batch_strides)
+    rows = str(m) if op.rows is None else declare_extent(op, op.rows.data, printer)
     for dim, extent in enumerate(leading[:looped]):
         printer.writer.open(f"for (int i{dim} = 0; i{dim} < {extent}; ++i{dim}) {{")
     pointers = [
@@ -286,7 +298,7 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     compute = library_computation(op)
     operands = f"stream, {pointers[2]},{pointers[0]},{pointers[1]}"
     printer.writer.line(
-        f"kn::gemm<{compute}>({operands}, {m},{n},{k}, {matrices}, "
+        f"kn::gemm<{compute}>({operands}, {rows},{n},{k}, {matrices}, "
         f"{math.prod(leading[looped:])}, {spacing});"
     )
     for _ in range(looped):

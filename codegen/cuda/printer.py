@@ -181,7 +181,7 @@ class KernelPrinter:
                     start = offset_by(start, f"static_cast<int>(blockIdx.{axis})", factor)
             if tile.loop_dim == dim:
                 index = self.tile_of(iteration or self.iteration or "0")
-                start = offset_by(start, index, shape_of(tile.result.type)[dim])
+                start = offset_by(start, index, slicing.iteration_step())
             starts.append(start)
         return f"tb::Starts<{len(starts)}>{{{{{', '.join(starts)}}}}}"
 

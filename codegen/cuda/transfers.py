@@ -231,6 +231,10 @@ def existing_elements(bound: Bound, iteration: str, end: str | None = None) -> s
         if blocks > 1:
             index = f"blockIdx.{axis}"
             block = index if block == "0" else f"({block}) * {blocks} + {index}"
+    if bound.stride is not None:
+        # Tiles are numbered over all blocks of an iteration, and then over iterations.
+        block = f"({iteration}) * {bound.stride // bound.step} + {block}"
+        bound = bound._replace(moves=False)
     at = f"({block}, {iteration if bound.moves else '0'}"
     if end is not None:
         return f"tb::existing_of<{bound.step}, {bound.tile}>{at}, {end})"

@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType, bf16, f8E4M3FN, f8E5M2, f16, f32
+from xdsl.dialects.builtin import StringAttr, TensorType, bf16, f8E4M3FN, f8E5M2, f16, f32
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
@@ -68,6 +68,9 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
     f16 and bf16 give results of their type, or the sums themselves in f32.  f32 is multiplied as
     TF32, or in plain fp32 with ``precision ieee``; i8 is added up in i32.  f8, of one type or of
     both, gives f8, f16, bf16 or f32, and is multiplied as f16, which it becomes exactly.
+
+    ``kn.matmul %a, %b rows "m"``: of the rows of a matrix the first ones are multiplied, as many as
+    the function's extent m says at a call.
     """
 
     name = "kn.matmul"
@@ -75,9 +78,10 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     compute = opt_prop_def(ComputationAttr)
+    rows = opt_prop_def(StringAttr)
 
     assembly_format = (
-        "$lhs `,` $rhs (`compute` $compute^)? (`precision` $precision^)? "
+        "$lhs `,` $rhs (`rows` $rows^)? (`compute` $compute^)? (`precision` $precision^)? "
         "(`workspace` $workspace^)? attr-dict "
         "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
     )

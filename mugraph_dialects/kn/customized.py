@@ -51,6 +51,8 @@ class CustomizedOp(WorkspaceOp, HoldsLengths, HasThreadblockGraph, LaunchesKerne
     ``lengths [1, 4096]``: argument 1, of one i32 or i64, holds a number from 0 to 4096, on which
     masks and loads of the body depend as length 0.  The interpreter refuses others; kernels take
     the nearest number.  ``lengths [1, 4096] per [0]``: it holds one for each block along x.
+    ``forloop 16 interleaved``: of a dimension that blocks divide, and the loop within each, blocks
+    have tiles side by side in every iteration, so that all have some of what a length leaves.
     ``plan`` has what is decided of how it is compiled: ``plan <loads = tma, stages = [4]>``.
     """
 
@@ -65,7 +67,8 @@ class CustomizedOp(WorkspaceOp, HoldsLengths, HasThreadblockGraph, LaunchesKerne
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), Pure())
 
     assembly_format = (
-        "$inputs `grid` $grid `block` $block `forloop` $forloop (`lengths` $lengths^)? "
+        "$inputs `grid` $grid `block` $block `forloop` $forloop (`interleaved` $interleaved^)? "
+        "(`lengths` $lengths^)? "
         "(`per` $per^)? "
         "(`plan` $plan^)? (`workspace` $workspace^)? $body attr-dict "
         "`:` functional-type(operands, results)"

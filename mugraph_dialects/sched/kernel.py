@@ -118,6 +118,8 @@ class KernelOp(HoldsLengths):
     tensors; phases stand in roles.  All buffers are those of channels or written in an epilogue
     that has waited for who used them before.
 
+    ``forloop 8 interleaved``: as of ``kn.customized``.
+
     ``forloop 8 where affine_set<(x, y, z, it) : (64 * y + 63 - 128 * it >= 0)>``: a block runs only
     iterations in which all conditions hold, one at least.  Stages, ``ahead`` and ``iteration``
     count from its first one, and behind the loop from the last one; tiles of tensors and conditions
@@ -153,7 +155,8 @@ class KernelOp(HoldsLengths):
         "(`persistent` $persistent^)? "
         "`block` $block "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
-        "(`forloop` $forloop^)? (`where` $domain^)? (`plan` $plan^)? $body attr-dict"
+        "(`forloop` $forloop^)? (`interleaved` $interleaved^)? (`where` $domain^)? "
+        "(`plan` $plan^)? $body attr-dict"
     )
 
     def __init__(

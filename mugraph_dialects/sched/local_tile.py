@@ -209,6 +209,7 @@ class LocalTileOp(IRDLOperation, CutsRows):
             most_iterations(kernel) if self.loop_dim >= 0 else 1,
             shape_of(self.result.type),
             tuple(ends.items()),
+            kernel.is_interleaved,
         )
 
     def block_strides(self) -> tuple[int, ...]:
@@ -233,7 +234,7 @@ class LocalTileOp(IRDLOperation, CutsRows):
 
     def _moved_by_loop(self, strides: Sequence[int]) -> int:
         dim = self.loop_dim
-        return 0 if dim < 0 else shape_of(self.result.type)[dim] * strides[dim]
+        return 0 if dim < 0 else self.slicing().iteration_step() * strides[dim]
 
     def verify_(self) -> None:
         """Checks the tile against the maps, and that it is one of a parameter's tensor."""

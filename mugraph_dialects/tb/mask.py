@@ -159,6 +159,7 @@ class MaskOp(ElementwiseOp):
             graph.grid_dim,
             graph.forloop_range,
             shape_of(self.result.type),
+            interleaved=graph.is_interleaved,
         )
 
     def forms(self) -> list[LinearForm]:

@@ -156,6 +156,7 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
             graph.grid_dim,
             graph.forloop_range,
             shape_of(self.tile.type),
+            interleaved=graph.is_interleaved,
         )
 
     def bounds(self) -> Bounds:
@@ -477,7 +478,7 @@ def forms_in_tiles(forms: Sequence[LinearForm], slicing: Slicing) -> list[Linear
     rank = len(slicing.shape)
     steps = [0] * rank
     if slicing.fordim >= 0 and slicing.iterations > 1:
-        steps[slicing.fordim] = slicing.split(slicing.fordim).tile
+        steps[slicing.fordim] = slicing.iteration_step()
     moves = [*slicing.block_factors(), steps]
     return [
         LinearForm(

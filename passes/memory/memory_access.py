@@ -246,7 +246,7 @@ def ragged_starts(
     counts = Counter[tuple[int, tuple[int, ...]]]()
     for blocks in itertools.product(*spans):
         block = tuple(span.start for span in blocks)
-        whole = {bound.of_block(block) // bound.tile for bound in bounds if bound.moves}
+        whole = {bound.whole_tiles(block) for bound in bounds if bound.moves}
         for span in _between({at for last in whole for at in (last, last + 1)}, iterations):
             existing = predicate.existing(block, span.start)
             for residue, number in _residues(access, span, blocks).items():

@@ -42,7 +42,7 @@ from mugraph.dialects.named_extents import (
     set_named_extents,
     with_names,
 )
-from mugraph.dialects.tensor_types import element_type_of, op_label, value_label
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.passes.program.name_extents import name_extents
 from mugraph.passes.program.named_extents import NamedExtentError, require_names, static_copy
 
@@ -118,7 +118,7 @@ def write_own_results(function: FuncOp, held: Container[str]) -> None:
     """
     end = function.body.block.last_op
     assert isinstance(end, ReturnOp)
-    returned, latest = list(end.operands), dict[SSAValue, SSAValue]()
+    returned, latest = list(end.operands), dict[tuple[SSAValue, tuple[int, ...]], SSAValue]()
     for index, value in enumerate(returned):
         is_view = not isinstance(value.owner, Operation) or isinstance(value.owner, kn.RegroupOp)
         is_ended = any(name in held for name in result_names(function, index))
@@ -133,10 +133,20 @@ def write_own_results(function: FuncOp, held: Container[str]) -> None:
                     "operator computes once, or cast it"
                 )
             continue
-        own = UNARY_OPERATORS["mul_scalar"](latest.get(value, value), value.type, (1.0,))
+        seen = _without_transposes(value)
+        own = UNARY_OPERATORS["mul_scalar"](latest.get(seen, value), value.type, (1.0,))
         own.result.name_hint = value.name_hint
         Rewriter.insert_op(own, InsertPoint.before(end))
-        end.operands[index] = latest[value] = own.result
+        end.operands[index] = latest[seen] = own.result
+
+
+def _without_transposes(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
+    """What a tensor is a transpose of, and in which order it has the dimensions of that."""
+    order = tuple(range(len(shape_of(value.type))))
+    while isinstance(value.owner, kn.TransposeOp):
+        order = tuple(value.owner.order[dim] for dim in order)
+        value = value.owner.input
+    return value, order
 
 
 def write_lengths(function: FuncOp, held: Mapping[str, NamedExtent]) -> None:

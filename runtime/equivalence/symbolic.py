@@ -186,14 +186,15 @@ class ThreadblockExecution:
 
     def starts(self, op: tb.InputOp | tb.MaskOp) -> list[Affine]:
         """Where the tile of the block and the iteration begins, along each dimension."""
-        factors = op.slicing().block_factors()
+        slicing = op.slicing()
+        factors = slicing.block_factors()
         starts: list[Affine] = []
-        for dim, extent in enumerate(shape_of(op.result.type)):
+        for dim in range(len(slicing.shape)):
             start = ZERO
             for block, factor in zip(self.block, factors, strict=True):
                 start += block.scaled(factor[dim])
             if dim == op.loop_dim:
-                start += self.iteration.scaled(extent)
+                start += self.iteration.scaled(slicing.iteration_step())
             starts.append(start)
         return starts
 
@@ -253,6 +254,9 @@ class ThreadblockExecution:
                 number = number.scaled(count) + index
         if not bound.moves:
             return nf.below(number.scaled(bound.step) + place, bound.extent)
+        if bound.stride is not None:
+            moved = number.scaled(bound.step) + self.iteration.scaled(bound.stride)
+            return nf.below(moved + place, bound.extent)
         own = place + self.iteration.scaled(bound.tile)
         return nf.multiply(
             nf.below(own, bound.step), nf.below(number.scaled(bound.step) + own, bound.extent)

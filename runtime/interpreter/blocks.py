@@ -131,7 +131,9 @@ class Frame:
             if bound is not None and part is None:
                 count = bound.existing(self.first_block(), iteration)
             steps = (
-                first + np.arange(count) + (iteration * split.tile if dim == slicing.fordim else 0)
+                first
+                + np.arange(count)
+                + (iteration * split.iteration_step if dim == slicing.fordim else 0)
             )
             along = [count if other == dim else 1 for other in range(rank)]
             places.append(starts[(...,) + (None,) * rank] + steps.reshape(along))
@@ -156,6 +158,7 @@ def _split(array: Array, slicing: Slicing) -> Array:
     """A view of extents [iterations, x, y, z, tile...]; 1 where nothing is split.
 
     Each dimension falls into its grid axes, outermost first, then the for-loop, then the tile.
+    Where tiles are interleaved the for-loop is the outermost.
     """
     grid = slicing.grid
     extents: list[int] = []
@@ -163,10 +166,13 @@ def _split(array: Array, slicing: Slicing) -> Array:
     grid_at: dict[int, int] = {}
     tile_at: list[int] = []
     for dim, extent in enumerate(slicing.tile_shape()):
+        if dim == slicing.fordim and slicing.split(dim).interleaved:
+            loop_at = len(extents)
+            extents.append(slicing.iterations)
         for axis in mapped_axes(slicing.map_, grid, dim):
             grid_at[axis] = len(extents)
             extents.append(grid[axis])
-        if dim == slicing.fordim:
+        if dim == slicing.fordim and not slicing.split(dim).interleaved:
             loop_at = len(extents)
             extents.append(slicing.iterations)
         tile_at.append(len(extents))

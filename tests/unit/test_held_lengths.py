@@ -35,20 +35,20 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 
 Array = Any
 RANDOM = np.random.default_rng(20)
-LARGEST = 150
+LARGEST, LONG = 150, 520
 SIZES = (0, 1, 61, 150)
 
 
-def held(graph: mi.KernelGraph) -> mi.Extent:
+def held(graph: mi.KernelGraph, largest: int = LARGEST) -> mi.Extent:
     """An extent in the first input."""
     return mi.Extent(
-        "n", largest=LARGEST, held=graph.new_input((1,), dtype=mi.int32, name="length")
+        "n", largest=largest, held=graph.new_input((1,), dtype=mi.int32, name="length")
     )
 
 
-def attention() -> mi.KernelGraph:
+def attention(largest: int = LARGEST) -> mi.KernelGraph:
     graph = mi.new_kernel_graph("attention")
-    n = held(graph)
+    n = held(graph, largest)
     q = graph.new_input((2, 16, 32), name="q")
     k, v = (graph.new_input((2, n, 32), name=name) for name in "kv")
     graph.mark_output(graph.softmax(q @ graph.transpose(k, [0, 2, 1]), 2) @ v)
@@ -221,6 +221,34 @@ def test_loops_and_blocks_end_where_the_length_does() -> None:
     assert first.grid_at({cut.argument: 61})[cut.axis] == -(-61 // cut.step)
 
 
+def test_blocks_that_share_a_loop_have_some_of_every_length() -> None:
+    """Of 300 keys in tiles of 64 the first two of three blocks have two tiles, the last one."""
+    source, context, keys = attention(LONG).module(), make_context(), Plan(loop_tile=64, split_k=3)
+    module = source.clone()
+    PassPipeline(compile_pipeline("sm_90a", keys)).apply(context, module)
+    module.verify()
+    kernel, _ = (op for op in module.ops if isinstance(op, sched.KernelOp))
+    assert kernel.is_interleaved
+    forms = with_lengths(kernel, [300]).domain_forms()
+    parts = [span_of(forms, (0, part, 0), kernel.forloop_range).count for part in range(3)]
+    assert parts == [2, 2, 1]
+    kernels = None
+    if shutil.which("g++") is not None:
+        made = generate_cuda(module.clone(), context, "sm_90a")
+        kernels = CudaModule(compile_emulated(made.source), made.signature)
+    for size in (0, 1, 64, 130, 300, LONG):
+        q = RANDOM.standard_normal((2, 16, 32)) / 4
+        k, v = (np.full((2, LONG, 32), np.nan, np.float16) for _ in "kv")
+        k[:, :size], v[:, :size] = RANDOM.standard_normal((2, 2, size, 32)) / 4
+        given = [np.array([size], np.int32), q.astype(np.float16), k, v]
+        meant = [given[1].astype(np.float64), *(x[:, :size].astype(np.float64) for x in (k, v))]
+        require_close("attention", run_function(module, None, given), meant)
+        if size in (1, 300):
+            require_close("attention", run_function(module, None, given, level="address"), meant)
+        if kernels is not None:
+            require_close("attention", kernels.run(given), meant)
+
+
 def window(i: LinearForm, j: LinearForm, at: LinearForm) -> list[LinearForm]:
     return [at + i - j, j - at + 3]
 
@@ -299,16 +327,19 @@ def test_what_cannot_be_is_refused(
 def test_what_is_returned_twice_has_a_place_for_each() -> None:
     graph = mi.new_kernel_graph("twice")
     n = held(graph)
-    for result in (mi.exp(graph.new_input((4, n))),) * 2:
-        graph.mark_output(result)
+    result = mi.exp(graph.new_input((4, n)))
+    turned_back = graph.transpose(graph.transpose(result, [1, 0]), [1, 0])
+    for each in (result, result, turned_back):
+        graph.mark_output(each)
     module = graph.module()
     PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
     values = RANDOM.standard_normal((4, LARGEST)).astype(np.float16)
-    first, second = run_function(module, None, [np.array([61], np.int32), values])
-    np.testing.assert_array_equal(first[:, :61], second[:, :61])
+    first, *others = run_function(module, None, [np.array([61], np.int32), values])
+    for other in others:
+        np.testing.assert_array_equal(first[:, :61], other[:, :61])
     np.testing.assert_allclose(first[:, :61], np.exp(values[:, :61]), rtol=2e-3)
     graph.mark_output(graph.new_input((4, n), dtype=mi.int32, name="numbers"))
-    with pytest.raises(PassFailedException, match=r"result 2 of .* would be copied"):
+    with pytest.raises(PassFailedException, match=r"result 3 of .* would be copied"):
         PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), graph.module())
 
 

@@ -25,6 +25,7 @@ from mugraph.dialects.named_extents import ExtentError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.execute import CudaModule
@@ -59,6 +60,13 @@ def norm_linear() -> mi.KernelGraph:
     return graph
 
 
+def linear() -> mi.KernelGraph:
+    """A product that shares no kernel, which cuBLAS computes."""
+    graph = mi.new_kernel_graph("linear")
+    graph.mark_output(graph.new_input((rows(), 64), name="x") @ graph.new_input((64, 48)))
+    return graph
+
+
 def gated_mlp() -> mi.KernelGraph:
     graph = mi.new_kernel_graph("gated_mlp")
     x = graph.new_input((rows(), 128), name="x")
@@ -87,12 +95,14 @@ def numpy_gate(x: Array, gate: Array, up: Array) -> Array:
 
 PROGRAMS: dict[str, tuple[Callable[[], mi.KernelGraph], Callable[..., Array]]] = {
     "norm": (norm, numpy_norm),
+    "linear": (linear, lambda x, w: x @ w),
     "norm_linear": (norm_linear, lambda x, w: numpy_norm(x) @ w),
     "gated_mlp": (gated_mlp, numpy_gate),
     "mlp": (mlp, lambda x, g, u, d: numpy_gate(x, g, u) @ d + x),
 }
 SHAPES = {
     "norm": [(72,)],
+    "linear": [(64,), (64, 48)],
     "norm_linear": [(128,), (128, 96)],
     "gated_mlp": [(128,), (128, 64), (128, 64)],
     "mlp": [(64,), (64, 512), (64, 512), (512, 64)],
@@ -125,11 +135,17 @@ def inputs_of(program: str, size: int) -> list[Array]:
     return [(RANDOM.standard_normal(shape) * 0.2).astype(np.float16) for shape in shapes]
 
 
-EMULATED = [("mlp", "chosen"), ("norm_linear", "rows"), ("gated_mlp", "cp_async")]
+EMULATED = [
+    ("mlp", "chosen"),
+    ("linear", "chosen"),
+    ("norm_linear", "rows"),
+    ("gated_mlp", "cp_async"),
+]
 if THOROUGH:
     EMULATED = [
         ("norm", "chosen"),
         ("mlp", "chosen"),
+        ("linear", "chosen"),
         *product(("norm_linear", "gated_mlp"), PLANS),
     ]
 
@@ -161,6 +177,42 @@ def test_without_buckets_a_row_has_the_same_bits_whatever_the_number_of_rows() -
     for first, end in ((0, 1), (5, 22), (60, 124), (149, 150)):
         (part,) = kernel.run([x[first:end], *weights])
         np.testing.assert_array_equal(part, whole[first:end])
+
+
+def test_the_library_multiplies_rows_of_a_call_where_there_are_buckets() -> None:
+    made = generate_cuda(scheduled("linear", "chosen"), make_context(), "sm_90a")
+    assert made.source.count("kn::gemm<") == 1 + len(BUCKETS)
+    graph = mi.new_kernel_graph("linear")
+    graph.mark_output(graph.new_input((rows(buckets=()), 64)) @ graph.new_input((64, 48)))
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    assert "kn.matmul" not in str(module)
+
+
+def test_blocks_of_a_grid_that_a_call_cuts_alternate_consumers() -> None:
+    """Two blocks take all work tiles that a call has, and two consumers those of a block."""
+    plan = mugraph.Plan(tile=(64, 0), grid=(3, 2), block=(128,), forloop=2, ping_pong=2)
+    steps = [
+        PersistBlocksPass(blocks=2) if isinstance(step, PersistBlocksPass) else step
+        for step in compile_pipeline("sm_90a", plan)
+    ]
+    graph = mi.new_kernel_graph("gated_mlp")
+    x = graph.new_input((rows(()), 128), name="x")
+    gate, up = (graph.new_input((128, 128), name=name) for name in ("gate", "up"))
+    graph.mark_output(mi.silu(x @ gate) * (x @ up))
+    module = graph.module()
+    PassPipeline(tuple(steps)).apply(make_context(), module)
+    assert "persistent 2" in str(module) and "ping_pong 1" in str(module)
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no kernel was emulated")
+    made = generate_cuda(module, make_context(), "sm_90a")
+    kernel = CudaModule(compile_emulated(made.source), made.signature)
+    weights = [(RANDOM.standard_normal((128, 128)) * 0.2).astype(np.float16) for _ in range(2)]
+    for size in (1, 64, 65, 150):
+        inputs = [(RANDOM.standard_normal((size, 128)) * 0.2).astype(np.float16), *weights]
+        (result,) = kernel.run(inputs)
+        expected = numpy_gate(*(array.astype(np.float64) for array in inputs))
+        np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-3, err_msg=f"{size}")
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -27,6 +27,10 @@ def customized_record(
     DTensor that is read twice stands there twice.  The graph is changed where Mirage needs an
     accumulator that a loop of one iteration does without.
     """
+    if op.is_interleaved:
+        raise refuse(
+            op, "blocks have tiles side by side in each iteration; export before --retile."
+        )
     separate_phases(op)
     body = op.body.block
     stensors = Tensors("STensor", dtensors.generation, stensor_guids)

@@ -179,6 +179,7 @@ def _with(
         graph.decided,
         graph.held_lengths,
     )
+    new.interleaved = graph.interleaved
     Rewriter.insert_op(new, InsertPoint.before(graph))
     for old, result in zip(graph.results, new.results, strict=False):
         result.name_hint = old.name_hint

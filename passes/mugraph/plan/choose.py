@@ -7,11 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from xdsl.dialects.func import FuncOp
-
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
-from mugraph.dialects.named_extents import named_extents
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilogue_cycles
@@ -130,21 +127,10 @@ def chosen_tiles(space: TileSpace, target: Target, written: Plan, *, may_outline
             times = [other.time - OVERLAP_NS for other in others if other is not None]
             if outlined is not None and outlined.time + sum(times) < choice.time:
                 return replace(tiles_of(own, outlined), outline=True)
-    # Blocks take work tiles in turn of a grid that is known.  Others, in tiles of one of two
-    # consumers, took 1.1 times as long (gated MLP of 975 to 2072 rows on an H200).
-    alternates = may_alternate(written) and not depends_on_call(space.graph)
-    in_turn = with_ping_pong(space, choice, written, target) if alternates else None
+    in_turn = with_ping_pong(space, choice, written, target) if may_alternate(written) else None
     if in_turn is None:
         return tiles_of(space, choice)
     return replace(tiles_of(space, in_turn), ping_pong=2, preferred=("ping_pong",))
-
-
-def depends_on_call(graph: CustomizedOp) -> bool:
-    """Whether a call says extents of the program that a kernel is in."""
-    function = graph.parent_op()
-    return isinstance(function, FuncOp) and any(
-        not extent.is_fixed for extent in named_extents(function).values()
-    )
 
 
 def may_alternate(written: Plan) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from mugraph.passes.mugraph.plan.shape import (
     reduces_rows,
     shape_under,
 )
+from mugraph.passes.mugraph.plan.smaller_extents import Candidate, Shrink, least_regret
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -67,10 +68,6 @@ WORTHWHILE = 0.97
 WITHOUT_PADDING = 1.4
 """How much longer products of warps take than is estimated, where padding would give them to warp
 groups: 1.2 to 2.3 times (``benchmarks/results/shapes_h200_plans.md``)."""
-ALIKE_AT_LARGEST = 1.05
-"""Where lengths may be smaller than the largest, a loop is divided over few blocks: of short ones
-each has a part nevertheless.  Of 16 sequences with 107 to 3643 keys attention took 4.1 to 54.9 us
-in one kernel and 6.5 to 64.5 in two, and as long for 32768."""
 NEARLY_ALL = 0.95
 """The part of the multiprocessors that should have a block: memory delivers more to more of them
 than the estimate knows (``benchmarks/results/h200_plans.md``)."""
@@ -250,9 +247,7 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
         choices = busy or choices
     if space.graph.held_lengths:
-        longest = ALIKE_AT_LARGEST * min(choice.time for choice in choices)
-        fewest = min(choice.split for choice in choices if choice.time <= longest)
-        choices = [choice for choice in choices if choice.split == fewest]
+        choices = _at_all_lengths(space, choices, target)
     limit = min(choice.time for choice in choices) + ALIKE_NS
     effort = partial(_effort, target, reduces_rows(space))
     best = min((c for c in choices if c.time <= limit), key=effort)
@@ -262,6 +257,20 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if stays and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
     return best
+
+
+def _at_all_lengths(
+    space: TileSpace, choices: Sequence[TileChoice], target: Target
+) -> list[TileChoice]:
+    """Of partitions that are about as fast at the largest lengths those for all of them."""
+
+    def time_of(model: KernelModel, candidate: Candidate, shrink: Shrink) -> float | None:
+        division = Division(model.under(candidate.partition), candidate.split)
+        threads = math.prod(candidate.partition.block)
+        return division.time(shrink(division.shape(threads)), target)
+
+    own = {Candidate(choice.partition, choice.split): choice for choice in choices}
+    return [own[candidate] for candidate in least_regret(space, list(own), time_of)]
 
 
 def least_times(space: TileSpace, target: Target, written: Plan, count: int) -> list[TileChoice]:

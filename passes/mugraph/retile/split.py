@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import tb
@@ -215,7 +215,10 @@ class _Split:
             self.first.add(store)
         grid = self.plan.extents(graph.grid_dim, self.plan.splits)
         iterations = graph.forloop_range // self.plan.splits
-        return self.first.finished(grid, graph.block_dim, iterations)
+        first = self.first.finished(grid, graph.block_dim, iterations)
+        if graph.held_lengths and not any(op.loop_dim >= 0 for op in self.results):
+            first.interleaved = UnitAttr()
+        return first
 
     def add_sum_of_parts(self, load: tb.InputOp) -> SSAValue:
         """The sum of the parts that an iteration loads, where they are single along a dimension.

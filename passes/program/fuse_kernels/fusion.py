@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp
@@ -14,8 +15,15 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CustomizedOp, MaskOp, MatmulOp
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.named_extents import EXTENTS, LENGTHS
+from mugraph.dialects.named_extents import (
+    BUCKET_OF,
+    EXTENTS,
+    LENGTHS,
+    argument_names,
+    named_extents,
+)
 from mugraph.dialects.tb import ReductionMaxOp
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.mugraph.online_softmax.masked import LEAST, is_passed_on, least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
 from mugraph.passes.program.fuse_kernels.certificates import certify
@@ -249,13 +257,47 @@ class Fusion:
         ):
             # A product takes what a custom kernel would, but for a large one of a library.
             as_kernel = self.like_others(members, group)
-            in_library = isinstance(op, MatmulOp) and op.is_in_library_type
-            if as_kernel.part is not None and (self.is_bucket or not in_library):
+            if as_kernel.part is not None and not self.may_call_library(op):
                 return as_kernel
             if as_kernel.part is not None:
                 by_library = library_time(op, self.target) if isinstance(op, MatmulOp) else math.inf
                 time = max(time, min(as_kernel.time, by_library))
         return Attempt(time)
+
+    def may_call_library(self, op: Operation) -> bool:
+        """Whether an operator is a product that cuBLAS has as it is written.
+
+        Where a call says extents only of rows, of more than one bucket: cuBLAS adds up in an order
+        that depends on how many there are.
+        """
+        if not isinstance(op, MatmulOp) or not op.is_in_library_type:
+            return False
+        if not self.is_bucket:
+            return True
+        of_matrices = len(shape_of(op.result.type)) == 2
+        return of_matrices and self.is_one_of_buckets and op.rhs not in self.of_call
+
+    @cached_property
+    def is_one_of_buckets(self) -> bool:
+        """Whether the function is one of several for extents that calls say, and memory none."""
+        of_call = named_extents(self.function).values()
+        is_part = BUCKET_OF in self.function.attributes or any(
+            extent.least > extent.multiple for extent in of_call
+        )
+        return is_part and LENGTHS not in self.function.attributes
+
+    @cached_property
+    def of_call(self) -> set[SSAValue]:
+        """The tensors that may have an extent that a call says."""
+        found: set[SSAValue] = {
+            argument
+            for index, argument in enumerate(self.function.args)
+            if any(argument_names(self.function, index))
+        }
+        for op in self.operators:
+            if not found.isdisjoint(op.operands):
+                found.update(op.results)
+        return found
 
     def like_others(self, members: Sequence[Operation], group: Group) -> Attempt:
         """The fastest kernel of some operators, found once for all that are alike."""

@@ -124,6 +124,7 @@ def lower_kernel(
     for tile in builder.top:
         if isinstance(tile, sched.LocalTileOp):
             inherit_location([use.operation for use in tile.result.uses], tile)
+    kernel.interleaved = graph.interleaved
     kernel.hold(graph.held_lengths)
     kernel.location = graph.location
     place_channel_steps(kernel)

@@ -66,7 +66,7 @@ class CallExtents:
 
 
 def call_extents(function: FuncOp) -> CallExtents:
-    """The named extents of a function, which gets an argument for each; none where it has none.
+    """The named extents of a function, which gets an argument for each that it has none of yet.
 
     Raises ``PassFailedException`` where an operator that is no custom kernel has such tensors.
     """
@@ -91,10 +91,17 @@ def call_extents(function: FuncOp) -> CallExtents:
         if isinstance(op, kn.ViewOp) and op.input in found.outer:
             names = found.outer[op.input]
             found.outer[op.result] = _names_seen(op, op.input, op.result, names)
+        elif isinstance(op, kn.MatmulOp) and (name := _name_of_rows(op, found)) is not None:
+            op.rows = StringAttr(name)
         elif not isinstance(op, (kn.CustomizedOp, ReturnOp)):
             _refuse_outer(op, found)
+    known = {
+        argument_names(function, argument.index): argument
+        for argument in function.args
+        if isinstance(argument.type, IndexType)
+    }
     for name in extents:
-        found.values[name] = _insert_argument(function, name)
+        found.values[name] = known.get((name,)) or _insert_argument(function, name)
     for name, length in found.lengths.items():
         found.values[name] = function.args[length.argument]
     function.update_function_type()
@@ -135,6 +142,16 @@ def _names_seen(op: kn.ViewOp, of: SSAValue, value: SSAValue, names: Names) -> N
         if name:
             result[seen.index(pair)] = name
     return tuple(result)
+
+
+def _name_of_rows(op: kn.MatmulOp, found: CallExtents) -> str | None:
+    """The extent that a call says of the rows of a product of two matrices, if of nothing else."""
+    lhs, rhs, result = (found.names_of(value) for value in (op.lhs, op.rhs, op.result))
+    names = {names[0] for names in (lhs, result) if names[0]}
+    if len(result) != 2 or any((lhs[1], *rhs, result[1])) or len(names) != 1:
+        return None
+    (name,) = names
+    return None if name in found.lengths else name
 
 
 def _refuse_outer(op: Operation, found: CallExtents) -> None:

@@ -1,0 +1,50 @@
+"""Plans of kernels whose loops end at a length are chosen for all lengths."""
+
+from __future__ import annotations
+
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import before_planning
+from mugraph.passes.costs.kernels import KernelShape
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.mugraph.plan.choose import space_of, trial_of
+from mugraph.passes.mugraph.plan.shape import KernelModel
+from mugraph.passes.mugraph.plan.smaller_extents import (
+    Candidate,
+    Shrink,
+    called_dimensions,
+    least_regret,
+)
+from mugraph.passes.mugraph.retile.partition import partition_of
+from mugraph.reading import make_context
+
+
+def test_the_plan_nearest_to_the_fastest_at_all_lengths_and_calls_is_kept() -> None:
+    """One in long tiles is the fastest at the largest length, and slow at short ones."""
+    graph = mi.new_kernel_graph("decode")
+    batch = mi.Extent("b", largest=16)
+    q = graph.new_input((batch, 8, 4, 64))
+    n = mi.Extent("n", largest=4096, held=graph.new_input((1,), dtype=mi.int32))
+    k, v = (graph.new_input((batch, 8, n, 64)) for _ in "kv")
+    graph.mark_output(mi.softmax(q @ graph.transpose(k, [0, 1, 3, 2]), 3) @ v)
+    module = graph.module()
+    PassPipeline(before_planning("sm_90a")).apply(make_context(), module)
+    (kernel,) = custom_kernels(module)
+    seen: list[KernelShape] = []
+    with trial_of(kernel) as trial:
+        space = space_of(trial, Plan())
+        assert [extent.name for extent in called_dimensions(space).values()] == ["b"]
+        present = partition_of(space)._replace(grid=(16, 8, 1))
+        long, short = (Candidate(present.with_loop(count), 1) for count in (8, 64))
+
+        def time_of(model: KernelModel, candidate: Candidate, shrink: Shrink) -> float:
+            shape = shrink(model.under(candidate.partition).shape)
+            seen.append(shape)
+            tile = 64 // candidate.partition.forloop
+            return shape.blocks * shape.iterations * tile * (1.0 if candidate is long else 1.05)
+
+        assert least_regret(space, [long, short], time_of) == [short]
+    assert {shape.blocks for shape in seen} == {128, 8}
+    assert min(shape.iterations for shape in seen) == 1

@@ -1,19 +1,29 @@
-"""Programs of the builder, run by the interpreter and as generated CUDA on the CPU's emulator."""
+"""Programs of the builder, run by the interpreter and as generated CUDA on the CPU's emulator.
+
+Kernels need most of a compiler's time for what they share: CuTe's templates.  So what a file of
+tests says of generated kernels is checked after its last test, when all of them are compiled as one
+program.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cases.build import compile_emulated
+from cases.build import CASE_VARIABLE, batch_source, compile_emulated
 
 import mugraph.build as mi
 from mugraph.reading import make_context
-from mugraph.runtime.cuda import generate_cuda
-from mugraph.runtime.execute import CudaModule
+from mugraph.runtime.cuda import CudaProgram, generate_cuda
+from mugraph.runtime.execute import CudaModule, Signature
 from mugraph.runtime.interpreter import run_function
 
 Array = Any
@@ -45,18 +55,80 @@ def interpreted(program: Callable[..., Any], *inputs: Array) -> list[Array]:
     return run_function(graph_of(program, *inputs).module(), None, inputs)
 
 
-def emulated(program: Callable[..., Any], *inputs: Array) -> list[Array]:
-    """What the generated kernels compute, once it is known that a µGraph of them is the same."""
-    outputs = generated(program, *inputs)
-    for output, expected in zip(outputs, interpreted(program, *inputs), strict=True):
-        np.testing.assert_array_equal(output, expected)
-        assert output.dtype == expected.dtype
-    return outputs
+class EmulatedKernels(CudaModule):
+    """One of the µGraphs of a program for the emulator, which runs the one that a number names."""
+
+    def __init__(self, path: Path, signature: Signature, number: int) -> None:
+        super().__init__(path, signature)
+        self._number = number
+        self._chosen = ctypes.c_int.in_dll(ctypes.CDLL(str(path)), CASE_VARIABLE)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """As for a program of one µGraph."""
+        self._chosen.value = self._number
+        return super().run(inputs)
 
 
-def generated(program: Callable[..., Any], *inputs: Array) -> list[Array]:
-    """What the generated kernels compute."""
+@dataclass(frozen=True)
+class Waiting:
+    """Generated CUDA, and what a test says of its kernels."""
+
+    test: str
+    made: CudaProgram
+    check: Callable[[CudaModule], None]
+
+
+_waiting: list[Waiting] = []
+
+
+def check_emulated_later(made: CudaProgram, check: Callable[[CudaModule], None]) -> None:
+    """Has the kernels checked after the last test of the file, compiled with those of the others.
+
+    Skips the test where no compiler is.
+    """
     if shutil.which("g++") is None:
         pytest.skip("no g++ on this machine: no kernel was emulated")
-    made = generate_cuda(graph_of(program, *inputs).module(), make_context(), "sm_90a")
-    return CudaModule(compile_emulated(made.source), made.signature).run(list(inputs))
+    _waiting.append(Waiting(os.environ["PYTEST_CURRENT_TEST"], made, check))
+
+
+@contextmanager
+def checked_together() -> Iterator[None]:
+    """Checks at the end what tests left to be checked later; raises all failures together."""
+    yield
+    waiting = list(_waiting)
+    _waiting.clear()
+    if not waiting:
+        return
+    sources = list(dict.fromkeys(each.made.source for each in waiting))
+    library = compile_emulated(batch_source(sources))
+    failures: list[Exception] = []
+    for each in waiting:
+        try:
+            number = sources.index(each.made.source)
+            each.check(EmulatedKernels(library, each.made.signature, number))
+        except Exception as error:
+            error.add_note(f"of the generated kernels in {each.test}")
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup("generated kernels are wrong", failures)
+
+
+def emulated(program: Callable[..., Any], *inputs: Array) -> list[Array]:
+    """The results, each operator rounding as its kernel does.
+
+    That generated kernels compute the same is checked after the last test of the file.
+    """
+    results = interpreted(program, *inputs)
+
+    def check(kernels: CudaModule) -> None:
+        for output, expected in zip(kernels.run(list(inputs)), results, strict=True):
+            np.testing.assert_array_equal(output, expected)
+            assert output.dtype == expected.dtype
+
+    check_emulated_later(made_of(program, *inputs), check)
+    return results
+
+
+def made_of(program: Callable[..., Any], *inputs: Array) -> CudaProgram:
+    """The generated CUDA of a program."""
+    return generate_cuda(graph_of(program, *inputs).module(), make_context(), "sm_90a")

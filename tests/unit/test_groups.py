@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated_programs import generated, interpreted
+from emulated_programs import check_emulated_later, interpreted, made_of
 from xdsl.dialects.builtin import ModuleOp
 
 import mugraph.build as mi
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
+from mugraph.runtime.execute import CudaModule
 from mugraph.runtime.interpreter import ExecutionError, run_function
 
 Array = Any
@@ -63,10 +64,9 @@ def test_random_groups_by_tma_and_warp_groups() -> None:
     random = np.random.default_rng(1)
     ends = np.sort(random.integers(0, 200, 5)).astype(np.int32)
     ends[2] = ends[1]  # an empty group
-    (found,) = generated(
-        lambda x, w, ends: mi.grouped_matmul(x, w, ends, rows_per_tile=64), x, matrices, ends
-    )
-    require_near(found, x, matrices, ends)
+    given = [x, matrices, ends]
+    made = made_of(lambda *given: mi.grouped_matmul(*given, rows_per_tile=64), *given)
+    check_emulated_later(made, lambda kernels: require_near(*kernels.run(given), *given))
 
 
 def test_sorted_tokens_of_experts_and_back() -> None:
@@ -80,12 +80,15 @@ def test_sorted_tokens_of_experts_and_back() -> None:
         made = mi.grouped_matmul(mi.gather(x, rows.order), matrices, rows.ends)
         return mi.gather(made, rows.places), *rows
 
-    found, order, places, ends = generated(program, x, matrices, chosen)
-    np.testing.assert_array_equal(order, np.argsort(chosen, kind="stable"))
-    np.testing.assert_array_equal(order[places], np.arange(tokens))
-    np.testing.assert_array_equal(ends, np.cumsum(np.bincount(chosen, minlength=experts)))
-    exact = np.einsum("tk,tkn->tn", x.astype(np.float64), matrices[chosen].astype(np.float64))
-    np.testing.assert_allclose(found, exact, rtol=2e-3, atol=2e-3)
+    def check(kernels: CudaModule) -> None:
+        found, order, places, ends = kernels.run([x, matrices, chosen])
+        np.testing.assert_array_equal(order, np.argsort(chosen, kind="stable"))
+        np.testing.assert_array_equal(order[places], np.arange(tokens))
+        np.testing.assert_array_equal(ends, np.cumsum(np.bincount(chosen, minlength=experts)))
+        exact = np.einsum("tk,tkn->tn", x.astype(np.float64), matrices[chosen].astype(np.float64))
+        np.testing.assert_allclose(found, exact, rtol=2e-3, atol=2e-3)
+
+    check_emulated_later(made_of(program, x, matrices, chosen), check)
 
 
 def grouped(*, in_place: bool, size: int = 16) -> ModuleOp:

@@ -5,14 +5,13 @@ What lies behind a length is NaN in the operands, and must stay as it was in the
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from cases.build import compile_emulated
+from emulated_programs import check_emulated_later
 from thorough import THOROUGH
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
@@ -192,20 +191,22 @@ def test_the_level_of_addresses_knows_lengths() -> None:
         require_close("products", run_function(module, None, given, level="address"), meant)
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 @pytest.mark.parametrize("program", EMULATED)
 def test_kernels_at_every_size(program: str) -> None:
     """What lies behind the end in results stays as it was, poison."""
+
+    def check(kernels: CudaModule) -> None:
+        for size in SIZES:
+            given, meant = inputs_at(program, size)
+            results = kernels.run(given)
+            require_close(program, results, meant)
+            for result in results:
+                if LARGEST in result.shape:
+                    behind = np.moveaxis(result, result.shape.index(LARGEST), 0)[size:]
+                    assert np.isnan(behind).all()
+
     made = generate_cuda(scheduled(program).clone(), make_context(), "sm_90a")
-    kernels = CudaModule(compile_emulated(made.source), made.signature)
-    for size in SIZES:
-        given, meant = inputs_at(program, size)
-        results = kernels.run(given)
-        require_close(program, results, meant)
-        for result in results:
-            if LARGEST in result.shape:
-                behind = np.moveaxis(result, result.shape.index(LARGEST), 0)[size:]
-                assert np.isnan(behind).all()
+    check_emulated_later(made, check)
 
 
 def test_loops_and_blocks_end_where_the_length_does() -> None:

@@ -191,14 +191,16 @@ def test_no_room_to_compile_in_names_both_folders(
 
 
 def test_a_lock_is_had_by_one_at_a_time(tmp_path: Path) -> None:
-    script = (
-        "import sys, time; from pathlib import Path\n"
-        "from mugraph.runtime.ahead_of_time import _locked\n"
-        "folder = Path(sys.argv[1])\n"
-        "for _ in range(20):\n"
-        "    with _locked(folder / 'lock'):\n"
-        "        (folder / 'busy').mkdir(); time.sleep(0.001); (folder / 'busy').rmdir()\n"
-    )
-    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(2)]
-    assert [process.wait() for process in running] == [0] * 2
+    """Each thread opens the file itself, as processes do."""
+
+    def take() -> None:
+        for _ in range(20):
+            with ahead_of_time._locked(tmp_path / "lock"):  # pyright: ignore[reportPrivateUsage]
+                (tmp_path / "busy").mkdir()
+                time.sleep(0.001)
+                (tmp_path / "busy").rmdir()
+
+    with ThreadPoolExecutor(2) as pool:
+        for each in [pool.submit(take) for _ in range(2)]:
+            each.result()
     assert list(tmp_path.iterdir()) == []

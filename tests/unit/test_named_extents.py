@@ -6,7 +6,6 @@ where memory does (``mugraph.runtime.execute``, ``tests/gpu/runtime/emulator``).
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from functools import cache
 from itertools import product
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases.build import compile_emulated
+from emulated_programs import check_emulated_later
 from thorough import THOROUGH
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
@@ -152,31 +151,31 @@ if THOROUGH:
 
 @pytest.mark.parametrize(("program", "plan"), EMULATED)
 def test_emulated_kernels_write_their_rows(program: str, plan: str) -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no kernel was emulated")
     module = scheduled(program, plan)
-    made = generate_cuda(module, make_context(), "sm_90a")
-    kernel = CudaModule(compile_emulated(made.source), made.signature)
-    for size in SIZES:
-        inputs = inputs_of(program, size)
-        (result,) = kernel.run(inputs)
-        expected = PROGRAMS[program][1](*(array.astype(np.float64) for array in inputs))
-        assert result.shape == expected.shape
-        np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-3, err_msg=f"{size}")
+
+    def check(kernel: CudaModule) -> None:
+        for size in SIZES:
+            inputs = inputs_of(program, size)
+            (result,) = kernel.run(inputs)
+            expected = PROGRAMS[program][1](*(array.astype(np.float64) for array in inputs))
+            assert result.shape == expected.shape
+            np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-3, err_msg=f"{size}")
+
+    check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
 def test_without_buckets_a_row_has_the_same_bits_whatever_the_number_of_rows() -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no kernel was emulated")
     module = mlp(buckets=()).module()
     PassPipeline(compile_pipeline("sm_90a", mugraph.Plan())).apply(make_context(), module)
-    made = generate_cuda(module, make_context(), "sm_90a")
-    kernel = CudaModule(compile_emulated(made.source), made.signature)
-    x, *weights = inputs_of("mlp", LARGEST)
-    (whole,) = kernel.run([x, *weights])
-    for first, end in ((0, 1), (5, 22), (60, 124), (149, 150)):
-        (part,) = kernel.run([x[first:end], *weights])
-        np.testing.assert_array_equal(part, whole[first:end])
+
+    def check(kernel: CudaModule) -> None:
+        x, *weights = inputs_of("mlp", LARGEST)
+        (whole,) = kernel.run([x, *weights])
+        for first, end in ((0, 1), (5, 22), (60, 124), (149, 150)):
+            (part,) = kernel.run([x[first:end], *weights])
+            np.testing.assert_array_equal(part, whole[first:end])
+
+    check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
 def test_the_library_multiplies_rows_of_a_call_where_there_are_buckets() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from cases.build import compile_emulated
 from cases.check import derived
+from emulated_programs import check_emulated_later
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
@@ -72,15 +71,6 @@ def instructions(module: ModuleOp) -> set[str]:
     }
 
 
-def emulated(module: ModuleOp, *inputs: Array) -> Array:
-    """What its kernels compute as CUDA, on the CPU."""
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no kernel was emulated")
-    made = generate_cuda(module, make_context(), "sm_90a")
-    (result,) = CudaModule(compile_emulated(made.source), made.signature).run(list(inputs))
-    return result
-
-
 def assert_product(result: Array, x: Array, w: Array) -> None:
     """Products of bytes are exact, and so are sums of integers; others err by roundings of f32."""
     exact = x.astype(np.float64) @ w.astype(np.float64).T
@@ -106,7 +96,8 @@ def test_warp_groups_multiply_bytes_as_they_are_stored(kinds: tuple[str, str]) -
     for level in ("logical", "address"):
         (interpreted,) = run_function(module, None, [x, w], level=level)
         assert_product(interpreted, x, w)
-    assert_product(emulated(module, x, w), x, w)
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: assert_product(*kernels.run([x, w]), x, w))
 
 
 BY_WARPS = Plan(tile=(0, 32), loop_tile=64, block=(64,), loads="cp_async")
@@ -126,7 +117,8 @@ def test_warps_multiply_bytes_as_they_are_stored(kinds: tuple[str, str], rows: i
     for level in ("logical", "address"):
         (interpreted,) = run_function(module, None, [x, w], level=level)
         assert_product(interpreted, x, w)
-    assert_product(emulated(module, x, w), x, w)
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: assert_product(*kernels.run([x, w]), x, w))
 
 
 def test_f8_becomes_f16_where_no_instruction_takes_it() -> None:
@@ -172,8 +164,12 @@ def test_scales_are_applied_to_registers_in_the_kernel_of_the_product(
     for level in ("logical", "address"):
         (result,) = run_function(module, None, [x, w, *scales], level=level)
         np.testing.assert_allclose(result.astype(np.float64), exact, rtol=2**-8, atol=1e-4)
-    result = emulated(module, x, w, *scales)
-    np.testing.assert_allclose(result.astype(np.float64), exact, rtol=2**-8, atol=1e-4)
+
+    def check(kernels: CudaModule) -> None:
+        (result,) = kernels.run([x, w, *scales])
+        np.testing.assert_allclose(result.astype(np.float64), exact, rtol=2**-8, atol=1e-4)
+
+    check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
 def cut(numbers: Array, largest: Array, bits: int) -> Array:
@@ -225,4 +221,5 @@ def test_few_rows_by_swapped_operands(kinds: tuple[str, str], rows: int) -> None
     for level in ("logical", "address"):
         (interpreted,) = run_function(module, None, [x, w], level=level)
         assert_product(interpreted, x, w)
-    assert_product(emulated(module, x, w), x, w)
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: assert_product(*kernels.run([x, w]), x, w))

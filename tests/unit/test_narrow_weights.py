@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +9,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from cases.build import compile_emulated
-from emulated_programs import graph_of
+from emulated_programs import check_emulated_later, graph_of
 from fuzz.programs import launches_of
 from xdsl.dialects.builtin import f8E4M3FN
 from xdsl.passes import PassPipeline
@@ -76,8 +74,6 @@ def of_halves(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTens
 @pytest.mark.parametrize("program", [linear, of_halves])
 def test_weights_of_4_bits_are_unpacked_in_registers(program: Any) -> None:
     """Scales are applied to sums; right as CUDA, at sizes that no tile divides."""
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no kernel was emulated")
     x, packed, scales, weights = drawn(19, 1024, 72, 128)
     if program is of_halves:
         codes = np.stack([packed & 15, packed >> 4 & 15], 1).reshape(-1, 2, 64, 72)
@@ -90,8 +86,8 @@ def test_weights_of_4_bits_are_unpacked_in_registers(program: Any) -> None:
     assert len(products) == 2 and all(op.through is not None for op in products)
     in_place = [op.lhs_start is not None for op in products]
     assert in_place == [program is of_halves] * 2
-    (result,) = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
-    assert_near(result, x.astype(np.float64) @ weights)
+    expected = x.astype(np.float64) @ weights
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
 
 def rows_of_halves(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
@@ -111,8 +107,6 @@ def test_warp_groups_convert_weights(program: Any) -> None:
 
     Of 4 bits, sums are scaled in each iteration; of 8 bits they stay for all of them.
     """
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no kernel was emulated")
     x, packed, scales, weights = drawn(64, 512, 128, 128)
     plan = Plan(block=(128, 1, 1), loads="tma", split_k=1)
     if program is rows_of_bytes:
@@ -130,8 +124,7 @@ def test_warp_groups_convert_weights(program: Any) -> None:
     assert products and all(op.through is not None for op in products)
     expected = x.astype(np.float64) @ weights
     made = generate_cuda(module, make_context(), "sm_90a")
-    (result,) = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
-    assert_near(result, expected)
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
     for level in ("logical", "address"):
         (result,) = run_function(module, None, inputs, level=level)
         assert_near(result, expected)
@@ -158,8 +151,6 @@ def cast_in_the_product(
 
 def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
     """Nothing of 16 bits is written to shared memory; right as CUDA, at sizes no tile divides."""
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no kernel was emulated")
     rows, depth, columns = 9, 208, 72
     x = RANDOM.standard_normal((rows, depth)).astype(ml_dtypes.bfloat16)
     whole = RANDOM.integers(-128, 128, (2, columns, depth)).astype(np.int8)
@@ -170,10 +161,13 @@ def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
     made = generate_cuda(module, make_context(), "sm_90a")
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
     assert len(products) == 5 and all(op.through is not None for op in products)
-    results = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
     expected = (whole[0], whole[1], f8, whole[0], whole[0].view(np.uint8))
-    for result, weights in zip(results, expected, strict=True):
-        assert_near(result, x.astype(np.float64) @ weights.astype(np.float64).T)
+
+    def check(kernels: CudaModule) -> None:
+        for result, weights in zip(kernels.run(inputs), expected, strict=True):
+            assert_near(result, x.astype(np.float64) @ weights.astype(np.float64).T)
+
+    check_emulated_later(made, check)
 
 
 def decoded(
@@ -187,8 +181,6 @@ def decoded(
 
 def test_a_cache_of_f8_is_read_as_it_is_stored() -> None:
     """Its scales are those of scores and of weights; right as CUDA, at a ragged number of keys."""
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no kernel was emulated")
     heads, queries, keys, depth = 2, 4, 91, 32
     q = RANDOM.standard_normal((heads, queries, depth)).astype(ml_dtypes.bfloat16)
     cache = RANDOM.standard_normal((2, heads, keys, depth)).astype(ml_dtypes.float8_e4m3fn)
@@ -199,11 +191,11 @@ def test_a_cache_of_f8_is_read_as_it_is_stored() -> None:
     made = generate_cuda(module, make_context(), "sm_90a")
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
     assert products and all(op.through is not None for op in products)
-    (result,) = CudaModule(compile_emulated(made.source), made.signature).run(inputs)
     wide_k, wide_v = cache.astype(np.float64) * scales
     scores = q.astype(np.float64) @ wide_k.swapaxes(1, 2) * depth**-0.5
     powers = np.exp(scores - scores.max(-1, keepdims=True))
-    assert_near(result, powers / powers.sum(-1, keepdims=True) @ wide_v, 2e-2)
+    expected = powers / powers.sum(-1, keepdims=True) @ wide_v
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected, 2e-2))
 
 
 def block_scaled(

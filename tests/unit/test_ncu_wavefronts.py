@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -109,16 +108,18 @@ def test_repeated_loads_go_only_before_a_write() -> None:
         assert counts["lds instructions"] == 2 * 4 * (height // 8 + loads + height)
 
 
-def test_predict_needs_no_gpu() -> None:
-    command = [sys.executable, "-m", "benchmarks.ncu_wavefronts", "--predict"]
-    command += ["--only", "scalar_padded"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert "| **scalar_padded** | the same, rows padded by one word |  |  |  |" in done.stdout
-    assert "|  | lds wavefronts | 128 | - |  |" in done.stdout
+def test_predict_needs_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["ncu_wavefronts.py", "--predict", "--only", "scalar_padded"]
+    monkeypatch.setattr(sys, "argv", command)
+    assert ncu_wavefronts.main() == 0
+    said = capsys.readouterr().out
+    assert "| **scalar_padded** | the same, rows padded by one word |  |  |  |" in said
+    assert "|  | lds wavefronts | 128 | - |  |" in said
     command[-1] = "none"
-    wrong = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
-    assert wrong.returncode == 2 and "no such case; there are: " in wrong.stdout
+    assert ncu_wavefronts.main() == 2
+    assert "no such case; there are: " in capsys.readouterr().out
 
 
 FAKE_NCU = """#!/bin/sh

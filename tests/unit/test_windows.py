@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from emulated_programs import emulated, graph_of
 from fuzz.contractions import Convolution
-from unit.emulated_programs import emulated, graph_of
 from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 from xdsl.utils.exceptions import VerifyException

@@ -26,6 +26,7 @@ from mugraph.passes.mugraph.retile.partition import (
     choose_partition,
     has_one_of,
     partition_of,
+    whole_depths,
     with_whole_steps,
 )
 from mugraph.passes.mugraph.retile.split import has_whole_parts
@@ -353,10 +354,10 @@ def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[P
     """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
     with_a_loop = cache(partial(_with_a_loop, space))
-    for grid in (partition_of(space), *_grids(space, target)):
+    present, depths = partition_of(space), whole_depths(space)
+    for grid in (present, *_grids(space, target)):
         for cut in _loops(space, grid, divides, with_a_loop):
-            is_present = cut == partition_of(space)
-            partition = cut if is_present else with_whole_steps(space, cut)
+            partition = cut if cut == present else with_whole_steps(cut, depths)
             if partition not in seen:
                 seen.add(partition)
                 yield partition

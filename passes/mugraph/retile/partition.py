@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import NamedTuple
 
@@ -142,31 +142,41 @@ def choose_partition(space: TileSpace, plan: Plan) -> Partition:
         longest = max(whole.split(n, space.dimensions[n].extent).tile for n in new.looped())
         new = new.with_loop(-(-longest // plan.loop_tile))
     new = _with_tiles(space, new, plan)
-    return with_whole_steps(space, new) if plan.cuts() else new
+    return with_whole_steps(new, whole_depths(space)) if plan.cuts() else new
 
 
-def with_whole_steps(space: TileSpace, partition: Partition) -> Partition:
-    """The partition with depths of products that nothing cuts in whole steps of instructions.
+def whole_depths(space: TileSpace) -> dict[int, int]:
+    """By the number of a dimension, depths of products in whole steps of instructions.
 
     Tiles are longer than the depth then, such as 80 for 72, and zeros stand behind it, so that warp
     groups can multiply.
     """
-    cuts = list(partition.cuts)
+    depths: dict[int, int] = {}
     for op in space.graph.body.block.ops:
         family = warpgroup_family(*operand_names(*op.operands)) if _is_product(op) else None
         number = space.numbers[op.operands[0]][-1] if family is not None else None
-        if family is None or number is None or partition.cuts[number] != Cut():
+        if family is None or number is None:
             continue
         dimension, step = space.dimensions[number], family.depth
         if not dimension.fixed and dimension.extent > step and dimension.extent % step:
-            cuts[number] = Cut(tile=-(-dimension.extent // step) * step)
+            depths[number] = -(-dimension.extent // step) * step
+    return depths
+
+
+def with_whole_steps(partition: Partition, depths: Mapping[int, int]) -> Partition:
+    """The partition with depths of products that nothing cuts as :func:`whole_depths` says."""
+    cuts = list(partition.cuts)
+    for number, depth in depths.items():
+        if partition.cuts[number] == Cut():
+            cuts[number] = Cut(tile=depth)
     return partition._replace(cuts=tuple(cuts))
 
 
 def _is_product(op: Operation) -> bool:
     """Whether an operator multiplies two matrices as they are loaded."""
-    loaded = all(isinstance(value.owner, tb.InputOp) for value in op.operands)
-    return isinstance(op, tb.MatmulOp) and not op.is_ieee and loaded
+    if not isinstance(op, tb.MatmulOp) or op.is_ieee:
+        return False
+    return all(isinstance(value.owner, tb.InputOp) for value in op.operands)
 
 
 def _grid_of_tiles(space: TileSpace, plan: Plan, along: Sequence[int]) -> tuple[int, ...]:

@@ -13,10 +13,7 @@ compute-sanitizer.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -27,8 +24,17 @@ from xdsl.passes import PassPipeline
 
 import mugraph
 import mugraph.build as mi
-from benchmarks.decode_mlp import EPSILON, HIDDEN, TOLERANCE, WIDTH, attempt, drawn_like
-from benchmarks.narrow import ARCH, microseconds
+from benchmarks.decode_mlp import (
+    ARCH,
+    EPSILON,
+    HIDDEN,
+    TOLERANCE,
+    WIDTH,
+    attempt,
+    compile_all,
+    drawn_like,
+    microseconds,
+)
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import shape_of
@@ -184,12 +190,7 @@ def main() -> None:
         makers: list[Callable[[], Any]] = [partial(of_program, options.program, w) for w in WAYS]
     else:
         makers = [partial(compiled, plan, way, options.layers) for plan in PLANS for way in WAYS]
-    start = time.perf_counter()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        problems = list(pool.map(attempt, makers))
-    taken = time.perf_counter() - start
-    print(f"{problems.count(None)} of {len(makers)} compiled in {taken:.0f} s", flush=True)
+    problems = compile_all(makers, options.jobs)
     if options.compile:
         print("\n".join(why for why in problems if why is not None))
     elif options.program is not None:

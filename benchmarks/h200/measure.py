@@ -30,6 +30,7 @@ from benchmarks.h200.worker import (
 from benchmarks.h200.workloads import Workload
 from benchmarks.programs.families import several
 from benchmarks.references import FP32_EXPONENT, LARGEST_EXPONENT
+from mugraph.codegen.c_abi import CTensor
 
 SEED = 20261121
 OVERFLOWING = "overflowing inputs: "
@@ -37,7 +38,7 @@ OVERFLOWING = "overflowing inputs: "
 
 
 def random_inputs(
-    tensors: Sequence[TensorOf], scales: Sequence[float], shifts: Sequence[float] = ()
+    tensors: Sequence[TensorOf | CTensor], scales: Sequence[float], shifts: Sequence[float] = ()
 ) -> Any:
     """Normal random numbers times each input's scale, plus its shift, in its type, on the GPU."""
     import torch
@@ -45,14 +46,14 @@ def random_inputs(
     generator = torch.Generator(device=DEVICE)
     generator.manual_seed(SEED)
 
-    def one(tensor: TensorOf, scale: float, shift: float) -> Any:
+    def one(tensor: TensorOf | CTensor, scale: float, shift: float) -> Any:
         normal = torch.randn(tensor.shape, generator=generator, device=DEVICE)
         return (normal * scale + shift).to(dtype_of(tensor))
 
     return tuple(map(one, tensors, scales, shifts or (0.0,) * len(scales)))
 
 
-def dtype_of(tensor: TensorOf) -> Any:
+def dtype_of(tensor: TensorOf | CTensor) -> Any:
     """Torch's type of a tensor's elements."""
     import torch
 

@@ -6,9 +6,8 @@ the two ways with each other, bit by bit, in outputs that were NaN; then it time
 graph.  It takes about a minute, nvcc included.
 
 ``--program FILE.mlir`` instead takes a program, such as a fused decode step: drawn inputs, integers
-0, all ways compared with each other, those included in which all kernels
-let the next one begin at one place.  ``--check`` runs everything once and times nothing, for
-compute-sanitizer.
+0, all ways compared with each other, those included in which all kernels let the next one begin at
+one place.  ``--check`` runs everything once and times nothing, for compute-sanitizer.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from xdsl.utils.exceptions import DiagnosticException
 import mugraph
 import mugraph.build as mi
 from benchmarks.decode_mlp import EPSILON, HIDDEN, TOLERANCE, WIDTH
+from benchmarks.h200.timing import interleaved, prepared
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import shape_of
@@ -39,8 +40,6 @@ from mugraph.passes.compile import before_planning
 from mugraph.reading import make_context
 
 ARCH = "sm_90a"
-REPLAYS = 8
-"""Of a graph that is timed; the median counts."""
 PARTS = Plan(pdl="late", tile=(1, 32), block=(128,), loop_tile=128)
 PLANS = {
     "as planned": (Plan(), Plan()),
@@ -103,28 +102,9 @@ def attempt(make: Callable[[], Any]) -> str | None:
     return None
 
 
-def microseconds(calls: Sequence[Callable[[], Any]]) -> float:
-    """The time of a call, the median of replays of a graph of them."""
-    torch: Any = import_module("torch")
-
-    for call in calls:
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    kept: list[Any] = []
-    with torch.cuda.graph(graph):
-        kept = [call() for call in calls]
-    graph.replay()
-    times: list[float] = []
-    for _ in range(REPLAYS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) * 1000 / len(calls))
-    del kept
-    return sorted(times)[len(times) // 2]
+def microseconds(call: Callable[[], Any]) -> float:
+    """The time of a call, as in ``benchmarks.h200.timing``."""
+    return interleaved([prepared(lambda _: call(), 1)], lambda _: None)[0].median
 
 
 def new_weights(layers: int) -> list[Any]:
@@ -181,7 +161,7 @@ def run(layers: int, *, times: bool) -> None:
             results.append(y.clone())
             error = ((y.to(torch.float64) - wanted).abs().max() / wanted.abs().max()).item()
             verdict = "right" if error <= TOLERANCE else "WRONG"
-            taken = f"{microseconds([call]):.1f} us" if times else "ran"
+            taken = f"{microseconds(call):.1f} us" if times else "ran"
             columns.append(f"{way} {taken} ({verdict}, error {error:.1e})")
         same = all(torch.equal(results[0], each) for each in results)
         print(f"{plan}: {'; '.join(columns)}; {'same bits' if same else 'OTHER BITS'}", flush=True)
@@ -204,7 +184,7 @@ def run_program(path: Path, *, times: bool) -> None:
         call()
         torch.cuda.synchronize()
         outputs.append([each.clone() for each in results])
-        taken = f"{microseconds([call]):.1f} us" if times else "ran"
+        taken = f"{microseconds(call):.1f} us" if times else "ran"
         print(f"{path.name}, {way}: {taken}", flush=True)
     same = all(all(map(torch.equal, outputs[0], each)) for each in outputs)
     print("same bits" if same else "OTHER BITS")

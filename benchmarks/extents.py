@@ -1,42 +1,43 @@
 """Named extents on one GPU: a compilation for all sizes beside one for each size alone.
 
-    python -m benchmarks.extents run --count 100 --output benchmarks/results/extents_h200
+    python -m benchmarks.extents --count 100 --output benchmarks/results/extents_h200
 
-Sizes are drawn, small ones as often as large ones.  Each is checked against float64 and timed.
-Attention of a step of generation reads how many keys count from device memory, the batch is said by
-the call; what lies behind the keys is NaN where results are checked.
+*mugraph* is one compilation for all sizes, *static* one for that size alone.  Sizes are drawn,
+small ones as often as large ones.  Attention of a step of generation reads how many keys count from
+device memory, the batch is said by the call; what lies behind the keys is NaN where results are
+checked.
 """
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import math
 import random
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import mugraph.build as mi
-from benchmarks import pages
-from benchmarks.compiled import Built, Submit, processes
-from benchmarks.facts import facts_of_this_run
-from benchmarks.h200.checking import judge
+from benchmarks.cases import (
+    OURS,
+    Built,
+    Case,
+    Comparison,
+    compiled,
+    error_against,
+    parser,
+    run,
+)
 from benchmarks.h200.device import DEVICE
-from benchmarks.h200.measure import SEED, settle
+from benchmarks.h200.measure import SEED
 from benchmarks.h200.statistics import set_count
-from benchmarks.h200.timing import interleaved, prepared
 from mugraph.build import DTensor, Extent, KernelGraph
 
 TOLERANCE = 2e-3
 """The largest norm of an error by the norm of the result: a few roundings of f16."""
 POOL_BYTES = 24 << 30
 """Of the caches that calls go round: room for all keys, however few count."""
-MICROSECONDS_A_ROUND = 20_000.0
 
 
 class Size(NamedTuple):
@@ -264,41 +265,44 @@ PROGRAMS: tuple[Program, ...] = (
 )
 
 
-@dataclass
-class Result:
-    """One program at one size: microseconds a call by both kernels, and the error."""
+@cache
+def of_all_sizes(program: Program, arch: str) -> Built:
+    """The kernel that is compiled once."""
+    return compiled(program.named(), arch)
 
-    program: str
-    size: str
-    named: float | None
-    static: float | None
-    status: str
+
+@dataclass(frozen=True)
+class OneSize(Case):
+    """A program at one size."""
+
+    program: Program
+    size: Size
 
     @property
-    def ratio(self) -> float | None:
-        """How much longer the kernel of all sizes takes."""
-        if self.named is None or self.static is None:
-            return None
-        return self.named / self.static
+    def name(self) -> str:
+        """The program and the size."""
+        return f"{self.program.name}, {self.size}"
 
+    @property
+    def group(self) -> str:
+        """The program."""
+        return self.program.name
 
-def measured(
-    program: Program, size: Size, kernels: Sequence[Callable[..., Any]], sets: Sets
-) -> Result:
-    """Checks both kernels at a size, and times them if they are right."""
-    import torch
+    def build(self, arch: str) -> tuple[Built, Built]:
+        """The kernel of all sizes, and that of one."""
+        return of_all_sizes(self.program, arch), compiled(self.program.static(self.size), arch)
 
-    for name, kernel, arguments in zip(("named", "static"), kernels, sets[:2], strict=True):
-        with poisoned(arguments[0], size):
-            verdict = judge(torch, kernel(*arguments[0]), sets.expected, TOLERANCE)
-        if not verdict.right:
-            return Result(program.name, str(size), None, None, f"{name} is {verdict.status}")
-    graphs = [
-        prepared(lambda at, run=run, own=own: run(*own[at]), len(own))
-        for run, own in zip(kernels, sets[:2], strict=True)
-    ]
-    times = interleaved(graphs, lambda _: None, MICROSECONDS_A_ROUND)
-    return Result(program.name, str(size), *(each.median for each in times), "right")
+    def comparison(self, built: tuple[Built, Built]) -> Comparison:
+        """One beside the other, each on arguments of its own."""
+        named, static = (each.kernel() for each in built)
+        sets = self.program.sets(self.size)
+        return Comparison(
+            list(zip(sets.named, sets.static, strict=True)),
+            {OURS: lambda own, _: named(*own), "static": lambda _, own: static(*own)},
+            error_against(sets.expected),
+            TOLERANCE,
+            while_checked=poisoned(sets.named[0], self.size),
+        )
 
 
 class poisoned:  # noqa: N801 - a context manager
@@ -317,101 +321,21 @@ class poisoned:  # noqa: N801 - a context manager
             tail.normal_()
 
 
-Task = tuple[Program, Size, Future[Built], Future[Built]]
-
-
-def tasks_of(count: int, seed: int, submit: Submit) -> Iterator[Task]:
-    """What is compiled and measured: sizes of all programs in turn."""
-    whole = [submit(program.named(), None) for program in PROGRAMS]
+def drawn_cases(count: int, seed: int) -> list[Case]:
+    """Sizes of all programs in turn."""
     sizes = [program.sizes(count, random.Random(seed)) for program in PROGRAMS]
-    turns = list(itertools.chain(*zip(*sizes, strict=True)))
-    for place, size in enumerate(turns):
-        number = place % len(PROGRAMS)
-        program = PROGRAMS[number]
-        yield program, size, whole[number], submit(program.static(size), None)
+    turns = zip(*sizes, strict=True)
+    return [OneSize(*pair) for turn in turns for pair in zip(PROGRAMS, turn, strict=True)]
 
 
-def run(arch: str, count: int, seed: int, limit: float, output: Path) -> list[Result]:
-    """Checks and times all programs; writes OUTPUT.json and OUTPUT.md after each size."""
-    import torch
-
-    facts, start = facts_of_this_run(arch), time.perf_counter()
-    settle()
-    results: list[Result] = []
-    loaded: dict[Program, Any] = {}
-    with processes(arch) as submit:
-        for program, size, whole, alone in list(tasks_of(count, seed, submit)):
-            if time.perf_counter() - start > limit:
-                print(f"time is up after {len(results)} sizes", flush=True)
-                break
-            if program not in loaded:
-                loaded[program] = whole.result().kernel()
-            kernels = loaded[program], alone.result().kernel()
-            result = measured(program, size, kernels, program.sets(size))
-            torch.cuda.empty_cache()
-            print(*cells(result), flush=True)
-            results.append(result)
-            content = {"facts": facts, "results": [asdict(each) for each in results]}
-            pages.write(output, content, page(results, facts))
-    print(*summary(results), sep="\n", flush=True)
-    return results
-
-
-COLUMNS = ("program", "size", "named:", "static:", "named / static:", "result")
-
-
-def summary(results: Sequence[Result]) -> Iterator[str]:
-    """Of each program the median, the 95th percentile and the largest of the ratios."""
-    for program in PROGRAMS:
-        ratios = sorted(r.ratio for r in results if r.program == program.name and r.ratio)
-        if ratios:
-            at = [ratios[int(share * (len(ratios) - 1))] for share in (0.5, 0.95, 1.0)]
-            median, high, worst = (f"{each:.2f}" for each in at)
-            yield (
-                f"{program.name}: {len(ratios)} sizes, median {median}, 95th percentile {high}, "
-                f"worst {worst}"
-            )
-
-
-def page(results: Sequence[Result], facts: dict[str, str]) -> list[str]:
-    """The table of a run."""
-    return [
-        *pages.head(f"Named extents on {facts['gpu']}", facts),
-        "µs a call in f16, out of the cache. *Named* is one compilation for all sizes, *static*",
-        "one for that size alone.",
-        "",
-        *(f"- {line}" for line in summary(results)),
-        "",
-        *pages.table(COLUMNS, map(cells, results)),
-    ]
-
-
-def cells(result: Result) -> list[object]:
-    """A line of the table."""
-    times = (result.named, result.static)
-    return [
-        result.program,
-        result.size,
-        *(None if each is None else f"{each:.1f}" for each in times),
-        None if result.ratio is None else f"{result.ratio:.2f}",
-        result.status,
-    ]
-
-
-def main() -> None:
+def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.extents", description="named extents beside static ones"
-    )
-    parser.add_argument("command", choices=("run",))
-    parser.add_argument("--arch", default="sm_90a", help="the architecture to compile for")
-    parser.add_argument("--count", type=int, default=100, help="sizes of each program")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=math.inf, help="seconds")
-    parser.add_argument("--output", type=Path, default=Path("build/extents"))
-    arguments = parser.parse_args()
-    run(arguments.arch, arguments.count, arguments.seed, arguments.limit, arguments.output)
+    found = parser(__doc__, output="build/extents")
+    found.add_argument("--count", type=int, default=100, help="sizes of each program")
+    found.add_argument("--seed", type=int, default=1)
+    options = found.parse_args()
+    return run("Named extents", drawn_cases(options.count, options.seed), options)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -1,6 +1,6 @@
 """Rows that memory names, on one GPU: pages of a cache, and the matrices of experts.
 
-    python -m benchmarks.named_rows run --output benchmarks/results/named_rows
+    python -m benchmarks.named_rows --output benchmarks/results/named_rows
 
 Attention of a step of generation over pages in random order is timed beside the same over a
 contiguous cache, SDPA on copies that are gathered first, and FlashInfer where it can be imported;
@@ -10,25 +10,18 @@ and torch's grouped product.  All are checked against float64 before.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import mugraph.build as mi
-from benchmarks import pages
-from benchmarks.compiled import Built, processes
-from benchmarks.facts import facts_of_this_run
-from benchmarks.h200.checking import judge
+from benchmarks.cases import OURS, Built, Call, Case, Comparison, compiled, error_against, main
 from benchmarks.h200.device import DEVICE
-from benchmarks.h200.measure import SEED, settle
+from benchmarks.h200.measure import SEED
 from benchmarks.h200.statistics import set_count
-from benchmarks.h200.timing import interleaved, prepared
 from mugraph.build import DTensor, KernelGraph
 from mugraph.dialects.plan import Plan
 
@@ -86,16 +79,6 @@ EXPERTS = (
 )
 TILES = (16, 64, 128)
 """Rows of a tile beside what is chosen."""
-
-
-@dataclass
-class Result:
-    """Microseconds of one system on one workload, and the error against float64."""
-
-    workload: str
-    system: str
-    microseconds: float | None
-    status: str
 
 
 def contiguous(step: Step) -> KernelGraph:
@@ -205,120 +188,104 @@ def product(experts: Experts) -> KernelGraph:
     return graph
 
 
-Systems = dict[str, Callable[..., Any]]
-
-
-class Measurement:
-    """Checks and times the systems of a workload on sets of inputs."""
-
-    def __init__(self, workload: str, sets: list[Any], expected: Any) -> None:
-        self.workload, self.sets, self.expected = workload, sets, expected
-
-    def results(self, systems: Systems) -> Iterator[Result]:
-        """One a system; those that are wrong, or fail, are not timed."""
-        import torch
-
-        right: Systems = {}
-        for name, call in systems.items():
-            try:
-                output = call(*self.sets[0])
-                verdict = judge(
-                    torch, output.reshape(self.expected.shape), self.expected, TOLERANCE
-                )
-            except Exception as error:  # a peer that fails must not hide the others
-                yield Result(self.workload, name, None, f"failed: {str(error).splitlines()[0]}")
-                continue
-            if verdict.right:
-                right[name] = call
-            else:
-                yield Result(self.workload, name, None, verdict.status)
-        graphs = [
-            prepared(lambda at, call=call: call(*self.sets[at]), len(self.sets))
-            for call in right.values()
-        ]
-        for name, samples in zip(right, interleaved(graphs, lambda _: None), strict=True):
-            yield Result(self.workload, name, samples.median, "right")
-
-
 def _generator() -> Any:
     import torch
 
     return torch.Generator(DEVICE).manual_seed(SEED)
 
 
-def measure_step(step: Step, kernels: dict[str, Future[Built]]) -> Iterator[Result]:
-    """Attention over each size of pages."""
-    import torch
+@dataclass(frozen=True)
+class Paged(Case):
+    """A step over pages of a size, of all keys or of as many as each sequence has."""
 
-    random = _generator()
+    step: Step
+    page: int
+    is_ragged: bool = False
 
-    def drawn(*shape: int) -> Any:
-        return torch.randn(shape, generator=random, device=DEVICE).half()
+    @property
+    def name(self) -> str:
+        """What is attended."""
+        some = ", some of the keys" if self.is_ragged else ""
+        return f"{self.step.name}, pages of {self.page}{some}"
 
-    for page in PAGES:
-        count = step.keys // page
-        total = step.sequences * count
+    def build(self, arch: str) -> dict[str, Built]:
+        """The kernels; of ragged sequences that one alone which reads how many keys there are."""
+        fused_one = {"fused": compiled(looked_up(self.step, self.page), arch)}
+        if self.is_ragged:
+            return fused_one
+        return fused_one | {
+            "paged": compiled(paged(self.step, self.page), arch, AS_CUT),
+            "contiguous": compiled(contiguous(self.step), arch, AS_CUT),
+            "contiguous, fused": compiled(fused(self.step), arch),
+        }
+
+    def comparison(self, built: dict[str, Built]) -> Comparison:
+        """Beside the same over contiguous caches, SDPA, and FlashInfer."""
+        import torch
+
+        random, step = _generator(), self.step
+        total = step.sequences * step.keys // self.page
+
+        def drawn(*shape: int) -> Any:
+            return torch.randn(shape, generator=random, device=DEVICE).half()
+
+        lengths = torch.full((step.sequences,), step.keys, dtype=torch.int32, device=DEVICE)
+        if self.is_ragged:
+            lengths.random_(1, step.keys + 1, generator=random)
         sets: list[Any] = []
         for _ in range(set_count(2 * step.bytes)):
             q = drawn(step.sequences, step.heads, step.group, step.width)
-            k, v = (drawn(total, step.heads, page, step.width) for _ in range(2))
+            k, v = (drawn(total, step.heads, self.page, step.width) for _ in range(2))
             table = torch.randperm(total, generator=random, device=DEVICE).int()
-            table = table.reshape(step.sequences, count)
-            sets.append((q, k, v, table, *(_gathered(x, table) for x in (k, v))))
-        q, _, _, _, keys, values = (x.double() for x in sets[0])
-        scores = (q @ keys.mT) / math.sqrt(step.width)
-        expected = scores.softmax(-1) @ values
-        own = {name: future.result().kernel() for name, future in kernels.items()}
-        systems = _attention_systems(step, own, page)
-        yield from Measurement(f"{step.name}, pages of {page}", sets, expected).results(systems)
-        lengths = torch.randint(
-            1, step.keys + 1, (step.sequences,), generator=random, device=DEVICE
-        )
+            table = table.reshape(step.sequences, -1)
+            sets.append((q, k, v, table, *(_gathered(x, table) for x in (k, v)), lengths))
+        q, _, _, _, keys, values, _ = (x.double() for x in sets[0])
         behind = torch.arange(step.keys, device=DEVICE) >= lengths[:, None, None, None]
-        expected = scores.masked_fill(behind, -math.inf).softmax(-1) @ values
-        share = float(lengths.sum()) / (step.sequences * step.keys)
-        name = f"{step.name}, pages of {page}, {share:.2f} of the keys"
-        kernel, lengths = own[f"looked up {page}"], lengths.int()
-        systems = {
-            "paged, fused": lambda q, k, v, t, *_, run=kernel, own=lengths: run(q, k, v, t, own)
+        scores = (q @ keys.mT / math.sqrt(step.width)).masked_fill(behind, -math.inf)
+        error = error_against(scores.softmax(-1) @ values)
+        own = {name: each.kernel() for name, each in built.items()}
+        counted = 4.0 * int(lengths.sum()) * step.heads * step.width
+        return Comparison(sets, self.systems(own), error, TOLERANCE, counted)
+
+    def systems(self, own: dict[str, Any]) -> dict[str, Call]:
+        """Calls with queries, pages of keys and of values, a table, contiguous caches, lengths."""
+        import torch
+
+        step = self.step
+        attention = torch.nn.functional.scaled_dot_product_attention
+        batch = step.sequences * step.heads
+
+        def apart(q: Any) -> Any:
+            return q.view(step.sequences, 1, step.heads, step.group, step.width)
+
+        def joined(*tensors: Any) -> list[Any]:
+            return [x.view(batch, *x.shape[2:]) for x in tensors]
+
+        systems: dict[str, Call] = {
+            f"{OURS}, fused": lambda q, k, v, t, _k, _v, n: own["fused"](q, k, v, t, n)
         }
-        yield from Measurement(name, sets, expected).results(systems)
+        if self.is_ragged:
+            return systems
+        systems |= {
+            f"{OURS}, paged": lambda q, k, v, t, *_: own["paged"](apart(q), k, v, t),
+            "contiguous": lambda q, _k, _v, _t, k, v, _: own["contiguous"](*joined(q, k, v)),
+            "contiguous, fused": lambda q, _k, _v, _t, k, v, _: own["contiguous, fused"](
+                *joined(q, k, v)
+            ),
+            "SDPA, contiguous": lambda q, _k, _v, _t, k, v, _: attention(q, k, v),
+            "SDPA, gathered first": lambda q, k, v, t, *_: attention(
+                q, _gathered(k, t), _gathered(v, t)
+            ),
+        }
+        with contextlib.suppress(ImportError):
+            systems["FlashInfer"] = _flashinfer(step, self.page)
+        return systems
 
 
 def _gathered(pages_: Any, table: Any) -> Any:
     """The contiguous cache of pages: (sequence, head, key, element)."""
     found = pages_[table.long()].movedim(2, 1)
     return found.reshape(*found.shape[:2], -1, found.shape[-1]).contiguous()
-
-
-def _attention_systems(step: Step, kernels: dict[str, Any], page: int) -> Systems:
-    import torch
-
-    attention = torch.nn.functional.scaled_dot_product_attention
-    batch = step.sequences * step.heads
-
-    def apart(q: Any) -> Any:
-        return q.view(step.sequences, 1, step.heads, step.group, step.width)
-
-    def joined(*tensors: Any) -> list[Any]:
-        return [x.view(batch, *x.shape[2:]) for x in tensors]
-
-    full = torch.full((step.sequences,), step.keys, dtype=torch.int32, device=DEVICE)
-    systems: Systems = {
-        "paged, fused": lambda q, k, v, table, *_: kernels[f"looked up {page}"](
-            q, k, v, table, full
-        ),
-        "paged": lambda q, k, v, table, *_: kernels[f"paged {page}"](apart(q), k, v, table),
-        "contiguous": lambda q, k, v, t, ks, vs: kernels["contiguous"](*joined(q, ks, vs)),
-        "contiguous, fused": lambda q, k, v, t, ks, vs: kernels["fused"](*joined(q, ks, vs)),
-        "SDPA, contiguous": lambda q, k, v, t, ks, vs: attention(q, ks, vs),
-        "SDPA, gathered first": lambda q, k, v, table, *_: attention(
-            q, _gathered(k, table), _gathered(v, table)
-        ),
-    }
-    with contextlib.suppress(ImportError):
-        systems["FlashInfer"] = _flashinfer(step, page)
-    return systems
 
 
 def _flashinfer(step: Step, page: int) -> Callable[..., Any]:
@@ -348,97 +315,66 @@ def _flashinfer(step: Step, page: int) -> Callable[..., Any]:
     return call
 
 
-def measure_experts(experts: Experts, kernels: dict[str, Future[Built]]) -> Iterator[Result]:
+@dataclass(frozen=True)
+class Grouped(Case):
     """A product of rows in groups of random sizes, one of them empty."""
-    import torch
 
-    random = _generator()
-    shape = (experts.groups, experts.depth, experts.columns)
-    groups = torch.randint(1, experts.groups, (experts.rows,), generator=random, device=DEVICE)
-    sizes = torch.bincount(groups, minlength=experts.groups)
-    ends = sizes.cumsum(0).int()
-    scale = experts.depth**-0.5
-    sets: list[Any] = []
-    for _ in range(set_count(2 * math.prod(shape))):
-        x = torch.randn(experts.rows, experts.depth, generator=random, device=DEVICE).bfloat16()
-        w = (torch.randn(shape, generator=random, device=DEVICE) * scale).bfloat16()
-        sets.append((x, w, ends))
-    x, w, _ = sets[0]
-    parts = zip(x.split(sizes.tolist()), w, strict=True)
-    expected = torch.cat([rows.double() @ matrix.double() for rows, matrix in parts])
-    own = {name: future.result().kernel() for name, future in kernels.items()}
-    systems: Systems = {
-        **{name: kernel for name, kernel in own.items() if name != "one"},
-        "torch's grouped_mm": lambda x, w, e: torch.nn.functional.grouped_mm(x, w, offs=e),
-    }
-    yield from Measurement(experts.name, sets, expected).results(systems)
-    single = [(x, w[-1]) for x, w, _ in sets]
-    expected = single[0][0].double() @ single[0][1].double()
-    systems = {"one product": own["one"], "one product, torch": torch.matmul}
-    yield from Measurement(experts.name, single, expected).results(systems)
+    experts: Experts
 
+    @property
+    def name(self) -> str:
+        """What is multiplied."""
+        return self.experts.name
 
-def run(arch: str, output: Path) -> list[Result]:
-    """Checks and times everything; writes OUTPUT.json and OUTPUT.md after each result."""
-    facts = facts_of_this_run(arch)
-    settle()
-    results: list[Result] = []
-    with processes(arch) as compiled:
-        steps = [
-            {
-                **{f"paged {page}": compiled(paged(step, page), AS_CUT) for page in PAGES},
-                **{f"looked up {page}": compiled(looked_up(step, page), None) for page in PAGES},
-                "contiguous": compiled(contiguous(step), AS_CUT),
-                "fused": compiled(fused(step), None),
-            }
-            for step in STEPS
-        ]
-        products = [
-            {
-                "grouped": compiled(grouped(each), None),
-                **{
-                    f"grouped, tiles of {size}": compiled(grouped(each, size), None)
-                    for size in TILES
-                    if size <= each.rows
-                },
-                "one": compiled(product(each), None),
-            }
-            for each in EXPERTS
-        ]
-        found = [measure_step(*pair) for pair in zip(STEPS, steps, strict=True)]
-        found += [measure_experts(*pair) for pair in zip(EXPERTS, products, strict=True)]
-        for measured in found:
-            for result in measured:
-                print(result, flush=True)
-                results.append(result)
-                content = {"facts": facts, "results": [asdict(each) for each in results]}
-                pages.write(output, content, page_of(results, facts))
-    return results
+    def build(self, arch: str) -> dict[str, Built]:
+        """In tiles of some rows, and one product of all rows."""
+        tiles = [size for size in TILES if size <= self.experts.rows]
+        return {
+            OURS: compiled(grouped(self.experts), arch),
+            **{
+                f"{OURS}, tiles of {size}": compiled(grouped(self.experts, size), arch)
+                for size in tiles
+            },
+            ONE: compiled(product(self.experts), arch),
+        }
+
+    def comparison(self, built: dict[str, Built]) -> Comparison:
+        """Beside torch's grouped product, and one product of as many rows."""
+        import torch
+
+        random, experts = _generator(), self.experts
+        shape = (experts.groups, experts.depth, experts.columns)
+        groups = torch.randint(1, experts.groups, (experts.rows,), generator=random, device=DEVICE)
+        sizes = torch.bincount(groups, minlength=experts.groups)
+        ends = sizes.cumsum(0).int()
+        scale = experts.depth**-0.5
+        sets: list[Any] = []
+        for _ in range(set_count(2 * math.prod(shape))):
+            x = torch.randn(experts.rows, experts.depth, generator=random, device=DEVICE)
+            w = torch.randn(shape, generator=random, device=DEVICE) * scale
+            sets.append((x.bfloat16(), w.bfloat16(), ends))
+        x, w, _ = sets[0]
+        parts = zip(x.split(sizes.tolist()), w, strict=True)
+        expected = torch.cat([rows.double() @ matrix.double() for rows, matrix in parts])
+        own: dict[str, Any] = {name: each.kernel() for name, each in built.items()}
+        one = own.pop(ONE)
+        systems: dict[str, Call] = {
+            **own,
+            "torch's grouped_mm": lambda x, w, e: torch.nn.functional.grouped_mm(x, w, offs=e),
+            ONE: lambda x, w, _: one(x, w[-1]),
+            f"{ONE}, torch": lambda x, w, _: x @ w[-1],
+        }
+        other = frozenset({ONE, f"{ONE}, torch"})
+        return Comparison(sets, systems, error_against(expected), TOLERANCE, unchecked=other)
 
 
-def page_of(results: Sequence[Result], facts: dict[str, str]) -> list[str]:
-    """The table of a run."""
-    rows = (
-        [each.workload, each.system, each.microseconds and f"{each.microseconds:.1f}", each.status]
-        for each in results
-    )
-    return [
-        *pages.head(f"Rows that memory names on {facts['gpu']}", facts),
-        "µs a call, attention in f16 and experts in bf16; all inputs out of the cache.",
-        "",
-        *pages.table(("workload", "system", "µs:", "result"), rows),
-    ]
+ONE = "one product"
+"""All rows times the last expert's matrix: another function, which is not checked."""
 
-
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.named_rows", description=__doc__)
-    parser.add_argument("command", choices=("run",))
-    parser.add_argument("--arch", default="sm_90a", help="the architecture to compile for")
-    parser.add_argument("--output", type=Path, default=Path("build/named_rows"))
-    arguments = parser.parse_args()
-    run(arguments.arch, arguments.output)
-
+CASES = [
+    *(Paged(step, page, ragged) for step in STEPS for page in PAGES for ragged in (False, True)),
+    *map(Grouped, EXPERTS),
+]
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main("Rows that memory names", __doc__, CASES, output="build/named_rows"))

@@ -1,27 +1,24 @@
 """Weights of fewer bits than activations, and caches of f8: checked against float64, and timed.
 
-``python -m benchmarks.narrow_weights`` takes about four minutes on a GPU, nvcc included;
-``--only "w4 "`` takes the cases whose name has that, and ``--plans`` measures other plans of each
-product, the fastest first, with nothing beside them.  Times are those of calls in a CUDA graph, of
-several sets of inputs that a cache does not hold.  The floor is a copy of half of the stored bytes:
-as many in all.  What torch has of its own is timed where it runs.
+    python -m benchmarks.narrow_weights --only "w4 " --output benchmarks/results/narrow_weights
+
+The floor is a copy of half of the stored bytes: as many in all.  What torch has of its own is timed
+where it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from importlib import import_module
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-import mugraph
 import mugraph.build as mi
-from benchmarks.commands import case_parser, warm_all
-from benchmarks.narrow import ARCH, CACHE_BYTES, CALLS, microseconds
-from mugraph.dialects.plan import Plan
+from benchmarks.cases import OURS, Built, Call, Case, Comparison, compiled, main, sentence
+from benchmarks.h200.device import DEVICE
+from benchmarks.h200.statistics import set_count
+from benchmarks.narrow import COPY, copy_of_half
 
-Peers = dict[str, list[Callable[[], Any]]]
 GROUP = 128
 """Neighbours along k that share a scale."""
 NIBBLE = 4
@@ -30,44 +27,55 @@ TRACE = 1e-4
 """The error of fp32 sums, in parts of the sum of absolute products, that is allowed."""
 
 
-PLANNED = ((64, 4), (128, 4), (128, 8), (256, 8))
-"""Columns of a tile and warps of a block that are tried."""
-FEWEST_ROWS_OF_GROUPS = 8
-"""What warp groups multiply at least, with swapped operands."""
-
-
-class Case(Protocol):
-    """Something to check and to time."""
+class Stored(Case):
+    """A program of which most is read from memory."""
 
     @property
-    def name(self) -> str:
-        """As it is printed."""
-        ...
-
-    @property
+    @abstractmethod
     def stored_bytes(self) -> int:
         """Of weights or caches."""
-        ...
 
+    @abstractmethod
     def graph(self) -> mi.KernelGraph:
         """The program."""
-        ...
 
+    @abstractmethod
     def inputs(self, seed: int) -> list[Any]:
         """Random inputs on the GPU, what is stored first."""
-        ...
 
+    @abstractmethod
     def error(self, result: Any, inputs: Sequence[Any]) -> float:
         """How far a result is from float64, in parts of what is allowed."""
-        ...
 
-    def peers(self, sets: Sequence[Sequence[Any]]) -> Peers:
-        """Calls of torch for the same."""
-        ...
+    @abstractmethod
+    def peers(self, sets: list[list[Any]]) -> dict[str, Call]:
+        """Calls of torch for the same, on numbers of its own, which are not checked.
+
+        What they take besides is appended to the sets.
+        """
+
+    def build(self, arch: str) -> Built:
+        """The program's kernels."""
+        return compiled(self.graph(), arch)
+
+    def comparison(self, built: Built) -> Comparison:
+        """Beside torch and a copy."""
+        sets = [self.inputs(seed) for seed in range(set_count(self.stored_bytes))]
+        given = [*sets[0]]
+        kernel = built.kernel()
+        others = {COPY: lambda w, *_: copy_of_half(w), **self.peers(sets)}
+        return Comparison(
+            sets,
+            {OURS: lambda *each: kernel(*each[: len(given)]), **others},
+            lambda result: self.error(result, given),
+            allowed=1.0,
+            work=float(self.stored_bytes),
+            unchecked=frozenset(others),
+        )
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Stored):
     """``x (m, k)`` times the transpose of stored ``w (n, k)`` with scales of rows or groups."""
 
     rows: int
@@ -76,32 +84,13 @@ class Linear:
     bits: int
     grouped: bool = True
     storage: str = "plain"
-    plan: Plan | None = None
-
-    def planned(self) -> list[Linear]:
-        """The same under plans of its tiles and of who loads them."""
-        groups = self.depth // GROUP if self.grouped else 0
-        made: list[Linear] = []
-        for columns, warps in PLANNED:
-            blocks = -(-self.columns // columns)
-            for split in sorted({max(1, each // blocks) for each in (132, 264, 528)}):
-                for loads, swap in (("tma", None), ("tma", False), ("cp_async", None)):
-                    if swap is not None and self.rows < FEWEST_ROWS_OF_GROUPS:
-                        continue
-                    loop = {"forloop": groups} if groups else {"loop_tile": 2 * GROUP}
-                    parts: Any = {"split_k": split, "block": (32 * warps, 1, 1), "loads": loads}
-                    tile = (0, 0, 0, columns) if groups else (0, columns)
-                    plan = Plan(tile=tile, **loop, **parts, swap_ab=swap)
-                    made.append(replace(self, plan=plan))
-        return made
 
     @property
     def name(self) -> str:
         """As it is printed."""
         by = f"groups of {GROUP}" if self.grouped else "rows"
         stored = ", prepared" if self.is_prepared else ""
-        name = f"w{self.bits} {self.rows}x{self.columns}x{self.depth}, scales of {by}{stored}"
-        return name if self.plan is None else f"{name} {self.plan.parts()}"
+        return f"w{self.bits} {self.rows}x{self.columns}x{self.depth}, scales of {by}{stored}"
 
     @property
     def is_prepared(self) -> bool:
@@ -131,20 +120,22 @@ class Linear:
 
     def inputs(self, seed: int) -> list[Any]:
         """Bytes of any bits, scales, and activations."""
-        torch: Any = import_module("torch")
-        random = torch.Generator("cuda").manual_seed(seed)
+        import torch
+
+        random = torch.Generator(DEVICE).manual_seed(seed)
         per_byte = 8 // self.bits
         shape = (self.columns, self.depth // per_byte)
-        w = torch.randint(-128, 128, shape, generator=random, device="cuda", dtype=torch.int8)
+        w = torch.randint(-128, 128, shape, generator=random, device=DEVICE, dtype=torch.int8)
         groups = self.depth // GROUP if self.grouped else 1
-        scales = torch.rand((self.columns, groups), generator=random, device="cuda") + 0.5
-        x = torch.randn((self.rows, self.depth), generator=random, device="cuda")
+        scales = torch.rand((self.columns, groups), generator=random, device=DEVICE) + 0.5
+        x = torch.randn((self.rows, self.depth), generator=random, device=DEVICE)
         scales = scales.bfloat16()
         return [w, scales.T.contiguous() if self.is_prepared else scales, x.bfloat16()]
 
     def weights(self, w: Any, scales: Any, dtype: Any) -> Any:
         """What is stored, as numbers."""
-        torch: Any = import_module("torch")
+        import torch
+
         if self.bits == NIBBLE:
             low, high = w << 4 >> 4, w >> 4
             if self.storage == "halves":
@@ -158,46 +149,53 @@ class Linear:
 
     def error(self, result: Any, inputs: Sequence[Any]) -> float:
         """Of some columns: bf16 rounds a result by 2^-9 of it, fp32 sums add a trace."""
-        torch: Any = import_module("torch")
+        import torch
+
         w, scales, x = inputs
         weights = self.weights(w, scales, torch.float64).T[:, :1024]
-        ours = x.to(torch.float64)
+        ours = x.double()
         exact, most = ours @ weights, ours.abs() @ weights.abs()
         allowed = 2.0**-8 * exact.abs() + TRACE * most
-        return ((result[:, :1024].to(torch.float64) - exact).abs() / allowed).max().item()
+        return ((result[:, :1024].double() - exact).abs() / allowed).max().item()
 
-    def peers(self, sets: Sequence[Sequence[Any]]) -> Peers:
+    def peers(self, sets: list[list[Any]]) -> dict[str, Call]:
         """cuBLAS on the weights in bf16, and torch's kernels for such weights."""
-        torch: Any = import_module("torch")
-        wide = [(x, self.weights(w, scales, torch.bfloat16)) for w, scales, x in sets[:2]]
-        found: Peers = {"cuBLAS bf16": [partial(torch.matmul, x, w.T) for x, w in wide]}
-        if self.bits == NIBBLE and self.grouped and self.storage == "plain":
-            found["torch._weight_int4pack_mm"] = [self._int4pack(*one) for one in sets]
-        if self.bits == 8 and not self.grouped:
-            found["torch._weight_int8pack_mm"] = [
-                partial(torch._weight_int8pack_mm, x, w, scales[:, 0]) for w, scales, x in sets
-            ]
-        return found
+        import torch
 
-    def _int4pack(self, w: Any, scales: Any, x: Any) -> Callable[[], Any]:
-        """Torch's own product, whose numbers are from 0 to 15 less 8."""
-        torch: Any = import_module("torch")
+        for each in sets:
+            each.append(self.weights(each[0], each[1], torch.bfloat16))
+        peers: dict[str, Call] = {"cuBLAS bf16": lambda _w, _scales, x, wide, *_: x @ wide.T}
+        if self.bits == NIBBLE and self.grouped and self.storage == "plain":
+            try:
+                for each in sets:
+                    each += self._int4pack(each[0], each[1])
+            except RuntimeError as problem:
+                print(f"{self.name}: {sentence(problem)}")
+            else:
+                product = torch._weight_int4pack_mm
+                # Its numbers are from 0 to 15 less 8.
+                peers["torch._weight_int4pack_mm"] = lambda *g: product(g[2], g[4], GROUP, g[5])
+        if self.bits == 8 and not self.grouped:
+            peers["torch._weight_int8pack_mm"] = lambda w, scales, x, *_: torch._weight_int8pack_mm(
+                x, w, scales[:, 0]
+            )
+        return peers
+
+    def _int4pack(self, w: Any, scales: Any) -> list[Any]:
+        """Weights and scales as torch's own product takes them."""
+        import torch
+
         byte = w.view(torch.uint8) ^ 0x88
         high_first = (byte << 4 | byte >> 4).contiguous()
-        try:
-            packed = torch._convert_weight_to_int4pack(high_first, 8)
-        except RuntimeError as problem:
-            return partial(_raise, problem)
-        both = torch.stack([scales, torch.zeros_like(scales)], -1).transpose(0, 1).contiguous()
-        return partial(torch._weight_int4pack_mm, x, packed, GROUP, both)
-
-
-def _raise(problem: Exception) -> None:
-    raise problem
+        packed = torch._convert_weight_to_int4pack(high_first, 8)
+        return [
+            packed,
+            torch.stack([scales, torch.zeros_like(scales)], -1).transpose(0, 1).contiguous(),
+        ]
 
 
 @dataclass(frozen=True)
-class Decode:
+class Decode(Stored):
     """Attention of a query for each of four heads that share a cache of ``kind``."""
 
     batch: int
@@ -251,52 +249,54 @@ class Decode:
 
     def inputs(self, seed: int) -> list[Any]:
         """Keys, values, scales, and queries."""
-        torch: Any = import_module("torch")
-        random = torch.Generator("cuda").manual_seed(seed)
+        import torch
+
+        random = torch.Generator(DEVICE).manual_seed(seed)
         cache = (self.batch, self.heads, self.keys, self.depth)
         made: list[Any] = []
         for _ in range(2):
             if self.kind == "s8":
                 made.append(
                     torch.randint(
-                        -128, 128, cache, generator=random, device="cuda", dtype=torch.int8
+                        -128, 128, cache, generator=random, device=DEVICE, dtype=torch.int8
                     )
                 )
             else:
-                numbers = torch.randn(cache, generator=random, device="cuda")
+                numbers = torch.randn(cache, generator=random, device=DEVICE)
                 made.append(
                     numbers.to(torch.bfloat16 if self.kind == "bf16" else torch.float8_e4m3fn)
                 )
         if self.kind != "bf16":
             most = 1 / 64 if self.kind == "s8" else 1.0
             for _ in range(2):
-                scale = torch.rand(self.scale_shape, generator=random, device="cuda")
+                scale = torch.rand(self.scale_shape, generator=random, device=DEVICE)
                 made.append((scale + 0.5) * most)
         queries = (self.batch, self.heads, self.queries, self.depth)
-        return [*made, torch.randn(queries, generator=random, device="cuda").bfloat16()]
+        return [*made, torch.randn(queries, generator=random, device=DEVICE).bfloat16()]
 
     def error(self, result: Any, inputs: Sequence[Any]) -> float:
         """In parts of 2% of the largest magnitude: scores and weights are rounded to bf16."""
-        torch: Any = import_module("torch")
-        k, v, *scales, q = (each.to(torch.float64) for each in inputs)
+        import torch
+
+        k, v, *scales, q = (each.double() for each in inputs)
         if scales:
             k, v = k * scales[0], v * scales[1]
         weights = torch.softmax(q @ k.transpose(-1, -2) * self.depth**-0.5, -1)
         exact = weights @ v
-        distance = (result.to(torch.float64) - exact).abs().max() / exact.abs().max()
+        distance = (result.double() - exact).abs().max() / exact.abs().max()
         return distance.item() / 2e-2
 
-    def peers(self, sets: Sequence[Sequence[Any]]) -> Peers:
+    def peers(self, sets: list[list[Any]]) -> dict[str, Call]:
         """Torch's attention on a cache of bf16."""
-        if self.kind != "bf16":
-            return {}
-        torch: Any = import_module("torch")
+        import torch
+
+        del sets
         attend = torch.nn.functional.scaled_dot_product_attention
-        return {"torch sdpa": [partial(attend, q, k, v) for k, v, q in sets]}
+        return {"torch sdpa": lambda k, v, q: attend(q, k, v)} if self.kind == "bf16" else {}
 
 
 LAYERS = ((14336, 4096), (4096, 14336), (8192, 8192))
-CASES: list[Linear | Decode] = [
+CASES: list[Case] = [
     *(
         Linear(m, n, k, 4, storage=storage)
         for n, k in LAYERS
@@ -314,110 +314,6 @@ CASES: list[Linear | Decode] = [
 ]
 
 
-def compiled(case: Case) -> Any:
-    """The kernels of a case."""
-    return mugraph.compile(case.graph(), ARCH, plan=getattr(case, "plan", None))
-
-
-def warm(case: Case) -> str | None:
-    """Compiles a case into the cache; what went wrong, where that did."""
-    try:
-        compiled(case)
-    except Exception as problem:
-        return f"{case.name}: {str(problem).splitlines()[0]}"
-    return None
-
-
-def inputs_of(case: Case) -> list[list[Any]]:
-    """Sets of inputs that a cache does not hold together."""
-    count = max(1, min(CALLS, CACHE_BYTES // case.stored_bytes + 1))
-    return [case.inputs(seed) for seed in range(count)]
-
-
-def checked(case: Case, sets: Sequence[Sequence[Any]]) -> tuple[list[Callable[[], Any]], float]:
-    """Calls of the kernels of a case, and the error of the first."""
-    torch: Any = import_module("torch")
-    kernel = compiled(case)
-    poison = torch.full((1 << 24,), float("nan"), device="cuda")
-    del poison  # what the memory of results and of the workspace holds before
-    return [partial(kernel, *one) for one in sets], case.error(kernel(*sets[0]), sets[0])
-
-
-def timed(calls: Sequence[Callable[[], Any]]) -> float:
-    """The microseconds of one of several calls."""
-    return microseconds([calls[index % len(calls)] for index in range(CALLS)])
-
-
-def run(case: Case) -> None:
-    """Checks and times a case, and prints a line for each kernel."""
-    sets = inputs_of(case)
-    ours_of, error = checked(case, sets)
-    print(f"\n{case.name}: {'right' if error <= 1 else 'WRONG'}, {error:.2f} of what is allowed")
-    torch: Any = import_module("torch")
-    halves = [one[0].view(torch.uint8).flatten().chunk(2) for one in sets]
-    both = 2 if isinstance(case, Decode) else 1
-    copies = [partial(_copy, half, both) for half in halves]
-    calls = {"mugraph": ours_of, "copy of as many bytes": copies, **case.peers(sets)}
-    ours = 0.0
-    for name, each in calls.items():
-        try:
-            taken = timed(each)
-        except Exception as problem:
-            print(f"  {name}: {str(problem).splitlines()[0]}")
-            continue
-        ours = ours or taken
-        rate = case.stored_bytes / taken / 1e6
-        print(f"  {name}: {taken:.1f} us, {rate:.2f} TB/s, {taken / ours:.2f} of mugraph's")
-
-
-def run_planned(case: Linear, shown: int) -> None:
-    """Prints the plans of a product that take the least time."""
-    sets = inputs_of(case)
-    found: list[tuple[float, str]] = []
-    failed: list[str] = []
-    for each in case.planned():
-        try:
-            calls, error = checked(each, sets)
-            if error > 1:
-                failed.append(f"WRONG, {error:.2f}: {each.plan}")
-            found.append((timed(calls), str(each.plan and each.plan.parts())))
-        except Exception as problem:
-            failed.append(str(problem).splitlines()[0][:160])
-    print(f"\n{case.name}: {len(found)} plans, {len(failed)} failed")
-    for problem in failed[:2]:
-        print(f"  {problem}")
-    for taken, plan in sorted(found)[:shown]:
-        print(f"  {taken:.1f} us {plan}")
-
-
-def _copy(half: Sequence[Any], times: int) -> None:
-    for _ in range(times):
-        half[1].copy_(half[0])
-
-
-def main() -> None:
-    """Compiles in parallel, then runs one case after another."""
-    parser = case_parser(__doc__, jobs=16)
-    parser.add_argument("--plans", type=int, default=0, help="how many of other plans to print")
-    options = parser.parse_args()
-    cases = [case for case in CASES if options.only in case.name]
-    if options.plans:
-        products = [case for case in cases if isinstance(case, Linear)]
-        warm_all(
-            warm, [each for case in products for each in case.planned()], options.jobs, "plans"
-        )
-        for case in () if options.compile else products:
-            run_planned(case, options.plans)
-        return
-    for problem in warm_all(warm, cases, options.jobs, "programs"):
-        if problem is not None:
-            print(problem)
-    for case in () if options.compile else cases:
-        try:
-            run(case)
-        except Exception as problem:
-            print(f"\n{case.name}: {type(problem).__name__}: {str(problem).splitlines()[0]}")
-
-
 if __name__ == "__main__":
-    main()
+    title = "Weights of few bits, and caches of f8"
+    raise SystemExit(main(title, __doc__, CASES, output="build/narrow_weights"))

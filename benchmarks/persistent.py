@@ -6,8 +6,8 @@ the two ways with each other, bit by bit, in outputs that were NaN; then it time
 graph.  It takes about a minute, nvcc included.
 
 ``--program FILE.mlir`` instead takes a program, such as a fused decode step: drawn inputs, integers
-0, both ways compared with each other.  ``--check`` runs everything once and times nothing, for
-compute-sanitizer.
+0, all ways compared with each other, those included in which all kernels let the next one begin at
+one place.  ``--check`` runs everything once and times nothing, for compute-sanitizer.
 """
 
 from __future__ import annotations
@@ -24,18 +24,22 @@ from pathlib import Path
 from typing import Any
 
 from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import DiagnosticException
 
 import mugraph
 import mugraph.build as mi
-from benchmarks.decode_mlp import EPSILON, HIDDEN, TOLERANCE, WIDTH, attempt, drawn_like
-from benchmarks.narrow import ARCH, microseconds
+from benchmarks.decode_mlp import EPSILON, HIDDEN, TOLERANCE, WIDTH
+from benchmarks.h200.timing import interleaved, prepared
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.errors import UserError
+from mugraph.jit.arguments import ELEMENT_TYPES
 from mugraph.jit.kernel import as_sequence
 from mugraph.passes.compile import before_planning
 from mugraph.reading import make_context
 
+ARCH = "sm_90a"
 PARTS = Plan(pdl="late", tile=(1, 32), block=(128,), loop_tile=128)
 PLANS = {
     "as planned": (Plan(), Plan()),
@@ -47,6 +51,9 @@ PLANS = {
 }
 """Plans of the kernel of gate and up, and of the one of down."""
 WAYS = {"launches": Plan(), "persistent": Plan(tasks=True, preferred=("tasks",))}
+PLACES = {f"next begins {place}": Plan(pdl=place) for place in ("end", "late", "early")}
+"""Further ways of a program: all its kernels let the next one begin at one place."""
+OF_PROGRAMS = {**WAYS, **PLACES}
 
 
 def chain(layers: int) -> mi.KernelGraph:
@@ -83,7 +90,21 @@ def compiled(plan: str, way: str, layers: int) -> Any:
 @cache
 def of_program(path: Path, way: str) -> Any:
     """A program as it is planned."""
-    return mugraph.compile(path, ARCH, plan=WAYS[way], fuse=False)
+    return mugraph.compile(path, ARCH, plan=OF_PROGRAMS[way], fuse=False)
+
+
+def attempt(make: Callable[[], Any]) -> str | None:
+    """Compiles into the cache; returns why a plan cannot be."""
+    try:
+        make()
+    except (UserError, DiagnosticException) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def microseconds(call: Callable[[], Any]) -> float:
+    """The time of a call, as in ``benchmarks.h200.timing``."""
+    return interleaved([prepared(lambda _: call(), 1)], lambda _: None)[0].median
 
 
 def new_weights(layers: int) -> list[Any]:
@@ -140,7 +161,7 @@ def run(layers: int, *, times: bool) -> None:
             results.append(y.clone())
             error = ((y.to(torch.float64) - wanted).abs().max() / wanted.abs().max()).item()
             verdict = "right" if error <= TOLERANCE else "WRONG"
-            taken = f"{microseconds([call]):.1f} us" if times else "ran"
+            taken = f"{microseconds(call):.1f} us" if times else "ran"
             columns.append(f"{way} {taken} ({verdict}, error {error:.1e})")
         same = all(torch.equal(results[0], each) for each in results)
         print(f"{plan}: {'; '.join(columns)}; {'same bits' if same else 'OTHER BITS'}", flush=True)
@@ -151,7 +172,7 @@ def run_program(path: Path, *, times: bool) -> None:
     torch: Any = import_module("torch")
 
     outputs: list[list[Any]] = []
-    for way in WAYS:
+    for way in OF_PROGRAMS:
         torch.manual_seed(0)
         kernel = of_program(path, way)
         given = [drawn_like(torch, tensor) for tensor in kernel.interface.inputs]
@@ -163,10 +184,17 @@ def run_program(path: Path, *, times: bool) -> None:
         call()
         torch.cuda.synchronize()
         outputs.append([each.clone() for each in results])
-        taken = f"{microseconds([call]):.1f} us" if times else "ran"
+        taken = f"{microseconds(call):.1f} us" if times else "ran"
         print(f"{path.name}, {way}: {taken}", flush=True)
-    same = all(map(torch.equal, *outputs))
+    same = all(all(map(torch.equal, outputs[0], each)) for each in outputs)
     print("same bits" if same else "OTHER BITS")
+
+
+def drawn_like(torch: Any, tensor: Any) -> Any:
+    """An argument of a program: small random numbers, or integers 0."""
+    dtype = getattr(torch, ELEMENT_TYPES[tensor.element_type])
+    empty = torch.empty_strided(tensor.shape, tensor.strides, dtype=dtype, device="cuda")
+    return empty.normal_(std=0.02) if dtype.is_floating_point else empty.zero_()
 
 
 def main() -> None:
@@ -181,12 +209,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=8)
     options = parser.parse_args()
     if options.program is not None:
-        makers: list[Callable[[], Any]] = [partial(of_program, options.program, w) for w in WAYS]
+        makers: list[Callable[[], Any]] = [
+            partial(of_program, options.program, way) for way in OF_PROGRAMS
+        ]
     else:
         makers = [partial(compiled, plan, way, options.layers) for plan in PLANS for way in WAYS]
     start = time.perf_counter()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
+    with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         problems = list(pool.map(attempt, makers))
     taken = time.perf_counter() - start
     print(f"{problems.count(None)} of {len(makers)} compiled in {taken:.0f} s", flush=True)

@@ -1,44 +1,35 @@
 """Recurrences on a GPU, found from plain programs, beside their chunked forms by torch.compile.
 
-``python -m benchmarks.recurrences`` compiles every case, checks it against the recurrence step by
-step in float64, on random inputs, and times it.  Cases are a cumulative sum over 65,536 numbers,
-linear attention with decay, Mamba-2's scan and the gated delta rule, at 16 heads and 4,096 tokens.
-Peers are ``torch.cumsum``, the chunked forms below by torch.compile, and the kernels of
-``flash-linear-attention`` where its wheel is installed.  Times as in ``benchmarks.h200.timing``.
+    python -m benchmarks.recurrences --only delta --output benchmarks/results/recurrences_h200
 
-``--only 'delta'`` takes some cases; ``--compile`` makes kernels without a GPU.
+Every case is checked against the recurrence step by step in float64.  Cases are a cumulative sum
+over 65,536 numbers, linear attention with decay, Mamba-2's scan and the gated delta rule, at 16
+heads and 4,096 tokens.  Peers are ``torch.cumsum``, the chunked forms below by torch.compile, and
+the kernels of ``flash-linear-attention`` where its wheel is installed.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar
 
-import mugraph
 import mugraph.build as mi
-from benchmarks.commands import case_options, warm_all
+from benchmarks.cases import OURS, Built, Case, Comparison, compiled, error_against, main
+from benchmarks.h200.device import DEVICE
 from benchmarks.h200.statistics import set_count
-from benchmarks.h200.timing import Captured, interleaved, prepared
 from mugraph.build import DTensor, KernelGraph
 
-ARCH = "sm_90a"
 HEADS, TOKENS, CHUNK = 16, 4096, 64
-MICROSECONDS_A_ROUND = 20_000.0
 LARGEST_ERROR = 2e-2
 """Of the norm of the result; chunked forms round states and scores to bf16."""
 
 
-class Case(ABC):
+class Recurrence(Case):
     """A recurrence, as a program and in torch."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """As it is printed."""
 
     @abstractmethod
     def graph(self) -> KernelGraph:
@@ -56,9 +47,25 @@ class Case(ABC):
     def peers(self, torch: Any) -> dict[str, Callable[..., Any]]:
         """What else computes it."""
 
+    def build(self, arch: str) -> Built:
+        """The program's kernels."""
+        return compiled(self.graph(), arch)
+
+    def comparison(self, built: Built) -> Comparison:
+        """On random numbers."""
+        torch: Any = import_module("torch")
+
+        torch.manual_seed(1)
+        torch.set_float32_matmul_precision("high")
+        inputs = self.inputs(torch)
+        error = error_against(self.reference(torch, *inputs))
+        count = set_count(sum(x.numel() * x.element_size() for x in inputs))
+        sets = [inputs, *([x.clone() for x in inputs] for _ in range(count - 1))]
+        return Comparison(sets, {OURS: built.kernel(), **self.peers(torch)}, error, LARGEST_ERROR)
+
 
 @dataclass(frozen=True)
-class CumulativeSum(Case):
+class CumulativeSum(Recurrence):
     """The sums so far of rows of 65,536 numbers."""
 
     rows: int
@@ -77,7 +84,7 @@ class CumulativeSum(Case):
 
     def inputs(self, torch: Any) -> list[Any]:
         """Numbers about 0."""
-        return [torch.randn((self.rows, self.length), device="cuda")]
+        return [torch.randn((self.rows, self.length), device=DEVICE)]
 
     def reference(self, torch: Any, *inputs: Any) -> Any:
         """The sums in float64."""
@@ -93,7 +100,7 @@ class CumulativeSum(Case):
 
 
 @dataclass(frozen=True)
-class LinearAttention(Case):
+class LinearAttention(Recurrence):
     """S_t = a_t S_(t-1) + k_t v_t, o_t = q_t S_t, of logarithms of a."""
 
     width: int
@@ -137,9 +144,9 @@ class LinearAttention(Case):
 
     def inputs(self, torch: Any) -> list[Any]:
         """Queries and keys of length 1, decays from 0.8 to 1."""
-        q, k, v = (torch.randn(shape, device="cuda") for shape in self.shapes[:3])
+        q, k, v = (torch.randn(shape, device=DEVICE) for shape in self.shapes[:3])
         q, k = (torch.nn.functional.normalize(x, dim=-1) for x in (q, k))
-        logarithms = -0.2 * torch.rand(self.shapes[3], device="cuda")
+        logarithms = -0.2 * torch.rand(self.shapes[3], device=DEVICE)
         return [*(x.bfloat16() for x in (q, k, v)), logarithms]
 
     def reference(self, torch: Any, *inputs: Any) -> Any:
@@ -168,7 +175,7 @@ class LinearAttention(Case):
 
 
 @dataclass(frozen=True)
-class Mamba2(Case):
+class Mamba2(Recurrence):
     """Mamba-2's scan: heads share their keys and queries, steps scale decays and what is added."""
 
     width: int
@@ -203,9 +210,9 @@ class Mamba2(Case):
 
     def inputs(self, torch: Any) -> list[Any]:
         """Steps about a tenth."""
-        x, keys, queries = (torch.randn(shape, device="cuda") for shape in self.shapes[:3])
+        x, keys, queries = (torch.randn(shape, device=DEVICE) for shape in self.shapes[:3])
         keys, queries = (torch.nn.functional.normalize(each, dim=-1) for each in (keys, queries))
-        dt, bias, rates = (0.3 * torch.randn(shape, device="cuda") for shape in self.shapes[3:])
+        dt, bias, rates = (0.3 * torch.randn(shape, device=DEVICE) for shape in self.shapes[3:])
         return [*(each.bfloat16() for each in (x, keys, queries)), dt, bias - 2, rates]
 
     @staticmethod
@@ -275,7 +282,7 @@ class GatedDeltaRule(LinearAttention):
 
     def inputs(self, torch: Any) -> list[Any]:
         """As of linear attention; rates from 0 to 1."""
-        return [*super().inputs(torch), torch.rand(self.shapes[4], device="cuda")]
+        return [*super().inputs(torch), torch.rand(self.shapes[4], device=DEVICE)]
 
     def reference(self, torch: Any, *inputs: Any) -> Any:
         """Token by token."""
@@ -365,76 +372,11 @@ def chunked_delta_rule(torch: Any, q: Any, k: Any, v: Any, logarithms: Any, rate
     return torch.stack(chunks, 1).flatten(1, 2)
 
 
-CASES: list[Case] = [
+CASES = [
     *(CumulativeSum(rows) for rows in (1, 16, 256)),
     *(kind(width) for kind in (LinearAttention, Mamba2, GatedDeltaRule) for width in (64, 128)),
 ]
 
 
-def compiled(case: Case) -> Any:
-    """The kernels of a case."""
-    return mugraph.compile(case.graph(), ARCH)
-
-
-def warm(case: Case) -> None:
-    """Compiles a case into the cache."""
-    compiled(case)
-
-
-def error_of(result: Any, expected: Any) -> float:
-    """The error's norm by that of what is expected; not a number where elements are not finite."""
-    return ((result.double() - expected).norm() / expected.norm()).item()
-
-
-def run(case: Case) -> bool:
-    """Checks and times a case, and prints it; whether it is right."""
-    torch: Any = import_module("torch")
-
-    torch.manual_seed(1)
-    torch.set_float32_matmul_precision("high")
-    inputs = case.inputs(torch)
-    expected = case.reference(torch, *inputs)
-    bytes_of_set = sum(x.numel() * x.element_size() for x in inputs)
-    sets = [inputs]
-    while len(sets) < set_count(bytes_of_set):
-        sets.append([x.clone() for x in inputs])
-    print(f"\n{case.name}")
-    graphs: dict[str, Captured] = {}
-    is_right = True
-    for name, call in {"mugraph": compiled(case), **case.peers(torch)}.items():
-        poison = torch.full_like(expected, float("nan"))
-        del poison  # what the result's memory holds before
-        try:
-            error = error_of(call(*inputs), expected)
-            if not error <= LARGEST_ERROR:
-                print(f"  {name}: WRONG, error {error:.1e}")
-                is_right = is_right and name != "mugraph"
-                continue
-            print(f"  {name}: right, error {error:.1e}")
-            graphs[name] = prepared(lambda at, call=call: call(*sets[at]), len(sets))
-        except Exception as problem:  # the others are measured nevertheless
-            text = str(problem).strip().splitlines() or [type(problem).__name__]
-            print(f"  {name}: {text[0][:200]}")
-    samples = interleaved([*graphs.values()], lambda _: None, MICROSECONDS_A_ROUND)
-    times = {name: each.median for name, each in zip(graphs, samples, strict=True)}
-    for name, time in times.items():
-        of_ours = f", {time / times['mugraph']:.2f} of mugraph's" if "mugraph" in times else ""
-        print(f"  {name}: {time:.1f} us{of_ours}")
-    return is_right
-
-
-def run_all(cases: Sequence[Case]) -> int:
-    """1 where a result is wrong."""
-    return int(not all([run(case) for case in cases]))
-
-
-def main() -> int:
-    """Compiles in parallel, then runs one case after another."""
-    options = case_options(__doc__, jobs=8)
-    cases = [case for case in CASES if options.only in case.name]
-    warm_all(warm, cases, options.jobs, "recurrences")
-    return 0 if options.compile else run_all(cases)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main("Recurrences", __doc__, CASES, output="build/recurrences"))

@@ -1,41 +1,32 @@
 """The examples of tensor expressions on a GPU: results against float64, and times.
 
-``python -m benchmarks.texpr OUTPUT`` checks every file of ``examples/texpr`` at a middle size, and
-times transpose, softmax and layer norm at 4096 x 4096 against a copy of as many bytes and
-``torch.compile``, and the products of matrices by ``mma`` and by WGMMA at 4096 cubed against
-cuBLAS.  ``--only gemm_sm90,histogram`` takes some of them.  It writes ``OUTPUT.json`` and
-``OUTPUT.md`` after every step.  Times as in ``benchmarks.h200.timing``.
+    python -m benchmarks.texpr --only gemm_sm90 --output benchmarks/results/texpr_h200
+
+Every file of ``examples/texpr`` at a middle size; transpose, softmax and layer norm at 4096 x 4096
+also beside a copy of as many bytes and ``torch.compile``, and the products of matrices by ``mma``
+and by WGMMA at 4096 cubed beside cuBLAS.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xdsl.passes import PassPipeline
 
-from benchmarks import pages
-from benchmarks.facts import facts_of_this_run
+from benchmarks.cases import OURS, Built, Call, Case, Comparison, error_against, main
+from benchmarks.cute_kernels import built_module, launched
+from benchmarks.h200.device import DEVICE
 from benchmarks.h200.statistics import set_count
-from benchmarks.h200.timing import interleaved, prepared
-from mugraph.codegen.architecture import Architecture
-from mugraph.codegen.c_abi import CInterface, interface_of, print_single_file
-from mugraph.jit import CudaKernel
+from benchmarks.narrow import COPY, copy_of_half
+from mugraph.codegen.c_abi import CTensor
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.reading import make_context, read_te
-from mugraph.runtime.compile import compile_library
-from mugraph.runtime.cuda import only_function
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "texpr"
-ARCH = "sm_90a"
 LARGEST_ERROR = {"f16": 2e-3, "f32": 1e-5, "i32": 0.0}
-
-Built = tuple[Path, CInterface, float]
 
 SMALL = {
     "vector_add": "N=100003",
@@ -53,27 +44,10 @@ SMALL = {
     "histogram": "N=1048576",
     "radix_pass": "N=1048576,SHIFT=4",
 }
-LARGE = {
-    "transpose": "",
-    "softmax": "",
-    "layer_norm": "",
-    "gemm_mma": "",
-    "gemm_sm90": "",
-}
+LARGE = ("transpose", "softmax", "layer_norm", "gemm_mma", "gemm_sm90")
+"""Examples that are also taken at the sizes that they have in their files."""
 PRODUCTS = ("gemm_mma", "gemm_sm90")
-"""Examples that are timed beside cuBLAS."""
-
-
-def build(name: str, sizes: str) -> Built:
-    """The library of an example, its interface and the seconds that lowering took."""
-    start = time.perf_counter()
-    module = read_te((EXAMPLES / f"{name}.te").read_text(), f"{name}.te", [sizes])
-    PassPipeline((TeLowerPass(arch=ARCH),)).apply(make_context(), module)
-    module.verify()
-    seconds = time.perf_counter() - start
-    interface = interface_of(only_function(module))
-    source = print_single_file(module, interface, Architecture(ARCH))
-    return compile_library(source, ARCH), interface, seconds
+"""Of these: examples that are timed beside cuBLAS."""
 
 
 def reference(torch: Any, name: str) -> Callable[..., Any]:
@@ -107,133 +81,77 @@ def reference(torch: Any, name: str) -> Callable[..., Any]:
     return functions.get(name, matmul)
 
 
-class Example:
-    """A compiled example and its tensors."""
-
-    def __init__(self, torch: Any, name: str, built: Built) -> None:
-        library, interface, self.seconds = built
-        types = {"f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
-        self.torch, self.name, self.interface = torch, name, interface
-        self.kernel = CudaKernel(library, interface, ARCH)
-        torch.manual_seed(0)
-        self.inputs = [
-            (torch.randn(one.shape, device="cuda") * (1000 if one.element_type == "i32" else 1)).to(
-                types[one.element_type]
-            )
-            for one in interface.inputs
-        ]
-        (output,) = interface.outputs
-        self.output = torch.full(output.shape, torch.nan, device="cuda")
-        if output.element_type == "i32":
-            self.output = torch.full(output.shape, -1, device="cuda")
-        self.output = self.output.to(types[output.element_type])
-        size = max(1, interface.workspace_bytes)
-        self.workspace = torch.empty(size, dtype=torch.uint8, device="cuda")
-
-    def launch(self, inputs: Sequence[Any], output: Any) -> Any:
-        """One call on the current stream."""
-        pointers = [tensor.data_ptr() for tensor in (*inputs, output)]
-        stream = self.torch.cuda.current_stream().cuda_stream
-        self.kernel.launch(pointers, self.workspace.data_ptr(), stream)
-        return output
-
-    def error(self) -> float:
-        """The relative error against float64; NaN where anything was not written."""
-        self.launch(self.inputs, self.output)
-        self.torch.cuda.synchronize()
-        exact = reference(self.torch, self.name)(*(one.double() for one in self.inputs))
-        difference = self.output.double().view(-1) - exact.reshape(-1)
-        return float(difference.double().norm() / exact.double().norm())
-
-
-def time_example(torch: Any, example: Example) -> dict[str, float]:
-    """Microseconds of ours and of the others, interleaved."""
-    total = sum(one.span for one in example.interface.tensors)
-    sets = set_count(total)
-    inputs = [[tensor.clone() for tensor in example.inputs] for _ in range(sets)]
-    outputs = [torch.empty_like(example.output) for _ in range(sets)]
-    function = reference(torch, example.name)
-    calls: dict[str, Callable[[int], Any]] = {
-        "mugraph": lambda i: example.launch(inputs[i], outputs[i]),
-        "torch": lambda i: function(*inputs[i]),
-    }
-    if example.name not in PRODUCTS:
-        size = total // 2
-        sources = [torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(sets)]
-        targets = [torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(sets)]
-        calls["copy"] = lambda i: targets[i].copy_(sources[i])
-        compiled = torch.compile(function, dynamic=False)
-        with torch.inference_mode():
-            compiled(*inputs[0])
-        calls["torch.compile"] = lambda i: compiled(*inputs[i])
-    with torch.inference_mode():
-        graphs = [prepared(call, sets) for call in calls.values()]
-        samples = interleaved(graphs, lambda _: None)
-    return {name: one.median for name, one in zip(calls, samples, strict=True)}
-
-
-def report(results: dict[str, Any], output: Path) -> None:
-    """Writes what is known so far."""
-    checks = [(name, one["error"], one.get("seconds")) for name, one in results["checks"].items()]
-    times: list[tuple[str, ...]] = []
-    for name, one in results["times"].items():
-        for system, value in one["microseconds"].items():
-            text = f"{one['bytes'] / value / 1e6:.2f} TB/s"
-            if name in PRODUCTS:
-                text = f"{2 * 4096**3 / value / 1e6:.0f} TFLOP/s"
-            times.append((name, system, f"{value:.2f}", text))
-    lines = [
-        *pages.head("Tensor expressions", results["facts"]),
-        *pages.table(("example", "relative error", "lowered in s"), checks),
-        "",
-        *pages.table(("example", "system", "µs:", "bandwidth or TFLOP/s"), times),
-    ]
-    pages.write(output, results, lines)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Runs all of it; 1 where a result is wrong."""
+def tensor_like(tensor: CTensor) -> Any:
+    """Random numbers, or integers."""
     import torch
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--only", default=",".join(SMALL), help="examples, by commas")
-    options = parser.parse_args(arguments)
-    output, chosen = options.output, options.only.split(",")
-    results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "checks": {}, "times": {}}
-    results["facts"] = facts_of_this_run("sm_90a")
-    wrong = False
-    with ThreadPoolExecutor(8) as pool:
-        small = {
-            name: pool.submit(build, name, sizes) for name, sizes in SMALL.items() if name in chosen
-        }
-        large = {
-            name: pool.submit(build, name, sizes) for name, sizes in LARGE.items() if name in chosen
-        }
-    for names, kind in ((small, "small"), (large, "large")):
-        for name, future in names.items():
-            label = name if kind == "small" else f"{name} 4096"
-            try:
-                example = Example(torch, name, future.result())
-                error = example.error()
-                bound = LARGEST_ERROR[example.interface.outputs[0].element_type]
-                right = error <= bound
-                results["checks"][label] = {
-                    "error": f"{error:.2e}" + ("" if right else " WRONG"),
-                    "seconds": round(example.seconds, 2),
-                }
-                if right and kind == "large":
-                    total = sum(one.span for one in example.interface.tensors)
-                    times = time_example(torch, example)
-                    results["times"][name] = {"bytes": total, "microseconds": times}
-                wrong |= not right
-            except Exception as problem:
-                results["checks"][label] = {"error": f"{type(problem).__name__}: {problem}"[:300]}
-                wrong = True
-            report(results, output)
-    print(output.with_suffix(".md").read_text())
-    return int(wrong)
+    drawn = torch.randn(tensor.shape, device=DEVICE)
+    if tensor.element_type == "i32":
+        return (1000 * drawn).int()
+    return drawn.to({"f16": torch.float16, "f32": torch.float32}[tensor.element_type])
 
+
+@dataclass(frozen=True)
+class Example(Case):
+    """A file at some sizes; without them at those that it has."""
+
+    file: str
+    sizes: str = ""
+    is_large: bool = False
+
+    @property
+    def name(self) -> str:
+        """The file and the sizes."""
+        return f"{self.file} {'4096' if self.is_large else self.sizes}".strip()
+
+    def build(self, arch: str) -> Built:
+        """Lowers the file and compiles it."""
+        text = (EXAMPLES / f"{self.file}.te").read_text(encoding="utf-8")
+        module = read_te(text, f"{self.file}.te", [self.sizes])
+        PassPipeline((TeLowerPass(arch=arch),)).apply(make_context(), module)
+        module.verify()
+        return built_module(module, arch)
+
+    def comparison(self, built: Built) -> Comparison:
+        """Beside PyTorch, and at large sizes a copy or cuBLAS."""
+        import torch
+
+        torch.manual_seed(0)
+        interface = built.interface
+        total = sum(one.span for one in interface.tensors)
+        inputs = [tensor_like(tensor) for tensor in interface.inputs]
+        output = tensor_like(interface.outputs[0])
+        sets = [
+            (*(each.clone() for each in inputs), torch.empty_like(output))
+            for _ in range(set_count(total))
+        ]
+        function = reference(torch, self.file)
+        exact = function(*(each.double() for each in inputs)).double()
+        systems: dict[str, Call] = {
+            OURS: launched(built),
+            "torch": lambda *tensors: function(*tensors[:-1]),
+        }
+        is_product = self.file in PRODUCTS
+        if self.is_large and not is_product:
+            half = torch.empty(total, dtype=torch.uint8, device=DEVICE)
+            compiled = torch.compile(function, dynamic=False)
+            systems["torch.compile"] = lambda *tensors: compiled(*tensors[:-1])
+            systems[COPY] = lambda *_: copy_of_half(half)
+        return Comparison(
+            sets,
+            systems,
+            error_against(exact),
+            LARGEST_ERROR[interface.outputs[0].element_type],
+            work=2.0 * 4096**3 if is_product and self.is_large else float(total),
+            unit="TFLOP/s" if is_product and self.is_large else "TB/s",
+            unchecked=frozenset({COPY}),
+        )
+
+
+CASES = [
+    *(Example(name, sizes) for name, sizes in SMALL.items()),
+    *(Example(name, is_large=True) for name in LARGE),
+]
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main("Tensor expressions", __doc__, CASES, output="build/texpr"))

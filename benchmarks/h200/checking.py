@@ -70,3 +70,11 @@ def judge(
         listed = ", ".join(str(run) for run in differing_runs[:5])
         return Verdict(f"wrong: {len(differing_runs)} of {RUNS} runs differ ({listed})", error)
     return Verdict(RIGHT, error)
+
+
+def judge_each(
+    library: Any, outputs: Sequence[Any], expected: Sequence[Any], tolerance: float
+) -> Verdict:
+    """The first verdict on several results that is not right, or the one of the largest error."""
+    verdicts = [judge(library, *pair, tolerance) for pair in zip(outputs, expected, strict=True)]
+    return max(verdicts, key=lambda one: (not one.right, one.relative_error or 0.0))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from benchmarks.h200.building import Build
-from benchmarks.h200.checking import RIGHT, RUNS, Verdict, judge
+from benchmarks.h200.checking import RIGHT, RUNS, Verdict, judge, judge_each
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.timing import Call
 from mugraph.jit import CudaKernel
@@ -40,7 +42,7 @@ class Guarded:
 
 
 class Ours:
-    """One compiled workload."""
+    """One compiled workload; its results lie one after another in one tensor."""
 
     def __init__(self, build: Build) -> None:
         import torch
@@ -55,7 +57,7 @@ class Ours:
     def check(
         self, inputs: Sequence[Any], expected: Any, dtype: Any, tolerance: float | None = None
     ) -> Verdict:
-        """Runs :data:`RUNS` times on poisoned memory and judges the results.
+        """Runs :data:`RUNS` times on poisoned memory and judges the results, together and each.
 
         ``tolerance`` stands in for the one of the µGraph's types.  The first inputs that are
         checked are those of :meth:`call`.
@@ -83,13 +85,23 @@ class Ours:
             return Verdict("wrong: writes outside of its tensors", verdict.relative_error)
         if not all(map(torch.equal, inputs, copies)):
             return Verdict("wrong: changes its inputs", verdict.relative_error)
-        return verdict
+        if not verdict.right:
+            return verdict
+        return judge_each(torch, self.cut(first), self.cut(expected), allowed)
+
+    def cut(self, whole: Any) -> list[Any]:
+        """The results that lie in a tensor."""
+        assert self.build.interface is not None
+        shapes = [output.shape for output in self.build.interface.outputs]
+        ends = accumulate(map(math.prod, shapes), initial=0)
+        parts = zip(pairwise(ends), shapes, strict=True)
+        return [whole[start:end].reshape(shape) for (start, end), shape in parts]
 
     def launch(self, inputs: Sequence[Any], output: Any) -> None:
         """Enqueues one call on torch's current stream."""
         import torch
 
-        pointers = [tensor.data_ptr() for tensor in (*inputs, output)]
+        pointers = [tensor.data_ptr() for tensor in (*inputs, *self.cut(output))]
         stream = torch.cuda.current_stream().cuda_stream
         self._kernel.launch(pointers, self._workspace.tensor.data_ptr(), stream)
 

@@ -68,34 +68,10 @@ Measure = Callable[[Job, Callable[[Step], None]], Record]
 
 def measure(job: Job, begin: Callable[[Step], None]) -> Record:
     """Measures one workload; raises where the GPU cannot be used any more."""
-    from benchmarks.h200.measure import Measurement, settle
+    # Only the process that measures loads what that takes.
+    from benchmarks.h200.measure import measure as measure_workload
 
-    settle()
-    begin(Step("inputs", PEER_SECONDS))
-    measurement = Measurement(job.workload, job.tensors, job.facts)
-    for build in job.builds:
-        name = build.task.variant.name
-        if name in job.failed:
-            measurement.record.add(job.failed[name])
-            continue
-        begin(Step(name, OURS_SECONDS))
-        measurement.add_ours(name, build)
-    if job.library is not None:
-        begin(Step("read-k", OURS_SECONDS))
-        measurement.add_read_kernel(job.library)
-    for peer in job.peers:
-        if peer.name in job.failed:
-            measurement.record.add(job.failed[peer.name])
-            continue
-        left = job.end - time.time()
-        if left < EXPECTED_SECONDS[peer.level]:
-            measurement.record.add(System(peer.name, NO_TIME_LEFT, is_peer=peer.same_function))
-            continue
-        begin(Step(peer.name, min(PEER_SECONDS, left)))
-        measurement.add_peer(peer, job.tolerance)
-    measurement.time(lambda name: begin(Step(name, OURS_SECONDS)))
-    measurement.close()
-    return measurement.record
+    return measure_workload(job, begin)
 
 
 def _serve(connection: Connection, function: Measure) -> None:

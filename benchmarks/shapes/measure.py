@@ -17,7 +17,7 @@ from benchmarks.facts import facts_of_this_run
 from benchmarks.h200 import records as results
 from benchmarks.h200.building import Build, Task, TensorOf, build, tensors_of
 from benchmarks.h200.device import DEVICE
-from benchmarks.h200.measure import random_inputs, settle
+from benchmarks.h200.measure import measured, random_inputs, settle
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, PLANNED, Variant
 from benchmarks.h200.records import Record, Records
@@ -26,7 +26,7 @@ from benchmarks.h200.warming import compile_peers, in_processes
 from benchmarks.h200.worker import PEER_SECONDS, Job, Step, Watched
 from benchmarks.h200.workloads import Rewritten
 from benchmarks.programs.families import several
-from benchmarks.programs.measure import FUSED, measured
+from benchmarks.programs.measure import FUSED
 from benchmarks.shapes.draw import ELEMENT_TYPES, Shape, shape_named
 from benchmarks.shapes.kinds import Attention
 from benchmarks.shapes.peers import peers_of, written

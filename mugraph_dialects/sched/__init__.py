@@ -49,6 +49,7 @@ from mugraph.dialects.sched.copy_groups import CommitOp, WaitOp
 from mugraph.dialects.sched.custom import CustomOp
 from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
+from mugraph.dialects.sched.launch import LaunchOp
 from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
@@ -72,7 +73,6 @@ from mugraph.dialects.sched.structure import (
     EpilogueOp,
     ForloopOp,
     KernelOp,
-    LaunchOp,
     PhaseOp,
     PrologueOp,
     computing_block,

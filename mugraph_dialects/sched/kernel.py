@@ -1,9 +1,9 @@
-"""Kernels and their launches."""
+"""Kernels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
@@ -14,34 +14,25 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     SymbolNameConstraint,
-    SymbolRefAttr,
-    TensorType,
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     region_def,
     traits_def,
-    var_operand_def,
-    var_result_def,
 )
-from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface, SymbolTable
+from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
-from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.kn.overlap import CanJoin
-from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import (
     HoldsLengths,
     extents_of,
-    largest_held,
     three_fault,
 )
 from mugraph.dialects.lengths import verify_held_lengths
@@ -58,10 +49,7 @@ from mugraph.dialects.sched.grid import GridWaitOp
 from mugraph.dialects.sched.tile_values import verify_tiles
 from mugraph.dialects.sched.types import GlobalType, SharedType
 from mugraph.dialects.tensor_types import (
-    element_type_of,
-    layout_of,
     op_label,
-    shape_of,
     value_label,
 )
 
@@ -461,104 +449,6 @@ def _verify_runs_once(op: Operation) -> None:
                 f"kernel {value_label(value)} is used for each block of the grid, so put it into a "
                 "phase"
             )
-
-
-@irdl_op_definition
-class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
-    """Launches a kernel of the module on DTensors, as a value at kernel level.
-
-    Of several that share a launch the first one says how many blocks share a multiprocessor.
-    """
-
-    name = "sched.launch"
-
-    kernel = prop_def(SymbolRefAttr)
-    arguments = var_operand_def(TensorType | IndexType)
-    resident = opt_prop_def(IntegerAttr.constr(i64))
-    outputs = var_result_def(TensorType)
-
-    traits = traits_def(Pure())
-
-    assembly_format = (
-        "$kernel $arguments (`resident` $resident^)? (`workspace` $workspace^)? attr-dict "
-        "`:` functional-type(operands, results)"
-    )
-
-    def __init__(
-        self, kernel: str, arguments: Sequence[SSAValue], result_types: Sequence[Attribute]
-    ) -> None:
-        super().__init__(
-            operands=[arguments],
-            result_types=[result_types],
-            properties={"kernel": SymbolRefAttr(kernel)},
-        )
-
-    def verify_(self) -> None:
-        """Checks arguments and results against the kernel's parameters."""
-        super().verify_()
-        self.verify_joined()
-        kernel = self.resolve()
-        values = (*self.arguments, *self.outputs)
-        parameters = kernel.body.block.args
-        if len(self.arguments) != kernel.input_count or len(values) != len(parameters):
-            raise VerifyException(
-                f"{op_label(self)} passes {len(self.arguments)} inputs and takes "
-                f"{len(self.outputs)} results; {op_label(kernel)} has {kernel.input_count} inputs "
-                f"and {len(parameters) - kernel.input_count} outputs"
-            )
-        for value, parameter in zip(values, parameters, strict=True):
-            if value.type == parameter.type:
-                continue  # an index
-            if IndexType() in (value.type, parameter.type) or (
-                shape_of(value.type) != shape_of(parameter.type)
-                or element_type_of(value.type) != element_type_of(parameter.type)
-                or layout_of(value.type) not in (None, layout_of(parameter.type))
-            ):
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(value)} has type {value.type}, but parameter "
-                    f"{parameter.index} of {op_label(kernel)} is {parameter.type}"
-                )
-        for index in kernel.constant_inputs:
-            argument = self.arguments[index]
-            if not is_constant(argument):
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(argument)} may change, but {op_label(kernel)} "
-                    f"loads its input {index} as one that is constant; mark the function's "
-                    f"argument with {CONSTANT}"
-                )
-
-    def joins(self) -> Hashable | None:
-        """Kernels whose blocks are numbered from 0 on, and have as many threads and no roles."""
-        kernel = self.resolve()
-        numbered = kernel.raster_rows == 1 and kernel.descending_columns is None
-        alone = kernel.cluster is not None or kernel.cuts or kernel.held_lengths
-        # By name, as roles know kernels.
-        apart = any(op.name in ("sched.role", "sched.bulk_copy") for op in kernel.walk())
-        if alone or apart or not numbered or kernel.persistent_blocks is not None:
-            return None
-        return kernel.threads, kernel.waits_for_grids()
-
-    def task_count(self) -> int:
-        """The blocks of the kernel's grid."""
-        return math.prod(self.resolve().grid_dim)
-
-    def largest_length(self, operand: int) -> int | None:
-        """Of operands that hold lengths of the kernel."""
-        return largest_held(self.resolve().held_lengths, operand)
-
-    def argument_of(self, operand: int) -> SSAValue:
-        """The kernel's argument."""
-        return self.resolve().body.block.args[operand]
-
-    def resolve(self) -> KernelOp:
-        """The kernel launched; raises ``VerifyException`` where the module has none."""
-        kernel = SymbolTable.lookup_symbol(self, self.kernel)
-        if not isinstance(kernel, KernelOp):
-            raise VerifyException(
-                f"{op_label(self)}: the module has no 'sched.kernel' named "
-                f"@{self.kernel.string_value()}"
-            )
-        return kernel
 
 
 def unplanned_kernels(module: ModuleOp) -> list[KernelOp]:

@@ -31,7 +31,8 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import PART_THREADS, CanJoin
 from mugraph.dialects.launch_extents import extents_of
-from mugraph.dialects.sched.kernel import KernelOp, LaunchOp
+from mugraph.dialects.sched.kernel import KernelOp
+from mugraph.dialects.sched.launch import LaunchOp
 from mugraph.dialects.tensor_types import op_label
 
 TASK, PROGRAM = "kn.task", "kn.program"

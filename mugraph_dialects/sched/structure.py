@@ -32,7 +32,6 @@ from mugraph.dialects.assembly import TripCount
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.kernel import (
     KernelOp,
-    LaunchOp,
     enclosing_kernel,
     whole_lines,
     with_regions,
@@ -377,7 +376,6 @@ __all__ = [
     "EpilogueOp",
     "ForloopOp",
     "KernelOp",
-    "LaunchOp",
     "PhaseOp",
     "PrologueOp",
     "computing_block",

@@ -22,9 +22,11 @@ from mugraph.runtime.equivalence.errors import BudgetError
 from mugraph.runtime.equivalence.finite_field import degrees_of
 from mugraph.runtime.equivalence.subject import Array, Difference, Subject, Test, first_place
 from mugraph.runtime.interpreter.arithmetic import float_info, is_whole
-from mugraph.runtime.interpreter.bounds import FLOAT64, BoundedArithmetic, BoundedArray
+from mugraph.runtime.interpreter.bounded_arithmetic import BoundedArithmetic
+from mugraph.runtime.interpreter.bounds import BoundedArray
 from mugraph.runtime.interpreter.coverage import BITS, CoverageArithmetic, CoverageArray, Sides
 from mugraph.runtime.interpreter.dispatch import watched_by
+from mugraph.runtime.interpreter.rounding import FLOAT64
 from mugraph.runtime.interpreter.run import naming_rows, random_elements
 
 SCALES = (1.0, 2.0**-2, 2.0**-4, 2.0**-6)

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 from mugraph.runtime.equivalence.derivation import current
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -38,6 +39,7 @@ from mugraph.runtime.equivalence.indices import (
     fresh_variable,
     merge_digits,
 )
+from mugraph.runtime.equivalence.orders import orders_of
 from mugraph.runtime.equivalence.terms import (
     Application,
     Below,
@@ -50,13 +52,11 @@ from mugraph.runtime.equivalence.terms import (
     NormalForm,
     Power,
     Term,
+    by_dependence,
     height_of,
     indices_of,
     without_known_signs,
 )
-
-MOST_ORDERS = 720
-"""How many orders of the bound variables of one term are tried for the least one."""
 
 MOST_TERMS = 256
 """How many terms a normal form may have before a proof is given up."""
@@ -351,7 +351,7 @@ def _terms(
             exponent = add(exponent, scale(factor.exponent, power))
         else:
             powers[factor] = powers.get(factor, Fraction(0)) + power
-    for part in _by_dependence(exponent, bound):
+    for part in by_dependence(exponent, bound):
         powers[Exponential(part)] = Fraction(1)
     for factor, power in tuple(powers.items()):
         # Of a power of a number the whole part is a number.
@@ -437,20 +437,6 @@ def _shortened(
     return None
 
 
-def _by_dependence(form: NormalForm, bound: Sequence[Variable]) -> list[NormalForm]:
-    """A sum as one of what has bound variables and one of the rest, where there are such.
-
-    The exponential of the rest is a factor of the whole sum, and may cancel.
-    """
-    variables = set(bound)
-    moving, still = list[Term](), list[Term]()
-    for term in form.terms:
-        indices = itertools.chain.from_iterable(indices_of(factor) for factor, _ in term.factors)
-        moves = any(v in variables for index in indices for v, _ in index.terms)
-        (moving if moves else still).append(term)
-    return [NormalForm(tuple(terms)) for terms in (moving, still) if terms]
-
-
 def _expanded(
     coefficient: Fraction,
     bound: Sequence[Variable],
@@ -478,7 +464,8 @@ def _canonical(coefficient: Fraction, bound: Sequence[Variable], factors: Factor
         factors = Substitution(values).of_factors(factors)
     height = 1 + max((height_of(factor) for factor, _ in factors), default=0)
     candidates = [
-        Term(coefficient, *_named(order, factors, height)) for order in _orders(used, factors)
+        Term(coefficient, *_named(order, factors, height))
+        for order in orders_of(used, partial(_occurrences, variables=used, factors=factors))
     ]
     return min(candidates, key=lambda term: term.shape_key)
 
@@ -495,22 +482,6 @@ def _named(
 
 def _sorted(factors: Factors) -> Factors:
     return tuple(sorted(factors, key=lambda item: (item[0].key, item[1])))
-
-
-def _orders(variables: Sequence[Variable], factors: Factors) -> Iterator[tuple[Variable, ...]]:
-    """The orders of bound variables that may be the least: those that sort their occurrences."""
-    if len(variables) <= 1:
-        yield tuple(variables)
-        return
-    signatures: dict[Key, list[Variable]] = {}
-    for variable in variables:
-        signature = (variable.extent, _occurrences(variable, variables, factors))
-        signatures.setdefault(signature, []).append(variable)
-    groups = [group for _, group in sorted(signatures.items())]
-    if math.prod(math.factorial(len(group)) for group in groups) > MOST_ORDERS:
-        raise NoProofError("a sum has too many variables that look alike")
-    for order in itertools.product(*(itertools.permutations(group) for group in groups)):
-        yield tuple(itertools.chain.from_iterable(order))
 
 
 def _occurrences(variable: Variable, variables: Sequence[Variable], factors: Factors) -> Key:

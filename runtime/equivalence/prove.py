@@ -12,7 +12,7 @@ from mugraph.runtime.equivalence.budget import Budget
 from mugraph.runtime.equivalence.derivation import Derivation, derivation
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.pieces import in_pieces, piece_extents
-from mugraph.runtime.equivalence.symbolic import results_of
+from mugraph.runtime.equivalence.symbolic_program import results_of
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.equivalence.terms import NormalForm
 

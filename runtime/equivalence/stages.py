@@ -30,13 +30,10 @@ from mugraph.runtime.equivalence.subject import (
     first_place,
 )
 from mugraph.runtime.equivalence.texpr import TexprWatch
-from mugraph.runtime.interpreter.bounds import (
-    FLOAT64,
-    STORAGE,
-    BoundedArithmetic,
-    BoundedArray,
-)
+from mugraph.runtime.interpreter.bounded_arithmetic import BoundedArithmetic
+from mugraph.runtime.interpreter.bounds import BoundedArray
 from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.rounding import FLOAT64, STORAGE
 from mugraph.runtime.interpreter.run import run_function
 
 ARITHMETIC = BoundedArithmetic(models=(STORAGE, FLOAT64))

@@ -1,8 +1,6 @@
-"""What the elements of a µGraph's results are, as normal forms in the elements of its inputs.
+"""What the elements of a custom kernel's results are: symbolic execution of ``tb``.
 
-Symbolic execution of ``kn`` and ``tb``: a value is a normal form of one element, whose place is a
-free variable for each digit of each dimension.  Grids, loops and tiles add variables; nothing
-depends on how large extents are.
+Grids, loops and tiles add variables to those of the program around the kernel.
 """
 
 from __future__ import annotations
@@ -14,28 +12,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.interfaces import HasRaggedTiles
 from mugraph.dialects.maps import Bound, mapped_axes
-from mugraph.dialects.pieces import Concatenation
 from mugraph.dialects.ragged import Bounds
-from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tb.ragged import moving_dims
 from mugraph.dialects.tensor_types import (
     element_type_of,
     op_label,
-    resolved_layout_of,
-    row_major_strides,
     shape_of,
-    strides_of,
 )
-from mugraph.dialects.windows import Windows
 from mugraph.passes.texpr.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -52,12 +43,13 @@ from mugraph.runtime.equivalence.functions import (
 )
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Variable, affine
 from mugraph.runtime.equivalence.recurrences import carries_state, execute_by_iterations
+from mugraph.runtime.equivalence.symbolic_views import concatenated, seen_through
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.equivalence.terms import NormalForm, free_variables
 from mugraph.runtime.interpreter.constants import meant_by
 
 
-def _require_one_length(op: Operation, places: Sequence[int]) -> None:
+def require_one_length(op: Operation, places: Sequence[int]) -> None:
     """Raises ``NoProofError`` where one of an operator's lengths is a number for each place."""
     if max(places, default=-1) >= 0:
         raise NoProofError(f"{op_label(op)} has a length for each place, which has no normal form")
@@ -84,7 +76,7 @@ class ThreadblockExecution:
     @cached_property
     def lengths(self) -> list[Affine]:
         """The kernel's lengths, where something that is computed depends on them."""
-        _require_one_length(self.graph, [held.axis for held in self.graph.held_lengths])
+        require_one_length(self.graph, [held.axis for held in self.graph.held_lengths])
         return [
             self.symbolic.length(self.arguments[held.argument], held.largest)
             for held in self.graph.held_lengths
@@ -158,9 +150,9 @@ class ThreadblockExecution:
                 sums = self.accumulated(operands[0])
                 return symbolic.reduction(shape, len(shape) - 1, op.groups(), sums)
             case tb.ConcatOp():
-                return _concatenated(op, symbolic, operands)
+                return concatenated(op, symbolic, operands)
             case tb.CustomOp() if len(op.outputs) == 1:
-                return symbolic.unknown(shape, _identity_of(op), op.inputs, operands)
+                return symbolic.unknown(shape, identity_of(op), op.inputs, operands)
             case _:
                 raise NoProofError(f"{op_label(op)} has no normal form")
 
@@ -172,7 +164,7 @@ class ThreadblockExecution:
         indices = [place + start for place, start in starts]
         tensor = self.values[op.dtensor]
         if op.windows is not None:
-            tensor = _windows(op.windows, self.symbolic, op.dtensor, tensor)
+            tensor = seen_through(op.windows, self.symbolic, op.dtensor, tensor)
         if op.through is not None:
             numbers, shape = self.values[op.through], op.tensor_shape
             rank = len(shape) - len(op.numbers_shape)
@@ -410,7 +402,7 @@ def _extents(tensor: SymbolicTensor) -> list[int]:
     return [math.prod(digit.extent for digit in digits) for digits in tensor.digits]
 
 
-def _identity_of(op: tb.CustomOp) -> str:
+def identity_of(op: tb.CustomOp) -> str:
     """What a custom operator computes, as text: that of its function, whatever it is called."""
     try:
         function = op.function().clone()
@@ -419,164 +411,3 @@ def _identity_of(op: tb.CustomOp) -> str:
         raise NoProofError(str(error)) from error
     function.properties["sym_name"] = StringAttr("operator")
     return str(function)
-
-
-def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
-    """The results of a function; raises ``NoProofError`` at an operator without a normal form."""
-    arguments = [
-        symbolic.input(number, shape_of(argument.type))
-        for number, argument in enumerate(function.args)
-    ]
-    return _results(function.body.block, arguments, symbolic)
-
-
-def _results(
-    block: Block, arguments: Sequence[SymbolicTensor], symbolic: Symbolic
-) -> list[SymbolicTensor]:
-    values: dict[SSAValue, SymbolicTensor] = dict(zip(block.args, arguments, strict=True))
-    for op in block.ops:
-        operands = [values[operand] for operand in op.operands]
-        match op:
-            case ReturnOp():
-                return operands
-            case kn.CustomizedOp():
-                results = ThreadblockExecution(symbolic, op, operands).run()
-            case kn.ElementwiseOp():
-                shape = shape_of(op.result.type)
-                results = [symbolic.elementwise(shape, op.function, *operands)]
-            case kn.MatmulOp():
-                depth = shape_of(op.lhs.type)[-1]
-                results = [symbolic.matmul(shape_of(op.result.type), depth, *operands)]
-            case kn.MaskOp():
-                shape = shape_of(op.result.type)
-                _require_one_length(op, op.dims_of_lengths)
-                held = zip(operands[1:], op.largest, strict=True)
-                lengths = [symbolic.length(each, largest) for each, largest in held]
-                masked = symbolic.masked(
-                    shape, op.forms(), op.constant, operands[0], lengths=lengths
-                )
-                results = [masked]
-            case kn.GatherOp():
-                shape, (table, rows) = shape_of(op.result.type), operands
-                results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]
-            case kn.WindowsOp():
-                results = [_windows(op.windows, symbolic, op.input, operands[0])]
-            case kn.ScatterOp():
-                shape, name = shape_of(op.result.type), f"rows put along {op.row_dim}"
-                results = [symbolic.unknown(shape, name, op.operands, operands)]
-            case kn.ArgMaxOp():
-                shape = shape_of(op.result.type)
-                runs = shape[op.reduced_dim]
-                name = _place_of_largest(op) if runs == 1 else f"{_place_of_largest(op)} to {runs}"
-                results = [symbolic.unknown(shape, name, op.operands, operands)]
-            case kn.RandomOp():
-                shape, name = shape_of(op.result.type), f"random {op.distribution.data}"
-                results = [symbolic.random(shape, name, *operands)]
-            case kn.TopKOp():
-                # What stands where does not depend on how many there are.
-                results = [
-                    symbolic.unknown(shape_of(result.type), name, op.operands, operands)
-                    for result, name in (
-                        (op.values, f"largest along {op.reduced_dim}"),
-                        (op.places, _place_of_largest(op)),
-                    )
-                ]
-            case kn.GroupTilesOp() | kn.SortGroupsOp():
-                # Each table is a function of the whole list, and of how many rows a tile has.
-                size = op.rows_of_a_tile if isinstance(op, kn.GroupTilesOp) else ""
-                how = f"{op.name} {size} of {[shape_of(each.type) for each in op.results]}:"
-                results = [
-                    symbolic.unknown(shape_of(result.type), f"{how} {place}", op.operands, operands)
-                    for place, result in enumerate(op.results)
-                ]
-            case kn.ScanOp():
-                shape = shape_of(op.result.type)
-                results = [
-                    symbolic.scanned(shape, op.reduced_dim, *operands, is_exclusive=op.is_exclusive)
-                ]
-            case kn.ReductionOp():
-                shape, is_sum = shape_of(op.result.type), op.combination is Combiner.SUM
-                (summands,) = operands if is_sum else [symbolic.map(candidates, *operands)]
-                total = symbolic.reduction(shape, op.reduced_dim, op.groups(), summands)
-                results = [total if is_sum else symbolic.map(largest, total)]
-            case kn.CompositeOp():
-                results = _results(op.expanded(), operands, symbolic)
-            case kn.CopyOp():
-                results = operands
-            case kn.ViewOp():
-                results = [_seen(op, symbolic, *operands)]
-            case kn.ConcatOp():
-                results = [_concatenated(op, symbolic, operands)]
-            case kn.SliceOp() | kn.PartsOp():
-                results = [
-                    symbolic.part(shape_of(part.type), start, *operands)
-                    for _, part, start in op.moves()
-                ]
-            case _:
-                raise NoProofError(f"{op_label(op)} has no normal form")
-        # Places are whole numbers already.
-        if isinstance(op, kn.KernelOp) and not isinstance(op, kn.CompositeOp | kn.ArgMaxOp):
-            results = [symbolic.rounded(op.results[0].type, op.operands, *results)]
-        values |= zip(op.results, results, strict=True)
-    raise NoProofError("the function has no func.return")
-
-
-def _place_of_largest(op: kn.ArgMaxOp | kn.TopKOp) -> str:
-    """The function that gives the places of largest elements."""
-    return f"place of the largest along {op.reduced_dim}"
-
-
-def _concatenated(
-    op: Concatenation, symbolic: Symbolic, operands: Sequence[SymbolicTensor]
-) -> SymbolicTensor:
-    """The operands one after the other."""
-    dim = op.joined_dim
-    extents = [shape_of(part.type)[dim] for part in op.inputs]
-    return symbolic.concatenated(shape_of(op.result.type), dim, extents, operands)
-
-
-def _seen(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> SymbolicTensor:
-    """The operand under other extents."""
-    shape, dims = shape_of(op.result.type), op.permuted_dims()
-    if dims is not None:
-        return symbolic.permuted(shape, dims, operand)
-    own = shape_of(op.input.type)
-    if op.is_regrouped_in_order():
-        return symbolic.reshaped(shape, own, operand)
-    if op.has_windows():
-        return symbolic.windows(shape, operand)
-    if op.is_first_part():
-        return symbolic.part(shape, [0] * len(shape), operand)
-    orders = [_memory_order(value) for value in (op.input, op.result)]
-    if None in orders:
-        raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")
-    before, after = (order or () for order in orders)
-    in_memory = [own[dim] for dim in before]
-    operand = symbolic.permuted(in_memory, before, operand)
-    seen = symbolic.reshaped([shape[dim] for dim in after], in_memory, operand)
-    return symbolic.permuted(shape, [after.index(dim) for dim in range(len(shape))], seen)
-
-
-def _windows(
-    windows: Windows, symbolic: Symbolic, value: SSAValue, operand: SymbolicTensor
-) -> SymbolicTensor:
-    """What windows see: another order of elements, or a function of which nothing is known."""
-    own = shape_of(value.type)
-    order = windows.regrouped_dims(own)
-    if order is None:
-        return symbolic.unknown(windows.shape, str(windows), [value], [operand])
-    permuted = [own[dim] for dim in order]
-    return symbolic.reshaped(windows.shape, permuted, symbolic.permuted(permuted, order, operand))
-
-
-def _memory_order(value: SSAValue) -> tuple[int, ...] | None:
-    """A tensor's dimensions in the order of its memory; ``None`` where that has holes."""
-    shape, strides = shape_of(value.type), strides_of(resolved_layout_of(value))
-    order = sorted(range(len(shape)), key=lambda dim: (shape[dim] > 1, -strides[dim]))
-    expected = row_major_strides([shape[dim] for dim in order])
-    is_dense = all(
-        strides[dim] == stride
-        for dim, stride in zip(order, expected, strict=True)
-        if shape[dim] > 1
-    )
-    return tuple(order) if is_dense else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -238,3 +238,17 @@ def applies(function: str, form: NormalForm) -> bool:
 def free_variables(form: NormalForm) -> set[Variable]:
     """The variables that no sum binds."""
     return {v for index in form.indices for v, _ in index.terms if v.height == 0}
+
+
+def by_dependence(form: NormalForm, bound: Sequence[Variable]) -> list[NormalForm]:
+    """A sum as one of what has bound variables and one of the rest, where there are such.
+
+    The exponential of the rest is a factor of the whole sum, and may cancel.
+    """
+    variables = set(bound)
+    moving, still = list[Term](), list[Term]()
+    for term in form.terms:
+        indices = itertools.chain.from_iterable(indices_of(factor) for factor, _ in term.factors)
+        moves = any(v in variables for index in indices for v, _ in index.terms)
+        (moving if moves else still).append(term)
+    return [NormalForm(tuple(terms)) for terms in (moving, still) if terms]

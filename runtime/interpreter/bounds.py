@@ -34,111 +34,33 @@ Algorithms, 2nd ed., sections 2.2, 3.1 and 3.3.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
-from xdsl.ir import Attribute
 
 from mugraph.dialects.kn.random import Distribution
-from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter import functions
 from mugraph.runtime.interpreter.arithmetic import (
-    Arithmetic,
     Array,
-    Precision,
     convert,
-    float_info,
     is_quantizing,
     quantize,
     round_to_tf32,
-    storage_dtype,
 )
 from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.random_numbers import random_numbers
-
-TF32_UNIT = 2.0**-11
-"""The largest relative error of rounding to TF32."""
-
-EXP_UNITS = 8
-"""How many unit roundoffs numpy's exp may be off: 4 units in the last place, in fp32 and float64.
-
-Numpy states less than 3 for its fp32 and less than 1 for its float64.
-"""
-
-OWN_ROUNDING = 1 + 2.0**-20
-"""What bounds are multiplied by in the end.
-
-They are sums and products of numbers that are not negative, so that computing them in float64 errs
-by a relative 2^-53 an operation; this covers 2^33 operations on the way to one element.
-"""
-
-
-_UNDERFLOW = 16 * float(np.finfo(np.float64).smallest_subnormal)
-"""What float64 may lose at one operation where numbers are that small, in values and in bounds."""
-
-
-@dataclass(frozen=True)
-class RoundingModel:
-    """How a run rounds: every operation to ``compute``, and stored values if it ``stores``."""
-
-    compute: type[np.floating[Any]]
-    stores: bool
-
-    @property
-    def unit(self) -> float:
-        """The largest relative error of one operation."""
-        return unit_roundoff(np.dtype(self.compute))
-
-
-def unit_roundoff(dtype: np.dtype[Any]) -> float:
-    """Half the distance from 1 to the next number of a type."""
-    return float(float_info(dtype).eps) / 2
-
-
-STORAGE = RoundingModel(np.float32, stores=True)
-"""A run with precision "storage"."""
-FLOAT64 = RoundingModel(np.float64, stores=False)
-"""A run with precision "float64", which the values are."""
-
-
-def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> Array:
-    """The bound after one more rounding to ``dtype`` with unit roundoff ``unit``."""
-    information = float_info(dtype)
-    reach = np.asarray(np.abs(value) + bound)
-    # In place, since these arrays may be hundreds of megabytes.
-    rounded = np.asarray(reach * unit)
-    # Below the least normal number the error is absolute; 0 stays 0.
-    least = max(float(information.smallest_subnormal) / 2, _UNDERFLOW)
-    np.maximum(rounded, least, out=rounded, where=reach > 0)
-    rounded += bound
-    # What may overflow has no bound, and neither has NaN.
-    rounded[~(reach <= float(information.max))] = np.inf
-    return rounded
-
-
-def _moved(value: Array, bound: Array, rounded: Array, dtype: np.dtype[Any]) -> Array:
-    """The bound after quantizing: as far as its ends are carried, since rounding is monotonic.
-
-    It is 0 where all numbers within the bound round alike.
-    """
-    bound = bound * OWN_ROUNDING
-    if dtype.kind == "b":
-        return np.where((bound > 0) & ~(np.abs(value) > bound), 1.0, 0.0)
-    low = np.where(bound > 0, np.nextafter(value - bound, -np.inf), value)
-    high = np.where(bound > 0, np.nextafter(value + bound, np.inf), value)
-    moved = np.maximum(quantize(high, dtype) - rounded, rounded - quantize(low, dtype))
-    return np.where(np.isfinite(bound) & np.isfinite(value), moved, np.inf)
-
-
-def _is_infinite(value: Array, bound: Array) -> Array:
-    """Where a number is an infinity of the program, not one that is too large for float64."""
-    return np.isinf(value) & (bound == 0)
-
-
-def _least_error(value: Array, exact_zero: Array) -> Array:
-    """What float64 may have lost where it makes 0 of what is not exactly that."""
-    return np.where((value == 0) & ~exact_zero, _UNDERFLOW, 0.0)
+from mugraph.runtime.interpreter.rounding import (
+    EXP_UNITS,
+    OWN_ROUNDING,
+    TF32_UNIT,
+    RoundingModel,
+    bound_after_quantizing,
+    bound_after_rounding,
+    bound_of_sum,
+    is_infinite,
+    least_error,
+    unit_roundoff,
+)
 
 
 class BoundedArray(ComponentArray):
@@ -177,7 +99,7 @@ class BoundedArray(ComponentArray):
     def _result(self, value: Array, bounds: Callable[[int], Array], units: float = 1.0) -> Self:
         """A value that each model rounds once; ``bounds(i)`` is what model i had before that."""
         rounded = [
-            _rounded(bounds(index), value, np.dtype(model.compute), units * model.unit)
+            bound_after_rounding(bounds(index), value, np.dtype(model.compute), units * model.unit)
             for index, model in enumerate(self.models, 1)
         ]
         return self.of([value, *rounded])
@@ -186,7 +108,7 @@ class BoundedArray(ComponentArray):
         """The same numbers; models that store round them to 10 bits of mantissa."""
         is_exact = (round_to_tf32(self.value) == self.value).all()
         bounds = [
-            _rounded(bound, self.value, np.dtype(np.float32), TF32_UNIT)
+            bound_after_rounding(bound, self.value, np.dtype(np.float32), TF32_UNIT)
             if model.stores and (bound.any() or not is_exact)
             else bound
             for bound, model in zip(self.components[1:], self.models, strict=True)
@@ -200,7 +122,10 @@ class BoundedArray(ComponentArray):
         """
         if is_quantizing(dtype):
             rounded = quantize(self.value, dtype)
-            moved = [_moved(self.value, one, rounded, dtype) for one in self.components[1:]]
+            moved = [
+                bound_after_quantizing(self.value, one, rounded, dtype)
+                for one in self.components[1:]
+            ]
             return self.of([rounded, *moved])
         bounds: list[Array] = []
         for bound, model in zip(self.components[1:], self.models, strict=True):
@@ -209,8 +134,8 @@ class BoundedArray(ComponentArray):
             elif not bound.any() and (convert(self.value, dtype) == self.value).all():
                 bounds.append(bound)  # inputs on their way: already numbers of the type
             else:
-                rounded = _rounded(bound, self.value, dtype, unit_roundoff(dtype))
-                bounds.append(np.where(_is_infinite(self.value, bound), 0.0, rounded))
+                rounded = bound_after_rounding(bound, self.value, dtype, unit_roundoff(dtype))
+                bounds.append(np.where(is_infinite(self.value, bound), 0.0, rounded))
         return self.of([self.value, *bounds])
 
     def add(self, other: Self) -> Self:
@@ -239,8 +164,8 @@ class BoundedArray(ComponentArray):
         bounds: list[Array] = []
         mine, others = (self.value, self.components[1:]), (other.value, other.components[1:])
         for bound, one, two in zip(result.components[1:], mine[1], others[1], strict=True):
-            exact = _is_infinite(mine[0], one) & keeps(others[0], two)
-            exact = exact | (_is_infinite(others[0], two) & keeps(mine[0], one))
+            exact = is_infinite(mine[0], one) & keeps(others[0], two)
+            exact = exact | (is_infinite(others[0], two) & keeps(mine[0], one))
             bounds.append(np.where(exact, 0.0, bound))
         return self.of([result.value, *bounds])
 
@@ -249,7 +174,7 @@ class BoundedArray(ComponentArray):
         ours, theirs = self.components, other.components
         left, right = np.abs(ours[0]), np.abs(theirs[0])
         value = ours[0] * theirs[0]
-        least = _least_error(value, (left == 0) | (right == 0))
+        least = least_error(value, (left == 0) | (right == 0))
         result = self._result(
             value, lambda i: left * theirs[i] + ours[i] * (right + theirs[i]) + least
         )
@@ -265,7 +190,7 @@ class BoundedArray(ComponentArray):
         ours, theirs = self.components, other.components
         value = ours[0] / theirs[0]
         size = np.abs(value)
-        least = _least_error(value, ours[0] == 0)
+        least = least_error(value, ours[0] == 0)
 
         def bound(i: int) -> Array:
             room = np.abs(theirs[0]) - theirs[i]
@@ -280,7 +205,7 @@ class BoundedArray(ComponentArray):
     def exp(self) -> Self:
         """e to the power of it."""
         value = np.exp(self.value)
-        least = _least_error(value, self.value == -np.inf)
+        least = least_error(value, self.value == -np.inf)
         # What is 0 in float64 may be so for all numbers that it may be of, however many these are.
         moved = [
             np.where(value > 0, value * np.expm1(bound), np.exp(self.value + bound)) + least
@@ -419,7 +344,7 @@ class BoundedArray(ComponentArray):
             ]
             exact = (ours[i] == 0) & (theirs[i] == 0)
             moved = np.where(ours[0] > ours[i], np.maximum.reduce(corners), np.inf)
-            return np.where(exact, 0.0, moved) + _least_error(value, ours[0] == 0)
+            return np.where(exact, 0.0, moved) + least_error(value, ours[0] == 0)
 
         return self._result(value, bound, 2 * EXP_UNITS)
 
@@ -441,7 +366,7 @@ class BoundedArray(ComponentArray):
         size = np.abs(self.value).sum(axis=axis, keepdims=keepdims)
         count = self.shape[axis]
         bounds = [
-            _summed(count - 1, model, size, bound.sum(axis=axis, keepdims=keepdims))
+            bound_of_sum(count - 1, model, size, bound.sum(axis=axis, keepdims=keepdims))
             for bound, model in zip(self.components[1:], self.models, strict=True)
         ]
         return self.of([total, *bounds])
@@ -453,7 +378,7 @@ class BoundedArray(ComponentArray):
         if not size.all():
             # Products may all have been too small for float64.
             exact_zero = np.matmul((left > 0).astype(np.float64), (right > 0) * 1.0) == 0
-            size += self.shape[-1] * _least_error(size, exact_zero)
+            size += self.shape[-1] * least_error(size, exact_zero)
         bounds: list[Array] = []
         for index, model in enumerate(self.models, 1):
             ours, theirs = self.components[index], other.components[index]
@@ -463,7 +388,7 @@ class BoundedArray(ComponentArray):
                 error = error + np.matmul(left, theirs)
             if ours.any():
                 error = error + np.matmul(ours, right + theirs)
-            bounds.append(_summed(self.shape[-1], model, size, error))
+            bounds.append(bound_of_sum(self.shape[-1], model, size, error))
         return self.of([np.matmul(self.value, other.value), *bounds])
 
     def scan(self, axis: int, decay: Self | None) -> Self:
@@ -473,7 +398,7 @@ class BoundedArray(ComponentArray):
             size = functions.scan(np.abs(self.value), axis)
             sums = [functions.scan(bound, axis) for bound in self.components[1:]]
             bounds = [
-                _summed(earlier, model, size, error)
+                bound_of_sum(earlier, model, size, error)
                 for model, error in zip(self.models, sums, strict=True)
             ]
             return self.of([functions.scan(self.value, axis), *bounds])
@@ -498,7 +423,7 @@ class BoundedArray(ComponentArray):
         error = functions.scan(moved, axis, factor)
         reach = functions.scan(np.abs(self.value) + ours, axis, factor)
         # A summand is rounded in one product and one sum for each place that it has come along.
-        bound = _summed(2 * earlier, model, reach, error)
+        bound = bound_of_sum(2 * earlier, model, reach, error)
         # Products of neighbouring factors, which these sums bound, may be too small or too large.
         products = functions.scan(factor, axis, factor)
         most = np.maximum.accumulate(reach, axis)
@@ -506,85 +431,3 @@ class BoundedArray(ComponentArray):
         lost = 2 * earlier * float(information.smallest_subnormal) * (1 + products) ** 2
         bound = bound + np.where(most > 0, lost * (1 + most), 0.0)
         return np.where(products <= float(information.max), bound, np.inf)
-
-
-def _summed(roundings: int | Array, model: RoundingModel, size: Array, error: Array) -> Array:
-    """The bound of a sum, each summand of which is rounded so often at most."""
-    unit = roundings * model.unit
-    information = np.finfo(model.compute)
-    # Products that are summed may each be less than the least normal number.
-    tiny = roundings * float(information.smallest_subnormal)
-    reach = size + error
-    bound = error + unit / (1 - unit) * reach + np.where(reach > 0, tiny, 0.0)
-    return np.where(reach + bound <= float(information.max), bound, np.inf)
-
-
-@dataclass(frozen=True)
-class BoundedArithmetic(Arithmetic):
-    """Computes in float64 and derives bounds for some models of rounding."""
-
-    precision: Precision = Precision.FLOAT64
-    models: tuple[RoundingModel, ...] = (STORAGE, FLOAT64)
-
-    @property
-    def element_bytes(self) -> int:
-        """What one number takes, with the temporaries of its bounds."""
-        return np.dtype(np.float64).itemsize * (1 + 2 * len(self.models))
-
-    def exact(self, array: Array) -> BoundedArray:
-        """Numbers that no run has rounded: inputs."""
-        value = np.ascontiguousarray(array, np.float64)
-        return BoundedArray([value, *(np.zeros_like(value) for _ in self.models)], self.models)
-
-    def load(self, array: Any) -> Any:
-        """The same numbers."""
-        return array
-
-    def round(self, value: Any, element_type: Attribute) -> Any:
-        """The same numbers, with what storing them may add to the bounds."""
-        return cast(BoundedArray, value).rounded_to(storage_dtype(element_type))
-
-    def added_with(
-        self,
-        bits: int,
-        depth: int,
-        product: Any,
-        factors: tuple[Any, Any],
-        before: Any | None,
-    ) -> Any:
-        """The same numbers, with what storing models lose of each addend below the largest one.
-
-        An instruction cuts ``depth`` products and the sum before to a multiple of 2^-bits of the
-        largest of them, and its result once more.
-        """
-        left, right = (cast(BoundedArray, factor).value for factor in factors)
-        sums = np.zeros(product.value.shape) if before is None else before.value
-        lost = np.zeros(product.value.shape)
-        for first in range(0, left.shape[-1], depth):
-            ours, theirs = left[..., first : first + depth], right[..., first : first + depth, :]
-            most = np.abs(ours).max(-1, keepdims=True) * np.abs(theirs).max(-2, keepdims=True)
-            largest = np.maximum(most, np.abs(sums) + lost)
-            sums = sums + np.matmul(ours, theirs)
-            lost = lost + 2.0**-bits * ((depth + 1) * largest + np.abs(sums))
-        bounds = [
-            bound + lost if model.stores else bound
-            for bound, model in zip(product.components[1:], self.models, strict=True)
-        ]
-        return product.of([product.value, *bounds])
-
-    def multiplicand(self, value: Any) -> Any:
-        """The same numbers, with what rounding to TF32 may add to the bounds."""
-        return cast(BoundedArray, value).rounded_to_tf32()
-
-    def store(self, value: Any, type_: Attribute) -> Any:
-        """The same numbers, with what storing them may add to the bounds."""
-        return self.round(value, element_type_of(type_))
-
-    def empty(self, type_: Attribute) -> Any:
-        """A tensor in device memory, to be written."""
-        shape = shape_of(type_)
-        return BoundedArray([np.empty(shape) for _ in range(1 + len(self.models))], self.models)
-
-    def full(self, shape: Sequence[int], value: float) -> Any:
-        """One constant everywhere."""
-        return self.exact(np.full(tuple(shape), value, np.float64))

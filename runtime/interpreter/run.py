@@ -40,12 +40,14 @@ from mugraph.runtime.interpreter.arithmetic import (
     is_whole,
     storage_dtype,
 )
-from mugraph.runtime.interpreter.bounds import STORAGE, BoundedArithmetic, BoundedArray
+from mugraph.runtime.interpreter.bounded_arithmetic import BoundedArithmetic
+from mugraph.runtime.interpreter.bounds import BoundedArray
 from mugraph.runtime.interpreter.devices import run_devices
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.extents import Call, static_call
 from mugraph.runtime.interpreter.kernel import KernelFunctions
+from mugraph.runtime.interpreter.rounding import STORAGE
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.runtime.interpreter.workspace import Workspace
 

@@ -36,7 +36,9 @@ from mugraph.runtime.interpreter.arithmetic import (
     is_whole,
     storage_dtype,
 )
-from mugraph.runtime.interpreter.bounds import BoundedArithmetic, BoundedArray, RoundingModel
+from mugraph.runtime.interpreter.bounded_arithmetic import BoundedArithmetic
+from mugraph.runtime.interpreter.bounds import BoundedArray
+from mugraph.runtime.interpreter.rounding import RoundingModel
 from mugraph.runtime.interpreter.run import evaluate_function
 
 SHARE_OF_SCHEDULES = 200

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
+from benchmarks.cases import parser, run
+from benchmarks.saved_mugraphs import graphs_of
 from mugraph.codegen.architecture import choose_architecture
 from mugraph.passes.targets import default_targets
 from mugraph.reading import make_context, read_module
@@ -40,22 +39,10 @@ def test_an_example_equals_its_float64_evaluation(path: Path, gpu_architecture: 
         assert np.array_equal(output, again)
 
 
-def saved_mugraphs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "saved_mugraphs", ROOT / "benchmarks" / "saved_mugraphs.py"
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.gpu
-def test_all_saved_mugraphs_compute_their_function(gpu_architecture: str) -> None:
+def test_all_saved_mugraphs_compute_their_function(gpu_architecture: str, tmp_path: Path) -> None:
     if not SAVED.is_dir():
         pytest.skip(f"no saved µGraphs in {SAVED}; MUGRAPH_SAVED_MUGRAPHS names another folder")
     arch = choose_architecture(gpu_architecture, [*default_targets()])
-    *_, rows = saved_mugraphs().run_folder(SAVED, None, arch, os.cpu_count() or 1)
-    wrong = [(row.file, row.index, row.status) for row in rows if row.status != "right"]
-    assert rows and not wrong
+    options = parser(None, output=str(tmp_path / "saved")).parse_args(["--arch", arch])
+    assert run("Saved µGraphs", graphs_of(SAVED, None), options) == 0

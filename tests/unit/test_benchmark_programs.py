@@ -11,14 +11,14 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from benchmarks.h200.building import Prepared, mugraph_of, prepare
-from benchmarks.h200.checking import RIGHT
+from benchmarks.h200.checking import RIGHT, judge_each
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.records import Record, System
 from benchmarks.h200.statistics import Samples
 from benchmarks.programs import FAMILIES, PROGRAMS
 from benchmarks.programs.__main__ import main
 from benchmarks.programs.families import Family, Program, several
-from benchmarks.programs.measure import BY_HAND, MAX_AUTOTUNE, WRITTEN, judge_each, page, tasks_of
+from benchmarks.programs.measure import BY_HAND, MAX_AUTOTUNE, WRITTEN, page, tasks_of
 from benchmarks.programs.search import PROVED, search
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.reading import make_context

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
+from benchmarks.saved_mugraphs import workload_of
 from mugraph.dialects.sched import MmaOp
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
@@ -71,23 +70,12 @@ def test_an_example_in_all_blocks() -> None:
     assert_levels_agree(module, inputs_of(module), None)
 
 
-def scales_of(path: Path) -> list[float]:
-    spec = importlib.util.spec_from_file_location(
-        "saved_mugraphs", ROOT / "benchmarks" / "saved_mugraphs.py"
-    )
-    assert spec is not None and spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(spec.name, benchmark)
-    spec.loader.exec_module(benchmark)
-    return list(benchmark.workload_of(path).scales)
-
-
 @pytest.mark.skipif(not SAVED.is_dir(), reason=f"no saved µGraphs at {SAVED.parent.name}/mugraphs")
 @pytest.mark.parametrize("path", sorted(SAVED.glob("*.json")), ids=lambda path: path.stem)
 def test_the_first_of_each_file_of_saved_mugraphs(path: Path) -> None:
     module = transpiled(import_mirage(path.read_text(), 0, symbol=path.stem)[0])
     function = next(op for op in module.ops if isinstance(op, FuncOp))
-    inputs = random_inputs(function, scales_of(path), seed=5)
+    inputs = random_inputs(function, workload_of(path).scales, seed=5)
     assert_levels_agree(module, inputs, None)
 
 

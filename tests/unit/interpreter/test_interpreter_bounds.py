@@ -20,13 +20,9 @@ from mugraph.runtime.interpreter.arithmetic import (
     convert,
     storage_dtype,
 )
-from mugraph.runtime.interpreter.bounds import (
-    FLOAT64,
-    STORAGE,
-    BoundedArithmetic,
-    BoundedArray,
-    RoundingModel,
-)
+from mugraph.runtime.interpreter.bounded_arithmetic import BoundedArithmetic
+from mugraph.runtime.interpreter.bounds import BoundedArray
+from mugraph.runtime.interpreter.rounding import FLOAT64, STORAGE, RoundingModel
 from mugraph.runtime.interpreter.run import evaluate_function, find_function
 from mugraph.runtime.interpreter.texpr.tiles import run_operator
 from mugraph.texpr import read_texpr

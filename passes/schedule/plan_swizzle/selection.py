@@ -23,6 +23,7 @@ from mugraph.dialects.tensor_types import (
     padded_strides,
     strides_of,
 )
+from mugraph.passes.costs.memory import BOX_WAVEFRONTS
 from mugraph.passes.schedule.plan_swizzle.choose import LINE_BYTES
 from mugraph.passes.schedule.plan_swizzle.evaluate import (
     ideal,
@@ -201,15 +202,6 @@ def choose_layout(
     else:
         certificate = Certificate.ENUMERATED
     return LayoutChoice(chosen, given, seed, tuple(best.values()), least, certificate)
-
-
-BOX_WAVEFRONTS = 256
-"""What one more box of a bulk copy costs, next to the wavefronts of shared memory that it saves.
-
-One thread issues the boxes, and the stage is full only once the last of them has landed.  Measured
-on an H200: 4 KB of x as two swizzled boxes in place of a plain one, which saves 224 wavefronts an
-iteration, make RMSNorm + linear 5 to 10 % slower.
-"""
 
 
 def boxes_of(layout: AnyLayout) -> int:

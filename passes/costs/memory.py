@@ -60,8 +60,9 @@ def row_cycles(tile_bytes: int, row_bytes: int) -> float:
 
     A swizzle takes :data:`BULK_ROW_BYTES` of a row.  A longer one is boxes side by side, each of
     which has a price, or rows in the same banks: where that is less ``--plan-swizzle`` leaves them
-    so.  A product of one row by 8192 x 2048 weights in tiles of 16 rows of 512 bytes took 15.4 us
-    on an H200, in tiles of 32 rows of 256 bytes as two boxes 12.7.
+    so.  A product of one row by 8192 x 2048 weights took 15.4 us on an H200 in tiles of 16 rows of
+    512 bytes by bulk copies, and 10.4 in such of 1,024 bytes by threads, whose swizzles take any
+    row (``benchmarks/results/decode_layers_h200.md``).
     """
     boxes = row_bytes // BULK_ROW_BYTES
     if boxes < 2:

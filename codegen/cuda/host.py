@@ -416,7 +416,7 @@ def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> No
         printer,
         printer.joined_names[symbols_of(launches)],
         [sum(math.prod(kernel.grid_dim) for kernel in kernels)],
-        kernels[0].block_dim,
+        [max(kernel.threads for kernel in kernels), 1, 1],
         max(kernel.smem_bytes or 0 for kernel in kernels),
         pointers,
         overlaps=kernels[0].waits_for_grids(),

@@ -62,12 +62,16 @@ def parameters_of(kernel: sched.KernelOp, names: Names, *, is_task: bool = False
 def print_joined_kernel(
     launches: Sequence[sched.LaunchOp], parts: Sequence[str], name: str, writer: Writer
 ) -> None:
-    """Prints a kernel whose blocks run those of several, which are printed as functions."""
+    """Prints a kernel whose blocks run those of several, which are printed as functions.
+
+    Threads that a block has no use for leave: barriers of a block wait for the others.
+    """
     kernels = [launch.resolve() for launch in launches]
+    threads = max(kernel.threads for kernel in kernels)
     names = Names()
     lists = [parameters_of(kernel, names) for kernel in kernels]
     resident = launches[0].resident
-    bounds = [kernels[0].threads, *([] if resident is None else [resident.value.data])]
+    bounds = [threads, *([] if resident is None else [resident.value.data])]
     open_kernel(writer, name, [each for one in lists for each in one], bounds, None)
     first = 0
     for kernel, part in zip(kernels, parts, strict=True):
@@ -76,6 +80,8 @@ def print_joined_kernel(
         block = f"blockIdx.x - {first}" if first else "blockIdx.x"
         arguments = [names.of(argument) for argument in kernel.body.block.args]
         writer.open(f"if (blockIdx.x < {first + blocks}) {{")
+        if kernel.threads < threads:
+            writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")
         place = f"tb::block_at<1>({block}, {columns}, {rows})"
         writer.line(f"return {part}({', '.join([place, *arguments])});")
         writer.close()

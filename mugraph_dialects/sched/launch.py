@@ -106,15 +106,16 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                 )
 
     def joins(self) -> Hashable | None:
-        """Kernels whose blocks are numbered from 0 on, and have as many threads and no roles."""
+        """Kernels whose blocks and threads are numbered from 0 on, and have no roles."""
         kernel = self.resolve()
         numbered = kernel.raster_rows == 1 and kernel.descending_columns is None
+        numbered = numbered and kernel.threads == kernel.block_dim[0]
         alone = kernel.cluster is not None or kernel.cuts or kernel.held_lengths
         # By name, as roles know kernels.
         apart = any(op.name in ("sched.role", "sched.bulk_copy") for op in kernel.walk())
         if alone or apart or not numbered or kernel.persistent_blocks is not None:
             return None
-        return kernel.threads, kernel.waits_for_grids()
+        return (kernel.waits_for_grids(),)
 
     def task_count(self) -> int:
         """The blocks of the kernel's grid."""

@@ -145,7 +145,13 @@ class KernelShape(NamedTuple):
         by_groups = self.loop.suits_groups(self.threads, target)
         if by_groups or any(product.converted for product in self.loop.products):
             return by_groups
-        return self.copy_cycles(bulk=True) <= self.copy_cycles(bulk=False)
+        reading = self.turns * self.row_cycles(target)
+        return self.copy_cycles(bulk=True) + reading <= self.copy_cycles(bulk=False)
+
+    def row_cycles(self, target: Target) -> float:
+        """What an iteration takes longer for long rows that bulk copies bring: warps read them."""
+        by_groups = self.loop.suits_groups(self.threads, target)
+        return self.loading.row_cycles if self.loop.products and not by_groups else 0.0
 
     def divided(self, split: int) -> KernelShape:
         """The kernel with its loop divided over so many blocks."""
@@ -191,7 +197,7 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.
     """
     clock = target.clock_ghz
-    _, loaded, tensor_bytes, _ = shape.loading
+    loaded, tensor_bytes = shape.loading.first_bytes, shape.loading.tensor_bytes
     resident = target.resident_blocks(shape.blocks, shape.threads, held.staged_bytes, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
@@ -267,7 +273,10 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     if stages is None or not fits_registers(shape, target):
         return None
     clock = target.clock_ghz
-    loop_bytes, first_bytes, tensor_bytes, _ = shape.loading
+    loading = shape.loading
+    loop_bytes, first_bytes, tensor_bytes = (
+        loading.loop_bytes, loading.first_bytes, loading.tensor_bytes
+    )  # fmt: skip
     resident = resident_blocks(shape, stages, target)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
@@ -279,6 +288,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     rate = (BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE) * clock
     copies = busiest * shape.copy_cycles(bulk=bulk) / clock
     iteration = shape.loop.cycles(shape.threads, target)
+    iteration += shape.row_cycles(target) if bulk else 0.0
     after = shape.after.cycles(shape.threads, target)
     # A tile's place is taken while the tile is fetched and used, and each stage is one.
     warps = shape.threads / target.warp_size

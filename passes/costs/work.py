@@ -18,6 +18,7 @@ from mugraph.dialects.programming_model import (
 from mugraph.passes.costs.memory import (
     BULK_ROW_BYTES,
     copy_cycles,
+    row_cycles,
     shared_cycles,
 )
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
@@ -109,6 +110,8 @@ class Loading(NamedTuple):
     tensor_bytes: int
     cycles: tuple[tuple[bool, float, float], ...]
     """Of each: whether it is in the loop, and how long copies of threads and bulk copies take."""
+    row_cycles: float
+    """What warps that multiply take longer to read tiles of the loop that bulk copies bring."""
 
 
 @lru_cache(1 << 12)
@@ -126,6 +129,7 @@ def loading_of(loads: tuple[Load, ...]) -> Loading:
             )
             for load in loads
         ),
+        math.fsum(row_cycles(load.bytes, load.row_bytes) for load in loads if load.looped),
     )
 
 

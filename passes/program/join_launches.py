@@ -50,8 +50,8 @@ class Room:
     def resident(self, launches: Sequence[LaunchOp]) -> int | None:
         """How many blocks of some kernels share a multiprocessor; ``None`` if that takes too long.
 
-        A block of any has the shared memory and the registers of the one that needs most.  They may
-        run in as many waves as there are kernels, each of which is one by itself.
+        A block of any has the threads, the shared memory and the registers of the one that needs
+        most.  They may run in as many waves as there are kernels, each of which is one by itself.
         """
         kernels = [launch.resolve() for launch in launches]
         for kernel in kernels:
@@ -59,8 +59,9 @@ class Room:
                 self.registers[kernel] = registers_wanted(kernel)
         memory = max(kernel.smem_bytes or 0 for kernel in kernels)
         registers = max(self.registers[kernel] for kernel in kernels)
+        threads = max(kernel.threads for kernel in kernels)
         blocks = sum(math.prod(kernel.grid_dim) for kernel in kernels)
-        found = self.target.resident_blocks(blocks, kernels[0].threads, memory, registers)
+        found = self.target.resident_blocks(blocks, threads, memory, registers)
         return found if blocks <= len(kernels) * found * self.target.multiprocessors else None
 
     def has(self, ops: Sequence[Operation]) -> bool:
@@ -226,8 +227,9 @@ class JoinLaunchesPass(ModulePass):
     """Lets kernels that do not wait for each other, and leave room, share a launch.
 
     Element-wise operators, gathers and scatters of the runtime are as short as their launch where
-    they move less than that takes.  Kernels of a schedule share one where they have as many threads
-    and no roles, and take no more waves together than they are, as small products do.  As soon as
+    they move less than that takes.  Kernels of a schedule share one where they have no roles, and
+    take no more waves together than they are, as small products do; threads that a block of one has
+    more than that of another leave at once.  As soon as
     one is needed, all of its kind that are ready are launched with it: ``kn.joined`` on an operator
     says that it is a part of the launch in front of it.  Other kernels keep their order.  The
     workspace is planned anew, as what one launch reads and writes must not share bytes.

@@ -91,10 +91,12 @@ func.func @f(%x: tensor<16x64xf16>, %v: tensor<64x64xf16>, %w: tensor<64x96xf16>
 
 
 def test_custom_kernels_of_a_launch_compute_what_each_does_alone() -> None:
-    """Seven blocks, four of a grid of two rows, of kernels that differ in loops and memory."""
-    made = generate_cuda(parse_text(make_context(), PRODUCTS, "f"), make_context(), "sm_90a")
+    """Seven blocks, four of a grid of two rows, of kernels that differ in threads, loops and
+    memory."""
+    text = PRODUCTS.replace("block [64, 1, 1] forloop 4", "block [128, 1, 1] forloop 4")
+    made = generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a")
     (launch,) = launches_in(made.source)
-    assert "dim3(7), dim3(64, 1, 1)" in launch
+    assert "dim3(7), dim3(128, 1, 1)" in launch
     rng = np.random.default_rng(3)
     x, v, w = (rng.standard_normal((16, 64)), *(rng.standard_normal((64, n)) for n in (64, 96)))
     given = [each.astype(np.float16) for each in (x, v, w)]
@@ -113,7 +115,6 @@ BY_TMA = "forloop 4 plan <tiles = written, loads = tma>"
 @pytest.mark.parametrize(
     ("why", "old", "new"),
     [
-        ("more threads", "block [64, 1, 1] forloop 4", "block [128, 1, 1] forloop 4"),
         ("a role that loads", "forloop 4 plan <tiles = written, loads = cp_async>", BY_TMA),
         ("what the other computes", "%b = kn.customized %x,", "%b = kn.customized %a,"),
     ],

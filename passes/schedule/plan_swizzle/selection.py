@@ -23,6 +23,7 @@ from mugraph.dialects.tensor_types import (
     padded_strides,
     strides_of,
 )
+from mugraph.passes.costs.memory import BOX_WAVEFRONTS
 from mugraph.passes.schedule.plan_swizzle.choose import LINE_BYTES
 from mugraph.passes.schedule.plan_swizzle.evaluate import (
     ideal,
@@ -201,16 +202,6 @@ def choose_layout(
     else:
         certificate = Certificate.ENUMERATED
     return LayoutChoice(chosen, given, seed, tuple(best.values()), least, certificate)
-
-
-BOX_WAVEFRONTS = 32
-"""What one more box of a bulk copy costs, next to the wavefronts of shared memory that it saves.
-
-One thread issues the boxes, and the stage is full only once the last of them has landed.  Measured
-on an H200: a linear layer of 8 rows, 3584 x 4096 weights stored [N, K], takes 18.8 us where rows of
-256 bytes are one plain box, and 9.0 where they are two swizzled ones, which save 112 and 224
-wavefronts a tile (7 rows, 4096 x 12288: 50.6 and 27.6).
-"""
 
 
 def boxes_of(layout: AnyLayout) -> int:

@@ -209,7 +209,8 @@ inline unsigned acquire_count(unsigned const* counter) {
   return *counter;
 }
 
-inline void sync_block() { wait(block->barrier, static_cast<int>(block->fibers.size())); }
+// All threads of the block that have not ended.
+inline void sync_block() { wait(block->barrier, block->running); }
 
 // What each lane of `mask` passed in; all of them must call.
 template <class T>
@@ -333,7 +334,13 @@ inline void step_block() {
     block->current = &fiber;
     threadIdx = fiber.index;
     change(block->scheduler, *fiber.context);
-    if (fiber.is_done) --block->running;
+    if (!fiber.is_done) continue;
+    --block->running;
+    Barrier& barrier = block->barrier;
+    if (barrier.arrived > 0 && barrier.arrived == block->running) {
+      barrier.arrived = 0;
+      ++barrier.generation;
+    }
   }
 }
 

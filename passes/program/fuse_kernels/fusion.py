@@ -247,7 +247,7 @@ class Fusion:
             or is_of_tiles(op)
             or (self.is_bucket and self.program.may_share(group))
         ):
-            # A product takes what a custom kernel would, but for a large one of a library.
+            # A product takes what a custom kernel would, but where a library is known to be faster.
             as_kernel = self.like_others(members, group)
             in_library = isinstance(op, MatmulOp) and op.is_in_library_type
             if as_kernel.part is not None and (self.is_bucket or not in_library):

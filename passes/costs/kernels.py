@@ -96,7 +96,10 @@ class KernelShape(NamedTuple):
     def held_registers(self, target: Target) -> int | None:
         """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
         rows = (*self.loop.rows, *self.after.rows)
-        if self.held is None or not all(shares_rows(*row, self.threads) for row in rows):
+        if self.held is None or not all(
+            shares_rows(*row, self.threads) and self.held.shares_padded(*row, self.threads)
+            for row in rows
+        ):
             return None
         return self.held.registers(self.threads, target)
 
@@ -261,10 +264,12 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
 
 
 def estimate(shape: KernelShape, target: Target) -> float | None:
-    """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
+    """Nanoseconds that a kernel takes; ``None`` where tiles, sums or rows do not fit a block."""
     held = shape.held_registers(target)
     if shape.held is not None and held is not None:
         return _held_estimate(shape, shape.held, held, target)
+    if shape.held is not None and shape.held.vector:
+        return None  # rows are padded for threads to hold them
     stages = stages_of(shape, target)
     if stages is None or not fits_registers(shape, target):
         return None

@@ -33,7 +33,7 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.costs.kernels import KernelShape
 from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS
-from mugraph.passes.costs.work import INSTRUCTION, Held, Load, PhaseWork, Product
+from mugraph.passes.costs.work import INSTRUCTION, ROW_VECTOR, Held, Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing, product_index
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
@@ -344,7 +344,12 @@ class TiledKernel:
             for span, count, is_broadcast in zip(spans, elements, broadcast, strict=True)
             if is_broadcast
         )
-        return Held(peak, staged, largest)
+        padded = [
+            math.gcd(load.tensor_shape[-1], ROW_VECTOR)
+            for load in self.model.loaded
+            if self.shapes[load.tile][-1] > load.tensor_shape[-1] > 1
+        ]
+        return Held(peak, staged, largest, min(padded, default=0))
 
     @cached_property
     def share(self) -> float:

@@ -32,6 +32,7 @@ from mugraph.passes.program.fuse_kernels.segments import in_segments
 from mugraph.passes.program.fuse_kernels.structures import Structure, Structures
 from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
+    is_slow_in_library,
     least_time,
     library_time,
     product_time,
@@ -254,7 +255,8 @@ class Fusion:
                 return as_kernel
             if as_kernel.part is not None:
                 by_library = library_time(op, self.target) if isinstance(op, MatmulOp) else math.inf
-                time = max(time, min(as_kernel.time, by_library))
+                is_slow = isinstance(op, MatmulOp) and is_slow_in_library(op)
+                time = max(time, by_library if is_slow else min(as_kernel.time, by_library))
         return Attempt(time)
 
     def like_others(self, members: Sequence[Operation], group: Group) -> Attempt:

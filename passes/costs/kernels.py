@@ -61,6 +61,8 @@ OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
 CHAIN_REGISTERS, LOADING_REGISTERS = 36, 40
 """The same where warp groups pass on what they multiply; those of a thread that loads for them."""
+MANY_GROUPS, MANY_CHAIN_REGISTERS, MANY_LOADING_REGISTERS = 3, 32, 32
+"""From how many warp groups on they have fewer: 192 x 128 of depth 64 take 160 without spilling."""
 FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
@@ -97,7 +99,10 @@ class KernelShape(NamedTuple):
     def held_registers(self, target: Target) -> int | None:
         """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
         rows = (*self.loop.rows, *self.after.rows)
-        if self.held is None or not all(shares_rows(*row, self.threads) for row in rows):
+        if self.held is None or not all(
+            shares_rows(*row, self.threads) and self.held.shares_padded(*row, self.threads)
+            for row in rows
+        ):
             return None
         return self.held.registers(self.threads, target)
 
@@ -234,9 +239,12 @@ def chained_sums_of_a_thread(threads: int, target: Target) -> int:
     """
     if not target.moves_registers or threads % GROUP_THREADS:
         return 0
-    left = target.registers_per_multiprocessor - LOADING_REGISTERS * GROUP_THREADS
+    others, loading = CHAIN_REGISTERS, LOADING_REGISTERS
+    if threads >= MANY_GROUPS * GROUP_THREADS:
+        others, loading = MANY_CHAIN_REGISTERS, MANY_LOADING_REGISTERS
+    left = target.registers_per_multiprocessor - loading * GROUP_THREADS
     most = min(left // threads, MAX_THREAD_REGISTERS)
-    return most // REGISTER_STEP * REGISTER_STEP - CHAIN_REGISTERS
+    return most // REGISTER_STEP * REGISTER_STEP - others
 
 
 def fits_registers(shape: KernelShape, target: Target) -> bool:
@@ -258,6 +266,8 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
     threads = shape.threads
     registers = shape.loop.sums // threads + OTHER_REGISTERS
     if shape.is_chain_of_groups(target):
+        if threads > GROUP_THREADS:
+            return 1  # two such blocks beside each other were not measured
         # A warp group beside them loads.
         sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
         registers = sums // threads + CHAIN_REGISTERS + LOADING_REGISTERS * GROUP_THREADS // threads
@@ -265,10 +275,12 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
 
 
 def estimate(shape: KernelShape, target: Target) -> float | None:
-    """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
+    """Nanoseconds that a kernel takes; ``None`` where tiles, sums or rows do not fit a block."""
     held = shape.held_registers(target)
     if shape.held is not None and held is not None:
         return _held_estimate(shape, shape.held, held, target)
+    if shape.held is not None and shape.held.vector:
+        return None  # rows are padded for threads to hold them
     stages = stages_of(shape, target)
     if stages is None or not fits_registers(shape, target):
         return None
@@ -287,7 +299,11 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     bulk = shape.prefers_bulk(target)
     rate = (BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE) * clock
     copies = busiest * shape.copy_cycles(bulk=bulk) / clock
-    iteration = shape.loop.cycles(shape.threads, target)
+    later = max(shape.turns - stages, 0) if loop_bytes else 0
+    # Where all tiles come at once warps multiply (``only_groups_keep_up`` of ``plan/choose.py``).
+    in_groups = shape.loop.chained and shape.loop.suits_groups(shape.threads, target)
+    overlaps = in_groups and (rounds > 1 or later > 0)
+    iteration = shape.loop.cycles(shape.threads, target, 1 if overlaps else 0)
     iteration += shape.row_cycles(target) if bulk else 0.0
     after = shape.after.cycles(shape.threads, target)
     # A tile's place is taken while the tile is fetched and used, and each stage is one.
@@ -299,18 +315,22 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     latency = TURN_NS + new * (target.memory_latency_ns - TURN_NS)
     fetch = latency + resident * loop_bytes / rate
     # The first of them are there when the kernel has been filled.
-    later = max(shape.turns - stages, 0) if loop_bytes else 0
     ring = rounds * later * (fetch + turn) / stages
-    if shape.loop.suits_groups(shape.threads, target) and stages > 1:
+    if shape.loop.is_of_groups(shape.threads, target) and stages > 1:
         # A product is in flight until the next one has been issued, and its stage is in use.
         ring = max(ring, rounds * later * fetch / (stages - 1))
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.turns * turn
-    shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
-    # What is computed between the products of a long chain takes no longer for being of few
-    # threads: others multiply meanwhile.
+    together = min(busiest, resident)
+    shared = SHARED_ARITHMETIC if together > 1 else 1.0
     each = iteration
-    if shape.loop.chained and shape.turns > stages:
+    if overlaps:
+        each = shape.loop.cycles(shape.threads, target, together)
+        each += ITERATION_CYCLES + WARP_CYCLES * warps
+        shared = 1.0
+    elif shape.loop.chained and shape.turns > stages:
+        # What is computed between the products of a long chain takes no longer for being of few
+        # threads: others multiply meanwhile.
         each -= shape.loop.element_cycles(shape.threads, target)
         each += shape.loop.element_cycles(MAX_THREADS, target)
     arithmetic = shared * busiest * (shape.turns * each + after) / clock

@@ -61,9 +61,9 @@ def row_cycles(tile_bytes: int, row_bytes: int) -> float:
 
     A swizzle takes :data:`BULK_ROW_BYTES` of a row.  A longer one is boxes side by side, each of
     which has a price, or rows in the same banks: where that is less ``--plan-swizzle`` leaves them
-    so.  Threads can write any swizzle: a product of one row by 12288 x 4096 weights takes 24.5 us on
-    an H200 in tiles of 16 rows of 512 bytes that they copy, 26.9 in boxes, and 51.6 in rows of the
-    same banks.
+    so.  Threads can write any swizzle: a product of one row by 12288 x 4096 weights takes 24.5 us
+    on an H200 in tiles of 16 rows of 512 bytes that they copy, 26.9 in boxes, and 51.6 in rows of
+    the same banks.
     """
     boxes = row_bytes // BULK_ROW_BYTES
     if boxes < 2:

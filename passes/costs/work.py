@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.programming_model import (
     GROUP_ROWS,
+    GROUP_THREADS,
     REGISTER_BYTES,
     WARPGROUP,
 )
@@ -49,10 +50,16 @@ CHAIN_BARRIERS = 3
 """Barriers of a block in each iteration in which they do: each waits for all warps."""
 CHAIN_CYCLES = 450.0
 """From a product to one of what is computed of it: rows across lanes, operands put in place."""
+SEVERAL_GROUP_ROWS = 1.22
+"""How much longer a chain takes whose warp groups have several instructions' rows each: with 128 x
+64 of depth 64 one group took 57 us on an H200, and with 64 x 64 49."""
 ROW_VECTOR, MOST_ROW_VALUES = 8, 64
 """Elements of a row that a thread loads at once, and at most keeps."""
 ROW_STEP_CYCLES = 18.0
 """What a warp takes for each of its steps along a row that it reduces alone (13 to 25 measured)."""
+MOST_PADDED_ROWS = 2
+"""Padded rows that a thread has a part of: 12 of 512 columns in 512 threads took 11.9 us on an H200
+and 2 in 128 threads 4.8, 16 of 256 in 256 threads 4.5 and 4 of them 3.2."""
 WORKING_REGISTERS = 24
 """Addresses, counters, predicates: about what ptxas uses where there is nothing else to hold."""
 
@@ -75,6 +82,15 @@ class Held(NamedTuple):
     """Of tiles that are broadcast, which stay in shared memory."""
     largest: int
     """Elements of a tile at most."""
+    vector: int = 0
+    """Elements that a thread loads at once of rows that are padded; 0 where none are."""
+
+    def shares_padded(self, rows: int, length: int, threads: int) -> bool:
+        """Whether each thread has few of the padded rows."""
+        if not self.vector:
+            return True
+        lanes = min(length // self.vector, threads)
+        return rows * lanes <= MOST_PADDED_ROWS * threads
 
     def registers(self, threads: int, target: Target) -> int | None:
         """What a thread needs; ``None`` where a block's threads have not so many."""
@@ -221,13 +237,21 @@ class PhaseWork(NamedTuple):
         """The same where single warps multiply."""
         return self._replace(products=tuple(p._replace(group_rows=0) for p in self.products))
 
-    def cycles(self, threads: int, target: Target) -> float:
-        """From its first instruction to its last, of a block that has a multiprocessor alone."""
+    def cycles(self, threads: int, target: Target, overlapping: int = 0) -> float:
+        """From its first instruction to its last, of a block that has a multiprocessor alone.
+
+        Of ``overlapping`` blocks whose warp groups multiply a chain: one's part of their time.
+        One group multiplies while others compute what is between their products.
+        """
         warp_size = target.warp_size
         warps = max(threads // warp_size, 1)
-        total = math.fsum(self._product_cycles(product, warps, target) for product in self.products)
-        total += self.element_cycles(threads, target)
-        total += self.special / target.special_a_cycle
+        products = math.fsum(self._product_cycles(each, warps, target) for each in self.products)
+        others = self.element_cycles(threads * max(overlapping, 1), target)
+        others += self.special / target.special_a_cycle
+        groups, blocks = threads // GROUP_THREADS if overlapping else 1, max(overlapping, 1)
+        total = max(products, others) + min(products, others) / (groups * blocks)
+        if overlapping and self.passed_on[0] > groups * GROUP_ROWS:
+            total *= SEVERAL_GROUP_ROWS
         total += self.exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
         total += sum(
             math.ceil(rows / warps) * length / warp_size * ROW_STEP_CYCLES
@@ -237,7 +261,7 @@ class PhaseWork(NamedTuple):
         if self.chained and not self.stays_in_registers(threads, warp_size):
             total *= THROUGH_MEMORY
             total += CHAIN_BARRIERS * WARP_CYCLES * warps
-        return total + self.chained * CHAIN_CYCLES
+        return total + self.chained * CHAIN_CYCLES / (groups * blocks**2)
 
     @classmethod
     def _product_cycles(cls, product: Product, warps: int, target: Target) -> float:

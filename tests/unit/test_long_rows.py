@@ -12,7 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
+from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.program.fuse_kernels.long_rows import count_of_parts
@@ -53,6 +55,19 @@ def test_a_row_that_threads_hold_is_read_once(columns: int) -> None:
     (kernel,) = planned(softmax(1024, columns))
     assert kernel.forloop_range == 1
     assert math.prod(kernel.grid_dim) == 1024
+
+
+def test_threads_share_padded_rows_where_they_share_no_others_evenly() -> None:
+    module = softmax(4500, 367)
+    (kernel,) = planned(module)
+    assert math.prod(kernel.grid_dim) <= 4500 / 2
+    loaded = next(op for op in kernel.walk() if isinstance(op, tb.InputOp))
+    assert shape_of(loaded.result.type) == (4500 // kernel.grid_dim[0], 512)
+    x = np.random.default_rng(7).standard_normal((4500, 367)).astype(np.float16)
+    ours = run_function(module, None, [x])[0].astype(np.float64)
+    powers = np.exp(x.astype(np.float64))
+    expected = powers / powers.sum(axis=1, keepdims=True)
+    assert np.abs(ours - expected).max() <= 2e-3 * expected.max()
 
 
 def test_parts_are_equal_and_whole_vectors_where_there_are_such() -> None:

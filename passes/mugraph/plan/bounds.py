@@ -36,7 +36,6 @@ from mugraph.passes.costs.memory import (
 from mugraph.passes.costs.overlap import IN_A_KERNEL
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
 from mugraph.passes.costs.work import (
-    CHAIN_CYCLES,
     ELEMENT_CYCLES,
     EXCHANGE_BARRIERS,
     GROUP_SLACK,
@@ -47,7 +46,7 @@ from mugraph.passes.costs.work import (
     conversion_cycles,
 )
 from mugraph.passes.mugraph.plan.operators import OperatorWork
-from mugraph.passes.mugraph.plan.shape import KernelModel
+from mugraph.passes.mugraph.plan.shape import KernelModel, Moved
 from mugraph.passes.mugraph.retile.partition import Partition
 from mugraph.passes.targets import Target
 
@@ -94,6 +93,11 @@ class TiledKernels:
             shapes.update(dict.fromkeys(values, tuple(shape)))
         return shapes
 
+    def existing(self, moved: Moved) -> list[Numbers]:
+        """The extents of what there is of a tile, without what pads it."""
+        shape = self.shapes[moved.tile]
+        return [np.minimum(own, most) for own, most in zip(shape, moved.tensor_shape, strict=True)]
+
     def volume(self, value: SSAValue) -> Numbers:
         """The elements of a tile."""
         return math.prod(self.shapes[value], start=np.ones(len(self.partitions)))
@@ -106,15 +110,16 @@ class TiledKernels:
         """What a block takes at least to compute operators once."""
         target = self.target
         most_threads = target.schedulers_per_multiprocessor * target.warp_size * 2
-        total = np.zeros(len(self.partitions))
+        total, products = np.zeros(len(self.partitions)), np.zeros(len(self.partitions))
         chained: set[SSAValue] = set()
+        is_chain = False
         for op in operators:
             total += op.exchanged * EXCHANGE_BARRIERS * WARP_CYCLES * self.fewest_warps
             follows = not chained.isdisjoint(op.operands)
             if op.factors:
-                total += follows * CHAIN_CYCLES
+                is_chain |= follows
                 follows = True
-                total += self.product_cycles(op)
+                products += self.product_cycles(op)
             elif op.steps:
                 elements = np.max([self.volume(value) for value in op.operands], axis=0)
                 if op.sums:
@@ -124,7 +129,8 @@ class TiledKernels:
                 )
             if follows:
                 chained.update(op.results)
-        return total
+        # Blocks and warp groups hide what a chain waits for, and multiply beside the rest.
+        return np.maximum(total, products) if is_chain else total + products
 
     def product_cycles(self, op: OperatorWork) -> Numbers:
         """What products take at least, of warps or of warp groups."""
@@ -171,9 +177,10 @@ class TiledKernels:
         for load in self.model.loaded:
             tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
             shape = self.shapes[tile]
-            run = load.row(shape)
-            row = run * size
-            loaded = math.prod(shape) // run * _padded(row, SECTOR_BYTES) * SECTOR_BYTES
+            row = load.row(shape) * size
+            existing = self.existing(load)
+            run = load.row(existing)
+            loaded = math.prod(existing) // run * _padded(run * size, SECTOR_BYTES) * SECTOR_BYTES
             looped = np.array([*map(load.is_looped, self.partitions)], dtype=np.bool_)
             once = ~looped
             part = np.gcd(row.astype(np.int64), BULK_ROW_BYTES)
@@ -221,7 +228,7 @@ class TiledKernels:
         for tile in model.stored:
             looped = np.array([*map(tile.is_looped, self.partitions)], dtype=np.bool_)
             often = np.where(looped, iterations, 1.0)
-            stored += self.volume(tile.tile) * tile.element_bytes * often
+            stored += math.prod(self.existing(tile)) * tile.element_bytes * often
         after = self.after_cycles
         if split > 1:
             stored, after = self.total(model.sums) * PART_BYTES, np.zeros(len(blocks))

@@ -15,8 +15,9 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.costs.work import ROW_VECTOR
 from mugraph.passes.mugraph.plan.operators import follows_product, product_index
-from mugraph.passes.mugraph.plan.shape import reduces_rows
+from mugraph.passes.mugraph.plan.shape import REDUCED, reduces_rows
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.partition import (
@@ -26,6 +27,7 @@ from mugraph.passes.mugraph.retile.partition import (
     choose_partition,
     has_one_of,
     partition_of,
+    tile_shape_of,
     whole_depths,
     with_whole_steps,
 )
@@ -50,6 +52,8 @@ UNEVEN_TILES = (16, 32, 64, 128, 256)
 """Tiles of dimensions that they do not divide: whole for products and bulk copies but the last."""
 MOST_EVEN_PARTS = 12
 """Into how many nearly equal parts rows of products are cut: more are as even in other tiles."""
+CHAINED_TILES = (*UNEVEN_TILES, 192)
+"""The same where products pass on what they give: also the rows of three warp groups."""
 UNEVEN_LOOP_TILES = tuple(range(16, 257, 16))
 """The same along what a loop cuts where no shortest tile divides it: many, so that the iterations
 of one can be divided over blocks."""
@@ -181,6 +185,44 @@ def even_row_tiles(space: TileSpace, number: int) -> list[int]:
     return [tile for tile in sorted(tiles) if extent % tile and tile not in UNEVEN_TILES]
 
 
+def padded_rows(space: TileSpace) -> dict[int, int]:
+    """How long rows of a kernel are padded so that threads share several of them evenly.
+
+    By the number of the dimension that is reduced: to a power of two of the vectors that its
+    threads load.  Of what is past the row nothing is loaded.
+    """
+    padded: dict[int, int] = {}
+    stored = space.numbers[space.outputs()[0].stensor]
+    for op in space.graph.body.block.ops:
+        number = space.numbers[op.input][-1] if isinstance(op, REDUCED) else None
+        if number is None or number not in stored:
+            continue
+        dimension = space.dimensions[number]
+        vector = math.gcd(dimension.extent, ROW_VECTOR)
+        length = vector << (dimension.extent // vector - 1).bit_length()
+        cut = dimension.axes or dimension.looped or dimension.fixed or dimension.whole
+        if not cut and length > dimension.extent and length % dimension.multiple == 0:
+            padded[number] = length
+    return padded
+
+
+def with_padded_rows(
+    space: TileSpace, partition: Partition, padded: Mapping[int, int]
+) -> Partition | None:
+    """The partition with such rows; ``None`` where its blocks have one row each."""
+    tiles = [
+        tile_shape_of(space, partition, op.input)
+        for op in space.graph.body.block.ops
+        if isinstance(op, REDUCED) and space.numbers[op.input][-1] in padded
+    ]
+    if partition.forloop > 1 or max((math.prod(tile[:-1]) for tile in tiles), default=1) == 1:
+        return None
+    cuts = list(partition.cuts)
+    for number, length in padded.items():
+        cuts[number] = Cut(tile=length)
+    return partition._replace(cuts=tuple(cuts))
+
+
 def dimensions_to_pad(space: TileSpace) -> dict[int, int]:
     """The dimensions that blocks may cut into padded tiles, each with its extent."""
     groups = parallel_dimensions(space)
@@ -235,7 +277,8 @@ def _block_counts(space: TileSpace, number: int) -> list[Blocks]:
             for each in evenly
             if suits_products(dimension.extent, dimension.extent // each.blocks)
         ]
-    uneven = uneven_tiles(dimension.extent, UNEVEN_TILES, smallest, max(UNEVEN_TILES))
+    tiles = CHAINED_TILES if passes_products_on(space) else UNEVEN_TILES
+    uneven = uneven_tiles(dimension.extent, tiles, smallest, max(UNEVEN_TILES))
     uneven += padded_tiles(space, number) + even_row_tiles(space, number)
     return [*evenly, *(Blocks(-(-dimension.extent // tile), tile) for tile in uneven)]
 
@@ -355,12 +398,14 @@ def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[P
     seen: set[Partition] = set()
     with_a_loop = cache(partial(_with_a_loop, space))
     present, depths = partition_of(space), whole_depths(space)
+    padded = padded_rows(space) if reduces_rows(space) else {}
     for grid in (present, *_grids(space, target)):
         for cut in _loops(space, grid, divides, with_a_loop):
-            partition = cut if cut == present else with_whole_steps(cut, depths)
-            if partition not in seen:
-                seen.add(partition)
-                yield partition
+            whole = cut if cut == present else with_whole_steps(cut, depths)
+            for partition in (whole, with_padded_rows(space, whole, padded)):
+                if partition is not None and partition not in seen:
+                    seen.add(partition)
+                    yield partition
 
 
 def splits(

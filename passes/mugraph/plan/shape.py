@@ -32,7 +32,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.passes.costs.kernels import KernelShape
-from mugraph.passes.costs.work import INSTRUCTION, Held, Load, PhaseWork, Product
+from mugraph.passes.costs.work import INSTRUCTION, ROW_VECTOR, Held, Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing, product_index
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
@@ -85,7 +85,7 @@ def _padded(extent: int, multiple: int) -> int:
     return -(-extent // multiple)
 
 
-class _Moved(NamedTuple):
+class Moved(NamedTuple):
     """What an estimate needs of a tile that is loaded or stored."""
 
     tile: SSAValue
@@ -100,7 +100,7 @@ class _Moved(NamedTuple):
     """The dimensions as they lie in memory."""
 
     @classmethod
-    def of(cls, space: TileSpace, op: tb.InputOp | tb.OutputOp) -> _Moved:
+    def of(cls, space: TileSpace, op: tb.InputOp | tb.OutputOp) -> Moved:
         """The tile of an operator, between shared memory and a tensor."""
         is_input = isinstance(op, tb.InputOp)
         tile, type_ = (op.result, op.result.type) if is_input else (op.stensor, op.dtensor_type)
@@ -122,6 +122,10 @@ class _Moved(NamedTuple):
             run = run * shape[dim] ** reaches
             reaches = reaches * (shape[dim] == self.tensor_shape[dim])
         return run + (shape[-1] - run) * (run * self.element_bytes < SECTOR_BYTES)
+
+    def existing(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """What there is of a tile of these extents: not what pads it."""
+        return tuple(map(min, shape, self.tensor_shape))
 
     def row_bytes(self, shape: Sequence[int]) -> int:
         """What a row of a tile is brought in pieces of.
@@ -192,8 +196,8 @@ class KernelModel(NamedTuple):
     space: TileSpace
     tiles: Mapping[Alike, Sequence[SSAValue]]
     """All tiles, those that are alike together."""
-    loaded: tuple[_Moved, ...]
-    stored: tuple[_Moved, ...]
+    loaded: tuple[Moved, ...]
+    stored: tuple[Moved, ...]
     of_products: tuple[SSAValue, ...]
     """Products, and what is computed of them: in registers, where there are enough."""
     others: tuple[SSAValue, ...]
@@ -216,15 +220,15 @@ class KernelModel(NamedTuple):
     def of(cls, space: TileSpace, looped: frozenset[int]) -> KernelModel:
         """The model of a graph whose loop goes along some dimensions."""
         phases = LoopPhases.of(space, looped)
-        loaded: list[_Moved] = []
-        stored: list[_Moved] = []
+        loaded: list[Moved] = []
+        stored: list[Moved] = []
         of_products: dict[SSAValue, None] = {}
         others: list[SSAValue] = []
         for op in space.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
-                loaded.append(_Moved.of(space, op))
+                loaded.append(Moved.of(space, op))
             elif isinstance(op, tb.OutputOp):
-                stored.append(_Moved.of(space, op))
+                stored.append(Moved.of(space, op))
             elif product_index(op) is not None or any(v in of_products for v in op.operands):
                 of_products.update(dict.fromkeys(op.results))
             else:
@@ -286,7 +290,8 @@ class TiledKernel:
         for load in model.loaded:
             tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
             shape, looped = shapes[tile], load.is_looped(partition)
-            loaded = _sector_bytes(shape, size, load.row(shape))
+            existing = load.existing(shape)
+            loaded = _sector_bytes(existing, size, load.row(existing))
             loads.append(Load(loaded, tensor, looped, load.row_bytes(shape)))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
@@ -298,7 +303,7 @@ class TiledKernel:
             nothing,
             nothing,
             sum(
-                math.prod(shapes[tile.tile])
+                math.prod(tile.existing(shapes[tile.tile]))
                 * tile.element_bytes
                 * (partition.forloop if tile.is_looped(partition) else 1)
                 for tile in model.stored
@@ -338,7 +343,12 @@ class TiledKernel:
             for span, count, is_broadcast in zip(spans, elements, broadcast, strict=True)
             if is_broadcast
         )
-        return Held(peak, staged, largest)
+        padded = [
+            math.gcd(load.tensor_shape[-1], ROW_VECTOR)
+            for load in self.model.loaded
+            if self.shapes[load.tile][-1] > load.tensor_shape[-1] > 1
+        ]
+        return Held(peak, staged, largest, min(padded, default=0))
 
     @cached_property
     def share(self) -> float:

@@ -26,6 +26,7 @@ from mugraph.passes.mugraph.plan.partitions import (
     lacks_padding,
     parallel_dimensions,
     partitions,
+    passes_products_on,
     products_of,
     splits,
 )
@@ -55,6 +56,9 @@ MOST_THREADS = 1024
 MOST_OF_PRODUCTS = 256
 """Of kernels with products.  With 512 threads none was the fastest, and many took two to five times
 as long as is estimated (``benchmarks/results/shapes_h200_plans.md``)."""
+MOST_OF_CHAINS = 384
+"""Also so many, where products pass on what they give: three warp groups hide each other's
+exponentials.  12 x 8192 of depth 64 took 381 us on an H200, of two groups 426."""
 USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
@@ -68,6 +72,8 @@ WORTHWHILE = 0.97
 WITHOUT_PADDING = 1.4
 """How much longer products of warps take than is estimated, where padding would give them to warp
 groups: 1.2 to 2.3 times (``benchmarks/results/shapes_h200_plans.md``)."""
+DIGITS = 3
+"""Of an estimate that order plans that are alike otherwise."""
 NEARLY_ALL = 0.95
 """The part of the multiprocessors that should have a block: memory delivers more to more of them
 than the estimate knows (``benchmarks/results/h200_plans.md``)."""
@@ -192,7 +198,10 @@ def _candidates(
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
     most = MOST_OF_PRODUCTS if products_of(space) else MOST_THREADS
-    usual = ((threads, 1, 1) for threads in (*BLOCKS, MOST_THREADS) if threads <= most)
+    numbers = [threads for threads in (*BLOCKS, MOST_THREADS) if threads <= most]
+    if passes_products_on(space):
+        numbers.append(MOST_OF_CHAINS)
+    usual = ((threads, 1, 1) for threads in numbers)
     blocks = dict.fromkeys((space.graph.block_dim, *usual))
     fewest = min(map(math.prod, blocks))
     to_pad = dimensions_to_pad(space)
@@ -309,6 +318,10 @@ def _effort(target: Target, of_rows: bool, choice: TileChoice) -> tuple[float, .
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))
     axes = sum(extent > 1 for extent in choice.partition.grid)
     idle = not choice.keeps_busy(target)
+    # Of such times only the grid is another: few columns of blocks are wide instructions, which
+    # read less of shared memory.  2265 x 10240 x 8192 took 530 us on an H200 in tiles of 128 x 256
+    # and 571 in tiles of 256 x 128.
+    time = float(f"{choice.time:.{DIGITS}g}")
     return (
         choice.split > 1,
         idle,
@@ -316,7 +329,7 @@ def _effort(target: Target, of_rows: bool, choice: TileChoice) -> tuple[float, .
         axes,
         unusual,
         tiles,
-        choice.time,
+        time,
         *choice.partition.grid,
     )
 

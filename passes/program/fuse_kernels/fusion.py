@@ -40,6 +40,7 @@ from mugraph.passes.program.fuse_kernels.segments import in_segments
 from mugraph.passes.program.fuse_kernels.structures import Structure, Structures
 from mugraph.passes.program.fuse_kernels.times import (
     in_a_program,
+    is_slow_in_library,
     least_time,
     library_time,
     product_time,
@@ -255,13 +256,14 @@ class Fusion:
             or is_of_tiles(op)
             or (self.is_bucket and self.program.may_share(group))
         ):
-            # A product takes what a custom kernel would, but for a large one of a library.
+            # A product takes what a custom kernel would, but where a library is known to be faster.
             as_kernel = self.like_others(members, group)
             if as_kernel.part is not None and not self.may_call_library(op):
                 return as_kernel
             if as_kernel.part is not None:
                 by_library = library_time(op, self.target) if isinstance(op, MatmulOp) else math.inf
-                time = max(time, min(as_kernel.time, by_library))
+                is_slow = isinstance(op, MatmulOp) and is_slow_in_library(op)
+                time = max(time, by_library if is_slow else min(as_kernel.time, by_library))
         return Attempt(time)
 
     def may_call_library(self, op: Operation) -> bool:

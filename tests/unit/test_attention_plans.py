@@ -1,0 +1,42 @@
+"""The tiles that are planned for attention, as they were the fastest on an H200."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import only_function
+
+
+def plan_of(heads: int, tokens: int, depth: int, *, causal: bool) -> tuple[Plan, int]:
+    """What is planned for attention of as many queries as keys, and the kernel's threads."""
+    graph = mi.new_kernel_graph("attention")
+    shape = (heads, tokens, depth)
+    q, k, v = (graph.new_input(shape, dtype=mi.bfloat16) for _ in range(3))
+    scores = q @ mi.transpose(k) * depth**-0.5
+    graph.mark_output(mi.softmax(mi.causal_mask(scores) if causal else scores) @ v)
+    module = graph.module()
+    steps = compile_pipeline("sm_90a")
+    last = [step.name for step in steps].index("retile")
+    PassPipeline(steps[: last + 1]).apply(make_context(), module)
+    (kernel,) = custom_kernels(only_function(module))
+    return kernel.decided, math.prod(kernel.block_dim)
+
+
+def test_three_warp_groups_hide_the_exponentials_of_small_depths() -> None:
+    assert plan_of(12, 8192, 64, causal=False)[1] == 3 * 128
+
+
+def test_short_prompts_have_one_stage_so_that_three_blocks_start_side_by_side() -> None:
+    plan, threads = plan_of(1024, 256, 128, causal=True)
+    assert (plan.stages, threads) == ((1,), 128)
+
+
+def test_long_rows_keep_their_stages() -> None:
+    assert plan_of(32, 4096, 128, causal=False)[0].stages is None

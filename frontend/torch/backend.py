@@ -33,6 +33,7 @@ from mugraph.torch.islands import (
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.operator import import_torch
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
+from mugraph.torch.whole_numbers import simplify_whole_numbers
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     torch = import_torch()
     mutations = take_out_mutations(graph_module)
     fold_constants(graph_module)
+    simplify_whole_numbers(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     refusals = Refusals(tf32=tf32)
     for node in graph_module.graph.nodes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from importlib import import_module
 from itertools import product
 from typing import Any, TypeVar
@@ -249,14 +250,15 @@ def _constant_pad(x: Any, pad: Sequence[int], value: float = 0) -> Any:
 
 @_decomposes("cat.default")
 def _cat(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """Without what is empty, such as a cache that has nothing yet."""
+    """Of one type, without what is empty, such as a cache that has nothing yet."""
     filled = [x for x in tensors if x.numel()]
-    if not filled or len(filled) == len(tensors):
+    same = len({x.dtype for x in tensors}) == 1
+    if not filled or (same and len(filled) == len(tensors)):
         return NotImplemented
-    types = {x.dtype for x in tensors}
-    if len(types) > 1:
-        return NotImplemented
-    return import_torch().cat(filled, dim) if len(filled) > 1 else filled[0].clone()
+    torch = import_torch()
+    dtype = reduce(torch.promote_types, (x.dtype for x in tensors))
+    filled = [x.to(dtype) for x in filled]
+    return torch.cat(filled, dim) if len(filled) > 1 else filled[0].clone()
 
 
 @_decomposes("slice_scatter.default")
@@ -268,9 +270,13 @@ def _slice_scatter(
     first, last, _ = slice(start, end).indices(x.shape[dim])
     if step != 1 or last <= first:
         return NotImplemented
+    dim = dim % x.dim()
     parts = [x.narrow(dim, 0, first), part, x.narrow(dim, last, x.shape[dim] - last)]
-    filled = [each.to(x.dtype) for each in parts if each.numel()]
-    return import_torch().cat(filled, dim) if len(filled) > 1 else filled[0].clone()
+    # In the order of x in memory, which the result has: views of it may follow.
+    order = sorted(range(x.dim()), key=lambda at: -x.stride(at))
+    filled = [each.to(x.dtype).permute(order) for each in parts if each.numel()]
+    made = import_torch().cat(filled, order.index(dim)).contiguous()
+    return made.permute([order.index(at) for at in range(x.dim())])
 
 
 @_decomposes("linalg_vector_norm.default")

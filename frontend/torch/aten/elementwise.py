@@ -172,8 +172,9 @@ def _minimum(call: Call, a: Any, b: Any) -> DTensor:
 
 @converts("clamp.default", "clamp.Tensor", "hardtanh.default")
 def _clamp(call: Call, x: DTensor, low: Any = None, high: Any = None) -> DTensor:
-    require(not is_integer(call.dtype), "integers are not clamped")
-    if all(isinstance(bound, int | float) and math.isfinite(bound) for bound in (low, high)):
+    if not is_integer(call.dtype) and all(
+        isinstance(bound, int | float) and math.isfinite(bound) for bound in (low, high)
+    ):
         return call.graph.clamp(x, float(low), float(high), dtype=call.dtype)
     # Infinite bounds are none.
     for function, bound in (("max", low), ("min", high)):
@@ -310,4 +311,12 @@ def _masked_fill(call: Call, x: DTensor, mask: DTensor, value: float) -> DTensor
 
 @converts("_to_copy.default", "to.dtype")
 def _to_copy(call: Call, x: DTensor, *_: Any, **options: Any) -> DTensor:
-    return mi.cast(x, call.dtype) if x.dtype != call.dtype else x
+    if x.dtype == call.dtype:
+        return x
+    if call.dtype == i1:
+        return ~_comparison(call, "equal", x, 0)
+    if is_integer(call.dtype) and not is_integer(x.dtype):
+        # Fractions are cut off, where a cast of ours takes the nearest.
+        x = x if x.dtype == f32 else mi.cast(x, f32)
+        x = call.graph.where(call.graph.less(x, 0.0, dtype=i1), -mi.floor(-x), mi.floor(x))
+    return mi.cast(x, call.dtype)

@@ -24,6 +24,9 @@ from mugraph.torch.aten.conversion import (
 ATTENTION = "mugraph.attention.default"
 """Attention as one operator, which :mod:`mugraph.torch.attention` registers with torch."""
 
+SORT_GROUPS = "mugraph.sort_groups.default"
+"""A counting sort, which :mod:`mugraph.torch.whole_numbers` registers with torch."""
+
 LOWEST = -3.0e38
 """A score that no key has: finite, so that a row of nothing else has a softmax."""
 
@@ -57,6 +60,10 @@ def _grouped_mm(
     ieee = x.dtype == f32 and not call.tf32
     precision = Precision.IEEE if ieee else None
     return call.graph.grouped_matmul(x, matrices, given, dtype=call.dtype, precision=precision)
+
+
+def _sort_groups(call: Call, groups: DTensor, count: int) -> list[DTensor]:
+    return list(mi.sort_groups(groups, count))
 
 
 @converts("addmm.default", "baddbmm.default")
@@ -151,3 +158,4 @@ def _convolution(call: Call, *_: Any) -> DTensor:
 
 
 CONVERSIONS[ATTENTION] = _attention
+CONVERSIONS[SORT_GROUPS] = _sort_groups

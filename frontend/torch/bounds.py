@@ -48,13 +48,11 @@ def _bounds_of(*names: str) -> Callable[[R], R]:
 
 
 class Bounds(Mapping[Any, Known]):
-    """The bounds of each node of a graph; of nodes that are added as they are asked for."""
+    """The bounds of each node of a graph, found when they are first asked for."""
 
     def __init__(self, graph_module: Any) -> None:
         self._graph_module = graph_module
         self._known: dict[Any, Known] = {}
-        for node in graph_module.graph.nodes:
-            self._known[node] = self._computed(node)
 
     def __getitem__(self, value: Any) -> Known:
         """Of a node, or of a number among its arguments."""
@@ -68,10 +66,10 @@ class Bounds(Mapping[Any, Known]):
             self._known[value] = self._computed(value)
         return self._known[value]
 
-    def take(self, node: Any, other: Any) -> None:
-        """Has a node be known as well as another, which is equal to it."""
+    def take(self, node: Any, known: Known) -> None:
+        """Has a node be known by these bounds, where it is not by its own operands."""
         if self[node] is None:
-            self._known[node] = self[other]
+            self._known[node] = known
 
     def __iter__(self) -> Any:
         return iter(self._known)

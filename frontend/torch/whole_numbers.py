@@ -47,13 +47,15 @@ def simplify_whole_numbers(graph_module: Any) -> None:
     """Rewrites a graph of functional ATen operators in place."""
     rewriting = _Rewriting(graph_module, Bounds(graph_module))
     for node in list(graph_module.graph.nodes):
+        # In order, so that bounds follow from those of what operands became.
+        known = rewriting.bounds[node]
         rewrite = _REWRITES.get(str(node.target)) if node.op == "call_function" else None
         if rewrite is None:
             continue
         with graph_module.graph.inserting_before(node):
             made = rewrite(rewriting, node)
         if made is not None:
-            rewriting.bounds.take(made, node)
+            rewriting.bounds.take(made, known)
             node.replace_all_uses_with(made)
     graph_module.graph.eliminate_dead_code()
     graph_module.recompile()

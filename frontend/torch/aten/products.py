@@ -154,7 +154,7 @@ def _attention(
 @converts("convolution.default")
 def _convolution(call: Call, *_: Any) -> DTensor:
     # Those that are products were decomposed.
-    raise NotConverted("it is no matrix product of windows: in groups, transposed, or of f64")
+    raise NotConverted("it is no matrix product of windows: in groups, or of f64")
 
 
 CONVERSIONS[ATTENTION] = _attention

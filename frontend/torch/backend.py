@@ -113,6 +113,7 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
         reason = refusals(node) if node.op == "call_function" else None
         if reason is not None:
             report.stayed[str(node.target), reason] += 1
+    _say_what_is_known_late(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs
     parts = split_off_programs(graph_module, refusals)
     compiled: dict[str, Compiled] = {}
@@ -135,6 +136,18 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     copy_returned_constants(parts)
     parts.recompile()
     return import_module("torch._functorch.aot_autograd").make_boxed_func(parts.forward)
+
+
+def _say_what_is_known_late(graph_module: Any) -> None:
+    """Warns where extents of inputs are symbols, with which operators stay in torch."""
+    values = [node.meta.get("val") for node in _placeholders(graph_module)]
+    if any(not isinstance(extent, int) for x in values for extent in getattr(x, "shape", (1,))):
+        warnings.warn(
+            "inputs have extents that are known only at run time, and what depends on these stays "
+            "in torch; say torch.compile(model, backend='mugraph', dynamic=False), and generate "
+            "with cache_implementation='static', so that extents are numbers.",
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)

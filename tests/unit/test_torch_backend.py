@@ -79,6 +79,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
             functional.conv_transpose1d(x[..., 0], v[..., 0], b, stride=2, padding=1),
             functional.conv_transpose2d(x.repeat(1, 2, 1, 1), w.repeat(2, 1, 1, 1), groups=2)),
         [draw(2, 8, 5, 4), draw(8, 5, 3, 4), draw(8, 5, 2, 2), draw(5)]),
+    "signs": (lambda x: (x.sign(), (x * 9).trunc() + (x * 0).sign(), (x > 0) ^ (x < 1)),
+              [draw(4, 5)]),
     "several types": (
         lambda x, y: torch.cat([x, y.to(torch.bfloat16), y], 1), [draw(3, 2), draw(3, 4)]),
     "short windows of channels": (
@@ -246,6 +248,14 @@ def test_what_has_no_conversion_stays_in_torch() -> None:
     assert [name for name, _ in report.stayed] == ["aten.cumprod.default"]
     assert len(report.islands) == 2
     assert "no conversion" in str(report)
+
+
+def test_extents_that_are_known_late_are_said() -> None:
+    torch._dynamo.reset()
+    made = torch.compile(lambda x: x * 2 + 1, backend=mugraph_torch.backend, dynamic=True)
+    x = draw(3, 4)
+    with torch.no_grad(), pytest.warns(UserWarning, match="only at run time.*dynamic=False"):
+        assert_near(made(x), x * 2 + 1)
 
 
 def test_what_depends_on_no_input_is_computed_ahead() -> None:

@@ -74,7 +74,21 @@ def _transposed(
     weight = weight.permute(0, 2, *between, 1, *towards)
     weight = weight.reshape(-1, x.shape[1] // groups, *counts)
     ones, around = [1] * rank, [count - 1 for count in counts]
-    made = _convolution(x, weight, None, ones, around, ones, False, [0] * rank, groups)
+    sizes = [
+        (extent - 1) * step - 2 * pad + size + more
+        for extent, step, pad, size, more in zip(
+            x.shape[2:], stride, padding, taps, output_padding, strict=True
+        )
+    ]
+    # Of places behind the last tap there is the bias alone.
+    ends = [
+        (extent + count - 1) * step - pad
+        for extent, count, step, pad in zip(x.shape[2:], counts, stride, padding, strict=True)
+    ]
+    own = None
+    if bias is not None and all(map(operator.le, sizes, ends)):
+        own, bias = bias.repeat_interleave(math.prod(stride)), None
+    made = _convolution(x, weight, own, ones, around, ones, False, [0] * rank, groups)
     if made is NotImplemented:
         return made
     places = made.shape[2:]
@@ -83,9 +97,8 @@ def _transposed(
                                                    range(2, 2 + rank), strict=True)
                                 for at in pair))  # fmt: skip
     made = made.reshape(*made.shape[:2], *map(operator.mul, places, stride))
-    for at, (size, pad, more) in enumerate(zip(taps, padding, output_padding, strict=True), 2):
-        extent = (x.shape[at] - 1) * stride[at - 2] - 2 * pad + size + more
-        kept = min(extent, made.shape[at] - pad)
+    for at, (extent, pad, end) in enumerate(zip(sizes, padding, ends, strict=True), 2):
+        kept = min(extent, end)
         made = _padded(made.narrow(at, pad, kept), at, 0, extent - kept, 0.0)
     return (made if bias is None else made + by_channel(bias, made)).contiguous()
 

@@ -27,6 +27,9 @@ ATTENTION = "mugraph.attention.default"
 SORT_GROUPS = "mugraph.sort_groups.default"
 """A counting sort, which :mod:`mugraph.torch.whole_numbers` registers with torch."""
 
+GROUPED_FALLBACK = "transformers.grouped_mm_fallback.default"
+"""``_grouped_mm`` of types that torch's own does not take: an operator that transformers has."""
+
 LOWEST = -3.0e38
 """A score that no key has: finite, so that a row of nothing else has a softmax."""
 
@@ -159,3 +162,4 @@ def _convolution(call: Call, *_: Any) -> DTensor:
 
 CONVERSIONS[ATTENTION] = _attention
 CONVERSIONS[SORT_GROUPS] = _sort_groups
+CONVERSIONS[GROUPED_FALLBACK] = _grouped_mm

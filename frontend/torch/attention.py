@@ -5,13 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from mugraph.torch.operator import import_torch
+from mugraph.torch.operator import define, import_torch
 
-SCHEMA = (
-    "attention(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale) -> Tensor"
-)
-
-_libraries: list[Any] = []
+SCHEMA = "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale) -> Tensor"
 
 
 @cache
@@ -19,8 +15,6 @@ def attention_operator() -> Any:
     """``torch.ops.mugraph.attention``: registered once; where it stays in torch it is
     ``scaled_dot_product_attention``."""
     torch = import_torch()
-    library = torch.library.Library("mugraph", "FRAGMENT")
-    library.define(SCHEMA)
     functional = torch.nn.functional
 
     def run(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None) -> Any:
@@ -32,10 +26,7 @@ def attention_operator() -> Any:
     def fake(q: Any, k: Any, v: Any, *_: Any) -> Any:
         return _heads_inside(q.new_empty((*q.shape[:-1], v.shape[-1])))
 
-    library.impl("attention", run, "CompositeExplicitAutograd")
-    torch.library.register_fake("mugraph::attention", fake, lib=library)
-    _libraries.append(library)
-    return torch.ops.mugraph.attention.default
+    return define("attention", SCHEMA, run, fake)
 
 
 def _heads_inside(result: Any) -> Any:

@@ -33,6 +33,7 @@ from mugraph.torch.islands import (
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.operator import import_torch
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
+from mugraph.torch.whole_numbers import simplify_whole_numbers
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,14 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     torch = import_torch()
     mutations = take_out_mutations(graph_module)
     fold_constants(graph_module)
+    simplify_whole_numbers(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     refusals = Refusals(tf32=tf32)
     for node in graph_module.graph.nodes:
         reason = refusals(node) if node.op == "call_function" else None
         if reason is not None:
             report.stayed[str(node.target), reason] += 1
+    _say_what_is_known_late(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs
     parts = split_off_programs(graph_module, refusals)
     compiled: dict[str, Compiled] = {}
@@ -133,6 +136,18 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     copy_returned_constants(parts)
     parts.recompile()
     return import_module("torch._functorch.aot_autograd").make_boxed_func(parts.forward)
+
+
+def _say_what_is_known_late(graph_module: Any) -> None:
+    """Warns where extents of inputs are symbols, with which operators stay in torch."""
+    values = [node.meta.get("val") for node in _placeholders(graph_module)]
+    if any(not isinstance(extent, int) for x in values for extent in getattr(x, "shape", (1,))):
+        warnings.warn(
+            "inputs have extents that are known only at run time, and what depends on these stays "
+            "in torch; say torch.compile(model, backend='mugraph', dynamic=False), and generate "
+            "with cache_implementation='static', so that extents are numbers.",
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)

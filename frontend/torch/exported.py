@@ -22,6 +22,7 @@ from mugraph.torch.decompositions import decompositions
 from mugraph.torch.islands import fold_constants
 from mugraph.torch.operator import import_torch
 from mugraph.torch.translation import Refusals, tensor_like, translate
+from mugraph.torch.whole_numbers import simplify_whole_numbers
 
 WEIGHTS = "weights.safetensors"
 """The file of the parameters and buffers that a model's ``state_dict`` has."""
@@ -129,6 +130,7 @@ class _Program:
             if str(node.target).startswith("aten._assert_") and not node.users:
                 graph.erase_node(node)
         fold_constants(self._graph_module)
+        simplify_whole_numbers(self._graph_module)
         self._lift_constants()
         self._merge_tied()
         targets = self._order_results()

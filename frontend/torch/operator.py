@@ -45,6 +45,20 @@ def op(
     return getattr(getattr(torch.ops, _NAMESPACE), name)
 
 
+def define(name: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
+    """Registers ``torch.ops.mugraph.NAME``, an operator that conversions know, on all devices.
+
+    ``run`` is what torch does where it stays in torch, and ``fake`` gives tensors without numbers.
+    """
+    torch = import_torch()
+    library = torch.library.Library(_NAMESPACE, "FRAGMENT")
+    library.define(name + schema)
+    library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{_NAMESPACE}::{name}", fake, lib=library)
+    _libraries.append(library)
+    return getattr(getattr(torch.ops, _NAMESPACE), name).default
+
+
 def import_torch() -> Any:
     """The module; raises ``UserError`` where there is none."""
     try:

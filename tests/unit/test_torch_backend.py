@@ -48,6 +48,41 @@ def draw(*shape: int, dtype: Any = None) -> Any:
 functional = torch.nn.functional
 attention = functional.scaled_dot_product_attention
 FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "largest": (lambda x: (*x.max(-1), *x.min(0), x.max(), x.min()), [draw(4, 7)]),
+    "scattered": (
+        lambda x, i: (x.scatter(1, i, 0.5), x.scatter(0, i.T, x[:, :2].T * 2)),
+        [draw(5, 5), torch.tensor([[0, 3], [4, 1], [2, 3], [1, 0], [3, 4]])]),
+    "scattered where a mask is true": (
+        lambda x, y: (x.masked_scatter((x[..., :1] > 0).expand_as(x), y.reshape(-1, 6)),
+                      x.masked_scatter(x > 0, y)),
+        [draw(2, 5, 6), draw(78)]),
+    "largest of windows": (
+        lambda x: (*functional.max_pool2d(x, 3, 2, 1, return_indices=True),
+                   functional.max_pool2d(x, (2, 1), dilation=(2, 1)),
+                   *functional.max_pool3d(x[None], 2, return_indices=True)),
+        [draw(2, 3, 9, 8)]),
+    "means of windows": (
+        lambda x: (functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False),
+                   functional.adaptive_avg_pool2d(x, (2, 4)),
+                   functional.adaptive_avg_pool2d(x, (3, 1))),
+        [draw(2, 3, 9, 8)]),
+    "near zero": (
+        lambda x: (x.expm1(), x.abs().log1p(), (x * 1e-4).expm1() * 1e4,
+                   (x * 1e-4).log1p() * 1e4, x.clamp(-0.99).log1p()),
+        [draw(99)]),
+    "norms of channels": (
+        lambda x, w: functional.instance_norm(x, weight=w, bias=w), [draw(2, 5, 4, 3), draw(5)]),
+    "transposed convolutions": (
+        lambda x, v, w, b: (
+            functional.conv_transpose2d(x, v, b, (2, 3), (1, 0), (1, 2)),
+            functional.conv_transpose2d(x, w, stride=2),
+            functional.conv_transpose1d(x[..., 0], v[..., 0], b, stride=2, padding=1),
+            functional.conv_transpose2d(x.repeat(1, 2, 1, 1), w.repeat(2, 1, 1, 1), groups=2)),
+        [draw(2, 8, 5, 4), draw(8, 5, 3, 4), draw(8, 5, 2, 2), draw(5)]),
+    "signs": (lambda x: (x.sign(), (x * 9).trunc() + (x * 0).sign(), (x > 0) ^ (x < 1)),
+              [draw(4, 5)]),
+    "several types": (
+        lambda x, y: torch.cat([x, y.to(torch.bfloat16), y], 1), [draw(3, 2), draw(3, 4)]),
     "short windows of channels": (
         lambda x, w, b: functional.conv1d(x, w, b, padding=3, groups=6),
         [draw(2, 6, 9), draw(6, 1, 4), draw(6)]),
@@ -164,6 +199,31 @@ def test_products_of_narrow_numbers_are_one_kernel_with_what_rounds_to_them(narr
     assert not report.stayed and len(report.islands) == 1
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_an_encoder_layer_of_torch_is_one_program(norm_first: bool) -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(
+        32, 4, 48, batch_first=True, norm_first=norm_first, activation="gelu"
+    ).requires_grad_(False)
+    hidden = torch.tensor([[False] * 7, [False] * 5 + [True] * 2])
+    eager, ours, report = compiled(
+        lambda x, m: layer.eval()(x, src_key_padding_mask=m), draw(2, 7, 32), hidden
+    )
+    assert_near(ours, eager)
+    assert not report.stayed and len(report.islands) == 1, str(report)
+
+
+def test_views_of_what_is_replaced_in_part_are_taken() -> None:
+    def function(x: Any, y: Any) -> Any:
+        parts = x.mT.clone(memory_format=torch.preserve_format)
+        parts[:, :2, 1:] = y
+        return parts.mT.reshape(6, 4).view(3, 8) + 1
+
+    eager, ours, report = compiled(function, draw(3, 2, 4), draw(3, 2, 1))
+    assert_near(ours, eager)
+    assert report.islands
+
+
 def test_tensors_without_a_dimension_are_broadcast() -> None:
     eager, ours, report = compiled(
         lambda x, s: ((x * s).sum(), s + 1, (x * s)[0, 0]), draw(4, 4), torch.tensor(3.0)
@@ -188,6 +248,14 @@ def test_what_has_no_conversion_stays_in_torch() -> None:
     assert [name for name, _ in report.stayed] == ["aten.cumprod.default"]
     assert len(report.islands) == 2
     assert "no conversion" in str(report)
+
+
+def test_extents_that_are_known_late_are_said() -> None:
+    torch._dynamo.reset()
+    made = torch.compile(lambda x: x * 2 + 1, backend=mugraph_torch.backend, dynamic=True)
+    x = draw(3, 4)
+    with torch.no_grad(), pytest.warns(UserWarning, match="only at run time.*dynamic=False"):
+        assert_near(made(x), x * 2 + 1)
 
 
 def test_what_depends_on_no_input_is_computed_ahead() -> None:

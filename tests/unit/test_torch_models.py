@@ -49,3 +49,29 @@ def test_results_depend_on_inputs(name: str) -> None:
         result = case.module(*case.inputs)
         other = case.module(*(each.flip(-1) for each in case.inputs))
     assert (result - other).norm() > 0.1 * result.norm()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_routers_and_grouped_experts_are_one_program(dtype: str) -> None:
+    """As transformers writes them for compilers; fp32 has an operator of its own for products."""
+    torch: Any = import_module("torch")
+    transformers: Any = import_module("transformers")
+    backend: Any = import_module("mugraph.torch")
+    torch.manual_seed(0)
+    config = transformers.MixtralConfig(
+        hidden_size=32, intermediate_size=48, num_local_experts=4, num_attention_heads=2,
+        num_key_value_heads=1, num_hidden_layers=1, vocab_size=61, initializer_range=0.2,
+        experts_implementation="grouped_mm",
+    )  # fmt: skip
+    model = transformers.MixtralModel(config).layers[0].mlp.eval().requires_grad_(False)
+    model, x = model.to(getattr(torch, dtype)), torch.randn(1, 9, 32).to(getattr(torch, dtype))
+    report = backend.Report()
+    torch._dynamo.reset()
+
+    def compiler(graph: Any, inputs: Any) -> Any:
+        return backend.backend(graph, inputs, report=report)
+
+    with torch.no_grad():
+        ours, eager = torch.compile(model, backend=compiler)(x), model(x)
+    assert (ours - eager).norm() < (1e-6 if dtype == "float32" else 0.02) * eager.norm()
+    assert not report.stayed and len(report.islands) == 1, str(report)

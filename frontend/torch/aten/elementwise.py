@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import f32, i1, i8
 import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
-from mugraph.torch.aten.conversion import Call, converts, require, require_tensor
+from mugraph.torch.aten.conversion import Call, TensorLike, converts, require, require_tensor
 
 UNARY = (
     "exp",
@@ -172,8 +172,9 @@ def _minimum(call: Call, a: Any, b: Any) -> DTensor:
 
 @converts("clamp.default", "clamp.Tensor", "hardtanh.default")
 def _clamp(call: Call, x: DTensor, low: Any = None, high: Any = None) -> DTensor:
-    require(not is_integer(call.dtype), "integers are not clamped")
-    if all(isinstance(bound, int | float) and math.isfinite(bound) for bound in (low, high)):
+    if not is_integer(call.dtype) and all(
+        isinstance(bound, int | float) and math.isfinite(bound) for bound in (low, high)
+    ):
         return call.graph.clamp(x, float(low), float(high), dtype=call.dtype)
     # Infinite bounds are none.
     for function, bound in (("max", low), ("min", high)):
@@ -291,6 +292,12 @@ def _or(call: Call, a: DTensor, b: DTensor) -> DTensor:
     return a | b
 
 
+@converts("logical_xor.default", "bitwise_xor.Tensor")
+def _xor(call: Call, a: DTensor, b: DTensor) -> DTensor:
+    _truths(call, a, b)
+    return ~_comparison(call, "equal", a, b)
+
+
 @converts("logical_not.default", "bitwise_not.default")
 def _not(call: Call, x: DTensor) -> DTensor:
     _truths(call, x)
@@ -310,4 +317,28 @@ def _masked_fill(call: Call, x: DTensor, mask: DTensor, value: float) -> DTensor
 
 @converts("_to_copy.default", "to.dtype")
 def _to_copy(call: Call, x: DTensor, *_: Any, **options: Any) -> DTensor:
-    return mi.cast(x, call.dtype) if x.dtype != call.dtype else x
+    if x.dtype == call.dtype:
+        return x
+    if call.dtype == i1:
+        return ~_comparison(call, "equal", x, 0)
+    if is_integer(call.dtype) and not is_integer(x.dtype):
+        # A cast of ours takes the nearest integer.
+        x = _trunc(Call(call.graph, [TensorLike(call.shape, (), f32)], call.tf32), x)
+    return mi.cast(x, call.dtype)
+
+
+@converts("trunc.default")
+def _trunc(call: Call, x: DTensor) -> DTensor:
+    """Without the fraction."""
+    x = x if x.dtype == f32 else mi.cast(x, f32)
+    negative = call.graph.less(x, 0.0, dtype=i1)
+    return call.graph.where(negative, -mi.floor(-x), mi.floor(x), dtype=call.dtype)
+
+
+@converts("sign.default")
+def _sign(call: Call, x: DTensor) -> DTensor:
+    require(not is_integer(call.dtype), "integers have no sign of ours")
+    below, above = call.graph.less(x, 0.0, dtype=i1), call.graph.less(0.0, x, dtype=i1)
+    zero = call.graph.mul_scalar(x, 0.0, dtype=f32)
+    rest = call.graph.where(above, 1.0, zero, dtype=f32)
+    return call.graph.where(below, -1.0, rest, dtype=call.dtype)

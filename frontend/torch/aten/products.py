@@ -24,6 +24,12 @@ from mugraph.torch.aten.conversion import (
 ATTENTION = "mugraph.attention.default"
 """Attention as one operator, which :mod:`mugraph.torch.attention` registers with torch."""
 
+SORT_GROUPS = "mugraph.sort_groups.default"
+"""A counting sort, which :mod:`mugraph.torch.whole_numbers` registers with torch."""
+
+GROUPED_FALLBACK = "transformers.grouped_mm_fallback.default"
+"""``_grouped_mm`` of types that torch's own does not take: an operator that transformers has."""
+
 LOWEST = -3.0e38
 """A score that no key has: finite, so that a row of nothing else has a softmax."""
 
@@ -57,6 +63,10 @@ def _grouped_mm(
     ieee = x.dtype == f32 and not call.tf32
     precision = Precision.IEEE if ieee else None
     return call.graph.grouped_matmul(x, matrices, given, dtype=call.dtype, precision=precision)
+
+
+def _sort_groups(call: Call, groups: DTensor, count: int) -> list[DTensor]:
+    return list(mi.sort_groups(groups, count))
 
 
 @converts("addmm.default", "baddbmm.default")
@@ -147,7 +157,9 @@ def _attention(
 @converts("convolution.default")
 def _convolution(call: Call, *_: Any) -> DTensor:
     # Those that are products were decomposed.
-    raise NotConverted("it is no matrix product of windows: in groups, transposed, or of f64")
+    raise NotConverted("it is no matrix product of windows: in groups, or of f64")
 
 
 CONVERSIONS[ATTENTION] = _attention
+CONVERSIONS[SORT_GROUPS] = _sort_groups
+CONVERSIONS[GROUPED_FALLBACK] = _grouped_mm

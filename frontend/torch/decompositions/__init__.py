@@ -1,0 +1,40 @@
+"""Operators of ATen that are made of others: torch's own decompositions, and ours.
+
+Ours make views, products and rows of tables of convolutions, paddings and indices.  One that gives
+``NotImplemented`` leaves the call as it is.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from mugraph.torch.decompositions import elementwise, layers, tables, windows
+from mugraph.torch.decompositions.table import OWN, Decomposition
+from mugraph.torch.operator import import_torch
+
+__all__ = ["decompositions", "elementwise", "layers", "tables", "windows"]
+
+KEPT = (
+    "silu.default",
+    "gelu.default",
+    "addmm.default",
+    "softplus.default",
+    "baddbmm.default",
+    "logsumexp.default",
+)
+"""Operators that torch would take apart, and mugraph has as one."""
+
+
+def decompositions() -> dict[Any, Decomposition]:
+    """What each operator of ATen is made of, for ``aot_autograd``."""
+    aten = import_torch().ops.aten
+
+    def operator(name: str) -> Any:
+        packet, overload = name.split(".")
+        return getattr(getattr(aten, packet), overload)
+
+    table = dict(import_module("torch._decomp").core_aten_decompositions())
+    for name in KEPT:
+        table.pop(operator(name), None)
+    return table | {operator(name): made for name, made in OWN.items()}

@@ -1,0 +1,30 @@
+"""Functions of one number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mugraph.torch.decompositions.table import decomposes
+from mugraph.torch.operator import import_torch
+
+
+@decomposes("expm1.default")
+def _expm1(x: Any) -> Any:
+    """tanh(x / 2) (e^x + 1), which loses nothing near 0."""
+    wide = x.float()
+    return ((wide / 2).tanh() * (wide.exp() + 1)).to(x.dtype)
+
+
+NEAR_ZERO = 0.4
+
+
+@decomposes("log1p.default")
+def _log1p(x: Any) -> Any:
+    """2 artanh(x / (x + 2)) by its series near 0, elsewhere the logarithm of 1 + x."""
+    wide = x.float()
+    ratio = wide.clamp(-NEAR_ZERO, NEAR_ZERO) / (wide.clamp(-NEAR_ZERO, NEAR_ZERO) + 2)
+    square, total = ratio * ratio, 1 / 11
+    for power in (9, 7, 5, 3, 1):
+        total = total * square + 1 / power
+    near = wide.abs() < NEAR_ZERO
+    return import_torch().where(near, 2 * ratio * total, (wide + 1).log()).to(x.dtype)

@@ -6,19 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, f32, i64
+from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.irdl import AttrSizedOperandSegments, operand_def, opt_operand_def, opt_prop_def
+from xdsl.irdl import AttrSizedOperandSegments, operand_def, opt_operand_def
 
 from mugraph.dialects import tb
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.kn.customized import CustomizedOp
 from mugraph.dialects.kn.reshape import BroadcastOp, ReshapeOp, TransposeOp
+from mugraph.dialects.kn.steps import StepsOp
 from mugraph.dialects.maps import AXES
-from mugraph.dialects.reductions import ReducesDimension
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
 
@@ -28,7 +27,7 @@ MOST_COLUMNS = 64
 
 
 @irdl_op_definition
-class RecurrenceOp(ReducesDimension, CompositeOp):
+class RecurrenceOp(StepsOp, CompositeOp):
     """A recurrence of matrices: h_t = a_t h_(t-1) + M_t h_(t-1) + x_t along a dimension.
 
     Matrices are the last two dimensions; M is square, and h is 0 before the first step.  Without a
@@ -50,12 +49,11 @@ class RecurrenceOp(ReducesDimension, CompositeOp):
 
     name = "kn.recurrence"
 
-    # Operands are in the order of the class that defines them, so the first one stands here too.
+    # Operands are in the order of the class that defines them, so all stand here.
     input = operand_def(TensorType)
     matrix = operand_def(TensorType)
     decay = opt_operand_def(TensorType)
     columns = opt_operand_def(TensorType)
-    exclusive = opt_prop_def(UnitAttr)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
@@ -76,19 +74,8 @@ class RecurrenceOp(ReducesDimension, CompositeOp):
         *,
         exclusive: bool = False,
     ) -> None:
-        super().__init__(
-            operands=[operand, matrix, decay, columns],
-            result_types=[result_type],
-            properties={
-                "dim": IntegerAttr(dim, i64),
-                "exclusive": UnitAttr() if exclusive else None,
-            },
-        )
-
-    @property
-    def is_exclusive(self) -> bool:
-        """Whether a step has no part in its own result."""
-        return self.exclusive is not None
+        operands = [operand, matrix, decay, columns]
+        super().__init__(operands, dim, result_type, exclusive=exclusive)
 
     def expected_shape(self) -> tuple[int, ...]:
         """The operand's extents; with columns as many rows as those have."""
@@ -119,11 +106,6 @@ class RecurrenceOp(ReducesDimension, CompositeOp):
                 f"the {what} {value_label(value)} has {dims(own)}, expected {dims(wanted)}, or 1 "
                 "in dimensions before the last two"
             )
-
-    def verify_(self) -> None:
-        """As any kernel; of floating-point numbers."""
-        super().verify_()
-        verify_no_integers(self, [*self.operands, self.result], "kn.cast")
 
     def expand(self, parts: Expansion) -> SSAValue:
         """A kernel whose loop takes one step after another; before and after it views.

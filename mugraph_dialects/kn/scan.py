@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import operand_def, opt_operand_def, opt_prop_def
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts, cuts_of_indices
-from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
-from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
+from mugraph.dialects.kn.kernel import prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.kn.steps import StepsOp
 from mugraph.dialects.layout_problem import LayoutProblem
-from mugraph.dialects.reductions import ReducesDimension
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb.operators import all_but, parallel_indices
 from mugraph.dialects.tensor_types import dims, shape_of, value_label
 
 
 @irdl_op_definition
-class ScanOp(ReducesDimension, KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts):
+class ScanOp(StepsOp, CanOverlap, HasTileIndices, HasDeviceCuts):
     """The sums of all elements up to each one along a dimension, or a linear recurrence.
 
     Without a decay element t is x_0 + ... + x_t.  With one it is h_t = a_t h_(t-1) + x_t, and
@@ -40,10 +37,6 @@ class ScanOp(ReducesDimension, KernelOp, CanOverlap, HasTileIndices, HasDeviceCu
 
     name = "kn.scan"
 
-    input = operand_def(TensorType)
-    decay = opt_operand_def(TensorType)
-    exclusive = opt_prop_def(UnitAttr)
-
     assembly_format = (
         "$input (`decay` $decay^)? (`exclusive` $exclusive^)? `dim` $dim "
         "(`workspace` $workspace^)? attr-dict `:` functional-type(operands, results)"
@@ -58,19 +51,7 @@ class ScanOp(ReducesDimension, KernelOp, CanOverlap, HasTileIndices, HasDeviceCu
         *,
         exclusive: bool = False,
     ) -> None:
-        super().__init__(
-            operands=[operand, decay],
-            result_types=[result_type],
-            properties={
-                "dim": IntegerAttr(dim, i64),
-                "exclusive": UnitAttr() if exclusive else None,
-            },
-        )
-
-    @property
-    def is_exclusive(self) -> bool:
-        """Whether an element has no part in its own result."""
-        return self.exclusive is not None
+        super().__init__([operand, decay], dim, result_type, exclusive=exclusive)
 
     def expected_shape(self) -> tuple[int, ...]:
         """The operand's extents."""
@@ -94,11 +75,6 @@ class ScanOp(ReducesDimension, KernelOp, CanOverlap, HasTileIndices, HasDeviceCu
             )
             for dim in range(rank)
         ]
-
-    def verify_(self) -> None:
-        """As any kernel; of floating-point numbers."""
-        super().verify_()
-        verify_no_integers(self, [*self.operands, self.result], "kn.cast")
 
     def device_cuts(self) -> Sequence[DeviceCut]:
         """Other dimensions than that along which it runs; a decay may be broadcast there."""

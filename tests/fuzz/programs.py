@@ -2,7 +2,8 @@
 
 Each program is of up to 12 operators in the builder's sense.  What ``--fuse-kernels`` makes of it
 must verify, have no more launches than the program, be proved to be the same function, give the
-same numbers in float64, and have a rounding budget that is not much larger.
+same numbers in float64, and have a rounding budget that is not much larger.  By estimate it takes
+no longer than the program.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from mugraph.dialects.kn import CustomizedOp, RegroupOp
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.mugraph.fuse_threadblock import fuse_threadblock
 from mugraph.passes.program.decompose_program import decompose_program
-from mugraph.passes.program.fuse_kernels import fuse_program, fusion
+from mugraph.passes.program.fuse_kernels import fuse_program, fusion, prepare_program
+from mugraph.passes.program.fuse_kernels.choice import find_kernels
 from mugraph.passes.program.fuse_kernels.limits import Limits
 from mugraph.passes.targets import Target, target_named
 from mugraph.passes.transpile import TranspilePass
@@ -308,6 +310,20 @@ def check_program(module: ModuleOp, *, scheduled: bool = False, target: str = "h
     return "proved" if proof.holds else proof.reason
 
 
+def check_time(module: ModuleOp, target: Target) -> None:
+    """Compares what kernels are estimated to take with the program, each operator alone.
+
+    Raises :class:`ProgramError`.
+    """
+    copies = [only_function(module.clone()) for _ in range(2)]
+    prepare_program(copies[0])
+    alone = fusion.Fusion(copies[0], target)
+    written = sum(alone.cost(1 << number) for number in range(len(alone.operators)))
+    found = find_kernels(copies[1], target).time
+    if found > written * (1 + 1e-9):
+        raise ProgramError(f"kernels take {found:.0f} ns by estimate, as written {written:.0f}")
+
+
 def _check_rounding(
     module: ModuleOp, fused: ModuleOp, arrays: list[Array], exact: list[Array]
 ) -> None:
@@ -365,6 +381,8 @@ def main() -> int:
         try:
             with groups_by_chance(number) if options.by_chance else nullcontext():
                 shown[check_program(module, scheduled=options.scheduled)] += 1
+            if not options.by_chance:
+                check_time(module, target_named("h200"))
         except Exception as error:
             failed += 1
             print(f"program {number}: {type(error).__name__}: {error}", flush=True)

@@ -134,6 +134,12 @@ def layer_norm_and_product(new: Callable[..., mi.DTensor]) -> Tensors:
     return mi.gelu(normal @ new(WIDTH, HIDDEN) + new(HIDDEN))
 
 
+def squared_distances(new: Callable[..., mi.DTensor]) -> Tensors:
+    """Of rows from a mean, by a matrix: a difference has a role in the product, and one beside."""
+    apart = new(64, 128) - new(1, 128)
+    return mi.reduction(apart @ new(128, 128) * apart, 1)
+
+
 ONE_KERNEL = (
     norm_and_product,
     gated_mlp,
@@ -150,6 +156,7 @@ ONE_KERNEL = (
     gated_mixture,
     two_norms,
     two_experts,
+    squared_distances,
 )
 
 
@@ -473,7 +480,7 @@ def test_one_index_along_two_dimensions_is_refused() -> None:
     """A matrix times its own transpose, and its reshape, has rows and columns of one index."""
 
     def program(new: Callable[..., mi.DTensor]) -> Tensors:
-        y = mi.exp(new(16, 16))
+        y = new(16, 8) @ new(8, 16)
         both = mi.reshape(y + mi.transpose(y), (4, 4, 16))
         return mi.exp(both) * new(4, 1, 16)
 

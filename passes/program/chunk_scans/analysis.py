@@ -254,7 +254,5 @@ def _with_contraction(scan: Scan, chunk: int, decayed: set[int]) -> Recurrence |
 def scans_of(operators: Sequence[Operation], kind: type[Scan] | None = None) -> list[Scan]:
     """The scans among operators, or those of one kind."""
     return [
-        op
-        for op in operators
-        if isinstance(op, kn.ScanOp | kn.RecurrenceOp) and (kind is None or isinstance(op, kind))
+        op for op in operators if isinstance(op, Scan) and (kind is None or isinstance(op, kind))
     ]

@@ -34,7 +34,7 @@ from mugraph.passes.program.fuse_kernels.kernel import KernelBuilder
 from mugraph.passes.program.fuse_kernels.part import Part
 from mugraph.passes.program.fuse_kernels.places import places_of
 from mugraph.passes.program.fuse_kernels.regroup import is_view, part_of
-from mugraph.passes.program.fuse_kernels.roles import Roles, in_roles
+from mugraph.passes.program.fuse_kernels.roles import Roles, in_roles, once_for_each_use
 from mugraph.passes.program.fuse_kernels.search import Search
 from mugraph.passes.program.fuse_kernels.segments import in_segments
 from mugraph.passes.program.fuse_kernels.structures import Structure, Structures
@@ -162,25 +162,19 @@ class Fusion:
         With more operators tensors are numbered together in more ways.
         """
         operators = self.program.members(group)
-        if not any(map(is_view, operators)):
+        if not any(map(is_view, operators)) or _go_together(operators):
             return False
-        try:
-            places_of(operators, Atoms.of(operators))
-        except NotFusedError:
-            return self._in_roles(group) is None
-        return False
+        return self._in_roles(group) is None
 
     def _in_roles(self, group: Group) -> Roles | None:
         """A group that loads tensors more than once, where that makes its views go together."""
         _, loaded, stored = self.structures.of(group)
-        roles = in_roles(self.program.members(group), loaded, stored)
-        if roles is None:
-            return None
-        try:
-            places_of(roles.operators, Atoms.of(roles.operators))
-        except NotFusedError:
-            return None
-        return roles
+        members = self.program.members(group)
+        roles = in_roles(members, loaded, stored)
+        if roles is None or not _go_together(roles.operators):
+            apart = once_for_each_use(members, loaded, stored)
+            roles = None if apart is None else in_roles(apart.operators, apart.loaded, apart.stored)
+        return roles if roles is not None and _go_together(roles.operators) else None
 
     def _is_part_of_none(self, group: Group) -> bool:
         """Whether no kernel has the operators of a group, though its views go together."""
@@ -388,6 +382,15 @@ class Fusion:
             if isinstance(op, ReductionMaxOp) and op.start is None:
                 # Also of scores that another kernel has masked.
                 op.least = LEAST if is_passed_on(op) else least_of(op.input)
+
+
+def _go_together(operators: Sequence[Operation]) -> bool:
+    """Whether the views of operators go together: each tensor has one place for each dimension."""
+    try:
+        places_of(operators, Atoms.of(operators))
+    except NotFusedError:
+        return False
+    return True
 
 
 def is_of_tiles(op: Operation) -> bool:

@@ -2,16 +2,20 @@
 
 What one operator sums over another one may have along its results: of ``x * sigmoid(x @ w)`` a
 block loads rows of x for the product, and the columns of its results.  As one argument, rows and
-columns of w would be one index.  In each role x is an argument of its own.
+columns of w would be one index.  In each role x is an argument of its own.  So is what
+element-wise operators make of x: of ``(d @ p) * d`` with ``d = x - m`` they stand in the kernel
+once for each role.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects.kn import ElementwiseOp
 from mugraph.passes.program.fuse_kernels.atoms import Atoms
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.part import block_of
@@ -29,6 +33,45 @@ class Roles(NamedTuple):
     sources: Sequence[int]
     """Of each argument the number of the tensor that it is."""
     stored: Sequence[SSAValue]
+
+
+def once_for_each_use(
+    operators: Sequence[Operation], loaded: Sequence[SSAValue], stored: Sequence[SSAValue]
+) -> Roles | None:
+    """The operators, with element-wise ones on what is loaded written once for each use.
+
+    ``None`` where none of these is used more than once.
+    """
+    known, light = set(loaded), dict[SSAValue, Operation]()
+    for op in operators:
+        if isinstance(op, ElementwiseOp) and known.issuperset(op.operands):
+            light[op.result] = op
+            known.add(op.result)
+    uses = Counter(value for op in operators for value in op.operands if value in light)
+    uses.update(value for value in stored if value in light)
+    if max(uses.values(), default=0) < 2:
+        return None
+    block = block_of(loaded)
+    values: dict[SSAValue, SSAValue] = dict(zip(loaded, block.args, strict=True))
+
+    def written(op: Operation) -> Operation:
+        """A copy of an operator, behind copies of the light ones that it uses."""
+        sources = [values[v] if v in values else written(light[v]).results[0] for v in op.operands]
+        copy = op.clone()
+        for number, source in enumerate(sources):
+            copy.operands[number] = source
+        block.add_op(copy)
+        return copy
+
+    kept: dict[SSAValue, SSAValue] = {}
+    for op in operators:
+        if light.keys().isdisjoint(op.results):
+            values.update(zip(op.results, written(op).results, strict=True))
+        elif op.results[0] in stored:
+            kept[op.results[0]] = written(op).results[0]
+    return Roles(
+        list(block.ops), block.args, range(len(loaded)), [(values | kept)[v] for v in stored]
+    )
 
 
 def in_roles(

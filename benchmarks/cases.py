@@ -58,8 +58,8 @@ class Built:
         return CudaKernel(self.library, self.interface, self.arch)
 
 
-def compiled(graph: KernelGraph, arch: str, plan: Plan | None = None) -> Built:
-    """What ``mugraph.compile`` makes of a program, perhaps under a plan."""
+def compiled(graph: KernelGraph | str, arch: str, plan: Plan | None = None) -> Built:
+    """What ``mugraph.compile`` makes of a program or of its text, perhaps under a plan."""
     kernel = mugraph.compile(graph, arch, plan=plan)
     assert isinstance(kernel, CudaKernel)
     return Built(kernel.library_path, kernel.interface, kernel.arch)

@@ -316,7 +316,8 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     fetch = latency + resident * loop_bytes / rate
     # The first of them are there when the kernel has been filled.
     ring = rounds * later * (fetch + turn) / stages
-    if shape.loop.is_of_groups(shape.threads, target) and stages > 1:
+    runs_ahead = shape.loop.runs_ahead(shape.threads, target)
+    if runs_ahead and stages > 1:
         # A product is in flight until the next one has been issued, and its stage is in use.
         ring = max(ring, rounds * later * fetch / (stages - 1))
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.

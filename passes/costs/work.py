@@ -168,6 +168,9 @@ class Product(NamedTuple):
     """Whether its left matrix is what another product passes on."""
     converted: int = 0
     """Elements that threads convert before they are multiplied."""
+    swapped: bool = False
+    """Whether warp groups multiply loaded matrices with swapped operands: none is in flight while
+    the next one is issued."""
 
     @property
     def macs(self) -> int:
@@ -217,6 +220,11 @@ class PhaseWork(NamedTuple):
     def is_of_groups(self, threads: int, target: Target) -> bool:
         """Whether warp groups multiply all its products, and pass nothing on."""
         return not self.chained and self.suits_groups(threads, target)
+
+    def runs_ahead(self, threads: int, target: Target) -> bool:
+        """Whether they issue a product while another one is in flight."""
+        swapped = any(product.swapped for product in self.products)
+        return not swapped and self.is_of_groups(threads, target)
 
     def suits_groups(self, threads: int, target: Target) -> bool:
         """Whether warp groups multiply all its products, which bulk copies must bring."""

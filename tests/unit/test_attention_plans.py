@@ -29,10 +29,6 @@ def plan_of(heads: int, tokens: int, depth: int, *, causal: bool) -> tuple[Plan,
     return kernel.decided, math.prod(kernel.block_dim)
 
 
-def test_three_warp_groups_hide_the_exponentials_of_small_depths() -> None:
-    assert plan_of(12, 8192, 64, causal=False)[1] == 3 * 128
-
-
 def test_short_prompts_have_one_stage_so_that_three_blocks_start_side_by_side() -> None:
     plan, threads = plan_of(1024, 256, 128, causal=True)
     assert (plan.stages, threads) == ((1,), 128)

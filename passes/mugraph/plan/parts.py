@@ -41,7 +41,7 @@ def has_room(shape: KernelShape, stages: int, target: Target) -> bool:
 
 def can_persist(shape: KernelShape, target: Target) -> bool:
     """Whether blocks of warp groups can take several work tiles each."""
-    by_groups = shape.loop.is_of_groups(shape.threads, target)
+    by_groups = shape.loop.runs_ahead(shape.threads, target)
     return by_groups and shape.blocks > target.multiprocessors
 
 

@@ -290,8 +290,9 @@ class TiledKernel:
         for load in model.loaded:
             tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
             shape, looped = shapes[tile], load.is_looped(partition)
-            existing = load.existing(shape)
-            loaded = _sector_bytes(existing, size, load.row(existing))
+            # Bulk copies write zeros for what pads the rows of products, which takes as long.
+            there = shape if model.of_products else load.existing(shape)
+            loaded = _sector_bytes(there, size, load.row(there))
             loads.append(Load(loaded, tensor, looped, load.row_bytes(shape)))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
@@ -418,7 +419,8 @@ def _work(
                 count = matrices * _padded(rows, m) * _padded(columns, n) * steps
                 for_groups = factor.fits_groups and columns % GROUP_COLUMNS == 0
                 group_rows = rows if for_groups else 0
-                if factor.swaps(rows, columns, matrices):
+                swaps = factor.swaps(rows, columns, matrices)
+                if swaps:
                     group_rows = columns
                 each = Product(
                     count,
@@ -429,6 +431,7 @@ def _work(
                     columns,
                     follows,
                     converted,
+                    swaps and not factor.converted,
                 )
                 products.append(each)
             sets = 1 + any(factor.promoted for factor in op.factors)

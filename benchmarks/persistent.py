@@ -28,7 +28,6 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import mugraph
 import mugraph.build as mi
-from benchmarks.decode_mlp import EPSILON, HIDDEN, TOLERANCE, WIDTH
 from benchmarks.h200.timing import interleaved, prepared
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
@@ -40,6 +39,10 @@ from mugraph.passes.compile import before_planning
 from mugraph.reading import make_context
 
 ARCH = "sm_90a"
+WIDTH, HIDDEN = 2048, 8192
+EPSILON = 1e-5
+TOLERANCE = 2e-2
+"""Of the largest result: sums in f32, rounded to bf16 once a kernel."""
 PARTS = Plan(pdl="late", tile=(1, 32), block=(128,), loop_tile=128)
 PLANS = {
     "as planned": (Plan(), Plan()),

@@ -12,13 +12,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
-from mugraph.dialects.windows import ModesAttr, Numbers, Windows, verify_windows
+from mugraph.dialects.windows import ModesAttr, Windows, verify_windows
 
 
 class ReadsRows(Operation, ABC):
@@ -33,16 +34,25 @@ class ReadsRows(Operation, ABC):
         return (*self.operands, *self.results)
 
 
-class CutsRows(ReadsRows):
+class CutsRows(IRDLOperation, ReadsRows):
     """An operator that cuts tiles from its first operand, or from what is gathered or seen of it.
 
     The numbers of the rows, where there are any, are its second operand.
     """
 
+    modes = opt_prop_def(ModesAttr)
+    origin = opt_prop_def(DenseArrayBase.constr(i64))
+
+    def see(self, windows: Windows | None) -> None:
+        """Says what it cuts of its first operand."""
+        self.modes, self.origin = (None, None) if windows is None else windows.attributes()
+
     @property
-    @abstractmethod
     def windows(self) -> Windows | None:
         """What it cuts of its first operand where that are windows; ``None`` for itself."""
+        if self.modes is None or self.origin is None:
+            return None
+        return Windows.of(self.modes, self.origin)
 
     @property
     @abstractmethod
@@ -67,8 +77,9 @@ class CutsRows(ReadsRows):
         named = self.numbers is not None and operand == 1
         return shape_of(self.operands[0].type)[0] if named else None
 
-    def verify_windows(self, modes: ModesAttr | None, origin: Numbers | None) -> None:
+    def verify_windows(self) -> None:
         """Raises ``VerifyException`` for windows that do not fit the operand."""
+        modes, origin = self.modes, self.origin
         if modes is None and origin is None:
             return
         if modes is None or origin is None:

@@ -17,6 +17,7 @@ from xdsl.irdl import IRDLOperation, opt_prop_def
 
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.ragged import Bounds, Padding
+from mugraph.dialects.tensor_types import shape_of
 
 if TYPE_CHECKING:
     from mugraph.dialects.cute import ComposedLayout, Layout
@@ -145,6 +146,16 @@ class HasTileIndices(Operation, ABC):
     @abstractmethod
     def tile_indices(self) -> Sequence[TileIndex]:
         """The indices; dimensions of results that none of them numbers keep their extents."""
+
+    def places(self, index: TileIndex) -> list[tuple[SSAValue, int]]:
+        """The dimensions that an index numbers, of operands and results of several elements."""
+        found = [*zip(self.operands, index.operands, strict=True)]
+        found += [(result, index.result) for result in self.results]
+        return [
+            (value, dim)
+            for value, dim in found
+            if dim is not None and shape_of(value.type)[dim] > 1
+        ]
 
     def linear_in(self) -> Sequence[frozenset[int]]:
         """Sets of operands, by number, in all of which together the operator is linear.

@@ -83,6 +83,7 @@ from mugraph.dialects.sched.tile_values import (
     CarriesTiles,
     WritesTiles,
     YieldOp,
+    arrangement_in,
     is_tile,
     registers_of,
 )
@@ -224,6 +225,7 @@ __all__ = [
     "WarpgroupWaitOp",
     "WritesTiles",
     "YieldOp",
+    "arrangement_in",
     "computes_on_product",
     "computing_block",
     "enclosing_kernel",

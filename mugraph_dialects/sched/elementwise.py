@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
@@ -81,8 +82,74 @@ class FillOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
         return fill_accesses(self)
 
 
+class DealtOutOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects, ABC):
+    """An operator that computes each element of its destination, the last operand.
+
+    Fragments of the destination's extents say who computes what, and ``by`` where there are none.
+    """
+
+    destination = operand_def(Destination)
+    epilogue = opt_prop_def(EpilogueAttr)
+    partition = opt_prop_def(LinearPartitionAttr)
+
+    @property
+    @abstractmethod
+    def inputs(self) -> Sequence[SSAValue]:
+        """The operands in front of the destination."""
+
+    @property
+    def distribution(self) -> Attribute:
+        """Who computes which element of the destination."""
+        found = distribution_of(self.inputs, self.destination, self.partition)
+        assert found is not None  # verified
+        return found
+
+    @property
+    def linear(self) -> LinearPartition | None:
+        """The linear partition by which it is dealt out, if it is one."""
+        attribute = self.distribution
+        return attribute.data if isinstance(attribute, LinearPartitionAttr) else None
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The sources; the destination too where the epilogue accumulates."""
+        return [*self.inputs, *accumulated(self, self.destination)]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.destination]
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Along the partition's first dimension, in its vectors."""
+        partition = self.linear
+        if partition is None:
+            return []
+        return [
+            SharedAccess(
+                value,
+                partition.inner,
+                1 if shape_of(value.type)[partition.inner] == 1 else partition.vector,
+            )
+            for value in (self.destination, *self.inputs)
+            if isinstance(value.type, SharedType)
+        ]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The sources in order, then the destination, in vectors of the partition, all whole."""
+        if self.linear is None:
+            return []
+        return elementwise_accesses(self, self.linear, accumulates=epilogue_of(self).accumulates)
+
+
+def said_partition(
+    sources: Sequence[SSAValue], destination: SSAValue, partition: LinearPartition | None
+) -> LinearPartitionAttr | None:
+    """The property that stands for a partition; none where fragments say it."""
+    is_said = distribution_of(sources, destination, None) is not None
+    return None if is_said or partition is None else LinearPartitionAttr(partition)
+
+
 @irdl_op_definition
-class MapOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class MapOp(DealtOutOp):
     """Applies a scalar function element by element; an operand's extent of 1 is broadcast.
 
     ``sched.map div %a, %b to %d by <128, vector 8, order [1, 0]> : ...``
@@ -95,10 +162,9 @@ class MapOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     name = "sched.map"
 
     function = prop_def(ScalarFunctionAttr)
+    # Operands are in the order of the class that defines them, so the last one stands here too.
     sources = var_operand_def(Source)
     destination = operand_def(Destination)
-    epilogue = opt_prop_def(EpilogueAttr)
-    partition = opt_prop_def(LinearPartitionAttr)
 
     assembly_format = (
         "custom<NamedFunction>($function) $sources `to` $destination "
@@ -116,31 +182,20 @@ class MapOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         partition: LinearPartition | None = None,
     ) -> None:
         """``partition`` is not kept where fragments say it."""
-        is_said = distribution_of(sources, destination, None) is not None
         super().__init__(
             operands=[sources, destination],
             result_types=[tile_types(destination)],
             properties={
                 "function": ScalarFunctionAttr(function),
                 "epilogue": epilogue_attribute(epilogue),
-                "partition": (
-                    None if is_said or partition is None else LinearPartitionAttr(partition)
-                ),
+                "partition": said_partition(sources, destination, partition),
             },
         )
 
     @property
-    def distribution(self) -> Attribute:
-        """Who computes which element of the destination."""
-        found = distribution_of(self.sources, self.destination, self.partition)
-        assert found is not None  # verified
-        return found
-
-    @property
-    def linear(self) -> LinearPartition | None:
-        """The linear partition by which it is dealt out, if it is one."""
-        attribute = self.distribution
-        return attribute.data if isinstance(attribute, LinearPartitionAttr) else None
+    def inputs(self) -> Sequence[SSAValue]:
+        """The sources."""
+        return self.sources
 
     @property
     def is_sum_of_fragments(self) -> bool:
@@ -151,14 +206,6 @@ class MapOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
             and all(isinstance(value.type, TileType) for value in self.operands)
             and shape_of(self.sources[0].type) == shape_of(self.destination.type)
         )
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The sources; the destination too where the epilogue accumulates."""
-        return [*self.sources, *accumulated(self, self.destination)]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.destination]
 
     def verify_(self) -> None:
         """Checks arity, extents and who computes what."""
@@ -184,24 +231,3 @@ class MapOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
                 f"{self.partition}; leave out 'by'"
             )
         verify_distribution(self, found, self.destination)
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Along the partition's first dimension, in its vectors."""
-        partition = self.linear
-        if partition is None:
-            return []
-        return [
-            SharedAccess(
-                value,
-                partition.inner,
-                1 if shape_of(value.type)[partition.inner] == 1 else partition.vector,
-            )
-            for value in (self.destination, *self.sources)
-            if isinstance(value.type, SharedType)
-        ]
-
-    def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The sources in order, then the destination, in vectors of the partition."""
-        if self.linear is None:
-            return []
-        return elementwise_accesses(self, self.linear, accumulates=epilogue_of(self).accumulates)

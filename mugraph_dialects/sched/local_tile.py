@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, i32, i
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -37,11 +36,11 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
 )
-from mugraph.dialects.windows import IntArray, ModesAttr, Windows
+from mugraph.dialects.windows import IntArray, Windows
 
 
 @irdl_op_definition
-class LocalTileOp(IRDLOperation, CutsRows):
+class LocalTileOp(CutsRows):
     """The tile of a device tensor that this block touches, a view.
 
     With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
@@ -66,8 +65,6 @@ class LocalTileOp(IRDLOperation, CutsRows):
     ends = var_operand_def(IndexType | GlobalType)
     ended = opt_prop_def(DenseArrayBase.constr(i64))
     known = opt_prop_def(DenseArrayBase.constr(i64))
-    modes = opt_prop_def(ModesAttr)
-    origin = opt_prop_def(DenseArrayBase.constr(i64))
     map = prop_def(DenseArrayBase.constr(i64))
     fordim = opt_prop_def(IntegerAttr.constr(type=i64))
     result = result_def(GlobalType)
@@ -91,17 +88,15 @@ class LocalTileOp(IRDLOperation, CutsRows):
         through: SSAValue | None = None,
         windows: Windows | None = None,
     ) -> None:
-        modes, origin = (None, None) if windows is None else windows.attributes()
         super().__init__(
             operands=[source, through, []],
             result_types=[result_type],
             properties={
-                "modes": modes,
-                "origin": origin,
                 "map": DenseArrayBase.from_list(i64, list(map_)),
                 "fordim": None if fordim < 0 else IntegerAttr(fordim, i64),
             },
         )
+        self.see(windows)
 
     @property
     def map_(self) -> tuple[int, ...]:
@@ -144,13 +139,6 @@ class LocalTileOp(IRDLOperation, CutsRows):
     def numbers(self) -> SSAValue | None:
         """The rows' numbers, ``through``."""
         return self.through
-
-    @property
-    def windows(self) -> Windows | None:
-        """What is seen of the source."""
-        if self.modes is None or self.origin is None:
-            return None
-        return Windows.of(self.modes, self.origin)
 
     @property
     def is_scattered(self) -> bool:
@@ -263,7 +251,7 @@ class LocalTileOp(IRDLOperation, CutsRows):
                 f"expected a dimension from 0 to {rank - 1} for each"
             )
         self._verify_held_ends()
-        self.verify_windows(self.modes, self.origin)
+        self.verify_windows()
         try:
             self.slicing().tile_shape("map")
         except PartitionError as error:

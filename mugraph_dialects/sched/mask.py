@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import AffineSetAttr, ArrayAttr, Float32Type, FloatAttr, f32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number, ThenEpilogue
 from mugraph.dialects.cute.thread_values import BoolArray
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.linear_forms import (
     LinearForm,
     all_at_least_0,
@@ -25,28 +24,24 @@ from mugraph.dialects.linear_forms import (
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedAttr, RaggedDim, ragged_error
-from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
-from mugraph.dialects.sched.compute_accesses import elementwise_accesses
 from mugraph.dialects.sched.distribution import (
-    accumulated,
     distribution_of,
     verify_distribution,
 )
+from mugraph.dialects.sched.elementwise import DealtOutOp, said_partition
 from mugraph.dialects.sched.structure import enclosing_kernel
-from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
+from mugraph.dialects.sched.tile_values import TiedTiles, tile_types
 from mugraph.dialects.sched.types import (
     DealtBy,
     Distribution,
-    LinearPartitionAttr,
     SharedType,
     TileType,
 )
-from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 
 @irdl_op_definition
-class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class MaskOp(DealtOutOp):
     """Copies a tile, with a constant in place of elements that do not exist, or fail a condition.
 
     ``sched.mask %x to %y with 0.0 outside [#tb.ragged<...>] then [accum] by <...> : ...``
@@ -65,8 +60,6 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     value = prop_def(FloatAttr[Float32Type])
     outside = opt_prop_def(ArrayAttr[RaggedAttr])
     condition = opt_prop_def(AffineSetAttr)
-    epilogue = opt_prop_def(EpilogueAttr)
-    partition = opt_prop_def(LinearPartitionAttr)
 
     assembly_format = (
         "$source `to` $destination `with` custom<Fp32Number>($value) (`outside` $outside^)? "
@@ -86,7 +79,6 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         forms: Sequence[LinearForm] = (),
     ) -> None:
         """``partition`` is not kept where fragments say it."""
-        is_said = distribution_of([source], destination, None) is not None
         super().__init__(
             operands=[source, destination],
             result_types=[tile_types(destination)],
@@ -97,24 +89,14 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                     AffineSetAttr(set_of(forms, len(shape_of(source.type)))) if forms else None
                 ),
                 "epilogue": epilogue_attribute(epilogue),
-                "partition": (
-                    None if is_said or partition is None else LinearPartitionAttr(partition)
-                ),
+                "partition": said_partition([source], destination, partition),
             },
         )
 
     @property
-    def distribution(self) -> Attribute:
-        """Who computes which element."""
-        found = distribution_of([self.source], self.destination, self.partition)
-        assert found is not None  # verified
-        return found
-
-    @property
-    def linear(self) -> LinearPartition | None:
-        """The linear partition by which it is dealt out, if it is one."""
-        attribute = self.distribution
-        return attribute.data if isinstance(attribute, LinearPartitionAttr) else None
+    def inputs(self) -> Sequence[SSAValue]:
+        """The source."""
+        return [self.source]
 
     @property
     def ragged(self) -> list[RaggedDim]:
@@ -133,14 +115,6 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     def constant(self) -> float:
         """What stands in place of the others."""
         return self.value.value.data
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The source; the destination too where the epilogue accumulates."""
-        return [self.source, *accumulated(self, self.destination)]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.destination]
 
     def verify_(self) -> None:
         """Checks extents, the partition, and what is said of the elements that exist."""
@@ -161,23 +135,6 @@ class MaskOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             expected = "by <threads, vector, order>" if found is None else "no 'by'"
             raise VerifyException(f"{op_label(self)}: expected {expected} for these operands")
         verify_distribution(self, found, self.destination)
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Along the partition's first dimension, in its vectors."""
-        partition = self.linear
-        if partition is None:
-            return []
-        return [
-            SharedAccess(value, partition.inner, partition.vector)
-            for value in (self.destination, self.source)
-            if isinstance(value.type, SharedType)
-        ]
-
-    def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The source's vectors, then the destination's: whole, whatever exists."""
-        if self.linear is None:
-            return []
-        return elementwise_accesses(self, self.linear, accumulates=epilogue_of(self).accumulates)
 
     def exists(self, block: Sequence[int], iteration: int) -> BoolArray:
         """Which of the threads' values exist, ``[values, threads]``."""

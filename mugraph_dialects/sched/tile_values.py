@@ -31,6 +31,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.types import TileType, TokenType
 from mugraph.dialects.tensor_types import op_label, value_label
@@ -39,6 +40,11 @@ from mugraph.dialects.tensor_types import op_label, value_label
 def is_tile(value: SSAValue) -> bool:
     """Whether a value is a tile in registers."""
     return isinstance(value.type, TileType)
+
+
+def arrangement_in(value: SSAValue) -> TiledMmaAttr | None:
+    """The instruction of a product's fragment, and how warps share it."""
+    return value.type.tiled_mma if isinstance(value.type, TileType) else None
 
 
 def tiles_among(values: Sequence[SSAValue | None]) -> list[SSAValue]:

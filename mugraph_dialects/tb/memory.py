@@ -47,7 +47,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
 )
-from mugraph.dialects.windows import ModesAttr, Windows
+from mugraph.dialects.windows import Windows
 
 NOT_SPLIT = -1
 """The fordim of a tile that the for-loop does not move."""
@@ -223,8 +223,6 @@ class InputOp(CutsRows, MovesTile):
     dtensor = operand_def(TensorType)
     through = opt_operand_def(TensorType | STensorType)
     imap = prop_def(DenseArrayBase.constr(i64))
-    modes = opt_prop_def(ModesAttr)
-    origin = opt_prop_def(DenseArrayBase.constr(i64))
     result = result_def(STensorType)
 
     traits = traits_def(Pure())
@@ -247,7 +245,6 @@ class InputOp(CutsRows, MovesTile):
         windows: Windows | None = None,
     ) -> None:
         """``ends``: the dimensions that end at a length of the kernel, and its number."""
-        modes, origin = (None, None) if windows is None else windows.attributes()
         super().__init__(
             operands=[dtensor, through],
             result_types=[result_type],
@@ -255,10 +252,9 @@ class InputOp(CutsRows, MovesTile):
                 "imap": DenseArrayBase.from_list(i64, list(imap)),
                 "fordim": fordim_attribute(fordim),
                 "ending": numbers_attribute([n for pair in (ends or {}).items() for n in pair]),
-                "modes": modes,
-                "origin": origin,
             },
         )
+        self.see(windows)
 
     def end_forms(self) -> list[LinearForm]:
         """The forms that are at least 0 before the ends.
@@ -291,13 +287,6 @@ class InputOp(CutsRows, MovesTile):
         """The rows' numbers, ``through``."""
         return self.through
 
-    @property
-    def windows(self) -> Windows | None:
-        """What is seen of the operand."""
-        if self.modes is None or self.origin is None:
-            return None
-        return Windows.of(self.modes, self.origin)
-
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
         """The copy for given strides of the operand and of the tile."""
         if (windows := self.windows) is not None:
@@ -328,7 +317,7 @@ class InputOp(CutsRows, MovesTile):
                     "numbers of rows are read from device memory, so name an operand of the kernel"
                 )
             verify_numbers(self, self.dtensor, self.through)
-        self.verify_windows(self.modes, self.origin)
+        self.verify_windows()
         self.verify_tile("imap")
         self._verify_loaded_ends()
         if self.through is not None and (uneven := self.uneven_numbers(self.bounds())) is not None:

@@ -154,9 +154,6 @@ class Touch:
 class HasTouches(ABC):
     """An operator that reads or writes elements of buffers."""
 
-    BY_ENGINE: ClassVar[bool] = False
-    """Whether it only begins what an engine does later: no lane of a warp accesses memory."""
-
     @abstractmethod
     def touches(self) -> Sequence[Touch]:
         """What it reads and writes in memory, or of registers that an instruction takes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import cast
 
 from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IndexType, i64
 from xdsl.ir import Operation, SSAValue
@@ -59,7 +59,6 @@ class BulkCopyOp(IRDLOperation, HasTouches):
     buffer_map = prop_def(AffineMapAttr)
     box = prop_def(DenseArrayBase.constr(i64))
     every = opt_prop_def(DenseArrayBase.constr(i64))
-    BY_ENGINE: ClassVar[bool] = True
 
     @property
     def extents(self) -> tuple[int, ...]:

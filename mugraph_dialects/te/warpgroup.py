@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, StringAttr, f32
 from xdsl.ir import SSAValue
@@ -59,7 +59,6 @@ class WarpgroupMmaOp(IRDLOperation, HasTouches):
     b_layout = prop_def(LayoutAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     custom_directives = (IndexList,)
-    BY_ENGINE: ClassVar[bool] = True
     assembly_format = (
         "$atom $sums `,` $a custom<IndexList>($a_indices, $a_map) $a_layout `,` "
         "$b custom<IndexList>($b_indices, $b_map) $b_layout attr-dict "

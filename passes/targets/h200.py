@@ -3,7 +3,7 @@
 Sources: the H200 data sheet (memory bandwidth), NVIDIA's "H100 Tensor Core GPU Architecture"
 (multiprocessors, L2, clock, dense tensor-core rates of ``wgmma``), and the tables of the CUDA
 programming guide for compute capability 9.0 (shared memory, threads, blocks, multiply-adds, special
-functions).  What bulk copies keep on their way: ``benchmarks/h200/stages.py``
+functions).  What bulk copies keep on their way: ``python -m benchmarks.h200 stages``
 (``benchmarks/results/h200_stages.md``).
 
 NVIDIA gives no rate of ``mma.sync``.  Alone, without loads, it reached 646 TFLOP/s in f16

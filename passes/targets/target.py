@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.programming_model import (
     BANK_BYTES,
     BANKS,
@@ -62,7 +61,6 @@ class Target:
     schedulers_per_multiprocessor: int
     """Parts of a multiprocessor: each issues an instruction of one warp a cycle."""
 
-    max_threads_per_block: int = MAX_THREADS
     registers_per_multiprocessor: int = REGISTER_FILE
     warp_size: int = WARP
     shared_memory_banks: int = BANKS

@@ -180,11 +180,7 @@ def _with(
         graph.held_lengths,
     )
     new.interleaved = graph.interleaved
-    Rewriter.insert_op(new, InsertPoint.before(graph))
-    for old, result in zip(graph.results, new.results, strict=False):
-        result.name_hint = old.name_hint
-        old.replace_all_uses_with(result)
-    Rewriter.erase_op(graph)
+    Rewriter.replace_op(graph, new, new.results[: len(graph.results)])
     return new
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from xdsl.utils.disjoint_set import IntDisjointSet
 
 from mugraph.dialects.layout_problem import LayoutProblem, Literal, Role, Variable
 
@@ -194,21 +195,13 @@ class _Tables:
 
 def components(count: int, factors: Sequence[Factor]) -> list[list[int]]:
     """The choices that tables connect, each component and all of them in ascending order."""
-    parent = list(range(count))
-
-    def root(choice: int) -> int:
-        while parent[choice] != choice:
-            parent[choice] = parent[parent[choice]]
-            choice = parent[choice]
-        return choice
-
+    connected = IntDisjointSet(size=count)
     for factor in factors:
         for choice in factor.scope[1:]:
-            first, second = sorted((root(factor.scope[0]), root(choice)))
-            parent[second] = first
+            connected.union(factor.scope[0], choice)
     members: dict[int, list[int]] = {}
     for choice in range(count):
-        members.setdefault(root(choice), []).append(choice)
+        members.setdefault(connected[choice], []).append(choice)
     return list(members.values())
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.disjoint_set import IntDisjointSet
 
 from mugraph.dialects import tb
 from mugraph.dialects.interfaces import CarriesState, HasTileIndices, IndexKind, TileIndex
@@ -81,26 +82,20 @@ class _Builder:
     def __init__(self, graph: CustomizedOp) -> None:
         self.graph = graph
         self.found: list[Dimension] = []
-        self.parent: list[int] = []
+        self.joined = IntDisjointSet(size=0)
         self.numbers: dict[SSAValue, tuple[int | None, ...]] = {}
 
     def new(self, dimension: Dimension) -> int:
         self.found.append(dimension)
-        self.parent.append(len(self.parent))
-        return len(self.parent) - 1
-
-    def root(self, number: int) -> int:
-        while self.parent[number] != number:
-            number = self.parent[number]
-        return number
+        return self.joined.add()
 
     def join(self, numbers: Iterable[int]) -> int:
         """One dimension of several, the first of them with what is known of the others."""
-        first, *others = dict.fromkeys(self.root(number) for number in numbers)
+        first, *others = dict.fromkeys(self.joined[number] for number in numbers)
         one = self.found[first]
         for other in others:
             two = self.found[other]
-            self.parent[other] = first
+            self.joined.union_left(first, other)
             if two.bound and one.bound and one.cut() != two.cut():
                 one.fixed.append(f"{two.name} goes with it and is cut in another way")
             if two.bound and not one.bound:
@@ -148,7 +143,8 @@ class _Builder:
             for value in tiles:
                 for number in self.numbers[value]:
                     if number is not None:
-                        self.found[self.root(number)].fixed.append(f"{op_label(op)} needs it whole")
+                        dimension = self.found[self.joined[number]]
+                        dimension.fixed.append(f"{op_label(op)} needs it whole")
             for result in op.results:
                 self.result(op, result, {})
             return
@@ -205,11 +201,11 @@ class _Builder:
         for dimension in self.found:
             if not (dimension.bound or dimension.fixed):
                 dimension.fixed.append("no input says how it is cut")
-        roots = sorted({self.root(number) for number in range(len(self.parent))})
+        roots = list(self.joined.roots())
         place = {root: position for position, root in enumerate(roots)}
         numbers = {
             value: tuple(
-                None if number is None else place[self.root(number)] for number in of_value
+                None if number is None else place[self.joined[number]] for number in of_value
             )
             for value, of_value in self.numbers.items()
         }

@@ -189,14 +189,7 @@ def tie(op: Operation, atoms: Atoms) -> None:
     for value in (*op.operands, *op.results):
         atoms.dims(value)
     for index in op.tile_indices():
-        places = [
-            (value, dim)
-            for value, dim in zip(op.operands, index.operands, strict=True)
-            if dim is not None
-        ]
-        if index.result is not None:
-            places += [(result, index.result) for result in op.results]
-        rows = [atoms.dims(value)[dim] for value, dim in places if shape_of(value.type)[dim] > 1]
+        rows = [atoms.dims(value)[dim] for value, dim in op.places(index)]
         for row in rows[1:]:
             unify(rows[0], row)
 

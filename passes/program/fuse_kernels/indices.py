@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.disjoint_set import DisjointSet
 
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.kn import MaskOp, MovesElements
@@ -78,27 +79,8 @@ class GroupIndices:
         return frozenset(chosen) if is_one_each and max(counts) == 1 else frozenset()
 
 
-class _Joiner:
-    """Joins dimensions while it walks over operators."""
-
-    def __init__(self) -> None:
-        self.parent: dict[tuple[SSAValue, int], tuple[SSAValue, int]] = {}
-
-    def root(self, place: tuple[SSAValue, int]) -> tuple[SSAValue, int]:
-        while (above := self.parent.setdefault(place, place)) != place:
-            place = above
-        return place
-
-    def join(self, places: Iterable[tuple[SSAValue, int]]) -> None:
-        first, *others = [self.root(place) for place in places if _has_index(*place)] or [None]
-        if first is not None:
-            for other in others:
-                if other is not None:
-                    self.parent[other] = first
-
-
-def _has_index(value: SSAValue, dim: int) -> bool:
-    return shape_of(value.type)[dim] > 1
+Place = tuple[SSAValue, int]
+"""A dimension of a tensor."""
 
 
 def indices_of(operators: Sequence[HasTileIndices]) -> GroupIndices:
@@ -106,22 +88,20 @@ def indices_of(operators: Sequence[HasTileIndices]) -> GroupIndices:
 
     Raises :class:`NotFusedError` where a tensor has one index twice.
     """
-    joiner = _Joiner()
+    values = dict.fromkeys(value for op in operators for value in (*op.operands, *op.results))
+    joined = DisjointSet[Place](
+        [(value, dim) for value in values for dim in range(len(shape_of(value.type)))]
+    )
     for op in operators:
         for index in op.tile_indices():
-            places = [
-                (value, dim)
-                for value, dim in zip(op.operands, index.operands, strict=True)
-                if dim is not None
-            ]
-            if index.result is not None:
-                places += [(result, index.result) for result in op.results]
-            joiner.join(places)
+            places = op.places(index)
+            for place in places[1:]:
+                joined.union(places[0], place)
     found = GroupIndices()
-    numbers: dict[tuple[SSAValue, int], int] = {}
+    numbers: dict[Place, int] = {}
+    for value in values:
+        _number(value, joined, numbers, found)
     for op in operators:
-        for value in (*op.operands, *op.results):
-            _number(value, joiner, numbers, found)
         for index in op.tile_indices():
             _note(op, index.kind, index.operands, index.result, found)
         numbered = {index.result for index in op.tile_indices()}
@@ -133,16 +113,14 @@ def indices_of(operators: Sequence[HasTileIndices]) -> GroupIndices:
 
 def _number(
     value: SSAValue,
-    joiner: _Joiner,
-    numbers: dict[tuple[SSAValue, int], int],
+    joined: DisjointSet[Place],
+    numbers: dict[Place, int],
     found: GroupIndices,
 ) -> None:
     """Numbers the dimensions of a tensor."""
-    if value in found.of_value:
-        return
     own: list[int | None] = []
     for dim, extent in enumerate(shape_of(value.type)):
-        root = joiner.root((value, dim))
+        root = joined.find((value, dim))
         if extent == 1:
             own.append(None)
             continue

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
-from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.locations import Rewriter
@@ -95,12 +94,7 @@ def read_in_place(op: kn.GatherOp) -> None:
             *(graph.forloop_range, body, graph.decided, lengths),
         )
         new_graph.attributes |= graph.attributes
-        new_graph.location = graph.location
-        Rewriter.insert_op(new_graph, InsertPoint.before(graph))
-        for old, result in zip(graph.results, new_graph.results, strict=True):
-            result.name_hint = old.name_hint
-            old.replace_all_uses_with(result)
-        Rewriter.erase_op(graph)
+        Rewriter.replace_op(graph, new_graph)
     Rewriter.erase_op(op)
 
 

@@ -12,7 +12,6 @@ from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.schedule.analysis.registers import register_limit, registers_needed, tiles_of
 from mugraph.passes.schedule.promote_registers.mma_analysis import (
     Chain,
-    arrangement_of,
     find_chains,
     has_columns,
     phases_of_kernel,
@@ -32,7 +31,7 @@ def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
     All warps along m where rows must lie in one warp, unless a product then takes more instructions
     in sequence than it does now; otherwise that which the products have.
     """
-    present = {arrangement_of(product) for product in chain.products}
+    present = {sched.arrangement_in(product.accumulator) for product in chain.products}
     first = next(iter(present))
     if first is None or len({mma.atom for mma in present if mma is not None}) > 1:
         return None

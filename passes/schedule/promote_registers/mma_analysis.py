@@ -17,7 +17,6 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import element_type_name, is_integer
 from mugraph.dialects.interfaces import HasBufferEffects
@@ -114,7 +113,7 @@ def _(op: sched.ReduceOp) -> Sequence[SSAValue] | None:
 @joined.register
 def _(op: sched.MmaOp) -> Sequence[SSAValue] | None:
     """The left operand only where accumulators are operand A of the instruction."""
-    mma = arrangement_of(op)
+    mma = sched.arrangement_in(op.accumulator)
     if op.at is not None or mma is None:
         return None
     atom = mma_atom(mma.atom)
@@ -125,12 +124,6 @@ def _(op: sched.MmaOp) -> Sequence[SSAValue] | None:
     if accumulator_is_operand(atom, atom) and depth % atom.shape_mnk[2] == 0:
         return [op.lhs, op.accumulator]
     return None
-
-
-def arrangement_of(op: Product) -> TiledMmaAttr | None:
-    """How the warps share a product."""
-    type_ = op.accumulator.type
-    return type_.tiled_mma if isinstance(type_, sched.TileType) else None
 
 
 def _could_be_fragment(value: SSAValue) -> bool:
@@ -148,7 +141,7 @@ def _could_be_fragment(value: SSAValue) -> bool:
         return False
     if isinstance(owner, sched.AllocOp):
         return owner.stage_count == 1
-    if arrangement_in(value) is not None and shape_of(value.type)[-1] == 1:
+    if sched.arrangement_in(value) is not None and shape_of(value.type)[-1] == 1:
         # A product of one column looks like numbers of rows, and is none.
         return False
     return isinstance(owner, sched.EmptyOp) and type_ in (f32, i32)
@@ -314,12 +307,9 @@ def _leaves_in_place(op: Operation, value: SSAValue) -> bool:
         return op.accumulator is value and op.at is None
     if isinstance(op, sched.WarpgroupMmaOp):
         return op.accumulator is value
-    return isinstance(op, sched.StoreOp) and op.at is None and arrangement_in(value) is not None
-
-
-def arrangement_in(value: SSAValue) -> TiledMmaAttr | None:
-    """The arrangement of a product's fragment."""
-    return value.type.tiled_mma if isinstance(value.type, sched.TileType) else None
+    if isinstance(op, sched.StoreOp) and op.at is None:
+        return sched.arrangement_in(value) is not None
+    return False
 
 
 def _connected(

@@ -83,19 +83,13 @@ def products_of_groups(kernel: sched.KernelOp) -> Iterator[tuple[sched.RoleOp, l
 def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
     """The roles in which all products could be those of warp groups."""
     for role, products in products_of_groups(kernel):
-        arrangement = arrangement_of(products[0])
+        arrangement = sched.arrangement_in(products[0].accumulator)
         if arrangement is None or arrangement.thr_layout != (role.threads // WARP, 1, 1):
             continue
         atoms = {op: _instruction(op, arrangement, role.threads) for op in products}
         found = {op: atom for op, atom in atoms.items() if atom is not None}
         if len(found) == len(products):
             yield Chain(role, arrangement, found)
-
-
-def arrangement_of(op: sched.MmaOp) -> TiledMmaAttr | None:
-    """The instruction of a product, and how warps share it."""
-    type_ = op.accumulator.type
-    return type_.tiled_mma if isinstance(type_, sched.TileType) else None
 
 
 def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> MmaAtom | None:
@@ -107,7 +101,7 @@ def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> Mm
     rows, columns = shape_of(op.accumulator.type)[-2:]
     depth, family = shape_of(op.rhs.type)[-2], warpgroup_family(*operand_names(op.lhs, op.rhs))
     groups = threads // GROUP_THREADS
-    if arrangement_of(op) != arrangement or op.at is not None or family is None:
+    if sched.arrangement_in(op.accumulator) != arrangement or op.at is not None or family is None:
         return None
     length = family.longest(columns)
     if length is None or rows % (GROUP_ROWS * groups) or depth % family.depth:
@@ -129,7 +123,7 @@ def form_of(*, in_registers: bool) -> WarpgroupForm:
 def is_loaded_once(op: sched.MmaOp) -> bool:
     """Whether a product of the loop can have its left matrix in registers from before the loop."""
     owner, loop = op.lhs.owner, sched.enclosing_loop(op)
-    arrangement = arrangement_of(op)
+    arrangement = sched.arrangement_in(op.accumulator)
     if loop is None or arrangement is None or not isinstance(owner, sched.AllocOp):
         return False
     atom = mma_atom(arrangement.atom)

@@ -29,7 +29,6 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS, group_cycles, group_latency
 from mugraph.passes.schedule.use_warpgroups.chains import (
-    arrangement_of,
     cycles_of_warps,
     fragments_held,
     products_of_groups,
@@ -56,7 +55,7 @@ class Converted:
 def find_converted(kernel: sched.KernelOp) -> Iterator[Converted]:
     """The roles all of whose products are of converted matrices, and fit warp groups."""
     for role, products in products_of_groups(kernel):
-        arrangements = {arrangement_of(op) for op in products}
+        arrangements = {sched.arrangement_in(op.accumulator) for op in products}
         instructions = {_instruction(op, role.threads // GROUP_THREADS) for op in products}
         if len(arrangements) != 1 or len(instructions) != 1:
             continue

@@ -196,10 +196,11 @@ def batch_source(sources: Sequence[str]) -> str:
         *heads,
         *bodies,
         f'extern "C" {{ int {CASE_VARIABLE} = 0; }}',
-        "static void _init() {",
+        # A file that is compiled without the launcher does not call them.
+        "[[maybe_unused]] static void _init() {",
         *(f"  case_{number}::_init();" for number in numbers),
         "}",
-        "static void _execute_mugraph(std::vector<void const *> inputs, "
+        "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> inputs, "
         "std::vector<void*> outputs, void* buf, cudaStream_t stream) {",
         f"  switch ({CASE_VARIABLE}) {{",
         *calls,

@@ -33,9 +33,13 @@ SIZES = (
     *("alignment", "kn_operators", "tb_operators", "types"),
 )
 """Families whose cases are one operator each, in many sizes, cuts and layouts."""
+EACH_TYPE = ("kn_operators", "tb_operators")
+"""Those of them that have each operator in each type."""
 TYPES = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i32", "i64")
 EVERY = inputs(9, 1)
 """One in so many cases that have nothing new is usual."""
+EVERY_PAIR = inputs(3, 1)
+"""One in so many cases is usual that has an operator in another type than cases before it."""
 
 TABLES = (
     kernel,
@@ -70,17 +74,26 @@ def variant(case: Case) -> tuple[str, str]:
 
 @cache
 def usual_cases() -> tuple[Case, ...]:
-    """Cases with every operator and type of each family, and with every variant of those that
-    sanitizers run or that are no sizes; of the others one in :data:`EVERY`."""
+    """Cases with every operator and every type of each family, and with every variant of those that
+    sanitizers run or that are no sizes.
+
+    Where a family has each operator in each type, there is one in :data:`EVERY_PAIR`; of sizes with
+    nothing new, one in :data:`EVERY`.
+    """
     chosen: list[Case] = []
     had: set[tuple[str, object]] = set()
     for number, case in enumerate(all_cases()):
-        has: set[tuple[str, object]] = {(case.family, pair) for pair in coverage(case.text)}
+        found = coverage(case.text)
+        pairs: set[tuple[str, object]] = {(case.family, pair) for pair in found}
+        has: set[tuple[str, object]] = {(case.family, part) for pair in found for part in pair}
+        if case.family not in EACH_TYPE:
+            has |= pairs
         if case.sanitize or case.family not in SIZES:
             has.add(variant(case))
-        if not has <= had or number % EVERY == 0:
+        every = EVERY if pairs <= had else EVERY_PAIR
+        if not has <= had or number % every == 0:
             chosen.append(case)
-        had |= has
+        had |= has | pairs
     return tuple(chosen)
 
 

@@ -41,7 +41,7 @@ def job_of(*variants: str) -> Job:
     return Job(workload, (), builds, (), None, 1e-3, {"gpu": "GPU"})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def watched() -> Iterator[Watched]:
     process = Watched(print, measure_by_name)
     yield process

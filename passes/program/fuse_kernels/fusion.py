@@ -256,7 +256,11 @@ class Fusion:
                 return as_kernel
             if as_kernel.part is not None:
                 by_library = library_time(op, self.target) if isinstance(op, MatmulOp) else math.inf
-                is_slow = isinstance(op, MatmulOp) and is_slow_in_library(op)
+                is_slow = (
+                    isinstance(op, MatmulOp)
+                    and by_library < math.inf
+                    and is_slow_in_library(op)
+                )
                 time = max(time, by_library if is_slow else min(as_kernel.time, by_library))
         return Attempt(time)
 

@@ -10,7 +10,8 @@ import pytest
 from fuzz.programs import launches_of
 
 import mugraph.build as mi
-from mugraph.passes.program.fuse_kernels import fuse_program, prepare_program
+from benchmarks.programs import PROGRAMS
+from mugraph.passes.program.fuse_kernels import fuse_program, prepare_program, search
 from mugraph.passes.program.fuse_kernels.choice import Found, find_kernels
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.times import in_a_program
@@ -108,6 +109,23 @@ def test_what_one_search_finds_another_one_of_the_same_operators_knows() -> None
     assert again.fusion.known.attempts == tried
     assert again.fusion.impossible
     assert again.time == sum(map(first.cost, first.choose()))
+
+
+def test_a_search_that_ends_early_says_what_the_best_way_takes_at_least(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def found() -> Found:
+        return find_kernels(only_function(PROGRAMS["qknorm_gqa_bs1"].module()), TARGET)
+
+    best = found()
+    assert best.fusion.least is None
+    monkeypatch.setattr(search, "EXACT_TRIES", 0)
+    monkeypatch.setattr(search, "GAP_A_TRY", 9.0)
+    monkeypatch.setattr(search, "LARGEST_GAP", 9.0)
+    early = found()
+    assert early.fusion.least is not None
+    assert len(early.fusion.known.attempts) < len(best.fusion.known.attempts)
+    assert early.fusion.least <= best.time <= early.time <= 10 * early.fusion.least
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -98,6 +98,8 @@ class Fusion:
 
     looked_at: int = 0
     """Ways from one prefix of the program to a longer one that were looked at."""
+    least: float | None = None
+    """Nanoseconds of the best way at least, where the search ended before that was known."""
 
     def __post_init__(self) -> None:
         self.operators = [op for op in self.function.body.block.ops if op.results]
@@ -376,16 +378,18 @@ class Fusion:
         """
         if not self.program.units:
             return []  # views alone
+        before = len(self.known.attempts)
         search = Search(
             self.program,
             self.bound,
             self.sharper_bound,
             self.cost,
             self.products.parts,
+            lambda: len(self.known.attempts) - before,
             self.impossible,
         )
         groups = search.run()
-        self.looked_at = search.looked_at
+        self.looked_at, self.least = search.looked_at, search.least
         return groups
 
     def apply(self, groups: Sequence[Group]) -> None:

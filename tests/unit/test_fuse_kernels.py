@@ -401,7 +401,7 @@ def test_what_views_do_not_line_up_stays_apart() -> None:
     module = module_of(program)
     own, fusion = fused(module)
     assert launches_of(only_function(own)) == 2
-    reasons = {reason for attempt in fusion.known.values() for reason in attempt.reasons}
+    reasons = {reason for attempt in fusion.known.attempts.values() for reason in attempt.reasons}
     assert any("where another one has" in why for why in reasons)
 
 
@@ -488,7 +488,7 @@ def test_one_index_along_two_dimensions_is_refused() -> None:
     require_proof(module, fused(module)[0])
     # As it is written: where kernels compute the exponential again, none has both.
     fusion = Found.of(only_function(module.clone()), target_named("h200")).fusion
-    reasons = {reason for attempt in fusion.known.values() for reason in attempt.reasons}
+    reasons = {reason for attempt in fusion.known.attempts.values() for reason in attempt.reasons}
     assert any("one index twice" in why for why in reasons)
 
 

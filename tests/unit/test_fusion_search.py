@@ -10,8 +10,9 @@ import pytest
 from fuzz.programs import launches_of
 
 import mugraph.build as mi
-from mugraph.passes.program.fuse_kernels import fuse_program
-from mugraph.passes.program.fuse_kernels.choice import find_kernels
+from benchmarks.programs import PROGRAMS
+from mugraph.passes.program.fuse_kernels import fuse_program, prepare_program, search
+from mugraph.passes.program.fuse_kernels.choice import Found, find_kernels
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.times import in_a_program
 from mugraph.passes.program.fuse_kernels.ways import Place, Step, Stretch, Ways
@@ -54,10 +55,11 @@ def searched(program: Callable[[New], mi.DTensor]) -> Fusion:
 @pytest.mark.parametrize("program", [attention, states_and_products, padded_norm])
 def test_kernels_take_no_less_than_their_bounds(program: Callable[[New], mi.DTensor]) -> None:
     fusion = searched(program)
-    both = fusion.bounds.keys() & fusion.known.keys()
-    assert any(fusion.known[each].time < math.inf for each in both)
+    bounds, attempts = fusion.known.bounds, fusion.known.attempts
+    both = bounds.keys() & attempts.keys()
+    assert any(attempts[each].time < math.inf for each in both)
     for each in both:
-        assert fusion.bounds[each] <= in_a_program(fusion.known[each].time, TARGET)
+        assert bounds[each] <= in_a_program(attempts[each].time, TARGET)
 
 
 def test_what_is_in_no_kernel_is_in_no_larger_one() -> None:
@@ -69,7 +71,7 @@ def test_what_is_in_no_kernel_is_in_no_larger_one() -> None:
         for number in range(0, len(fusion.operators), 6):
             assert fusion.fastest(core | 1 << number).part is None
         assert fusion.fastest(core | whole).part is None
-    tried = [each for each in fusion.known.values() if each.time == math.inf]
+    tried = [each for each in fusion.known.attempts.values() if each.time == math.inf]
     assert len(tried) < 40
 
 
@@ -94,6 +96,36 @@ def test_groups_that_compute_the_same_are_tried_once() -> None:
     fuse_program(function, TARGET)
     assert launches_of(function) == 2
     assert prove(written, function).holds
+
+
+def test_what_one_search_finds_another_one_of_the_same_operators_knows() -> None:
+    first = searched(padded_norm)
+    tried = dict(first.known.attempts)
+    graph = mi.new_kernel_graph("again")
+    graph.mark_output(padded_norm(lambda *shape: graph.new_input(shape)))
+    function = only_function(graph.module())
+    prepare_program(function)
+    again = Found.of_prepared(function, TARGET, certificates=False, known=first.known)
+    assert again.fusion.known.attempts == tried
+    assert again.fusion.impossible
+    assert again.time == sum(map(first.cost, first.choose()))
+
+
+def test_a_search_that_ends_early_says_what_the_best_way_takes_at_least(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def found() -> Found:
+        return find_kernels(only_function(PROGRAMS["qknorm_gqa_bs1"].module()), TARGET)
+
+    best = found()
+    assert best.fusion.least is None
+    monkeypatch.setattr(search, "EXACT_TRIES", 0)
+    monkeypatch.setattr(search, "GAP_A_TRY", 9.0)
+    monkeypatch.setattr(search, "LARGEST_GAP", 9.0)
+    early = found()
+    assert early.fusion.least is not None
+    assert len(early.fusion.known.attempts) < len(best.fusion.known.attempts)
+    assert early.fusion.least <= best.time <= early.time <= 10 * early.fusion.least
 
 
 @pytest.mark.parametrize("seed", range(20))

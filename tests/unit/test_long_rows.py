@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
+from benchmarks.programs.search import launches_of
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.tensor_types import shape_of
@@ -106,3 +107,16 @@ def test_a_variance_of_parts_stays_centred() -> None:
     apart = wide - wide.mean(axis=1, keepdims=True)
     expected = apart / np.sqrt((apart**2).mean(axis=1, keepdims=True) + 1e-5) * w + b
     assert np.abs(ours - expected).max() <= 2e-3 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_what_rows_are_compared_with_is_looked_up_in_place(rows: int) -> None:
+    """One kernel reduces parts of rows, and one joins them and reads the score of a label."""
+    graph = mi.new_kernel_graph("loss")
+    x = graph.new_input((rows, 128256), dtype=mi.float16)
+    places = graph.new_input((rows,), dtype=mi.int32)
+    graph.mark_output(mi.log_sum_exp(x) - mi.gather(mi.reshape(x, (-1, 1)), places))
+    module = graph.module()
+    planned(module, "fuse-kernels")
+    launches = launches_of(only_function(module))
+    assert launches == len(custom_kernels(only_function(module))) == 2

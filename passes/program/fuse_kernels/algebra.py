@@ -364,9 +364,15 @@ def _nonlinear(
 ) -> Form:
     """Any function: of tiles of the loop, or of what exists after it."""
     if _is_late(forms):
+        if any(isinstance(form, Total) and form.plus for form in forms):
+            writer.without_rule.append(function)
         tiles = [settled(writer, form) for form in forms]
         return Total(writer.apply(function, *tiles, constants=constants, type_=type_))
-    tiles = [in_the_loop(form, f"'{function}'") for form in forms]
+    try:
+        tiles = [in_the_loop(form, f"'{function}'") for form in forms]
+    except NotFusedError as error:
+        why = (f"; '{each}' has no rule for a largest element" for each in writer.without_rule[:1])
+        raise NotFusedError("".join([str(error), *why])) from error
     tile = writer.apply(function, *tiles, constants=constants, type_=type_)
     return Whole(tile) if all(isinstance(form, Whole) for form in forms) else Slices((Term(tile),))
 

@@ -16,7 +16,7 @@ from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import scans_of
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels.errors import NoKernelError
-from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.program.fuse_kernels.fusion import Fusion, Known
 from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.heads import join_heads
 from mugraph.passes.program.fuse_kernels.long_rows import divide_rows
@@ -69,16 +69,22 @@ class Found:
         return cls.of_prepared(function, target, certificates=certificates)
 
     @classmethod
-    def of_prepared(cls, function: FuncOp, target: Target, *, certificates: bool) -> Found:
-        """The same of a function that is prepared, whose operators stay as they are."""
-        fusion = Fusion(function, target, certificates)
+    def of_prepared(
+        cls, function: FuncOp, target: Target, *, certificates: bool, known: Known | None = None
+    ) -> Found:
+        """The same of a function that is prepared, whose operators stay as they are.
+
+        ``known`` is what a search of another function has found for the target.
+        """
+        known = known or Known()
+        fusion = Fusion(function, target, certificates, known=known)
         if not fusion.is_worth_a_search:
             return cls(fusion, [])
         try:
             return cls(fusion, fusion.choose())
         except NoKernelError:
             # Each operator may be a kernel of its own.
-            fusion = Fusion(function, target, certificates, apart=True)
+            fusion = Fusion(function, target, certificates, apart=True, known=known)
             return cls(fusion, fusion.choose())
 
     def again(self, function: FuncOp) -> Found | None:
@@ -162,7 +168,8 @@ def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
     best = written
     for copy, is_other in zip(copies, changed, strict=True):
         if is_other:
-            other = Found.of_prepared(copy, target, certificates=certificates)
+            known = written.fusion.known
+            other = Found.of_prepared(copy, target, certificates=certificates, known=known)
             best = min(best, other, key=lambda found: found.time)
     return best if best is written else _moved(best, function)
 

@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
+from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.program.fuse_kernels.choice import Found, find_in_buckets
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group, bits
@@ -46,6 +47,8 @@ def explanation(function: FuncOp, found: Found) -> str:
 
 def _tried(fusion: Fusion) -> str:
     tried = f"{len(fusion.attempts)} groups of operators tried"
+    if fusion.least is not None:
+        tried += f", and nothing can take less than {_microseconds(fusion.least)}"
     if fusion.program.is_exact:
         return tried
     results = fusion.function.get_return_op()
@@ -82,7 +85,8 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
     if not fusion.program.is_convex(both):
         return ["another kernel stands between them"]
     if not fusion.program.may_share(both):
-        return ["an operator of theirs is a kernel of its own"]
+        alone = fusion.program.obstacles(both)
+        return [f"{op_label(op)} shares no kernel with what stands beside it" for op in alone]
     if fusion.bound(both) == math.inf:
         return ["a view splits a product into matrices that not all results have"]
     time, apart = fusion.cost(both), fusion.cost(first) + fusion.cost(second)

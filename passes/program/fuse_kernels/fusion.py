@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -64,6 +64,23 @@ class Attempt(NamedTuple):
 
 
 @dataclass
+class Known:
+    """What is known of groups that are alike, in a program and in copies of it."""
+
+    numbers: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    """Of what structures are made of."""
+    attempts: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
+    bounds: dict[Structure, float] = field(default_factory=dict[Structure, float])
+    """Sharper bounds of groups."""
+    builders: dict[Structure, tuple[Part, KernelBuilder]] = field(
+        default_factory=dict[Structure, tuple[Part, KernelBuilder]]
+    )
+    """What writes kernels that were bounded lately, and may be built next."""
+    cores: dict[Structure, Sequence[int]] = field(default_factory=dict[Structure, Sequence[int]])
+    """Which operators of groups that are no kernels are to blame, by their places in order."""
+
+
+@dataclass
 class Fusion:
     """Chooses which operators of a function share kernels."""
 
@@ -74,24 +91,20 @@ class Fusion:
     apart: bool = False
     """Whether no two operators are searched as one."""
     attempts: dict[Group, Attempt] = field(default_factory=dict[Group, Attempt])
-    known: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
-    """What was found of groups that are alike."""
-    bounds: dict[Structure, float] = field(default_factory=dict[Structure, float])
-    """Sharper bounds of groups."""
-    builders: dict[Structure, tuple[Part, KernelBuilder]] = field(
-        default_factory=dict[Structure, tuple[Part, KernelBuilder]]
-    )
-    """What writes kernels that were bounded lately, and may be built next."""
+    known: Known = field(default_factory=Known)
+    """What was found of groups that are alike, perhaps by an earlier search of a like program."""
     impossible: list[Group] = field(default_factory=list[Group])
     """Groups that no kernel has, whatever else it has."""
 
     looked_at: int = 0
     """Ways from one prefix of the program to a longer one that were looked at."""
+    least: float | None = None
+    """Nanoseconds of the best way at least, where the search ended before that was known."""
 
     def __post_init__(self) -> None:
         self.operators = [op for op in self.function.body.block.ops if op.results]
         self.program = in_segments(self.operators, apart=self.apart)
-        self.structures = Structures(self.program)
+        self.structures = Structures(self.program, self.known.numbers)
         self.products = SplitProducts(self.operators)
         self.is_bucket = any(each in self.function.attributes for each in (EXTENTS, LENGTHS))
         """Whether extents follow from a call: then operators alone become kernels, too."""
@@ -123,21 +136,38 @@ class Fusion:
         """Another bound, which takes longer: what a block of the kernel does."""
         if group.bit_count() == 1:
             return 0.0
-        structure = self.structures.of(group).structure
-        if structure not in self.bounds:
+        structure, known = self.structures.of(group).structure, self.known
+        if structure not in known.bounds:
             try:
                 part, builder = self.builder_of(group)
             except NotFusedError as error:
-                self.known[structure] = Attempt(math.inf, None, (str(error),))
-                self.bounds[structure] = math.inf
-                self.impossible.append(self.core(group, self._has_no_places))
+                known.attempts[structure] = Attempt(math.inf, None, (str(error),))
+                known.bounds[structure] = math.inf
+                self.blame(group, self._has_no_places)
             else:
                 time = builder.limits.least_time(self.target)
-                self.bounds[structure] = in_a_program(time, self.target)
-                self.builders[structure] = part, builder
-                if len(self.builders) > MOST_BUILDERS:
-                    del self.builders[next(iter(self.builders))]
-        return self.bounds[structure]
+                known.bounds[structure] = in_a_program(time, self.target)
+                known.builders[structure] = part, builder
+                if len(known.builders) > MOST_BUILDERS:
+                    del known.builders[next(iter(known.builders))]
+        self.rule_out(group)
+        return known.bounds[structure]
+
+    def blame(self, group: Group, is_no_kernel: Callable[[Group], bool]) -> None:
+        """Finds what of a group, which is no kernel, is to blame, for all that are alike."""
+        structure, ordered, *_ = self.structures.of(group)
+        core = self.core(group, is_no_kernel)
+        self.known.cores[structure] = [
+            place for place, number in enumerate(ordered) if core >> number & 1
+        ]
+
+    def rule_out(self, group: Group) -> None:
+        """Rules out what has the operators of a group that are to blame for its being no kernel."""
+        structure, ordered, *_ = self.structures.of(group)
+        if structure in self.known.cores:
+            core = sum(1 << ordered[place] for place in self.known.cores[structure])
+            if core not in self.impossible:
+                self.impossible.append(core)
 
     def core(self, group: Group, is_no_kernel: Callable[[Group], bool]) -> Group:
         """A part of a group, which is no kernel, that is to blame.
@@ -168,7 +198,7 @@ class Fusion:
 
     def _in_roles(self, group: Group) -> Roles | None:
         """A group that loads tensors more than once, where that makes its views go together."""
-        _, loaded, stored = self.structures.of(group)
+        _, _, loaded, stored = self.structures.of(group)
         members = self.program.members(group)
         roles = in_roles(members, loaded, stored)
         if roles is None or not _go_together(roles.operators):
@@ -191,7 +221,7 @@ class Fusion:
 
         Raises :class:`NotFusedError` where its views do not go together.
         """
-        _, loaded, stored = self.structures.of(group)
+        _, _, loaded, stored = self.structures.of(group)
         try:
             return _builder(self.program.members(group), loaded, stored)
         except NotFusedError:
@@ -256,7 +286,9 @@ class Fusion:
                 return as_kernel
             if as_kernel.part is not None:
                 by_library = library_time(op, self.target) if isinstance(op, MatmulOp) else math.inf
-                is_slow = isinstance(op, MatmulOp) and is_slow_in_library(op)
+                is_slow = (
+                    isinstance(op, MatmulOp) and by_library < math.inf and is_slow_in_library(op)
+                )
                 time = max(time, by_library if is_slow else min(as_kernel.time, by_library))
         return Attempt(time)
 
@@ -297,17 +329,18 @@ class Fusion:
 
     def like_others(self, members: Sequence[Operation], group: Group) -> Attempt:
         """The fastest kernel of some operators, found once for all that are alike."""
-        structure = self.structures.of(group).structure
-        if structure not in self.known:
-            self.known[structure] = self.fastest(group)
-        return self.known[structure]
+        structure, known = self.structures.of(group).structure, self.known.attempts
+        if structure not in known:
+            known[structure] = self.fastest(group)
+        self.rule_out(group)
+        return known[structure]
 
     def fastest(self, group: Group) -> Attempt:
         """The fastest kernel of some operators."""
         reasons: list[str] = []
         structure = self.structures.of(group).structure
         try:
-            part, builder = self.builders.pop(structure, None) or self.builder_of(group)
+            part, builder = self.known.builders.pop(structure, None) or self.builder_of(group)
         except NotFusedError as error:
             return Attempt(math.inf, None, (str(error),))
         best: tuple[float, CustomizedOp | None] = (math.inf, None)
@@ -331,7 +364,7 @@ class Fusion:
         time, kernel = best
         if kernel is None:
             if self._is_part_of_none(group):
-                self.impossible.append(self.core(group, self._is_part_of_none))
+                self.blame(group, self._is_part_of_none)
             return Attempt(math.inf, None, tuple(reasons))
         if self.certificates:
             certify(kernel, part.operators, part.stored)
@@ -345,16 +378,18 @@ class Fusion:
         """
         if not self.program.units:
             return []  # views alone
+        before = len(self.known.attempts)
         search = Search(
             self.program,
             self.bound,
             self.sharper_bound,
             self.cost,
             self.products.parts,
+            lambda: len(self.known.attempts) - before,
             self.impossible,
         )
         groups = search.run()
-        self.looked_at = search.looked_at
+        self.looked_at, self.least = search.looked_at, search.least
         return groups
 
     def apply(self, groups: Sequence[Group]) -> None:
@@ -367,7 +402,7 @@ class Fusion:
             members = self.program.members(group)
             part = self.attempts[group].part
             if part is not None:
-                _, loaded, stored = self.structures.of(group)
+                _, _, loaded, stored = self.structures.of(group)
                 loaded = [placed.get(value, value) for value in loaded]
                 placed.update(zip(stored, part.insert(loaded, stored, point), strict=True))
                 continue

@@ -220,6 +220,14 @@ class Program:
             self._is_between(number, group) for number in bits(group & self.moving)
         )
 
+    def obstacles(self, group: Group) -> list[Operation]:
+        """The operators for which a group may share no kernel."""
+        return [
+            self.operators[number]
+            for number in bits(group & ~self.sharing)
+            if not self.moving >> number & 1 or not self._is_between(number, group)
+        ]
+
     def _is_between(self, number: int, group: Group) -> bool:
         """Whether an operator is a view of what a group computes, for others of the group."""
         op = self.operators[number]

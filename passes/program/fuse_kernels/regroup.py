@@ -49,7 +49,9 @@ class Regrouping:
         self.atoms = Atoms.of(operators)
         self.places = places_of(operators, self.atoms)
         taken = (-place for places in self.places.values() for place in places.values())
-        self.rank = max(taken, default=1)
+        # Tensors from outside keep dimensions of one element that all of them have: without views.
+        fewest = min((len(shape_of(value.type)) for value in loaded), default=1)
+        self.rank = max(*taken, fewest, 1)
         if any(isinstance(op, kn.MatmulOp) for op in operators):
             self.rank = max(self.rank, 2)
         self.block = block_of(loaded)
@@ -174,9 +176,12 @@ class Regrouping:
         places, row = self.places_in(value), self.atoms.all(value)
         shape, own = self.shape(places), shape_of(value.type)
         order = _order(row, places, self.rank)
-        if list(own) == shape and order == sorted(order):
+        is_in_order = order == sorted(order)
+        if list(own) == shape and is_in_order:
             return value.type
         if layout_of(value.type) is None:
+            if is_in_order:
+                return TensorType(element_type_of(value.type), shape)
             outer = row_major_strides(own)
         else:
             outer = strides_of(resolved_layout_of(value))
@@ -365,7 +370,9 @@ def _extents(row: Sequence[Atom]) -> list[int]:
 def _order(row: Sequence[Atom], places: Places, rank: int) -> list[int]:
     """The dimensions of a tensor with its atoms in their places that make up the row.
 
-    Those of one element come first.
+    Those of one element stay where they are if no others move, and come first if some do.
     """
     own = [rank + places[atom] for atom in row]
+    if own == sorted(own):
+        return [*range(rank)]
     return [dim for dim in range(rank) if dim not in own] + own

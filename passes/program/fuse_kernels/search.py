@@ -15,6 +15,11 @@ from mugraph.passes.program.fuse_kernels.groups import MOST_OPERATORS, Group, Pr
 from mugraph.passes.program.fuse_kernels.segments import Look, Parts, look_of
 from mugraph.passes.program.fuse_kernels.ways import Place, Step, Stretch, Ways
 
+EXACT_TRIES = 128
+"""Kernels that are tried before a search may end at a way that need not be the best one."""
+GAP_A_TRY, LARGEST_GAP = 0.001, 0.1
+"""What such a way may take more than the best one at most: for each further try, and in all."""
+
 
 @dataclass
 class Search:
@@ -24,7 +29,10 @@ class Search:
     kernel; ``sharper_bound`` another one, for those that may be on the best way; ``cost`` is what
     it adds, infinite where it turns out not to be one.  ``impossible`` are groups that no kernel
     has among others; it grows while bounds are asked for.  ``parts`` tells which dimensions of
-    tensors are one.
+    tensors are one, ``tried`` how many kernels have been built.
+
+    Of a search that takes long the last part only shows that nothing is faster than what is known:
+    after :data:`EXACT_TRIES` it ends where nothing can be much faster.
     """
 
     program: Program
@@ -32,6 +40,7 @@ class Search:
     sharper_bound: Callable[[Group], float]
     cost: Callable[[Group], float]
     parts: Parts
+    tried: Callable[[], int] = lambda: 0
     impossible: Sequence[Group] = ()
     times: dict[Group, float] = field(default_factory=dict[Group, float])
     """What each group takes that a step has, or at least takes."""
@@ -46,6 +55,8 @@ class Search:
     places: list[Place] = field(default_factory=list[Place])
     excluded: int = 0
     """How many impossible groups have been taken out of the others."""
+    least: float | None = None
+    """What the best way takes at least, where the one that was found need not be it."""
 
     def __post_init__(self) -> None:
         self.ways = Ways(self.times)
@@ -68,9 +79,11 @@ class Search:
             return groups
         # Where stretches are new, most costs are asked for; a walk along the others is longer.
         self.ways.extend(self.places[:new])
-        self._refined()
-        self.ways.extend(self.places[new:])
-        for place, step in self._refined():
+        way = self._refined()
+        if new < len(self.places):
+            self.ways.extend(self.places[new:])
+            way = self._refined()
+        for place, step in way:
             group, views = place.moved(step.group), place.moved(step.views)
             groups += [group, *(1 << view for view in bits(views))]
         for group in groups:
@@ -149,13 +162,22 @@ class Search:
             self.times[group] = self.bound(group) if possible else math.inf
         return group if self.times[group] < math.inf else 0
 
+    @property
+    def gap(self) -> float:
+        """How much more than the best way one may take that ends the search, as a part."""
+        return min(GAP_A_TRY * max(self.tried() - EXACT_TRIES, 0), LARGEST_GAP)
+
     def _refined(self) -> list[tuple[Place, Step]]:
-        """The way of least time through what has been added, all of whose costs are known."""
+        """The way of least time through what has been added, or nearly; its costs are known."""
+        known: tuple[float, list[tuple[Place, Step]]] = (math.inf, [])
         while True:
             way = self.ways.best()
             open_ = dict.fromkeys(step.group for _, step in way if step.group not in self.known)
+            self.least = self.ways.time if open_ else None
             if not open_:
                 return way
+            if known[0] <= self.ways.time * (1 + self.gap):
+                return known[1]
             bounded = [group for group in open_ if group not in self.sharpened]
             found = {group: self.sharper_bound(group) for group in bounded}
             changed = {group: time for group, time in found.items() if time > self.times[group]}
@@ -163,6 +185,10 @@ class Search:
             if not bounded:
                 changed = {group: self.cost(group) for group in open_}
                 self.known.update(open_)
+                times = self.times | changed
+                time = sum(times[step.group] for _, step in way)
+                if time < known[0]:
+                    known = time, way
             changed |= self._ruled_out()
             self.ways.change(changed)
 

@@ -22,6 +22,8 @@ class Described(NamedTuple):
     """A group without its names; tensors are in the same order in all groups that are alike."""
 
     structure: Structure
+    ordered: Sequence[int]
+    """The numbers of its operators, in the same order too."""
     loaded: Sequence[SSAValue]
     """What it uses of others."""
     stored: Sequence[SSAValue]
@@ -29,12 +31,15 @@ class Described(NamedTuple):
 
 
 class Structures:
-    """What groups of a program are alike."""
+    """What groups of a program are alike.
 
-    def __init__(self, program: Program) -> None:
+    ``numbers`` are those of kinds of operators and of types, to compare them fast; programs that
+    share them have structures in common.
+    """
+
+    def __init__(self, program: Program, numbers: dict[Hashable, int]) -> None:
         self.program = program
-        self.numbers: dict[Hashable, int] = {}
-        """Of kinds of operators and of types, to compare them fast."""
+        self.numbers = numbers
         self.kinds = [
             self._number((op.name, *op.properties.items(), *op.result_types))
             for op in program.operators
@@ -76,7 +81,7 @@ class Structures:
             for result in self.program.operators[number].results
             if result in stored
         ]
-        return Described(tuple(described), loaded, results)
+        return Described(tuple(described), ordered, loaded, results)
 
     def _inside(self, value: SSAValue, group: Group) -> int | None:
         """The number of the operator of a group that computes a tensor."""

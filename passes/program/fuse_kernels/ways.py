@@ -102,6 +102,11 @@ class Ways:
         self.least[number + 1][prefix] = best
         self.last[number][prefix] = best_step
 
+    @property
+    def time(self) -> float:
+        """What the best way takes, as far as times are known; at least that."""
+        return self.least[-1][-1]
+
     def best(self) -> list[tuple[Place, Step]]:
         """The way of least time to the end of the last place, as far as times are known.
 

@@ -30,6 +30,8 @@ class TileWriter(KernelWriter):
     """Appends operators on tiles, of the extents that their operands have."""
 
     maxima: list[Maximum] = field(default_factory=list[Maximum])
+    without_rule: list[str] = field(default_factory=list[str])
+    """Functions behind which one of these does not cancel."""
 
     def first(self, op: Operation) -> SSAValue:
         """Appends an operator; its first result."""

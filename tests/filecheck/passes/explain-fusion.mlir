@@ -33,3 +33,27 @@ func.func @variance(%x: tensor<512x262144xf16>) -> tensor<512x1xf32> {
 // CHECK:      @variance: 2 kernels
 // CHECK:        kernels 0 and 1 stay two:
 // CHECK:          along dimension 1 of %x: a product of two sums, each with a summand that is known only after the loop, would become sums of powers; they cancel, and round much worse
+
+func.func @looked_up(%x: tensor<64x32xf16>, %rows: tensor<16xi32>) -> tensor<16x32xf16> {
+  %e = kn.exp %x : tensor<64x32xf16> -> tensor<64x32xf16>
+  %g = kn.gather %e rows %rows : (tensor<64x32xf16>, tensor<16xi32>) -> tensor<16x32xf16>
+  func.return %g : tensor<16x32xf16>
+}
+// CHECK:      @looked_up: 2 kernels
+// CHECK:        kernels 0 and 1 stay two:
+// CHECK-NEXT:     'kn.gather' %g shares no kernel with what stands beside it
+
+func.func @sink(%q: tensor<8x512x64xf16>, %k: tensor<8x64x512xf16>, %v: tensor<8x512x64xf16>, %sink: tensor<8x1x1xf16>) -> tensor<8x512x64xf16> {
+  %s = kn.matmul %q, %k : (tensor<8x512x64xf16>, tensor<8x64x512xf16>) -> tensor<8x512x512xf16>
+  %largest = kn.reduction %s combine max dim 2 : tensor<8x512x512xf16> -> tensor<8x512x1xf16>
+  %m = kn.max %largest, %sink : (tensor<8x512x1xf16>, tensor<8x1x1xf16>) -> tensor<8x512x1xf16>
+  %d = kn.sub %s, %m : (tensor<8x512x512xf16>, tensor<8x512x1xf16>) -> tensor<8x512x512xf16>
+  %e = kn.exp %d : tensor<8x512x512xf16> -> tensor<8x512x512xf16>
+  %sum = kn.reduction %e dim 2 : tensor<8x512x512xf16> -> tensor<8x512x1xf16>
+  %p = kn.div %e, %sum : (tensor<8x512x512xf16>, tensor<8x512x1xf16>) -> tensor<8x512x512xf16>
+  %y = kn.matmul %p, %v : (tensor<8x512x512xf16>, tensor<8x512x64xf16>) -> tensor<8x512x64xf16>
+  func.return %y : tensor<8x512x64xf16>
+}
+// CHECK:      @sink: 2 kernels
+// CHECK:        kernels 0 and 1 stay two:
+// CHECK:          'exp' is not linear in a value that is known only after the loop; 'max' has no rule for a largest element

@@ -23,6 +23,7 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.runtime.cuda import only_function
 from mugraph.torch.attention import keep_attention_whole
 from mugraph.torch.call import as_module
+from mugraph.torch.complex_numbers import make_pairs
 from mugraph.torch.decompositions import decompositions
 from mugraph.torch.islands import (
     copy_returned_constants,
@@ -105,6 +106,7 @@ def backend(
 def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     torch = import_torch()
     mutations = take_out_mutations(graph_module)
+    make_pairs(graph_module)
     fold_constants(graph_module)
     simplify_whole_numbers(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)

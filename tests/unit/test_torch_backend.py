@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -393,6 +395,15 @@ def test_a_model_is_compiled_as_a_callable() -> None:
     expected = model(x).detach()
     for each in (model, torch.export.export(model, (x,))):
         assert_near(mugraph.compile(each, (x,))(x), expected)
+
+
+def test_the_model_on_the_page_on_pytorch() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "pytorch.md"
+    (code, *_) = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.S | re.M)
+    names: dict[str, Any] = {}
+    torch._dynamo.reset()
+    exec(code, names)
+    assert_near(names["y"], names["model"](names["x"]).detach())
 
 
 def test_it_is_known_by_its_name() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ def compile_model(model: Any, example_inputs: Any) -> Callable[..., Any]:
     """
     torch = import_torch()
     module = _module_of(model)
-    if not isinstance(example_inputs, (tuple, list, dict)):
+    if not isinstance(example_inputs, (tuple, list, Mapping)):
         raise UserError(
             "a PyTorch model is compiled for inputs like those of its calls; give a tuple of them: "
             "mugraph.compile(model, (x,)), or a dict of keyword arguments."
@@ -52,7 +52,7 @@ def explain(model: Any, *inputs: Any, **named: Any) -> Report:
     """
     torch = import_torch()
     module = model if inspect.isroutine(model) else _module_of(model)
-    is_container = len(inputs) == 1 and not named and isinstance(inputs[0], (tuple, list, dict))
+    is_container = len(inputs) == 1 and not named and isinstance(inputs[0], (tuple, list, Mapping))
     given = _inputs_of(inputs[0]) if is_container else Inputs(inputs, named)
     if not given.values:
         raise UserError(
@@ -138,9 +138,9 @@ class Inputs:
 
 
 def _inputs_of(inputs: Any) -> Inputs:
-    """A tuple of positional arguments, or a dict of keyword arguments."""
-    if isinstance(inputs, dict):
-        return Inputs((), cast(dict[str, Any], inputs))
+    """A tuple of positional arguments, or keyword arguments, as a tokenizer gives them."""
+    if isinstance(inputs, Mapping):
+        return Inputs((), dict(cast(Mapping[str, Any], inputs)))
     return Inputs(tuple(cast(Iterable[Any], inputs)), {})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import UserDict
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -455,7 +456,9 @@ class Scaled(torch.nn.Module):
         return x * y
 
 
-@pytest.mark.parametrize("inputs", [(draw(2, 4), draw(4)), {"y": draw(4), "x": draw(2, 4)}])
+@pytest.mark.parametrize(
+    "inputs", [(draw(2, 4), draw(4)), UserDict({"y": draw(4), "x": draw(2, 4)})]
+)
 def test_a_model_is_explained_for_what_it_is_compiled_for(inputs: Any) -> None:
     report = mugraph_torch.explain(Scaled().eval(), inputs)
     assert not report.stayed and "program 0: 1 kernel" in str(report)

@@ -102,7 +102,7 @@ def compile(
 
 @overload
 def compile(
-    graph: Any, arch: tuple[Any, ...] | list[Any] | dict[str, Any]
+    graph: Any, arch: tuple[Any, ...] | list[Any] | Mapping[str, Any]
 ) -> Callable[..., Any]: ...
 
 

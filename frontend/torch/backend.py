@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from time import perf_counter
 from typing import Any
@@ -17,12 +18,10 @@ from mugraph.build.errors import BuildError
 from mugraph.codegen.c_abi import interface_as_written
 from mugraph.errors import UserError
 from mugraph.jit import CpuKernel, Kernel, compile
-from mugraph.passes.program.fuse_kernels.choice import find_kernels
-from mugraph.passes.program.fuse_kernels.explain import explanation
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.runtime.cuda import only_function
 from mugraph.torch.attention import keep_attention_whole
 from mugraph.torch.call import as_module
+from mugraph.torch.complex_numbers import make_pairs
 from mugraph.torch.decompositions import decompositions
 from mugraph.torch.islands import (
     copy_returned_constants,
@@ -32,43 +31,9 @@ from mugraph.torch.islands import (
 )
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.operator import import_torch
+from mugraph.torch.report import Island, Kernels, Report, kernels_of
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
 from mugraph.torch.whole_numbers import simplify_whole_numbers
-
-
-@dataclass(frozen=True)
-class Island:
-    """A part of a model that became one program."""
-
-    name: str
-    operators: Counter[str]
-    kernels: str
-    """What ``--explain-fusion`` says of its kernels, where that was asked for."""
-    seconds: float
-    """How long its compilation took."""
-
-
-@dataclass
-class Report:
-    """What became of a model's operators.  ``str`` of it is for people."""
-
-    islands: list[Island] = field(default_factory=list[Island])
-    stayed: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """Operators that stay in torch, with the reason, and how many there are."""
-    explains: bool = False
-    """Whether the kernels of each island are to be explained."""
-
-    def __str__(self) -> str:
-        lines: list[str] = []
-        for island in self.islands:
-            calls = ", ".join(f"{count} {name}" for name, count in sorted(island.operators.items()))
-            lines.append(f"{island.name}, compiled in {island.seconds:.1f} s: {calls}")
-            lines += [f"  {line}" for line in island.kernels.splitlines()]
-        if self.stayed:
-            lines.append("stays in torch:")
-        for (name, reason), count in sorted(self.stayed.items()):
-            lines.append(f"  {count} {name}: {reason}")
-        return "\n".join(lines)
 
 
 def backend(
@@ -105,6 +70,7 @@ def backend(
 def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     torch = import_torch()
     mutations = take_out_mutations(graph_module)
+    make_pairs(graph_module)
     fold_constants(graph_module)
     simplify_whole_numbers(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
@@ -112,21 +78,23 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     for node in graph_module.graph.nodes:
         reason = refusals(node) if node.op == "call_function" else None
         if reason is not None:
-            report.stayed[str(node.target), reason] += 1
+            report.stays(node, reason)
     _say_what_is_known_late(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs
     parts = split_off_programs(graph_module, refusals)
     compiled: dict[str, Compiled] = {}
     for name, part in programs_of(parts).items():
         calls = [node for node in part.graph.nodes if node.op == "call_function"]
-        operators = Counter(str(node.target) for node in calls if "val" in node.meta)
+        calls = [node for node in calls if node.target is not operator.getitem]
+        operators = Counter(str(node.target) for node in calls)
         start = perf_counter()
         try:
             made = _compile_part(part, weights, compiled, tf32=tf32, explains=report.explains)
         except (UserError, BuildError, DiagnosticException) as error:
             reason = str(error).splitlines()[0]
             warnings.warn(f"a part of the model stays in torch: {reason}", stacklevel=2)
-            report.stayed.update({(each, reason): count for each, count in operators.items()})
+            for node in calls:
+                report.stays(node, reason)
             continue
         likes = [tensor_like(node.meta["val"]) for node in _placeholders(part)]
         results = [tensor_like(node.meta["val"]) for node in results_of(part)]
@@ -155,7 +123,7 @@ class Compiled:
     """A program's kernel, and what is said of it."""
 
     kernel: Kernel
-    kernels: str
+    kernels: Kernels | None
 
 
 def _compile_part(
@@ -168,7 +136,7 @@ def _compile_part(
     written = str(module)
     if written not in compiled:
         make = MAKERS[_device_type(inputs)]
-        kernels = explained(module) if explains else ""
+        kernels = kernels_of(module) if explains else None
         compiled[written] = Compiled(make(module), kernels)
     return compiled[written]
 
@@ -219,27 +187,3 @@ def _weights_of(graph_module: Any) -> set[str]:
     placeholders = _placeholders(graph_module)
     constants = {node.name for node in graph_module.graph.find_nodes(op="get_attr")}
     return {placeholders[at].name for at in static if at < len(placeholders)} | constants
-
-
-def explained(module: ModuleOp) -> str:
-    """What ``--explain-fusion`` says of a program."""
-    function = only_function(module.clone())
-    return explanation(function, find_kernels(function, target_named(DEFAULT_TARGET)))
-
-
-def explain(model: Any, *args: Any, **kwargs: Any) -> Report:
-    """Compiles a model for these inputs, runs it once, and says what became which kernel.
-
-    Also what stayed in torch, and why.  Times are estimates for the default target.  Raises as
-    :func:`backend`.
-    """
-    torch = import_torch()
-    report = Report(explains=True)
-    torch._dynamo.reset()
-
-    def reporting(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return backend(graph_module, example_inputs, report=report)
-
-    with torch.no_grad():
-        torch.compile(model, backend=reporting, dynamic=False)(*args, **kwargs)
-    return report

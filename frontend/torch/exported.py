@@ -18,6 +18,7 @@ from mugraph.errors import UserError
 from mugraph.runtime.cuda import only_function
 from mugraph.torch.aten import NotConverted
 from mugraph.torch.attention import keep_attention_whole
+from mugraph.torch.complex_numbers import make_pairs
 from mugraph.torch.decompositions import decompositions
 from mugraph.torch.islands import fold_constants
 from mugraph.torch.operator import import_torch
@@ -129,6 +130,7 @@ class _Program:
         for node in graph.nodes:
             if str(node.target).startswith("aten._assert_") and not node.users:
                 graph.erase_node(node)
+        make_pairs(self._graph_module)
         fold_constants(self._graph_module)
         simplify_whole_numbers(self._graph_module)
         self._lift_constants()

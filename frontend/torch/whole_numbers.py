@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from mugraph.torch.bounds import EXACT, Bounds, clamps, divisor, total_of
+from mugraph.torch.graphs import insert_call
 from mugraph.torch.operator import define, import_torch
 
 MOST_GROUPS = 4096
@@ -75,21 +76,8 @@ class _Rewriting:
     """Of a list that was sorted, and of the same in order, the counting sort."""
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
-        """A new call before the node that is rewritten; it knows what it gives."""
-        fx = import_torch().fx
-        made = self.graph_module.graph.call_function(target, args, kwargs)
-        values: list[Any] = [node.meta["val"] for node in made.all_input_nodes]
-        modes: list[Any] = [x.fake_mode for x in values if hasattr(x, "fake_mode")]
-
-        def fake(node: Any) -> Any:
-            """What a node gives; constants are real tensors, which do not go with others."""
-            value = node.meta["val"]
-            is_real = isinstance(value, import_torch().Tensor) and not hasattr(value, "fake_mode")
-            return modes[0].from_tensor(value) if modes and is_real else value
-
-        given = fx.node.map_arg((args, kwargs), fake)
-        made.meta["val"] = target(*given[0], **given[1])
-        return made
+        """A new call before the node that is rewritten."""
+        return insert_call(self.graph_module, target, *args, **kwargs)
 
     def cast(self, x: Any, dtype: Any) -> Any:
         """A tensor in another type."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections import UserDict
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -395,6 +398,15 @@ def test_a_model_is_compiled_as_a_callable() -> None:
         assert_near(mugraph.compile(each, (x,))(x), expected)
 
 
+def test_the_model_on_the_page_on_pytorch() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "pytorch.md"
+    (code, *_) = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.S | re.M)
+    names: dict[str, Any] = {}
+    torch._dynamo.reset()
+    exec(code, names)
+    assert_near(names["y"], names["model"](names["x"]).detach())
+
+
 def test_it_is_known_by_its_name() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -430,8 +442,42 @@ def test_training_is_refused() -> None:
 def test_the_report_says_which_kernels_there_are() -> None:
     report = str(mugraph_torch.explain(lambda x, w: functional.silu(x @ w).cumprod(0), draw(64, 64),
                                        draw(64, 64)))  # fmt: skip
-    assert "1 kernels" in report and "aten.mm.default" in report
+    assert report.startswith("1 program, 1 kernel, ") and "1 operator in torch" in report
+    assert "1 mm, 1 silu" in report and "kernel 0: kn.matmul, kn.silu" in report
     assert "aten.cumprod.default: mugraph has no conversion of it" in report
+    assert "first at test_torch_backend.py:" in report
+
+
+class Scaled(torch.nn.Module):
+    """A model of two inputs."""
+
+    def forward(self, x: Any, y: Any) -> Any:
+        """Their product."""
+        return x * y
+
+
+@pytest.mark.parametrize(
+    "inputs", [(draw(2, 4), draw(4)), UserDict({"y": draw(4), "x": draw(2, 4)})]
+)
+def test_a_model_is_explained_for_what_it_is_compiled_for(inputs: Any) -> None:
+    report = mugraph_torch.explain(Scaled().eval(), inputs)
+    assert not report.stayed and "program 0: 1 kernel" in str(report)
+
+
+def test_what_is_explained_must_be_a_call_of_the_model() -> None:
+    model, x = Scaled().eval(), draw(2, 4)
+    for inputs, sentence in [
+        ((), r"give a tuple of them: mugraph\.torch\.explain\(model, \(x,\)\)"),
+        ((x,), "the model does not take these inputs: missing a required argument: 'y'"),
+        ({"x": x, "z": x}, "the model does not take these inputs: missing a required argument"),
+        ((x, draw(3)), r"does not run on these inputs: .*\b3\b"),
+    ]:
+        with pytest.raises(UserError, match=sentence):
+            mugraph_torch.explain(model, inputs)
+    with pytest.raises(UserError, match="in training mode"):
+        mugraph_torch.explain(Scaled(), (x, x))
+    with pytest.raises(UserError, match="does not take these inputs"):
+        mugraph.compile(model, (x,))
 
 
 def weights_of_8_bits(x: Any, w: Any, scales: Any) -> Any:

@@ -29,20 +29,28 @@ def explanation(function: FuncOp, found: Found) -> str:
     fusion, kernels = found.fusion, found.kernels
     times = [fusion.cost(group) for group in kernels]
     lines = [
-        f"@{function.sym_name.data}: {len(kernels)} kernels, {_microseconds(sum(times))}; "
-        f"{_tried(fusion)}"
+        f"@{function.sym_name.data}: {len(kernels)} kernels, {microseconds(sum(times))}; "
+        f"{_tried(fusion)}",
+        *kernel_lines(found),
     ]
-    for number, (group, time) in enumerate(zip(kernels, times, strict=True)):
-        members = fusion.program.members(group)
-        lines.append(f"  kernel {number}: {_names(members)}: {_microseconds(time)}")
-        if len(members) > 1:
-            alone = sum(fusion.cost(1 << place) for place in bits(group))
-            lines.append(f"    {_microseconds(alone - time)} less than {len(members)} kernels")
     for first, second in _handed_over(fusion, kernels):
         lines.append(f"  kernels {first} and {second} stay two:")
         lines += [f"    {why}" for why in _why(fusion, kernels[first], kernels[second])]
     lines += [f"  scans stay sequential: {reason}" for reason in found.sequential]
     return "\n".join([*lines, ""])
+
+
+def kernel_lines(found: Found) -> list[str]:
+    """Of each kernel its operators, its time, and what it saves."""
+    fusion = found.fusion
+    lines: list[str] = []
+    for number, group in enumerate(found.kernels):
+        members, time = fusion.program.members(group), fusion.cost(group)
+        lines.append(f"  kernel {number}: {_names(members)}: {microseconds(time)}")
+        if len(members) > 1:
+            alone = sum(fusion.cost(1 << place) for place in bits(group))
+            lines.append(f"    {microseconds(alone - time)} less than {len(members)} kernels")
+    return lines
 
 
 def _tried(fusion: Fusion) -> str:
@@ -54,10 +62,11 @@ def _tried(fusion: Fusion) -> str:
     results = fusion.function.get_return_op()
     assert results is not None
     least = least_time(fusion.function.args, results.operands, fusion.target)
-    return f"{tried}, in some orders only; memory alone takes {_microseconds(least)}"
+    return f"{tried}, in some orders only; memory alone takes {microseconds(least)}"
 
 
-def _microseconds(time: float) -> str:
+def microseconds(time: float) -> str:
+    """A time in ns."""
     return f"{time / 1000:.2f} µs"
 
 
@@ -94,7 +103,7 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
     attempt = fusion.fastest(both)
     reasons = list(attempt.reasons)
     if time < math.inf:
-        reasons.append(f"one kernel adds {_microseconds(time)}, two {_microseconds(apart)}")
+        reasons.append(f"one kernel adds {microseconds(time)}, two {microseconds(apart)}")
     return reasons
 
 

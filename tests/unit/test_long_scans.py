@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from emulated_programs import generated
+from emulated_programs import check_emulated_later, made_of
 
 import mugraph.build as mi
+from mugraph.runtime.execute import CudaModule
 
 RANDOM = np.random.default_rng(5)
 
@@ -25,7 +26,10 @@ def test_blocks_that_share_a_run_add_up_what_is_before_their_part() -> None:
             mi.scan(across, dim=0),
         ]
 
-    sums, before, down = generated(program, one, few, across)
-    np.testing.assert_array_equal(sums, one.cumsum(1))
-    np.testing.assert_array_equal(before, few.cumsum(1) - few)
-    np.testing.assert_array_equal(down, across.cumsum(0))
+    def check(kernels: CudaModule) -> None:
+        sums, before, down = kernels.run([one, few, across])
+        np.testing.assert_array_equal(sums, one.cumsum(1))
+        np.testing.assert_array_equal(before, few.cumsum(1) - few)
+        np.testing.assert_array_equal(down, across.cumsum(0))
+
+    check_emulated_later(made_of(program, one, few, across), check)

@@ -56,7 +56,7 @@ def kernel_lines(found: Found) -> list[str]:
 def _tried(fusion: Fusion) -> str:
     tried = f"{len(fusion.attempts)} groups of operators tried"
     if fusion.least is not None:
-        tried += f", and nothing can take less than {_microseconds(fusion.least)}"
+        tried += f", and nothing can take less than {microseconds(fusion.least)}"
     if fusion.program.is_exact:
         return tried
     results = fusion.function.get_return_op()

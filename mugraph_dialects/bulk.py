@@ -249,17 +249,16 @@ def tile_layouts(
 ) -> list[AnyLayout]:
     """The layouts that bulk copies can give every stage of a buffer for tiles of a tensor.
 
-    All stages start where the swizzle's pattern does.  With ``boxes`` also those of several boxes
-    side by side, in which a dimension has two strides; what each box costs is weighed where a
-    layout is chosen (``--plan-swizzle``).  Raises :class:`BulkCopyError` where there is none.
+    Stages start where the swizzle's pattern does (:func:`stage_alignment`).  With ``boxes`` also
+    those of several boxes side by side, in which a dimension has two strides; what each box costs
+    is weighed where a layout is chosen (``--plan-swizzle``).  Raises :class:`BulkCopyError` where
+    there is none.
     """
     dims = tensor_dims(shape, strides, element_bytes)
     found = [
         layout
         for layout in bulk_layouts(dims, tile, element_bytes)
-        if (boxes or base_layout(layout).depth <= 1)
-        and _stage_bytes(layout, element_bytes) % pattern_bytes(_span_of(layout, element_bytes))
-        == 0
+        if boxes or base_layout(layout).depth <= 1
     ]
     if not found:
         inner = dims.order[0]
@@ -280,8 +279,15 @@ def tile_layouts(
     return found
 
 
-def _stage_bytes(layout: AnyLayout, element_bytes: int) -> int:
-    return -(-layout.cosize() * element_bytes // BOX_ALIGNMENT) * BOX_ALIGNMENT
+def stage_alignment(layout: AnyLayout, element_bytes: int) -> int:
+    """What the stages of a buffer of this layout are a multiple of, in bytes.
+
+    47 rows of 128 bytes take 6 KB, so that the swizzle of the second stage begins anew.
+    """
+    try:
+        return pattern_bytes(_span_of(layout, element_bytes))
+    except BulkCopyError:
+        return BOX_ALIGNMENT
 
 
 def _span_of(layout: AnyLayout, element_bytes: int) -> int:

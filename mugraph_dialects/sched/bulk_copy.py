@@ -322,12 +322,6 @@ class BulkCopyOp(
         buffer = self.buffer.owner
         if not isinstance(buffer, AllocOp):
             return
-        if buffer.stage_count > 1 and buffer.stage_bytes() % pattern:
-            raise VerifyException(
-                f"{op_label(self)}: the stages of {value_label(self.buffer)} have "
-                f"{buffer.stage_bytes()} bytes; the swizzle acts on addresses and repeats every "
-                f"{pattern}"
-            )
         if buffer.byte_offset is not None and buffer.byte_offset % pattern:
             raise VerifyException(
                 f"{op_label(self)}: {value_label(self.buffer)} starts at byte "

@@ -29,6 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.assembly import TripCount
+from mugraph.dialects.bulk import stage_alignment
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.kernel import (
     KernelOp,
@@ -323,10 +324,13 @@ class AllocOp(IRDLOperation):
         return None if self.offset is None else self.offset.value.data
 
     def stage_bytes(self) -> int:
-        """The size of one copy, its padding included, in whole lines of shared memory."""
-        return whole_lines(
-            physical_elements(resolved_layout_of(self.result)) * element_bytes_of(self.result.type)
-        )
+        """The size of one copy, its padding included, in whole lines of shared memory.
+
+        The next one begins where the pattern of a swizzle of bulk copies does.
+        """
+        layout, size = resolved_layout_of(self.result), element_bytes_of(self.result.type)
+        aligned = stage_alignment(layout, size)
+        return whole_lines(-(-physical_elements(layout) * size // aligned) * aligned)
 
     def total_bytes(self) -> int:
         """The size of all copies."""

@@ -223,7 +223,7 @@ def program_of(compiled: Sequence[Compiled]) -> str:
         text = "\n".join(line for line in lines if not line.startswith(("#", "using namespace")))
         text = with_emulated_memory(text)
         # Instructions of warp groups are classes of each file.
-        own = r"\b(_init|_execute_mugraph|\w+_custom\d+|SM90_\d+x\w+)\b"
+        own = r"\b(_init|_execute_mugraph|\w+_custom\d+\w*|SM90_\d+x\w+)\b"
         parts.append(re.sub(own, rf"\1_{number}", text))
         function = function_of(one.module)
         inputs, outputs = (

@@ -215,16 +215,16 @@ def test_parts_are_combined_at_once_where_they_fit() -> None:
     space = find_dimensions(custom_kernels(split)[1])
     choice = choose_least_time(space, target, Plan())
     assert choice is not None
-    assert in_one_iteration(space, choice, target).partition.forloop == 1
+    assert in_one_iteration(space, choice, target, Plan()).partition.forloop == 1
     small = replace(target, shared_memory_per_block=4096)
-    assert in_one_iteration(space, choice, small) == choice
+    assert in_one_iteration(space, choice, small, Plan()) == choice
 
 
 def test_products_are_not_computed_at_once() -> None:
     space = find_dimensions(custom_kernels(example("lora"))[0])
     target = target_named("sm_90a")
     choice = choose_least_time(space, target, Plan())
-    assert choice is not None and in_one_iteration(space, choice, target) == choice
+    assert choice is not None and in_one_iteration(space, choice, target, Plan()) == choice
 
 
 @pytest.mark.parametrize("name", ["rmsnorm_linear", "gated_mlp", "lora"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+from emulated_programs import check_emulated_later
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
@@ -10,6 +12,8 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.execute import CudaModule
 
 BLOCK_OF_A_GROUP_AND_A_PRODUCER = 160
 
@@ -76,3 +80,35 @@ def test_rows_of_256_bytes_are_two_swizzled_boxes() -> None:
     cuda = print_module(module)
     assert "{64, 16}, CU_TENSOR_MAP_SWIZZLE_128B" in cuda
     assert "{64, 8}, CU_TENSOR_MAP_SWIZZLE_128B" in cuda
+
+
+def test_stages_of_any_rows_are_swizzled() -> None:
+    """13 rows of 128 bytes are no whole pattern of a swizzle; the next stage begins anew."""
+    text = """
+    func.func @f(%x: tensor<13x512xf16>, %w: tensor<512x64xf16>) -> tensor<13x64xf16> {
+      %o = kn.customized %x, %w grid [4, 1, 1] block [64, 1, 1] forloop 8
+          plan <tiles = written, loads = tma, stages = [3]> {
+      ^bb0(%dx: tensor<13x512xf16>, %dw: tensor<512x64xf16>):
+        %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<13x512xf16> -> !tb.stensor<13x64xf16>
+        %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<512x64xf16> -> !tb.stensor<64x16xf16>
+        %m = tb.matmul %sx, %sw
+          : (!tb.stensor<13x64xf16>, !tb.stensor<64x16xf16>) -> !tb.stensor<13x16xf16>
+        %am = tb.forloop_accum none %m : !tb.stensor<13x16xf16> -> !tb.stensor<13x16xf16>
+        tb.output %am omap [1, -1, -1] : !tb.stensor<13x16xf16> -> tensor<13x64xf16>
+      } : (tensor<13x512xf16>, tensor<512x64xf16>) -> tensor<13x64xf16>
+      func.return %o : tensor<13x64xf16>
+    }
+    """
+    context = make_context()
+    made = generate_cuda(parse_text(context, text, "program"), context, "sm_90a")
+    assert "{64, 13}, CU_TENSOR_MAP_SWIZZLE_128B" in made.source
+    assert "% 3 * 1024" in made.source
+    rng = np.random.default_rng(2)
+    x, w = (rng.standard_normal(shape).astype(np.float16) for shape in ((13, 512), (512, 64)))
+
+    def check(kernels: CudaModule) -> None:
+        (result,) = kernels.run([x, w])
+        exact = x.astype(np.float64) @ w.astype(np.float64)
+        np.testing.assert_allclose(result, exact, rtol=2**-9, atol=5e-2)
+
+    check_emulated_later(made, check)

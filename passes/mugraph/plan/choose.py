@@ -120,7 +120,7 @@ def chosen_tiles(space: TileSpace, target: Target, written: Plan, *, may_outline
     choice = choose_least_time(space, target, written)
     if choice is None:
         return Plan()
-    choice = in_one_iteration(space, choice, target)
+    choice = in_one_iteration(space, choice, target, written)
     if may_outline and find_outlined(space.graph):
         with trial_of(space.graph) as trial:
             before, rest = outline(trial)

@@ -260,6 +260,9 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     limit = min(choice.time for choice in choices) + ALIKE_NS
     effort = partial(_effort, target, reduces_rows(space))
     best = min((c for c in choices if c.time <= limit), key=effort)
+    if space.graph.held_lengths:
+        # What it gives up at the largest length is no reason to make two kernels of it.
+        best = best._replace(time=min(best.time, fastest.time))
     no_gain = present is not None and best.time > WORTHWHILE * present
     ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
     stays = no_gain and best.split == 1 and not lacks_padding(old, dimensions_to_pad(space))
@@ -334,10 +337,12 @@ def _effort(target: Target, of_rows: bool, choice: TileChoice) -> tuple[float, .
     )
 
 
-def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> TileChoice:
+def in_one_iteration(
+    space: TileSpace, choice: TileChoice, target: Target, written: Plan
+) -> TileChoice:
     """A choice with all tiles of the loop in one where it has no products, they fit, and it pays.
 
-    Every iteration waits at the barriers of its few operators, longer than is estimated.
+    What is written of the plan must go with it.  Every iteration waits at the barriers of its few operators, longer than is estimated.
     """
     whole = choice.partition.with_loop(1)
     shape = shape_under(space, whole)
@@ -347,6 +352,7 @@ def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> Ti
         or shape.loop.products
         or time is None
         or time > WORTH_FILLING * choice.time
+        or not can_have(space, whole, shape, written, target)
         or not is_allowed(space, whole)
     ):
         return choice

@@ -1103,21 +1103,6 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.bulk_copy' of %t: the stages of %a have 128 bytes; the swizzle acts on addresses and repeats every 256
-sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
-^bb0(%x: !sched.global<8x64xf16, (8,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<8x64xf16, (8,64):(64,1)> -> !sched.global<4x16xf16, (4,16):(64,1)>
-  %a = sched.alloc stages 2 : !sched.shared<4x16xf16, S<1,3,3> o (4,16):(16,1)>
-  %c = sched.channel %a : !sched.shared<4x16xf16, S<1,3,3> o (4,16):(16,1)>
-  sched.role "producer" warps 1 elected {
-    sched.forloop 4 {
-      sched.bulk_copy %t to %a on %c ahead 2 : !sched.global<4x16xf16, (4,16):(64,1)> to !sched.shared<4x16xf16, S<1,3,3> o (4,16):(16,1)>
-    }
-  }
-}
-
-// -----
-
 // CHECK: 'sched.launch' %y: the module has no 'sched.kernel' named @missing
 func.func @f(%x: tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>) {
   %y = sched.launch @missing %x : (tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>) -> tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>

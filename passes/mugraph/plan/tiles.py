@@ -342,7 +342,8 @@ def in_one_iteration(
 ) -> TileChoice:
     """A choice with all tiles of the loop in one where it has no products, they fit, and it pays.
 
-    What is written of the plan must go with it.  Every iteration waits at the barriers of its few operators, longer than is estimated.
+    What is written of the plan must go with it.  Every iteration waits at the barriers of its few
+    operators, longer than is estimated.
     """
     whole = choice.partition.with_loop(1)
     shape = shape_under(space, whole)

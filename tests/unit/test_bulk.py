@@ -14,10 +14,12 @@ from mugraph.dialects.bulk import (
     bulk_layouts,
     bulk_tile,
     pattern_bytes,
+    stage_alignment,
+    swizzle_of,
     tensor_dims,
     tile_layouts,
 )
-from mugraph.dialects.cute import Layout
+from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.tensor_types import AnyLayout, row_major_strides
 
 TILES = [
@@ -96,6 +98,8 @@ def test_heads_that_share_keys_are_no_dimension_of_a_tensor_map() -> None:
 
 def test_stages_start_where_the_pattern_of_a_swizzle_does() -> None:
     # Four rows of 128 bytes are half a pattern of 1024.
-    (layout,) = tile_layouts((64, 64), (64, 1), (4, 64), 2)
-    assert layout == Layout((4, 64), (64, 1))
-    assert pattern_bytes(128) == 1024
+    widest, *_, plain = tile_layouts((64, 64), (64, 1), (4, 64), 2)
+    assert widest == ComposedLayout(swizzle_of(128, 2), 0, Layout((4, 64), (64, 1)))
+    assert stage_alignment(widest, 2) == pattern_bytes(128) == 1024
+    assert plain == Layout((4, 64), (64, 1))
+    assert stage_alignment(plain, 2) == 128

@@ -34,7 +34,6 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.kernel import (
     KernelOp,
     enclosing_kernel,
-    whole_lines,
     with_regions,
 )
 from mugraph.dialects.sched.role import RoleOp, roles_of, verify_partition
@@ -330,7 +329,7 @@ class AllocOp(IRDLOperation):
         """
         layout, size = resolved_layout_of(self.result), element_bytes_of(self.result.type)
         aligned = stage_alignment(layout, size)
-        return whole_lines(-(-physical_elements(layout) * size // aligned) * aligned)
+        return -(-physical_elements(layout) * size // aligned) * aligned
 
     def total_bytes(self) -> int:
         """The size of all copies."""

@@ -61,8 +61,6 @@ OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
 CHAIN_REGISTERS, LOADING_REGISTERS = 36, 40
 """The same where warp groups pass on what they multiply; those of a thread that loads for them."""
-MANY_GROUPS, MANY_CHAIN_REGISTERS, MANY_LOADING_REGISTERS = 3, 32, 32
-"""From how many warp groups on they have fewer: 192 x 128 of depth 64 take 160 without spilling."""
 FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
@@ -202,7 +200,7 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.
     """
     clock = target.clock_ghz
-    loaded, tensor_bytes = shape.loading.first_bytes, shape.loading.tensor_bytes
+    _, loaded, tensor_bytes, *_ = shape.loading
     resident = target.resident_blocks(shape.blocks, shape.threads, held.staged_bytes, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
@@ -239,12 +237,9 @@ def chained_sums_of_a_thread(threads: int, target: Target) -> int:
     """
     if not target.moves_registers or threads % GROUP_THREADS:
         return 0
-    others, loading = CHAIN_REGISTERS, LOADING_REGISTERS
-    if threads >= MANY_GROUPS * GROUP_THREADS:
-        others, loading = MANY_CHAIN_REGISTERS, MANY_LOADING_REGISTERS
-    left = target.registers_per_multiprocessor - loading * GROUP_THREADS
+    left = target.registers_per_multiprocessor - LOADING_REGISTERS * GROUP_THREADS
     most = min(left // threads, MAX_THREAD_REGISTERS)
-    return most // REGISTER_STEP * REGISTER_STEP - others
+    return most // REGISTER_STEP * REGISTER_STEP - CHAIN_REGISTERS
 
 
 def fits_registers(shape: KernelShape, target: Target) -> bool:
@@ -285,10 +280,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     if stages is None or not fits_registers(shape, target):
         return None
     clock = target.clock_ghz
-    loading = shape.loading
-    loop_bytes, first_bytes, tensor_bytes = (
-        loading.loop_bytes, loading.first_bytes, loading.tensor_bytes
-    )  # fmt: skip
+    loop_bytes, first_bytes, tensor_bytes, *_ = shape.loading
     resident = resident_blocks(shape, stages, target)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)

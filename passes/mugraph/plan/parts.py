@@ -11,12 +11,12 @@ import math
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
+from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernels import KernelShape
 from mugraph.passes.mugraph.plan.operators import matrices_of, product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
-from mugraph.passes.schedule.lower_threadblock.small_products import swap_obstacle
+from mugraph.passes.schedule.lower_threadblock.small_products import is_small, swap_obstacle
 from mugraph.passes.targets import Target
 
 
@@ -57,7 +57,7 @@ def can_swap(space: TileSpace, partition: Partition, shape: KernelShape) -> bool
         for lhs, rhs in matrices_of(op):
             *leading, rows, depth = tile_shape_of(space, partition, lhs)
             columns = tile_shape_of(space, partition, rhs)[-1]
-            if rows > GROUP_ROWS and rows % GROUP_ROWS == 0:
+            if not is_small(rows):
                 continue
             types = operand_names(lhs, rhs)
             loaded = all(isinstance(value.owner, tb.InputOp) for value in (lhs, rhs))

@@ -26,7 +26,6 @@ from mugraph.passes.mugraph.plan.partitions import (
     lacks_padding,
     parallel_dimensions,
     partitions,
-    passes_products_on,
     products_of,
     splits,
 )
@@ -56,9 +55,6 @@ MOST_THREADS = 1024
 MOST_OF_PRODUCTS = 256
 """Of kernels with products.  With 512 threads none was the fastest, and many took two to five times
 as long as is estimated (``benchmarks/results/shapes_h200_plans.md``)."""
-MOST_OF_CHAINS = 384
-"""Also so many, where products pass on what they give: three warp groups hide each other's
-exponentials.  12 x 8192 of depth 64 took 381 us on an H200, of two groups 426."""
 USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
@@ -198,10 +194,7 @@ def _candidates(
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
     most = MOST_OF_PRODUCTS if products_of(space) else MOST_THREADS
-    numbers = [threads for threads in (*BLOCKS, MOST_THREADS) if threads <= most]
-    if passes_products_on(space):
-        numbers.append(MOST_OF_CHAINS)
-    usual = ((threads, 1, 1) for threads in numbers)
+    usual = ((threads, 1, 1) for threads in (*BLOCKS, MOST_THREADS) if threads <= most)
     blocks = dict.fromkeys((space.graph.block_dim, *usual))
     fewest = min(map(math.prod, blocks))
     to_pad = dimensions_to_pad(space)

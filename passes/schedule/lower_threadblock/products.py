@@ -35,6 +35,7 @@ from mugraph.passes.schedule.lower_threadblock.registers import (
 from mugraph.passes.schedule.lower_threadblock.small_products import (
     SmallProduct,
     choose_small_layout,
+    is_small,
     swap_obstacle,
 )
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
@@ -122,7 +123,7 @@ def choose_warp_layouts(
             continue
         by_groups = None
         # A plan that says so decides over products of 64 rows, too, which need no swap.
-        is_told = graph.decided.swap_ab is not None and is_small(op)
+        is_told = graph.decided.swap_ab is not None and is_small(shape_of(op.result.type)[-2])
         if groups is not None and not is_told:
             by_groups = warpgroup_layout_of(op, graph.threads)
         iterations = graph.forloop_range if sums_once(op) else 1
@@ -135,18 +136,12 @@ def choose_warp_layouts(
     return layouts
 
 
-def is_small(op: tb.MatmulOp) -> bool:
-    """Whether warp groups would need no more rows, or others than whole ones, without a swap."""
-    rows = shape_of(op.result.type)[-2]
-    return rows <= GROUP_ROWS or rows % GROUP_ROWS > 0
-
-
 def why_not_swapped(
     graph: CustomizedOp, layouts: Mapping[tb.MatmulOp, WarpLayout], target: Target
 ) -> str | None:
     """Why no warp groups swap the operands of a product of few rows, if one is left."""
     products = [op for op in graph.body.block.ops if isinstance(op, tb.MatmulOp)]
-    small = [op for op in products if is_small(op)]
+    small = [op for op in products if is_small(shape_of(op.result.type)[-2])]
     if not target.multiplies_in_warpgroups:
         return f"no warp groups multiply on {target.arch}"
     if not small:

@@ -68,6 +68,11 @@ class WayCost:
     cycles: float
 
 
+def is_small(rows: int) -> bool:
+    """Whether warp groups would need no more rows, or others than whole ones, without a swap."""
+    return rows <= GROUP_ROWS or rows % GROUP_ROWS > 0
+
+
 def swap_obstacle(
     rows: int, columns: int, depth: int, types: tuple[str, str], threads: int
 ) -> Obstacle | None:

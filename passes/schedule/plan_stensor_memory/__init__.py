@@ -114,8 +114,6 @@ WORKING_REGISTERS = 80
 
 RECOMPUTED_REGISTERS = 8
 """Addresses that the compiler computes again rather than hold, where that lets in another block."""
-
-
 TRANSPOSED_REGISTERS = 8
 """Places of the sums of swapped operands, which lie along columns.
 
@@ -134,11 +132,11 @@ def registers_wanted(kernel: KernelOp) -> int:
         return min(registers_needed(kernel), MAX_THREAD_REGISTERS)
     wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_THREAD_REGISTERS)
     operators = tuple(kernel.walk())
-    by_groups = any(isinstance(op, WarpgroupMmaOp) for op in operators)
+    by_groups = [op for op in operators if isinstance(op, WarpgroupMmaOp)]
     if (roles_of(kernel) and not by_groups) or not any(map(computes_on_product, operators)):
         return wanted
     needed = registers_needed(kernel)
-    if any(isinstance(op, WarpgroupMmaOp) and op.atom.swaps_operands for op in operators):
+    if any(op.atom.swaps_operands for op in by_groups):
         return min(wanted, needed + TRANSPOSED_REGISTERS)
     return min(wanted, needed - RECOMPUTED_REGISTERS)
 

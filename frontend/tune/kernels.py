@@ -16,7 +16,6 @@ from xdsl.passes import PassPipeline
 
 from mugraph.dialects.alignment import ALIGNMENT, alignment_of
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.named_extents import named_extents
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import before_planning
 from mugraph.passes.mugraph.known_plans.structure import structure_of
@@ -67,7 +66,7 @@ def tunable_kernels(
         function = graph.parent_op()
         assert isinstance(function, FuncOp)
         name = f"{function.sym_name.data}_custom{number}"
-        problem = why_not(graph, function)
+        problem = why_not(graph)
         if problem is not None:
             left.append(f"{name} is not tuned: {problem}")
             continue
@@ -77,10 +76,10 @@ def tunable_kernels(
     return [*found.values()], left
 
 
-def why_not(graph: CustomizedOp, function: FuncOp) -> str | None:
+def why_not(graph: CustomizedOp) -> str | None:
     """A clause for a user: why a kernel cannot be measured alone; ``None`` where it can."""
-    if named_extents(function) or graph.held_lengths:
-        return "a call says how large its tensors are; tune it with the extents that matter"
+    if graph.held_lengths:
+        return "memory says how large its tensors are; tune it with the extents that matter"
     plan = graph.decided
     if plan.tiles is not None:
         return "its plan says tiles = written"

@@ -25,6 +25,7 @@ from mugraph.passes.mugraph.known_plans import (
     UsePlansPass,
     use_plans,
 )
+from mugraph.passes.mugraph.known_plans import database as database_module
 from mugraph.passes.mugraph.known_plans.database import entry_of, plan_of_text, plan_text
 from mugraph.passes.mugraph.known_plans.structure import structure_of
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
@@ -35,10 +36,10 @@ ARCH, GPU = "sm_90a", "h200"
 PLAN = Plan(grid=(32, 1, 1), forloop=8, loads="tma", stages=(3,), preferred=("stages",))
 
 
-def graph() -> mi.KernelGraph:
+def graph(rows: int | mi.Extent = 16) -> mi.KernelGraph:
     """rms_norm(X) · W."""
     graph = mi.new_kernel_graph("norm_linear")
-    x, w = graph.new_input((16, 512)), graph.new_input((512, 1024))
+    x, w = graph.new_input((rows, 512)), graph.new_input((512, 1024))
     graph.mark_output(mi.rms_norm(x) @ w)
     return graph
 
@@ -94,6 +95,21 @@ def test_no_file_is_an_empty_database(tmp_path: Path) -> None:
     assert len(PlanDatabase.read(tmp_path / "none")) == 0
 
 
+def test_what_the_package_knows_stands_behind_a_file(
+    planless: ModuleOp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tmp_path / "h200.jsonl"
+    PlanDatabase([entry(planless), entry(planless, structure="other")]).write(shipped)
+    monkeypatch.setattr(database_module, "SHIPPED", tmp_path)
+    mine = entry(planless, Plan(forloop=4), microseconds=4.5)
+    both = PlanDatabase([mine]).over_shipped()
+    assert both.find(mine.structure, GPU) == mine  # though it gained less
+    assert both.find("other", GPU) is not None
+    UsePlansPass(gpu=GPU).apply(make_context(), planless)
+    (kernel,) = custom_kernels(planless)
+    assert kernel.decided == PLAN
+
+
 def edited(line: str) -> str:
     return line.replace("forloop = 8", "forloop = 4")
 
@@ -129,6 +145,13 @@ def test_a_kernel_gets_the_plan_of_its_structure_and_gpu(planless: ModuleOp) -> 
     (changed,) = use_plans(planless, database, GPU)
     assert changed.decided == PLAN
     assert use_plans(planless, database, GPU) == []  # its plan is another kernel's now
+
+
+def test_a_bucket_shares_its_plan_with_a_kernel_of_as_many_rows(planless: ModuleOp) -> None:
+    named = graph(mi.Extent("m", largest=64, buckets=(16,))).module()
+    PassPipeline(before_planning(ARCH)).apply(make_context(), named)
+    (changed,) = use_plans(named, PlanDatabase([entry(planless)]), GPU)
+    assert changed.operands[0].type.get_shape() == (16, 512)  # pyright: ignore
 
 
 def test_parts_that_a_user_wrote_make_another_kernel(planless: ModuleOp) -> None:

@@ -2,7 +2,6 @@
 
     python -m benchmarks.programs list
     python -m benchmarks.programs search --output benchmarks/results/programs_search
-    python -m benchmarks.programs layers --output benchmarks/results/programs_layers
     python -m benchmarks.programs run --output benchmarks/results/programs_h200 [--peers none]
 
 ``run`` needs the GPU, the others do not.  ``--programs`` takes names or starts of them.  ``run``
@@ -22,7 +21,6 @@ from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS
 from benchmarks.programs import PROGRAMS
 from benchmarks.programs.families import Program
-from benchmarks.programs.layers import compile_all
 from benchmarks.programs.measure import run
 from benchmarks.programs.search import search_all
 from mugraph.errors import UserError
@@ -51,11 +49,6 @@ def _search(arguments: argparse.Namespace) -> int:
     return 0 if all(one.good for one in found) else 1
 
 
-def _layers(arguments: argparse.Namespace) -> int:
-    compile_all(arguments.arch, arguments.output)
-    return 0
-
-
 def _run(arguments: argparse.Namespace) -> int:
     programs, level = chosen(arguments.programs), Level(arguments.peers)
     records = run(programs, level, arguments.arch, arguments.jobs, arguments.output)
@@ -73,12 +66,10 @@ def _arguments() -> argparse.ArgumentParser:
     for name, does, command in (
         ("list", "the programs, and with how few launches they can do", _list),
         ("search", "search, plan and prove; times and launches", _search),
-        ("layers", "seconds to CUDA text of models of 1, 2, 4 and 16 layers", _layers),
         ("run", "build, check and time on this machine's GPU", _run),
     ):
         added = commands.add_parser(name, help=does)
-        if command is not _layers:
-            added.add_argument("--programs", default="", help="starts of their names (all)")
+        added.add_argument("--programs", default="", help="starts of their names (all)")
         added.set_defaults(command=command)
         if command is not _list:
             added.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")

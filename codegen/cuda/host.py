@@ -333,6 +333,28 @@ def walked_modes(
     )
 
 
+def run_along(
+    op: RuntimePart,
+    kernel: str,
+    walks: Sequence[tuple[str, str, Sequence[int]]],
+    domain: Sequence[int],
+    order: Sequence[int],
+    printer: HostPrinter,
+) -> None:
+    """Prints the launch of a kernel that walks through tensors, for each piece of the domain.
+
+    ``walks`` has for each tensor the name that ``kernel`` gives to its walk, its pointer and its
+    strides.
+    """
+
+    def print_piece(piece: Piece) -> None:
+        for name, _, strides in walks:
+            printer.writer.line(f"using {name} = {walk(piece.extents, strides, order)};")
+        printer.run(op, kernel, [piece.pointer(pointer, strides) for _, pointer, strides in walks])
+
+    print_pieces(printer.writer, domain, [strides for _, _, strides in walks], print_piece)
+
+
 @print_host_operation.register
 def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
     domain = shape_of(op.result.type)
@@ -342,19 +364,9 @@ def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
     order = memory_order(domain, strides_in_memory(op.result))
     *pointers, result = printer.declare_all((*op.operands, op.result))
     names = ["Target", *(f"Source{index}" for index in range(len(op.operands)))]
-    writer = printer.writer
-
-    def print_piece(piece: Piece) -> None:
-        for name, steps in zip(names, strides, strict=True):
-            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
-        places = [
-            piece.pointer(pointer, steps)
-            for pointer, steps in zip((result, *pointers), strides, strict=True)
-        ]
-        kernel = f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>"
-        printer.run(op, kernel, places)
-
-    print_pieces(writer, domain, strides, print_piece)
+    kernel = f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>"
+    walks = list(zip(names, (result, *pointers), strides, strict=True))
+    run_along(op, kernel, walks, domain, order, printer)
 
 
 def alignment_check(place: str, alignment: int, what: str, value: SSAValue | None = None) -> str:

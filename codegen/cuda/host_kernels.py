@@ -14,6 +14,7 @@ from mugraph.codegen.cuda.host import (
     memory_order,
     print_host_operation,
     queue,
+    run_along,
     strides_in_memory,
     walk,
     walked_modes,
@@ -142,17 +143,9 @@ def _(op: kn.GatherOp, printer: HostPrinter) -> None:
     ]
     order = memory_order(domain, strides[0])
     pointers = printer.declare_all((op.result, op.table, op.rows))
-    writer = printer.writer
-
-    def print_piece(piece: Piece) -> None:
-        for name, steps in zip(("Target", "Row", "Number"), strides, strict=True):
-            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
-        places = [
-            piece.pointer(pointer, steps) for pointer, steps in zip(pointers, strides, strict=True)
-        ]
-        printer.run(op, f"kn::Gather<{count}, {row_stride}, Target, Row, Number>", places)
-
-    print_pieces(writer, domain, strides, print_piece)
+    walks = list(zip(("Target", "Row", "Number"), pointers, strides, strict=True))
+    kernel = f"kn::Gather<{count}, {row_stride}, Target, Row, Number>"
+    run_along(op, kernel, walks, domain, order, printer)
 
 
 @print_host_operation.register
@@ -174,17 +167,9 @@ def _(op: kn.ScatterOp, printer: HostPrinter) -> None:
     print_move(writer, queued, whole, op.result, table, [0] * len(result))
     writer.close()
     places = [target, pointers[op.values], pointers[op.rows]]
-    count = shape_of(table.type)[dim]
-
-    def print_piece(piece: Piece) -> None:
-        for name, steps in zip(("Row", "Source", "Number"), strides, strict=True):
-            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
-        parts = [
-            piece.pointer(pointer, steps) for pointer, steps in zip(places, strides, strict=True)
-        ]
-        printer.run(op, f"kn::Scatter<{count}, {result[dim]}, Source, Row, Number>", parts)
-
-    print_pieces(writer, domain, strides, print_piece)
+    walks = list(zip(("Row", "Source", "Number"), places, strides, strict=True))
+    kernel = f"kn::Scatter<{shape_of(table.type)[dim]}, {result[dim]}, Source, Row, Number>"
+    run_along(op, kernel, walks, domain, order, printer)
 
 
 @print_host_operation.register

@@ -30,18 +30,22 @@ _MOST_LISTED = 8
 """Numbers that a message names."""
 
 
+def _require_drawable(title: str, cells: int) -> None:
+    """Raises LayoutError for a picture of too many cells."""
+    if cells > MOST_CELLS:
+        raise LayoutError(
+            f"The picture of {title} would have {cells} cells; at most {MOST_CELLS} are drawn. "
+            "Take a tile or a slice of the layout."
+        )
+
+
 class Picture:
     """A title and panels, drawn by ``to_svg`` or ``to_latex``."""
 
     def __init__(self, title: str, panels: Sequence[Panel]):
         self.title = title
         self.panels = list(panels)
-        cells = sum(len(row) for panel in panels for row in panel.cells)
-        if cells > MOST_CELLS:
-            raise LayoutError(
-                f"The picture of {title} would have {cells} cells; at most {MOST_CELLS} are drawn. "
-                "Take a tile or a slice of the layout."
-            )
+        _require_drawable(title, sum(len(row) for panel in panels for row in panel.cells))
 
     def to_svg(self) -> str:
         """The picture as an SVG document.  Raises LayoutError if drawsvg is not installed."""
@@ -146,7 +150,10 @@ def layout_picture(
     ``colour``: "run" (every 8 indices), "bank" (of shared memory, for elements of
     ``element_bits``), "thread" (the indices are threads) or "none".
     """
-    panel = _layout_panel(layout, _colour_of(colour, element_bits), "")
+    colour_of = _colour_of(colour, element_bits)
+    # Before a million cells are made for nothing.
+    _require_drawable(str(layout), layout.size())
+    panel = _layout_panel(layout, colour_of, "")
     return Picture(str(layout), [panel])
 
 

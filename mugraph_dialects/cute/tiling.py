@@ -150,23 +150,17 @@ def zipped_divide(layout: L, tiler: Tiler) -> L:
 
     A ``_`` in the tiler takes a mode that is a pair (tile, rest) as it is.
     """
-    if isinstance(layout, ComposedLayout):
-        return _inside(layout, zipped_divide(layout.layout, tiler))
-    return cast("L", _zipped(logical_divide(cast("Layout[Any]", layout), tiler), tiler))
+    return cast("L", _zipped(logical_divide(layout, tiler), tiler))
 
 
 def tiled_divide(layout: L, tiler: Tiler) -> L:
     """``((TileM,TileN,...),RestM,RestN,...)``: zipped_divide with the rest unpacked."""
-    if isinstance(layout, ComposedLayout):
-        return _inside(layout, tiled_divide(layout.layout, tiler))
-    return cast("L", _unpacked(cast("Layout[Any]", zipped_divide(layout, tiler)), first=False))
+    return cast("L", _unpacked(zipped_divide(layout, tiler), first=False))
 
 
 def flat_divide(layout: L, tiler: Tiler) -> L:
     """``(TileM,TileN,...,RestM,RestN,...)``: zipped_divide with both modes unpacked."""
-    if isinstance(layout, ComposedLayout):
-        return _inside(layout, flat_divide(layout.layout, tiler))
-    return cast("L", _unpacked(cast("Layout[Any]", zipped_divide(layout, tiler)), first=True))
+    return cast("L", _unpacked(zipped_divide(layout, tiler), first=True))
 
 
 def _product_one(block: Layout[Any], tiler: Layout[int] | ComposedLayout) -> Any:
@@ -199,23 +193,17 @@ def logical_product(block: L, tiler: Tiler) -> L:
 
 def zipped_product(block: L, tiler: Tiler) -> L:
     """``((BlockM,BlockN,...),(CopiesM,CopiesN,...))``."""
-    if isinstance(block, ComposedLayout):
-        return _inside(block, zipped_product(block.layout, tiler))
-    return cast("L", _zipped(logical_product(cast("Layout[Any]", block), tiler), tiler))
+    return cast("L", _zipped(logical_product(block, tiler), tiler))
 
 
 def tiled_product(block: L, tiler: Tiler) -> L:
     """``((BlockM,BlockN,...),CopiesM,CopiesN,...)``."""
-    if isinstance(block, ComposedLayout):
-        return _inside(block, tiled_product(block.layout, tiler))
-    return cast("L", _unpacked(cast("Layout[Any]", zipped_product(block, tiler)), first=False))
+    return cast("L", _unpacked(zipped_product(block, tiler), first=False))
 
 
 def flat_product(block: L, tiler: Tiler) -> L:
     """``(BlockM,BlockN,...,CopiesM,CopiesN,...)``."""
-    if isinstance(block, ComposedLayout):
-        return _inside(block, flat_product(block.layout, tiler))
-    return cast("L", _unpacked(cast("Layout[Any]", zipped_product(block, tiler)), first=True))
+    return cast("L", _unpacked(zipped_product(block, tiler), first=True))
 
 
 def _padded(layout: Layout[Any], modes: int) -> Layout[Any]:

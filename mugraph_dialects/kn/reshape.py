@@ -139,15 +139,8 @@ class RegroupOp(CompositeOp, HasDeviceCuts, MovesWholeElements, ABC):
         return parts.add(CopyOp(seen, type_))
 
 
-@irdl_op_definition
-class ReshapeOp(RegroupOp):
-    """A tensor's elements, in row-major order, as a tensor of other extents.
-
-    No kernel runs, unless a layout is written of which no strides say it: then a copy is made.
-    ``%y = kn.reshape %x : tensor<4x6xf16> -> tensor<2x2x6xf16>``.
-    """
-
-    name = "kn.reshape"
+class BecomesOp(RegroupOp, ABC):
+    """The same elements under the extents of the result's type, which is all there is to say."""
 
     assembly_format = (
         "$input (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
@@ -155,6 +148,17 @@ class ReshapeOp(RegroupOp):
 
     def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
         super().__init__(operands=[operand], result_types=[result_type])
+
+
+@irdl_op_definition
+class ReshapeOp(BecomesOp):
+    """A tensor's elements, in row-major order, as a tensor of other extents.
+
+    No kernel runs, unless a layout is written of which no strides say it: then a copy is made.
+    ``%y = kn.reshape %x : tensor<4x6xf16> -> tensor<2x2x6xf16>``.
+    """
+
+    name = "kn.reshape"
 
     def expected_shape(self) -> tuple[int, ...]:
         """The result's own extents, of as many elements as the operand has."""
@@ -246,7 +250,7 @@ class TransposeOp(RegroupOp):
 
 
 @irdl_op_definition
-class BroadcastOp(RegroupOp, HasTileIndices):
+class BroadcastOp(BecomesOp, HasTileIndices):
     """A tensor whose extents of 1 become the result's: each element stands there many times.
 
     No kernel runs, unless the result has a layout in which every element has a place of its own.
@@ -254,13 +258,6 @@ class BroadcastOp(RegroupOp, HasTileIndices):
     """
 
     name = "kn.broadcast"
-
-    assembly_format = (
-        "$input (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
-    )
-
-    def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
-        super().__init__(operands=[operand], result_types=[result_type])
 
     def expected_shape(self) -> tuple[int, ...]:
         """The result's own extents, to which the operand's are broadcast."""

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fuzz.emulated import emulating_compiler
+from fuzz.emulated import build_program
 from mugraph.codegen.cuda.cpp import element_type
 from mugraph.dialects.element_types import ELEMENT_TYPES
 from mugraph.runtime.interpreter.arithmetic import (
@@ -85,13 +85,10 @@ def numbers() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 
 @pytest.mark.usefixtures("needs_emulator")
 def test_the_headers_convert_as_the_interpreter_does(tmp_path: Path) -> None:
-    command = emulating_compiler()
     names = [element_type(type_) for type_ in ELEMENT_TYPES]
     lines = [f'convert<{name}>(numbers, folder + "/{index}");' for index, name in enumerate(names)]
-    (tmp_path / "convert.cu").write_text(
+    executable = build_program(
         """
-#include "emulator.h"
-#include "runtime.h"
 #include <fstream>
 #include <memory>
 #include <string>
@@ -126,10 +123,8 @@ int main(int, char** arguments) {
       .write(reinterpret_cast<char const*>(rounded.data()), rounded.size() * sizeof(uint32_t));
 }
 """,
-        encoding="utf-8",
+        tmp_path,
     )
-    executable = tmp_path / "convert"
-    subprocess.run([*command, str(tmp_path / "convert.cu"), "-o", str(executable)], check=True)
     given = numbers()
     given.tofile(tmp_path / "numbers")
     subprocess.run([str(executable), str(tmp_path)], check=True)

@@ -211,6 +211,7 @@ def test_a_cpp_program_links_through_cmake(compiled: Path, tmp_path: Path) -> No
     _expect_example(tmp_path / "rmsnorm_linear_example")
 
 
+@pytest.mark.skipif(not THOROUGH, reason="a program of C++ links the same library: make fuzz")
 def test_a_rust_program_links_the_static_library(compiled: Path, tmp_path: Path) -> None:
     require("cargo")
     manifest = EXAMPLES / "ahead_of_time" / "rust" / "Cargo.toml"

@@ -1,7 +1,8 @@
 // Blocks that share a loop which ends at a length have its tiles in turn, and the function stays the same.
-// RUN: mg-opt --bucket-extents --fuse-kernels --plan="loop_tile=64 split_k=3" --retile --online-softmax %s | filecheck %s
-// RUN: mg-opt --bucket-extents --fuse-kernels --plan="loop_tile=64 split_k=3" --retile --online-softmax %s | mg-check - %s | filecheck %s --check-prefix PROOF
-// RUN: mg-opt --bucket-extents --fuse-kernels --plan="loop_tile=64 split_k=3" --transpile -t cuda %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --bucket-extents --fuse-kernels --plan="loop_tile=64 split_k=3" --retile --online-softmax %s -o %t.mlir
+// RUN: filecheck %s < %t.mlir
+// RUN: mg-check %t.mlir %s | filecheck %s --check-prefix PROOF
+// RUN: mg-opt --plan=tiles=written --transpile -t cuda %t.mlir | filecheck %s --check-prefix CUDA
 
 // CHECK: kn.customized {{.*}} grid [2, 3, 1] block [128, 1, 1] forloop 3 interleaved lengths [2, 520]
 // PROOF: proved equal: the normal forms of all results coincide

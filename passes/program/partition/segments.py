@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mugraph.dialects import kn
+from mugraph.dialects.alignment import ALIGNMENT
+from mugraph.dialects.constant import CONSTANT
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.sharding import PART, Axes, DeviceProgram, Part, part_of
@@ -273,11 +275,20 @@ def _segment(
     last = ReturnOp(*(copies[value] for value in gives))
     block.add_op(last)
     segment = FuncOp(f"{function.sym_name.data}_{number}", (types, []), Region(block))
+    segment.arg_attrs = ArrayAttr([_promises(function, value) for value in takes])
     module = ModuleOp([segment])
     for value in last.operands:
         kn.lay_out_row_major(value)
     segment.update_function_type()
     return Segment(module, takes, gives, part_of(operators[0]))
+
+
+def _promises(function: FuncOp, value: SSAValue) -> DictionaryAttr:
+    """What a program says of an argument's memory, which holds in its functions, too."""
+    if function.arg_attrs is None or value not in function.args:
+        return DictionaryAttr({})
+    known = function.arg_attrs.data[function.args.index(value)].data
+    return DictionaryAttr({name: known[name] for name in (CONSTANT, ALIGNMENT) if name in known})
 
 
 def _with_layout(value: SSAValue) -> Attribute:

@@ -219,13 +219,11 @@ class MeshKernel:
                 values[op.result] = _laid_out(part, op.result.type)
             case Fetch(op, part):
                 target = self._joined_place(op.result, call)
-                if part.place != self._groups[part.axes].place:
-                    copy, arrives = self._memory.fetch(values[op.input], target)
-                    values[op.result], call.under_way[op.result] = copy, arrives
-                elif target is None:
+                if target is None and part.place == self._groups[part.axes].place:
                     values[op.result] = values[op.input]
                 else:
-                    values[op.result] = target.copy_(values[op.input])
+                    copy, arrives = self._memory.fetch(values[op.input], target, part.place)
+                    values[op.result], call.under_way[op.result] = copy, arrives
             case Join(op):
                 values[op.result] = self._join(step, call)
             case _:

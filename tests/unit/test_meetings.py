@@ -136,7 +136,7 @@ def ways(devices: int, rows: int) -> Ways:
 
 
 def test_a_sum_is_loaded_whole_in_parts_or_left_to_the_library_by_what_each_takes() -> None:
-    few, more, many = ways(8, 64), ways(8, 256), ways(8, 4096)
+    few, more, many = ways(8, 64), ways(8, 256), ways(8, 16384)
     assert few.loads < min(few.library, few.in_two)
     # Each of eight devices would load seven tensors.
     assert more.in_two < min(more.library, more.loads)

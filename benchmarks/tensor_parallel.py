@@ -8,8 +8,9 @@ beside it shortens that.  Layers of Qwen3-8B and Qwen3-32B with random weights d
 behind a prompt, with a cache of a fixed number of places; embeddings and logits are of few tokens,
 so that the layers take the time.  A plan of
 ``torch.distributed.tensor.parallel`` cuts the weights, as ``tp_plan`` does.  Each system is the
-same one line, captured in CUDA graphs of 20 calls; times are medians of the slowest device.
-Logits are compared with float64, as eager's are.  ``--cpu`` checks a small one without GPUs, and times nothing.
+same one line, captured in CUDA graphs of 20 calls; times are medians of the slowest device.  Logits
+are compared with float64, as eager's are.  ``--cpu`` checks a small one without GPUs, and times
+nothing.
 """
 
 from __future__ import annotations

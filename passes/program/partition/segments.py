@@ -247,7 +247,7 @@ def _reading(operators: Sequence[Operation]) -> list[Operation]:
     Beside these what they take is made of what is there by operators that are no products: the
     weight of a norm in other extents, say.
     """
-    makers = {result: op for op in operators for result in op.results}
+    makers: dict[SSAValue, Operation] = {result: op for op in operators for result in op.results}
     touched = set[Operation]()
     beside = set[Operation]()
     reading = set[Operation]()

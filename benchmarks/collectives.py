@@ -42,7 +42,7 @@ import mugraph
 from benchmarks.collective_programs import Block, Product, blocks, products
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute, part_of
-from mugraph.passes.program.overlap import ROUNDS, OverlapCollectivesPass
+from mugraph.passes.program.overlap import OverlapCollectivesPass
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import UsePeersPass, loads_of
 from mugraph.reading import make_context, parse_text
@@ -273,14 +273,11 @@ def programs_of(program: Product | Block, count: int) -> dict[str, ModuleOp]:
     collectives = [op for op in found[LIBRARY].walk() if isinstance(op, kn.CollectiveOp)]
     if sum(loads_of(op).loaded for op in collectives) <= MOST_LOADED:
         found[LOADS] = made(UsePeersPass(everywhere=True))
+    overlapping = made(OverlapCollectivesPass(everywhere=True))
     rows = program.m if isinstance(program, Product) else program.rows
     in_parts = isinstance(program, Product) or program.inner > 0
-    if in_parts and rows > FEW_ROWS:
-        for rounds in ROUNDS:
-            overlapping = made(OverlapCollectivesPass(everywhere=True, rounds=rounds))
-            is_new = str(overlapping) not in map(str, found.values())
-            if is_new and any(part_of(op) is not None for op in overlapping.walk()):
-                found[OVERLAP if rounds == 1 else f"{OVERLAP}, {rounds} rounds"] = overlapping
+    if in_parts and rows > FEW_ROWS and any(part_of(op) is not None for op in overlapping.walk()):
+        found[OVERLAP] = overlapping
     found["chosen"] = made(OverlapCollectivesPass(), UsePeersPass())
     return found
 

@@ -62,9 +62,6 @@ Its numbers are the place of a member of a group whose part it is, and the axes 
 computes a part is a function of its own, which waits for that part alone.
 """
 
-ROUND = "mugraph.round"
-"""The attribute of an operator that is done behind all of the rounds before, a number from 0."""
-
 Axes = tuple[int, ...]
 """Axes of a mesh, by number; the first one counts most."""
 
@@ -88,12 +85,6 @@ def part_of(op: Operation) -> Part | None:
 def set_part(op: Operation, part: Part) -> None:
     """Says whose part of something an operator computes."""
     op.attributes[PART] = DenseArrayBase.from_list(i64, [part.place, *part.axes])
-
-
-def round_of(op: Operation) -> int | None:
-    """The round in which an operator is done; ``None`` where it may be done in any."""
-    attribute = op.attributes.get(ROUND)
-    return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
 
 @dataclass(frozen=True)

@@ -219,11 +219,13 @@ class MeshKernel:
                 values[op.result] = _laid_out(part, op.result.type)
             case Fetch(op, part):
                 target = self._joined_place(op.result, call)
-                if target is None and part.place == self._groups[part.axes].place:
+                if part.place != self._groups[part.axes].place:
+                    copy, arrives = self._memory.fetch(values[op.input], target)
+                    values[op.result], call.under_way[op.result] = copy, arrives
+                elif target is None:
                     values[op.result] = values[op.input]
                 else:
-                    copy, arrives = self._memory.fetch(values[op.input], target, part.place)
-                    values[op.result], call.under_way[op.result] = copy, arrives
+                    values[op.result] = target.copy_(values[op.input])
             case Join(op):
                 values[op.result] = self._join(step, call)
             case _:

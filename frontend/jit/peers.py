@@ -77,8 +77,8 @@ class PeerMemory(ABC):
     def meet(self, axes: Axes, number: int) -> None:
         """Waits for the others of the group."""
 
-    def fetch(self, value: Any, target: Any, place: int) -> tuple[Any, Callable[[], None]]:
-        """Begins to copy the tensor of the member at a place; returns what waits for the copy."""
+    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
+        """Begins to copy a tensor of another device, and what waits for the copy."""
         return value.clone(), lambda: None
 
     def holds(self, tensor: Any) -> bool:
@@ -129,8 +129,7 @@ class SharedMemory(PeerMemory):
         self, device: Any, exchanges: Sequence[Exchange | Delivery], groups: Mapping[Axes, Group]
     ) -> None:
         self._device = device
-        self._beside: dict[int, Any] = {}
-        """A stream for copies of each member's tensors."""
+        self._beside = _torch().cuda.Stream(device)
         together: dict[Axes, list[Exchange | Delivery]] = {}
         for step in exchanges:
             together.setdefault(step.axes, []).append(step)
@@ -165,19 +164,16 @@ class SharedMemory(PeerMemory):
         """Waits for the others of the group, on the current stream."""
         self._rooms[axes].meet(number)
 
-    def fetch(self, value: Any, target: Any, place: int) -> tuple[Any, Callable[[], None]]:
-        """Copies on a stream of the member, behind what the current one has been given."""
+    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
+        """Copies on a stream of its own, behind what the current one has been given."""
         cuda = _torch().cuda
         current = cuda.current_stream(self._device)
         copy = value.new_empty(value.shape) if target is None else target
-        if place not in self._beside:
-            self._beside[place] = cuda.Stream(self._device)
-        beside = self._beside[place]
-        beside.wait_stream(current)
-        with cuda.stream(beside):
+        self._beside.wait_stream(current)
+        with cuda.stream(self._beside):
             copy.copy_(value, non_blocking=True)
             arrived = cuda.Event()
-            arrived.record(beside)
+            arrived.record(self._beside)
         return copy, lambda: current.wait_event(arrived)
 
     def holds(self, tensor: Any) -> bool:

@@ -51,16 +51,16 @@ class Late(NamedTuple):
         return [events_of(self.steps, self.returned, mesh, device) for device in mesh.devices]
 
 
-def late(module: ModuleOp, *, overlap: bool = False, rounds: int = 1) -> Late:
+def late(module: ModuleOp, *, overlap: bool = False) -> Late:
     """A program with its collectives as loads from other devices, partitioned where it is not.
 
-    With ``overlap`` products are computed in parts, where they can be, and sums in rounds.
+    With ``overlap`` products are computed in parts, where they can be.
     """
     function = only_function(module)
     if not is_per_device(function):
         PartitionPass().apply(make_context(), module)
     if overlap:
-        overlap_collectives(function, target_named("h200"), everywhere=True, rounds=rounds)
+        overlap_collectives(function, target_named("h200"), everywhere=True)
     use_peers(function, everywhere=True)
     module.verify()
     program = device_program(function)

@@ -153,13 +153,12 @@ def check_partitioned(whole: ModuleOp, *, fused: bool = False) -> tuple[ModuleOp
 def check_peers(module: ModuleOp, whole: ModuleOp, seed: int) -> None:
     """The same with loads from other devices, late, and in an order of arrival that is drawn.
 
-    Of every second seed products are computed in parts that overlap with collectives, of every
-    fourth one in two rounds.  Raises :class:`PartitionError`.
+    Of every second seed products are computed in parts that overlap with collectives.  Raises
+    :class:`PartitionError`.
     """
     function = only_function(module)
     if seed % 2:
-        rounds = 1 + seed // 2 % 2
-        overlap_collectives(function, target_named("h200"), everywhere=True, rounds=rounds)
+        overlap_collectives(function, target_named("h200"), everywhere=True)
     use_peers(function, everywhere=True)
     module.verify()
     program, last = device_program(function), function.get_return_op()

@@ -133,18 +133,6 @@ def test_what_stands_behind_a_sum_begins_with_the_part_of_the_device_that_added_
     ]
 
 
-def test_what_is_gathered_of_a_round_comes_while_the_next_one_is_computed() -> None:
-    module = parse_text(make_context(), product("all-reduce", 2, 24, 48, 16), "rounds")
-    one = late(module, overlap=True, rounds=3)
-    in_round = ["Segment 1", "Segment 0", "Delivery", "Segment", "Exchange", "Fetch 1", "Fetch 0"]
-    assert kinds(one, 0) == [*in_round * 3, "Join"]
-    assert check_order(one.steps, one.returned, one.program.mesh) == []
-    for seed in range(4):
-        assert wrong(one, one.events, seed) is None
-    reported, harmless = check_mutants(one, most=40)
-    assert reported > harmless
-
-
 PROGRAMS = {
     **{f"residual, {devices} devices": residual(devices) for devices in (2, 3)},
     **{

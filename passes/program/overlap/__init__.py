@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,9 +14,9 @@ from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.program.overlap.cuts import Chain, can_be_cut, makers_of, users_of
-from mugraph.passes.program.overlap.rewrite import cut_in_rounds, deliver, fetch, join_parts
-from mugraph.passes.program.overlap.times import time_delivered, time_fetched, time_in_rounds
+from mugraph.passes.program.overlap.cuts import Chain, makers_of, users_of
+from mugraph.passes.program.overlap.rewrite import deliver, fetch
+from mugraph.passes.program.overlap.times import time_delivered, time_fetched
 from mugraph.passes.program.use_peers import ways_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -32,51 +31,28 @@ class Plan(NamedTuple):
     users: Chain | None
     microseconds: float
     """What that takes, against the products alone."""
-    rounds: int = 1
 
 
-ROUNDS = (1, 2, 4)
-"""In which a sum that all devices need may be computed."""
-
-
-def overlap_collectives(
-    function: FuncOp, target: Target, *, everywhere: bool = False, rounds: int | None = None
-) -> None:
+def overlap_collectives(function: FuncOp, target: Target, *, everywhere: bool = False) -> None:
     """Computes in parts what stands before sums over devices, and behind what is gathered.
 
-    Where that takes less time than the collective takes by itself, or wherever it can; in so many
-    rounds, if they are given.
+    Where that takes less time than the collective takes by itself, or wherever it can.
     """
-    numbers = ROUNDS if rounds is None else (rounds,)
     for op in list(function.walk()):
         if not isinstance(op, kn.CollectiveOp) or op.devices == 1:
             continue
-        plan = _plan_of(op, target, numbers, everywhere=everywhere)
-        if plan is None or not (everywhere or plan.microseconds < min(ways_of(op))):
+        plan = _plan_of(op, target, everywhere=everywhere)
+        if plan is None:
             continue
-        if plan.rounds == 1:
-            _overlap(op, plan)
-            continue
-        assert isinstance(op, kn.AllReduceOp)
-        assert plan.makers is not None
-        sums, whole = cut_in_rounds(op, plan.dim, plan.makers, plan.rounds)
-        for each in sums:
-            makers = makers_of(each.input, plan.dim, each.devices)
-            _overlap(each, plan._replace(makers=makers))
-        join_parts(whole)
+        if everywhere or plan.microseconds < min(ways_of(op)):
+            own = op.input if plan.makers is None else deliver(op, plan.dim, plan.makers)
+            if op.cut_dim is None:
+                fetch(op, own, plan.dim, plan.users)
+            else:
+                Rewriter.replace_op(op, [], [own])
 
 
-def _overlap(op: kn.CollectiveOp, plan: Plan) -> None:
-    own = op.input if plan.makers is None else deliver(op, plan.dim, plan.makers)
-    if op.cut_dim is None:
-        fetch(op, own, plan.dim, plan.users)
-    else:
-        Rewriter.replace_op(op, [], [own])
-
-
-def _plan_of(
-    op: kn.CollectiveOp, target: Target, rounds: Sequence[int], *, everywhere: bool
-) -> Plan | None:
+def _plan_of(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Plan | None:
     """How a collective overlaps with products; ``None`` where it cannot."""
     match op:
         case kn.AllGatherOp():
@@ -98,19 +74,15 @@ def _plan_of(
         time = time_delivered(op.input, op.devices, makers, target)
         if op.cut_dim is not None:
             return Plan(dim, makers, None, time)
-        possible = [n for n in rounds if can_be_cut(makers, op.devices, n)] or [1]
-        plans = [
-            Plan(dim, makers, None, time_in_rounds(op.input, op.devices, makers, n, target), n)
-            for n in possible
-        ]
         # What stands behind a sum that all devices need may begin with this one's part.
         users = users_of(op.result, dim, op.devices)
-        if users is not None:
-            in_parts = time_fetched(op.result, op.devices, users, target)
-            plans.append(Plan(dim, makers, users, time + in_parts))
-            if everywhere:
-                return plans[-1]
-        return min(plans, key=lambda plan: plan.microseconds)
+        joined = time_fetched(op.result, op.devices, None, target)
+        if users is None:
+            return Plan(dim, makers, None, time + joined)
+        in_parts = time_fetched(op.result, op.devices, users, target)
+        if everywhere or in_parts < joined:
+            return Plan(dim, makers, users, time + in_parts)
+        return Plan(dim, makers, None, time + joined)
     return None
 
 
@@ -120,9 +92,8 @@ class OverlapCollectivesPass(ModulePass):
 
     Before a sum over devices a device computes the part of each member by itself, its own at last,
     and what computes a part writes it into that member's memory.  The member adds up what it got,
-    in the order of places; a sum that all devices need is then gathered.  A long one is computed
-    in rounds: the sums of one are gathered while the next one is computed.  Behind what is gathered
-    a device begins with the part that it has, and copies those of the others meanwhile.  Operators
+    in the order of places; a sum that all devices need is then gathered.  Behind what is gathered a
+    device begins with the part that it has, and copies those of the others meanwhile.  Operators
     are cut by their indices (``mugraph_dialects/device_cuts.py``): those from the first product
     before a sum, or up to what stands behind the first products.  Parts must be ranges of memory.
     It is done where it takes less time than the collective: by how much longer the products take in
@@ -150,15 +121,9 @@ class OverlapCollectivesPass(ModulePass):
     name = "overlap-collectives"
     arch: str = DEFAULT_TARGET
     everywhere: bool = False
-    rounds: int | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function that is the program of each device."""
         for function in op.walk():
             if isinstance(function, FuncOp) and is_per_device(function):
-                overlap_collectives(
-                    function,
-                    target_named(self.arch),
-                    everywhere=self.everywhere,
-                    rounds=self.rounds,
-                )
+                overlap_collectives(function, target_named(self.arch), everywhere=self.everywhere)

@@ -87,17 +87,6 @@ def users_of(value: SSAValue, dim: int, devices: int) -> Chain | None:
     return _chain(cuts, devices)
 
 
-def can_be_cut(chain: Chain, devices: int, rounds: int) -> bool:
-    """Whether operators can be computed in rounds, each in parts of all devices.
-
-    What was put together from parts of devices is not cut in another way.
-    """
-    taken = {operand for op in chain.cuts for operand in op.operands}
-    return all(are_ranges(v.type, dim, devices * rounds) for v, dim in chain.values.items()) and (
-        not any(isinstance(value.owner, kn.ConcatOp) for value in taken)
-    )
-
-
 def _behind(value: SSAValue) -> list[Operation]:
     op = value.owner
     found: list[Operation] = []

@@ -2,59 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import kn
-from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.locations import Rewriter, inherit_location
-from mugraph.dialects.sharding import ROUND, Part, part_of, round_of, set_part
+from mugraph.dialects.sharding import Part, part_of, set_part
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.overlap.cuts import Chain
 
-Mark = Callable[[Operation, int], None]
-"""Says of an operator which part it computes."""
 Parts = dict[SSAValue, list[SSAValue]]
 """Values as their parts, by the places of the members that these are of."""
-
-
-def cut_in_rounds(
-    op: kn.AllReduceOp, dim: int, chain: Chain, rounds: int
-) -> tuple[list[kn.AllReduceOp], kn.ConcatOp]:
-    """Lets what a sum over devices is of be computed in rounds, each with a sum of its own.
-
-    Returns the sums, and what puts them together.
-    """
-
-    def mark(each: Operation, number: int) -> None:
-        each.attributes[ROUND] = IntegerAttr(number, i64)
-
-    _write_parts(op, chain, {}, rounds, mark)
-    pieces = op.input.owner
-    assert isinstance(pieces, kn.ConcatOp)
-    sums = [kn.AllReduceOp(x, None, op.grid_axes, op.combination) for x in pieces.inputs]
-    for number, each in enumerate(sums):
-        mark(each, number)
-        inherit_location(each, op)
-    whole = kn.ConcatOp([each.result for each in sums], dim, op.result.type)
-    Rewriter.replace_op(op, [*sums, whole], whole.results)
-    Rewriter.erase_op(pieces)
-    return sums, whole
-
-
-def join_parts(whole: kn.ConcatOp) -> None:
-    """Puts the parts of all rounds together at once."""
-    rounds = [piece.owner for piece in whole.inputs]
-    parts = [part for each in rounds if isinstance(each, kn.ConcatOp) for part in each.inputs]
-    joined = kn.ConcatOp(parts, whole.joined_dim, whole.result.type)
-    Rewriter.replace_op(whole, [joined], joined.results)
-    for each in rounds:
-        assert isinstance(each, kn.ConcatOp)
-        Rewriter.erase_op(each)
 
 
 def deliver(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
@@ -62,7 +24,7 @@ def deliver(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
 
     Returns the part of the sum that a device adds up.
     """
-    _write_parts(op, chain, {}, op.devices, _mark_part(op))
+    _write_parts(op, chain, {})
     given = kn.AllToAllOp(op.input, op.grid_axes, dim, dim, op.input.type, delivered=True)
     pieces = [_slice(given.result, dim, place, op.devices) for place in range(op.devices)]
     made: list[Operation] = []
@@ -93,7 +55,7 @@ def fetch(op: kn.CollectiveOp, part: SSAValue, dim: int, chain: Chain | None) ->
     parts: list[SSAValue] = [copy.result for copy in copies]
     _insert([*peers, *copies], op)
     if chain is not None:
-        _write_parts(op, chain, {op.result: parts}, op.devices, _mark_part(op))
+        _write_parts(op, chain, {op.result: parts})
     # What takes the result whole has its parts joined.
     whole = [kn.ConcatOp(parts, dim, op.result.type)] if op.result.first_use else []
     Rewriter.replace_op(op, whole, [each.result for each in whole] or [None])
@@ -105,42 +67,37 @@ def _insert(operators: Sequence[Operation], op: Operation) -> None:
     assert block is not None
     for each in operators:
         inherit_location(each, op)
-        if ROUND in op.attributes:
-            each.attributes[ROUND] = op.attributes[ROUND]
         block.insert_op_before(each, op)
 
 
-def _mark_part(op: kn.CollectiveOp) -> Mark:
-    return lambda each, place: set_part(each, Part(place, op.grid_axes))
-
-
-def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, count: int, mark: Mark) -> None:
-    """Writes operators in so many parts, and puts together what others take whole."""
+def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
+    """Writes operators in parts, and puts together what others take whole."""
     for each, cut in chain.cuts.items():
-        for place in range(count):
+        for place in range(op.devices):
+            part = Part(place, op.grid_axes)
             operands = list(each.operands)
             for number, dim in enumerate(cut.operands):
                 value = operands[number]
                 if dim is None:
                     continue
-                if value not in parts and (joined := _joined_parts(value, dim, count)):
+                if value not in parts and (joined := _joined_parts(value, dim, op.devices)):
                     parts[value] = joined
                 if value not in parts:
-                    slices = [_slice(value, dim, p, count) for p in range(count)]
-                    _insert(slices, each)
+                    slices = [_slice(value, dim, p, op.devices) for p in range(op.devices)]
                     for p, piece in enumerate(slices):
-                        mark(piece, p)
+                        set_part(piece, Part(p, op.grid_axes))
+                    _insert(slices, each)
                     parts[value] = [piece.result for piece in slices]
                 operands[number] = parts[value][place]
             results = zip(each.results, cut.results, strict=True)
             new = type(each).create(
                 operands=operands,
-                result_types=[_part_type(r.type, dim, count) for r, dim in results],
+                result_types=[_part_type(r.type, dim, op.devices) for r, dim in results],
                 properties=each.properties.copy(),
                 attributes=each.attributes.copy(),
             )
+            set_part(new, part)
             _insert([new], each)
-            mark(new, place)
             for result, made in zip(each.results, new.results, strict=True):
                 made.name_hint = result.name_hint
                 parts.setdefault(result, []).append(made)
@@ -156,8 +113,8 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, count: int, ma
     for each in reversed(chain.cuts):
         Rewriter.erase_op(each)
     for each in dict.fromkeys(whole):
-        # What was put together, or cut, for these operators alone.
-        if isinstance(each, kn.ConcatOp | kn.SliceOp) and not each.result.first_use:
+        # What was put together for these operators alone.
+        if isinstance(each, kn.ConcatOp) and not each.result.first_use:
             Rewriter.erase_op(each)
 
 
@@ -187,7 +144,4 @@ def _slice(value: SSAValue, dim: int, place: int, devices: int) -> kn.SliceOp:
     type_ = _part_type(value.type, dim, devices)
     size = shape_of(type_)[dim]
     start = [place * size if d == dim else 0 for d in range(len(shape_of(type_)))]
-    if isinstance(value.owner, kn.SliceOp) and round_of(value.owner) is not None:
-        start = [a + b for a, b in zip(start, extents_of(value.owner.start), strict=True)]
-        value = value.owner.input
     return kn.SliceOp(value, start, type_)

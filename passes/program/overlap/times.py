@@ -19,52 +19,19 @@ TILE = 128
 """The extent of the tiles in which products are computed: those of fewer rows take as long."""
 
 
-def _launches_to_deliver(devices: int) -> int:
-    """Two meetings, other functions than that of the product, and the sum of the parts."""
-    return 2 + devices - 1 + 1
-
-
-def _launches_to_gather(devices: int) -> int:
-    """Two meetings, the tensor laid out, and copies of the others' parts."""
-    return 3 + devices - 1
-
-
 def time_delivered(value: SSAValue, devices: int, chain: Chain, target: Target) -> float:
     """Microseconds that it takes to compute in parts, and to add up what was delivered.
 
     Against the products by themselves, and without the collective.
     """
-    return (
-        START
-        + LAUNCH * _launches_to_deliver(devices)
-        + _delivered(value, devices, chain, 1, target)
-    )
-
-
-def time_in_rounds(
-    value: SSAValue, devices: int, chain: Chain, rounds: int, target: Target
-) -> float:
-    """Microseconds that it takes to compute a sum that all devices need in rounds.
-
-    Against the products by themselves, and without the collective.  What is gathered of a round
-    comes while the next one is computed.
-    """
-    launches = _launches_to_deliver(devices) + _launches_to_gather(devices)
-    time = 2 * START + rounds * launches * LAUNCH
-    time += _delivered(value, devices, chain, rounds, target)
-    fetched = _bytes(value) * (devices - 1) / devices / MOVED_BYTES
-    _, parts = _times(chain.products, chain, devices * rounds, target)
-    others = (rounds - 1) / rounds
-    return time + fetched / rounds + max(0.0, others * (fetched - parts))
-
-
-def _delivered(value: SSAValue, devices: int, chain: Chain, rounds: int, target: Target) -> float:
-    """How much longer it takes to compute in parts, to deliver them and to add them up."""
     own = _bytes(value)
-    whole, parts = _times(chain.products, chain, devices * rounds, target)
+    whole, parts = _times(chain.products, chain, devices, target)
     # A part goes to its device while it is computed.
     others = own * (devices - 1) // devices / MOVED_BYTES
-    return max(parts, others) - whole + device_ns(own + own // devices, target) / 1e3
+    time = max(parts, others) - whole
+    # Two meetings, other functions than that of the product, and the sum of the parts.
+    time += START + LAUNCH * (2 + devices - 1 + 1)
+    return time + device_ns(own + own // devices, target) / 1e3
 
 
 def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Target) -> float:
@@ -73,7 +40,8 @@ def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Tar
     Without a chain parts are put together first.
     """
     fetched = _bytes(value) * (devices - 1) / devices / MOVED_BYTES
-    time = START + LAUNCH * _launches_to_gather(devices)
+    # Two meetings, the tensor laid out, and copies of the others' parts.
+    time = START + LAUNCH * (3 + devices - 1)
     if chain is None:
         return time + fetched
     whole, parts = _times(chain.products, chain, devices, target)

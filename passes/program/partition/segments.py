@@ -14,7 +14,7 @@ from mugraph.dialects.alignment import ALIGNMENT
 from mugraph.dialects.constant import CONSTANT
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.device_cuts import device_cuts
-from mugraph.dialects.sharding import PART, ROUND, Axes, DeviceProgram, Part, part_of, round_of
+from mugraph.dialects.sharding import PART, Axes, DeviceProgram, Part, part_of
 from mugraph.dialects.tensor_types import (
     layout_of,
     row_major_strides,
@@ -115,23 +115,22 @@ def _next(
     function: FuncOp, found: Sequence[Step], left: Sequence[Operation], known: set[SSAValue]
 ) -> tuple[Sequence[Operation], Sequence[Step]]:
     """Operators that can run, of those that are left, and the steps that they are."""
-    rounds = {number for op in left if (number := round_of(op)) is not None}
-    now = [op for op in left if round_of(op) in (None, min(rounds, default=None))]
-    parts = dict.fromkeys(part_of(op) for op in now)
+    parts = dict.fromkeys(part_of(op) for op in left)
     number = sum(isinstance(each, Segment) for each in found)
-    moved = [op for op in now if _is_moved(op) and known.issuperset(op.operands)]
+    moved = [op for op in left if _is_moved(op) and known.issuperset(op.operands)]
     for part in (None, *(part for part in parts if part is not None)):
         if part is not None and moved:
             break
-        ready = _ready([op for op in now if part_of(op) == part], known)
-        local = ready if part is not None else _reading(ready) or _wanted(ready, left)
+        ready = _ready([op for op in left if part_of(op) == part], known)
+        beside = _wanted(ready, left) if part is None else ready
+        local = _reading(ready) or beside
         if local:
             later = [op for op in left if op not in local]
             return local, [_segment(function, number, local, later)]
     if moved:
         return moved, [step for op in moved for step in _moves(op)]
     meeting = [
-        op for op in now if isinstance(op, kn.CollectiveOp) and known.issuperset(op.operands)
+        op for op in left if isinstance(op, kn.CollectiveOp) and known.issuperset(op.operands)
     ]
     return meeting, _exchanges(meeting)
 
@@ -305,8 +304,7 @@ def _segment(
         argument.name_hint = value.name_hint
     for op in operators:
         copy = op.clone(copies)
-        for name in (PART, ROUND):
-            copy.attributes.pop(name, None)
+        copy.attributes.pop(PART, None)
         block.add_op(copy)
     last = ReturnOp(*(copies[value] for value in gives))
     block.add_op(last)

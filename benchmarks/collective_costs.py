@@ -25,9 +25,11 @@ from mugraph.dialects import kn
 from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute
 from mugraph.passes.costs.devices import (
     LAUNCH,
+    LINK_BYTES,
     LOADED_BYTES,
     MOST_LOADED,
     MOVED_BYTES,
+    SHORT,
     START,
     Loads,
 )
@@ -53,6 +55,8 @@ class Point(NamedTuple):
     """Than by the library, in microseconds."""
     alone: float | None
     """The collective of the library by itself, where that was measured."""
+    added: float | None
+    """To the program's functions by themselves, where those were measured."""
 
 
 def library_points(rows: Rows) -> list[tuple[int, float]]:
@@ -98,10 +102,16 @@ def points(rows: Rows) -> Iterator[Point]:
             op = collective_of(program.program(DEVICES))
             longer = times["mugraph, peers"] - times["mugraph"]
             loads = loads_of(op)
-            yield Point(program.label, loads, op.bytes_sent(), longer, times.get("NCCL alone"))
+            functions = times.get("functions of mugraph")
+            added = None if functions is None else times["mugraph, peers"] - functions
+            alone = times.get("NCCL alone")
+            yield Point(program.label, loads, op.bytes_sent(), longer, alone, added)
 
 
-def fitted(measured: Sequence[tuple[Loads, float]]) -> tuple[float, float, float]:
+Fit = tuple[float, float, float]
+
+
+def fitted(measured: Sequence[tuple[Loads, float]]) -> Fit:
     """Microseconds to begin with and of a launch, and bytes in one."""
     rows = np.array(
         [(1 / time, each.launches / time, each.loaded / time) for each, time in measured]
@@ -110,14 +120,24 @@ def fitted(measured: Sequence[tuple[Loads, float]]) -> tuple[float, float, float
     return float(start), float(launch), float(1 / byte)
 
 
+def fitted_link(found: Sequence[Point], short: Fit) -> float:
+    """Bytes in a microsecond of what is loaded beyond a short exchange, in the mean.
+
+    Against the functions alone: behind a long product NCCL takes less than by itself.
+    """
+    start, launch, byte = short
+    return geometric_mean(
+        (loads.loaded - SHORT) / (added - start - loads.launches * launch - SHORT / byte)
+        for _, loads, *_, added in found
+        if added is not None and SHORT < loads.loaded <= MOST_LOADED
+    )
+
+
 def main() -> None:
     """Prints the numbers, and how well they agree with what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
     parser.add_argument("--without", default=[], action="append", help="a label to leave out")
-    parser.add_argument(
-        "--most", type=int, default=MOST_LOADED, help="bytes loaded that are fitted"
-    )
     options = parser.parse_args()
     record: Any = json.loads(options.results.read_text(encoding="utf-8"))
     if record["devices"] != DEVICES:
@@ -136,18 +156,21 @@ def main() -> None:
     short = [
         (point.loads, time)
         for point, time in zip(found, times, strict=True)
-        if point.loads.loaded <= options.most
+        if point.loads.loaded <= SHORT
     ]
     start, launch, byte = fitted(short)
+    link = fitted_link(found, (start, launch, byte))
     print(f"START, LAUNCH, LOADED_BYTES = {start:.1f}, {launch:.1f}, {byte / 1e3:.0f}e3")
     print(f"now {START}, {LAUNCH}, {LOADED_BYTES}")
+    print(f"LINK_BYTES = {link / 1e3:.0f}e3, now {LINK_BYTES}")
     moved = moved_bytes(rows)
     if moved is not None:
         print(f"MOVED_BYTES = {moved / 1e3:.0f}e3, now {MOVED_BYTES}")
     right = 0
     for point, time in zip(found, times, strict=True):
         launches, loaded = point.loads
-        by_loads = start + launches * launch + loaded / byte
+        first = min(loaded, SHORT)
+        by_loads = start + launches * launch + first / byte + (loaded - first) / link
         by_library = by_nccl(point.sent)
         is_right = (by_loads < by_library) == (point.longer < 0)
         right += is_right

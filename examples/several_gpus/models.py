@@ -1,7 +1,7 @@
 """Tensor-parallel PyTorch models through ``torch.compile(model, backend="mugraph")``.
 
-A plan says which weights are cut, as torch's or transformers' own; mugraph compiles what stands
-between the collectives of each device, which stay in torch:
+A plan says which weights are cut, as torch's or transformers' own; mugraph compiles the program of
+each device, collectives among it:
 
     torchrun --nproc-per-node 2 examples/several_gpus/models.py mlp
     torchrun --nproc-per-node 2 examples/several_gpus/models.py qwen3 --cpu
@@ -84,6 +84,9 @@ def qwen3(device: str, dtype: Any, mesh: Any) -> tuple[Any, Any, Any]:
             folder, tp_plan="auto", device_mesh=mesh, dtype=dtype
         )
         distributed.barrier()
+    for module in cut.modules():
+        # Hooks on gradients, which inference has none of, would cut the model in pieces.
+        module._backward_hooks.clear()
     tokens = torch.arange(ROWS, device=device)[None]
     return whole.eval().requires_grad_(False), cut.eval().requires_grad_(False), tokens
 

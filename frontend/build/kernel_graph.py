@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mugraph.build.append import append_operation, calling_line
+from mugraph.build.collectives import CollectiveOperators
 from mugraph.build.errors import (
     BuildError,
     build_errors,
@@ -17,7 +18,6 @@ from mugraph.build.errors import (
     require_integers,
 )
 from mugraph.build.extents import Extent, note_extents, open_extents
-from mugraph.build.groups import GroupOperators
 from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, add_function
 from mugraph.dialects import kn
@@ -35,20 +35,25 @@ if TYPE_CHECKING:
     from mugraph.jit.kernel import Kernel
 
 
-def new_kernel_graph(name: str = "mugraph") -> KernelGraph:
-    """An empty kernel graph; ``name`` is the function's in the module and in generated code."""
-    return KernelGraph(name)
+def new_kernel_graph(name: str = "mugraph", *, devices: Sequence[int] = ()) -> KernelGraph:
+    """An empty kernel graph; ``name`` is the function's in the module and in generated code.
+
+    With ``devices``, how many there are along each axis of a mesh, it is the program of each.
+    """
+    return KernelGraph(name, devices)
 
 
-class KernelGraph(GroupOperators):
+class KernelGraph(CollectiveOperators):
     """A graph of kernels on device tensors, built call by call in the order of execution."""
 
-    def __init__(self, name: str = "mugraph") -> None:
+    def __init__(self, name: str = "mugraph", devices: Sequence[int] = ()) -> None:
         if not name.isidentifier():
             raise BuildError(f"{name!r} cannot name a function; use letters, digits and '_'")
         self.name = name
         self._block = Block()
         self._region = Region(self._block)
+        if devices:
+            self._make_for(devices, self._region)
         self._outputs: list[tuple[SSAValue, Layout[int] | None]] = []
         self._constant: set[int] = set()
         self._extents: dict[str, Extent] = {}
@@ -134,6 +139,7 @@ class KernelGraph(GroupOperators):
         function = FuncOp(self.name, types, region)
         if self._location is not None:
             function.location = self._location
+        self._say_devices(function)
         if self._constant:
             mark_constant(function, self._constant)
         if self._extents:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -204,7 +205,8 @@ def _on_mesh(
     assert program is not None
 
     def compile_segments(segments: Sequence[ModuleOp]) -> list[Kernel]:
-        return compile_all(segments, arch, plan=plan, fuse=fuse)
+        jobs = max(2, min(8, (os.cpu_count() or 2) // 2))
+        return compile_all(segments, arch, jobs=jobs, plan=plan, fuse=fuse)
 
     return MeshKernel(program, module, mesh, compile_segments)
 

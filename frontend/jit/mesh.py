@@ -7,13 +7,16 @@ those of ``torch.distributed``, in process groups of the caller's ``DeviceMesh``
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, SSAValue
 
+from mugraph.codegen.c_abi import CInterface, interface_as_written
 from mugraph.dialects import kn
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh, Sharding
@@ -28,7 +31,7 @@ from mugraph.dialects.tensor_types import (
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.jit.kernel import Kernel, as_sequence
-from mugraph.jit.peers import Group, PeerMemory, peer_memory
+from mugraph.jit.peers import Group, PeerMemory, empty, peer_memory
 from mugraph.passes.program.partition.meetings import takes, with_meetings
 from mugraph.passes.program.partition.orders import check_order
 from mugraph.passes.program.partition.segments import (
@@ -98,6 +101,8 @@ class MeshKernel:
             for index, value in enumerate(step.op.inputs)
         }
         self._known_memory: PeerMemory | None = None
+        self.interface = _interface(program, self._steps)
+        """This device's parts of arguments and results, as the program says they lie."""
 
     @property
     def _memory(self) -> PeerMemory:
@@ -166,15 +171,18 @@ class MeshKernel:
             whole = whole.narrow(dim, _place(self._device_mesh, mesh, axes) * size, size)
         return whole.contiguous()
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """This device's parts of the results: the one, or a tuple of several.
 
-        Raises ``ArgumentError`` naming the argument that does not fit.
+        ``out`` are tensors to write them to, one or a sequence; one of ``interface.in_place`` may
+        be the argument that it names.  Raises ``ArgumentError`` naming the argument that does not
+        fit.
         """
         self._expect_count(inputs)
         local = [self._local(index, each) for index, each in enumerate(inputs)]
         values: dict[SSAValue, Any] = dict(zip(self._program.function.args, local, strict=True))
-        call = _Call(values)
+        given = None if out is None else as_sequence(out, len(self._returned))
+        call = _Call(values, dict(zip(self._returned, given or (), strict=False)))
         for number in self._order:
             step = self._steps[number]
             for value in takes(step):
@@ -183,6 +191,11 @@ class MeshKernel:
         for value in [*call.under_way]:
             self._arrive(value, call)
         outputs = [self._own(values[value]) for value in self._returned]
+        if given is not None:
+            for place, output in zip(given, outputs, strict=True):
+                if place.data_ptr() != output.data_ptr():
+                    place.copy_(output)
+            outputs = given
         if any(map(_is_dtensor, inputs)):
             outputs = [self._global(*pair) for pair in zip(outputs, self.results, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -233,7 +246,7 @@ class MeshKernel:
             outputs = zip(places, kernel.interface.outputs, strict=True)
             given = kernel(
                 *inputs,
-                out=[self._memory.empty(each) if p is None else p for p, each in outputs],
+                out=[empty(each, inputs[0].device) if p is None else p for p, each in outputs],
             )
         return dict(zip(segment.gives, as_sequence(given, len(segment.gives)), strict=True))
 
@@ -246,7 +259,9 @@ class MeshKernel:
     def _place_of(self, value: SSAValue, call: _Call) -> Any:
         """Where a function writes what it gives; ``None`` where anywhere."""
         place = self._memory.place_of(value)
-        return self._joined_place(value, call) if place is None else place
+        if place is None:
+            place = self._joined_place(value, call)
+        return call.out.get(value) if place is None else place
 
     def _joined_place(self, value: SSAValue, call: _Call) -> Any:
         """The place of a part in the tensor that it is joined to; ``None`` for others."""
@@ -316,8 +331,10 @@ class MeshKernel:
 class _Call:
     """What a device knows in a call."""
 
-    def __init__(self, values: dict[SSAValue, Any]) -> None:
+    def __init__(self, values: dict[SSAValue, Any], out: dict[SSAValue, Any]) -> None:
         self.values = values
+        self.out = out
+        """Where the caller wants results."""
         self.joined: dict[SSAValue, Any] = {}
         """Tensors whose parts are written where they belong; ``None`` where they are not."""
         self.under_way: dict[SSAValue, Callable[[], None]] = {}
@@ -347,6 +364,30 @@ def _kernels(
         zip(unique, compile_segments([segments[each].module for each in unique]), strict=True)
     )
     return {number: compiled[alike] for number, alike in zip(numbers, first, strict=True)}
+
+
+def _interface(program: DeviceProgram, steps: Sequence[Step]) -> CInterface:
+    """That of the program; what other steps read is not written in place."""
+    interface = interface_as_written(program.function)
+    arguments = program.function.args
+    readers = Counter(value for step in steps for value in _reads(step))
+    in_place = {
+        result: argument
+        for result, argument in interface.in_place.items()
+        if readers[arguments[argument]] == 1
+    }
+    return replace(interface, in_place=in_place)
+
+
+def _reads(step: Step) -> Sequence[SSAValue]:
+    """What a step reads, or copies to where others read it."""
+    match step:
+        case Exchange():
+            return [step.value]
+        case Delivery():
+            return step.op.pieces
+        case _:
+            return takes(step)
 
 
 def _is_dtensor(value: Any) -> bool:

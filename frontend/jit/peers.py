@@ -93,10 +93,6 @@ class PeerMemory(ABC):
         """Where what makes a tensor may write it, for others to read; ``None`` where anywhere."""
         return None
 
-    def empty(self, tensor: CTensor) -> Any:
-        """A tensor that nobody else reads; asked only of a memory that has a place for others."""
-        raise NotImplementedError
-
 
 class SentMemory(PeerMemory):
     """Devices that cannot address one another's memory: tensors are sent."""
@@ -194,12 +190,6 @@ class SharedMemory(PeerMemory):
         """Where this device lays the tensor out."""
         return self._first.get(value)
 
-    def empty(self, tensor: CTensor) -> Any:
-        """A tensor of torch's allocator."""
-        torch = _torch()
-        dtype = getattr(torch, ELEMENT_TYPES[tensor.element_type])
-        return torch.empty_strided(tensor.shape, tensor.strides, dtype=dtype, device=self._device)
-
 
 class _Room:
     """The memory of one group: flags, and a place for each tensor that is exchanged in it."""
@@ -285,6 +275,13 @@ def peer_memory(
         return SentMemory(groups)
     device = _torch().device("cuda", _torch().cuda.current_device())
     return SharedMemory(device, exchanges, groups)
+
+
+def empty(tensor: CTensor, device: Any) -> Any:
+    """A tensor of torch's allocator, that no other device reads."""
+    torch = _torch()
+    dtype = getattr(torch, ELEMENT_TYPES[tensor.element_type])
+    return torch.empty_strided(tensor.shape, tensor.strides, dtype=dtype, device=device)
 
 
 def _places(exchanges: Iterable[Exchange | Delivery], start: int) -> tuple[list[int], int]:

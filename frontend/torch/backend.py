@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
@@ -18,11 +18,14 @@ from mugraph.build.errors import BuildError
 from mugraph.codegen.c_abi import interface_as_written
 from mugraph.errors import UserError
 from mugraph.jit import CpuKernel, Kernel, compile
+from mugraph.jit.mesh import MeshKernel
 from mugraph.runtime.cuda import only_function
+from mugraph.torch.aten.conversion import Devices
 from mugraph.torch.attention import keep_attention_whole
 from mugraph.torch.call import as_module
 from mugraph.torch.complex_numbers import make_pairs
 from mugraph.torch.decompositions import decompositions
+from mugraph.torch.devices import compile_for, devices_of, is_exchange
 from mugraph.torch.islands import (
     copy_returned_constants,
     fold_constants,
@@ -74,13 +77,15 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     fold_constants(graph_module)
     simplify_whole_numbers(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
-    refusals = Refusals(tf32=tf32)
+    devices = devices_of(graph_module)
+    refusals = Refusals(tf32=tf32, devices=devices)
     for node in graph_module.graph.nodes:
         reason = refusals(node) if node.op == "call_function" else None
         if reason is not None:
             report.stays(node, reason)
     _say_what_is_known_late(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs
+    setting = Setting(tf32, devices, report.explains)
     parts = split_off_programs(graph_module, refusals)
     compiled: dict[str, Compiled] = {}
     for name, part in programs_of(parts).items():
@@ -89,7 +94,7 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
         operators = Counter(str(node.target) for node in calls)
         start = perf_counter()
         try:
-            made = _compile_part(part, weights, compiled, tf32=tf32, explains=report.explains)
+            made = _compile_part(part, weights, compiled, setting)
         except (UserError, BuildError, DiagnosticException) as error:
             reason = str(error).splitlines()[0]
             warnings.warn(f"a part of the model stays in torch: {reason}", stacklevel=2)
@@ -118,26 +123,39 @@ def _say_what_is_known_late(graph_module: Any) -> None:
         )
 
 
+class Setting(NamedTuple):
+    """What holds for all parts of a graph."""
+
+    tf32: bool
+    devices: Devices | None
+    explains: bool
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A program's kernel, and what is said of it."""
 
-    kernel: Kernel
+    kernel: Kernel | MeshKernel
     kernels: Kernels | None
 
 
 def _compile_part(
-    part: Any, weights: set[str], compiled: dict[str, Compiled], *, tf32: bool, explains: bool
+    part: Any, weights: set[str], compiled: dict[str, Compiled], setting: Setting
 ) -> Compiled:
     """The kernel of a part; those that are the same program share one."""
     inputs = _placeholders(part)
     constant = [node.name in weights for node in inputs]
-    module = translate(part, PROGRAM, constant, tf32=tf32).module()
+    devices = setting.devices if any(map(is_exchange, part.graph.nodes)) else None
+    module = translate(part, PROGRAM, constant, tf32=setting.tf32, devices=devices).module()
     written = str(module)
     if written not in compiled:
-        make = MAKERS[_device_type(inputs)]
-        kernels = kernels_of(module) if explains else None
-        compiled[written] = Compiled(make(module), kernels)
+        device_type = _device_type(inputs)
+        kernels = kernels_of(module) if setting.explains else None
+        if devices is None:
+            kernel = MAKERS[device_type](module)
+        else:
+            kernel = compile_for(devices, module, device_type)
+        compiled[written] = Compiled(kernel, kernels)
     return compiled[written]
 
 

@@ -7,12 +7,15 @@ from typing import Any
 
 from mugraph.jit import Kernel
 from mugraph.jit.arguments import ELEMENT_TYPES
+from mugraph.jit.mesh import MeshKernel
 from mugraph.torch.aten import TensorLike
 from mugraph.torch.operator import import_torch
 from mugraph.torch.translation import input_strides
 
 
-def as_module(kernel: Kernel, inputs: Sequence[TensorLike], results: Sequence[TensorLike]) -> Any:
+def as_module(
+    kernel: Kernel | MeshKernel, inputs: Sequence[TensorLike], results: Sequence[TensorLike]
+) -> Any:
     """A module that calls the kernel with tensors laid out as it was compiled for.
 
     Results of one element have no dimension where torch's have none.  ``in_place`` of it has the

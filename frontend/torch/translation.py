@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from xdsl.ir import Attribute
@@ -14,6 +15,8 @@ from mugraph.build.errors import BuildError
 from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike
+from mugraph.torch.aten.collectives import WAIT
+from mugraph.torch.aten.conversion import Devices
 from mugraph.torch.operator import import_torch
 
 PROGRAM = "torch_program"
@@ -48,8 +51,8 @@ def as_list(values: Any) -> list[Any]:
 class Refusals:
     """Why calls stay in torch; calls of the same operator on alike arguments are asked for once."""
 
-    def __init__(self, *, tf32: bool) -> None:
-        self._tf32 = tf32
+    def __init__(self, *, tf32: bool, devices: Devices | None = None) -> None:
+        self._tf32, self._devices = tf32, devices
         self._known: dict[object, str | None] = {}
 
     def __call__(self, node: Any) -> str | None:
@@ -61,6 +64,9 @@ class Refusals:
             if source is None and "val" in node.meta:
                 return self._of_part(node)
             return source
+        if str(node.target) == WAIT:
+            # Whoever exchanges something waits for it.
+            return self(node.args[0])
         try:
             signature = str(node.target), repr(_replaced((node.args, node.kwargs), _described))
             if signature not in self._known:
@@ -71,8 +77,7 @@ class Refusals:
 
     def _of_part(self, node: Any) -> str | None:
         """Whether a result of an operator of several is one that the conversion gives."""
-        graph = KernelGraph()
-        made = _convert(graph, node.args[0], _inputs_of(graph, node.args[0]), tf32=self._tf32)
+        made = self._converted(node.args[0])
         given = made[node.args[1]] is not None
         return None if given else f"result {node.args[1]} of it is for training"
 
@@ -83,14 +88,23 @@ class Refusals:
             if schema is not None and schema.is_mutable:
                 return "it writes to its operand in place"
             return "mugraph has no conversion of it"
-        graph = KernelGraph()
         try:
-            _convert(graph, node, _inputs_of(graph, node), tf32=self._tf32)
+            self._converted(node)
         except NotConverted as error:
             return str(error)
         except (BuildError, VerifyException, TypeError) as error:
             return str(error).splitlines()[0]
         return None
+
+    def _converted(self, node: Any) -> Any:
+        graph = _graph(PROGRAM, self._devices)
+        call = partial(Call, tf32=self._tf32, devices=self._devices)
+        return _convert(graph, node, _inputs_of(graph, node), call)
+
+
+def _graph(name: str, devices: Devices | None) -> KernelGraph:
+    """An empty program, of each of several devices or of one."""
+    return KernelGraph(name, () if devices is None else [devices.count])
 
 
 def translate(
@@ -99,15 +113,18 @@ def translate(
     constant: Sequence[bool],
     *,
     tf32: bool,
+    devices: Devices | None = None,
     names: Sequence[str | None] = (),
 ) -> KernelGraph:
     """The program of a graph whose calls are all converted.
 
     Its inputs are the placeholders in order, with torch's strides, or row-major where elements
     share addresses; its results have torch's strides where those are dense.  ``constant`` says of
-    each input whether it is a weight, ``names`` what it is called.
+    each input whether it is a weight, ``names`` what it is called.  With ``devices`` it is the
+    program of each of these.
     """
-    graph = KernelGraph(name)
+    graph = _graph(name, devices)
+    call = partial(Call, tf32=tf32, devices=devices)
     values: dict[Any, Any] = {}
     weights, hints = iter(constant), iter(names)
     for node in graph_module.graph.nodes:
@@ -122,7 +139,7 @@ def translate(
         elif node.target is operator.getitem:
             values[node] = values[node.args[0]][node.args[1]]
         else:
-            values[node] = _convert(graph, node, values, tf32=tf32)
+            values[node] = _convert(graph, node, values, call)
     return graph
 
 
@@ -164,13 +181,15 @@ def _inputs_of(graph: KernelGraph, node: Any) -> dict[Any, DTensor]:
     return {each: _input(graph, tensor_like(each.meta["val"])) for each in node.all_input_nodes}
 
 
-def _convert(graph: KernelGraph, node: Any, values: Mapping[Any, Any], *, tf32: bool) -> Any:
+def _convert(
+    graph: KernelGraph, node: Any, values: Mapping[Any, Any], call: Callable[..., Call]
+) -> Any:
     """A call in terms of the program; raises where it is not what torch says it is."""
     expected: Any = node.meta["val"]
     several = isinstance(expected, (tuple, list))
     results = [_with_dimension(tensor_like(each)) for each in as_list(expected)]
     args, kwargs = _replaced((node.args, node.kwargs), values.__getitem__)
-    made = CONVERSIONS[str(node.target)](Call(graph, results, tf32), *args, **kwargs)
+    made = CONVERSIONS[str(node.target)](call(graph, results), *args, **kwargs)
     for result, like in zip(made if several else [made], results, strict=True):
         if result is not None and (result.shape, result.dtype) != (like.shape, like.dtype):
             raise NotConverted(f"the conversion gives {result!r} where torch gives {like}")

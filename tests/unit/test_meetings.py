@@ -71,6 +71,21 @@ def test_what_reads_others_ends_before_a_product_and_the_next_call_waits_for_it(
     ]
 
 
+def test_what_a_function_behind_an_exchange_takes_alone_is_computed_there() -> None:
+    text = ONE_SUM.replace(
+        "%v: tensor<32x16xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>}",
+        "%u: tensor<16x32xf16> {mugraph.constant, mugraph.sharding = #kn.sharding<[[0]]>}",
+    ).replace(
+        "  %y = kn.matmul",
+        "  %v = kn.transpose %u dims [1, 0] : tensor<16x32xf16> -> tensor<32x16xf16>\n"
+        "  %y = kn.matmul",
+    )
+    steps = steps_of(text)
+    assert [names(step) for step in steps][-2:] == [NORM, "transpose, matmul"]
+    assert isinstance(steps[-1], Segment)
+    assert str(steps[-1].module).count("mugraph.constant") == 1
+
+
 def test_two_exchanges_in_turn_need_no_other_meeting() -> None:
     wanted = "tensor<4x16xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>}"
     text = ONE_SUM.replace(wanted, wanted.replace("[[], [0]]", "[[]]"))
@@ -136,7 +151,7 @@ def ways(devices: int, rows: int) -> Ways:
 
 
 def test_a_sum_is_loaded_whole_in_parts_or_left_to_the_library_by_what_each_takes() -> None:
-    few, more, many = ways(8, 64), ways(8, 256), ways(8, 4096)
+    few, more, many = ways(8, 64), ways(8, 256), ways(8, 16384)
     assert few.loads < min(few.library, few.in_two)
     # Each of eight devices would load seven tensors.
     assert more.in_two < min(more.library, more.loads)

@@ -1,6 +1,6 @@
 """Conversions of ATen's core operators to programs, by the operator's name."""
 
-from mugraph.torch.aten import elementwise, products, reductions, views
+from mugraph.torch.aten import collectives, elementwise, products, reductions, views
 from mugraph.torch.aten.conversion import CONVERSIONS, Call, NotConverted, TensorLike
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "Call",
     "NotConverted",
     "TensorLike",
+    "collectives",
     "elementwise",
     "products",
     "reductions",

@@ -34,6 +34,8 @@ class Call:
     """What torch says that it gives."""
     tf32: bool
     """Whether torch allows that products of f32 are computed in TF32."""
+    devices: Devices | None = None
+    """The process group that the program is for, if it is for several devices."""
 
     @property
     def dtype(self) -> Attribute:
@@ -44,6 +46,15 @@ class Call:
     def shape(self) -> tuple[int, ...]:
         """The extents of the first result."""
         return self.results[0].shape
+
+
+@dataclass(frozen=True)
+class Devices:
+    """A process group of torch whose devices exchange tensors in a program."""
+
+    group: str
+    """Torch's name of it."""
+    count: int
 
 
 Conversion = Callable[..., Any]
@@ -64,12 +75,12 @@ class NotConverted(UserError):
     """A call of an operator that has a conversion, but not for these arguments."""
 
 
-def converts(*names: str) -> Callable[[C], C]:
-    """Registers a function as the conversion of ATen operators."""
+def converts(*names: str, namespace: str = "aten") -> Callable[[C], C]:
+    """Registers a function as the conversion of torch's operators."""
 
     def register(conversion: C) -> C:
         for name in names:
-            CONVERSIONS[f"aten.{name}"] = conversion
+            CONVERSIONS[f"{namespace}.{name}"] = conversion
         return conversion
 
     return register

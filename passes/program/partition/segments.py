@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mugraph.dialects import kn
+from mugraph.dialects.alignment import ALIGNMENT
+from mugraph.dialects.constant import CONSTANT
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.sharding import PART, Axes, DeviceProgram, Part, part_of
@@ -98,7 +100,8 @@ def segments_of(program: DeviceProgram) -> list[Step]:
     """
     *operators, last = program.function.body.block.ops
     found: list[Step] = []
-    left: list[Operation] = list(operators)
+    needed = _wanted(operators, [*operators, last])
+    left = [op for op in operators if op in needed or not _is_kernel(op)]
     known = set[SSAValue](program.function.args)
     while left:
         done, steps = _next(program.function, found, [*left, last], known)
@@ -119,8 +122,9 @@ def _next(
         if part is not None and moved:
             break
         ready = _ready([op for op in left if part_of(op) == part], known)
-        if ready:
-            local = _reading(ready) or ready
+        beside = _wanted(ready, left) if part is None else ready
+        local = _reading(ready) or beside
+        if local:
             later = [op for op in left if op not in local]
             return local, [_segment(function, number, local, later)]
     if moved:
@@ -129,6 +133,27 @@ def _next(
         op for op in left if isinstance(op, kn.CollectiveOp) and known.issuperset(op.operands)
     ]
     return meeting, _exchanges(meeting)
+
+
+def _wanted(ready: Sequence[Operation], left: Sequence[Operation]) -> list[Operation]:
+    """Those that lead to what is no function of one device, or is returned.
+
+    Anything else waits for the function that takes it: a weight's transpose shares a kernel with
+    the product behind the exchange.
+    """
+    others = [op for op in left if not _is_kernel(op) or part_of(op) is not None]
+    wanted = {operand for op in others for operand in op.operands}
+    found: list[Operation] = []
+    for op in reversed(ready):
+        if not wanted.isdisjoint(op.results):
+            found.append(op)
+            wanted.update(op.operands)
+    return found[::-1]
+
+
+def _is_kernel(op: Operation) -> bool:
+    """Whether an operator is computed by kernels of one device."""
+    return not isinstance(op, kn.CollectiveOp | ReturnOp) and not _is_moved(op)
 
 
 def _is_moved(op: Operation) -> bool:
@@ -216,17 +241,29 @@ def is_far(value: SSAValue) -> bool:
 
 
 def _reading(operators: Sequence[Operation]) -> list[Operation]:
-    """Those that read other devices' memory, and what follows from it alone up to a product."""
-    reading: list[Operation] = []
-    waiting = {result for op in operators for result in op.results}
-    touched = set[SSAValue]()
+    """Those that read other devices' memory, and what follows from it up to a product.
+
+    Beside these what they take is made of what is there by operators that are no products: the
+    weight of a norm in other extents, say.
+    """
+    makers: dict[SSAValue, Operation] = {result: op for op in operators for result in op.results}
+    touched = set[Operation]()
+    beside = set[Operation]()
+    reading = set[Operation]()
     for op in operators:
-        touches = any(operand in touched or is_far(operand) for operand in op.operands)
-        if touches and waiting.isdisjoint(op.operands) and not reads_again(op):
-            reading.append(op)
-            touched.update(op.results)
-            waiting.difference_update(op.results)
-    return reading
+        if reads_again(op):
+            continue
+        before = {makers[operand] for operand in op.operands if operand in makers}
+        if any(map(is_far, op.operands)) or not touched.isdisjoint(before):
+            if before <= touched | beside:
+                touched.add(op)
+                reading |= {op} | before
+        elif before <= beside:
+            beside.add(op)
+    for op in reversed(operators):
+        if op in reading:
+            reading |= {makers[operand] for operand in op.operands if operand in makers}
+    return [op for op in operators if op in reading]
 
 
 def reads_again(op: Operation) -> bool:
@@ -246,8 +283,7 @@ def _ready(operators: Sequence[Operation], known: set[SSAValue]) -> list[Operati
     there = set(known)
     ready: list[Operation] = []
     for op in operators:
-        is_kernel = not isinstance(op, kn.CollectiveOp | ReturnOp) and not _is_moved(op)
-        if is_kernel and there.issuperset(op.operands):
+        if _is_kernel(op) and there.issuperset(op.operands):
             ready.append(op)
             there.update(op.results)
     return ready
@@ -273,11 +309,20 @@ def _segment(
     last = ReturnOp(*(copies[value] for value in gives))
     block.add_op(last)
     segment = FuncOp(f"{function.sym_name.data}_{number}", (types, []), Region(block))
+    segment.arg_attrs = ArrayAttr([_promises(function, value) for value in takes])
     module = ModuleOp([segment])
     for value in last.operands:
         kn.lay_out_row_major(value)
     segment.update_function_type()
     return Segment(module, takes, gives, part_of(operators[0]))
+
+
+def _promises(function: FuncOp, value: SSAValue) -> DictionaryAttr:
+    """What a program says of an argument's memory, which holds in its functions, too."""
+    if function.arg_attrs is None or value not in function.args:
+        return DictionaryAttr({})
+    known = function.arg_attrs.data[function.args.index(value)].data
+    return DictionaryAttr({name: known[name] for name in (CONSTANT, ALIGNMENT) if name in known})
 
 
 def _with_layout(value: SSAValue) -> Attribute:

@@ -401,6 +401,13 @@ class _FunctionPrinter:
         self._block(op.body.block)
         self._line("}")
 
+    @_print.register
+    def _(self, op: te.WhenOp) -> None:
+        self._flush([op.condition])
+        self._line(f"if {self._operand(op.condition).at(COMPARISON)} {{")
+        self._block(op.body.block)
+        self._line("}")
+
     def _test(self, expression: AffineExpr, equal: bool, operands: Sequence[SSAValue]) -> str:
         """A condition, with a constant on its right."""
         left, operator, bound = compared(expression, equal=equal)

@@ -204,11 +204,17 @@ class BodyBuilder(InstructionBuilder):
         self._check(operation, statement)
 
     def _is_of_numbers(self, condition: Expression) -> bool:
-        """Whether a condition compares numbers rather than indices, or is named."""
-        if isinstance(condition, Name):
-            binding = self._bindings.get(condition.name)
-            value = binding.value if isinstance(binding, ValueBinding) else None
-            if isinstance(value, SSAValue) and value.type == i1:
+        """Whether a condition compares numbers rather than indices, or is a truth."""
+        if isinstance(condition, (Name, Element)):
+            named = condition.name if isinstance(condition, Name) else condition.buffer
+            match self._bindings.get(named):
+                case ValueBinding(value=SSAValue() as value):
+                    type_ = value.type
+                case BufferBinding(type=buffer):
+                    type_ = buffer.element_type
+                case _:
+                    type_ = None
+            if type_ == i1:
                 return True
         if not (isinstance(condition, Binary) and condition.operator in COMPARISONS):
             fail(condition, "a condition compares two indices or numbers: i < N")

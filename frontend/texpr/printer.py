@@ -227,7 +227,12 @@ class _FunctionPrinter:
         if self._print_update(op):
             return
         operands = [self._operand(value) for value in op.operands]
-        arguments = ", ".join(one.text for one in operands)
+        texts = [one.text for one in operands]
+        if isinstance(op, arith.SelectOp) and op.result.type == i32:
+            constant = isinstance(op.lhs.owner, arith.ConstantOp)
+            if constant and isinstance(op.rhs.owner, arith.ConstantOp):
+                texts[1] = f"i32({texts[1]})"  # two constants alone are of f32
+        arguments = ", ".join(texts)
         reads = any(one.reads for one in operands)
         self._define(op.results[0], f"{name}({arguments})", ATOM, reads=reads)
 

@@ -89,8 +89,23 @@ fn f(q: i8[64], w: f8e4m3[64], v: f8e5m2[64]): f8e4m3[64] {
 }
 """
 
+# Truths are computed with, stored, shared and asked.
+TRUTHS = """
+fn f(x: f32[4, 64], m: bool[4, 64]): bool[4, 64] {
+    par 4 b #grid {
+        new t: bool[64]
+        par 64 i #block { t[i] = m[b, 63 - i] }
+        par 64 i #block {
+            result[b, i] = (t[(i + 7) % 64] & (x[b, i] > 0.0)) | bool(i32(m[b, i]) + i % 2)
+            if m[b, i] and i > 8 { result[b, i] = 0 }
+        }
+    }
+}
+"""
+
 TEXTS = {
     "narrow": NARROW,
+    "truths": TRUTHS,
     "fragments": FRAGMENTS,
     "reductions_f16": REDUCTIONS,
     "reductions_bf16": re.sub("f16", "bf16", REDUCTIONS),
@@ -123,6 +138,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("reductions_f16", {}),
     ("reductions_bf16", {}),
     ("narrow", {}),
+    ("truths", {}),
     ("softmax", {"M": 7, "N": 50}),
     ("softmax", {"M": 3, "N": 4096}),
     ("layer_norm", {"M": 7, "N": 50}),

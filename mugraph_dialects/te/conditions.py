@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, region_def, traits_def
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
@@ -36,6 +36,11 @@ class WhenOp(IRDLOperation):
     def __init__(self, condition: SSAValue, body: Region | Block) -> None:
         super().__init__(operands=[condition], regions=[as_region(body)])
 
+    @staticmethod
+    def is_of_one_thread(op: Operation) -> bool:
+        """Whether an operator may be left out by a thread: no other one depends on it."""
+        return op.dialect_name() in ("arith", "math") or isinstance(op, _OF_ONE_THREAD)
+
     def verify_(self) -> None:
         """Checks that the body is the work of one thread."""
         if self.body.block.args:
@@ -46,7 +51,7 @@ class WhenOp(IRDLOperation):
                     "'te.when': a condition on numbers stands in loops over threads, not around "
                     "them; put it into the loop"
                 )
-            if op.dialect_name() not in ("arith", "math") and not isinstance(op, _OF_ONE_THREAD):
+            if not self.is_of_one_thread(op):
                 raise VerifyException(
                     f"'te.when': '{op.name}' stands under a condition on numbers; other threads or "
                     "copies depend on it, so that it cannot be left out"

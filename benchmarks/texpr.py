@@ -2,14 +2,14 @@
 
     python -m benchmarks.texpr --only gemm_sm90 --output benchmarks/results/texpr_h200
 
-Every file of ``examples/texpr`` at a middle size; transpose, softmax and layer norm at 4096 x 4096
-also beside a copy of as many bytes and ``torch.compile``, and the products of matrices by ``mma``
-and by WGMMA at 4096 cubed beside cuBLAS.
+Every file of ``examples/texpr`` at a middle size; some also at the sizes that they have in their
+files, beside a copy of as many bytes and ``torch.compile``, and the products of matrices by ``mma``
+and by WGMMA, 4096 cubed, beside cuBLAS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,13 @@ SMALL = {
     "scan": "B=37,N=2048",
     "histogram": "N=1048576",
     "radix_pass": "N=1048576,SHIFT=4",
+    "stencil_3d": "Z=32,Y=48,X=256,LEVELS=8",
+    "paged_decode": "B=3,PAGES=200,MOST=64,PART=256",
 }
-LARGE = ("transpose", "softmax", "layer_norm", "gemm_mma", "gemm_sm90")
+LARGE = (
+    *("transpose", "softmax", "layer_norm", "histogram", "stencil_3d", "paged_decode"),
+    *("gemm_mma", "gemm_sm90"),
+)
 """Examples that are also taken at the sizes that they have in their files."""
 PRODUCTS = ("gemm_mma", "gemm_sm90")
 """Of these: examples that are timed beside cuBLAS."""
@@ -58,6 +63,32 @@ def reference(torch: Any, name: str) -> Callable[..., Any]:
         around = a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]
         result[1:-1, 1:-1] = a[1:-1, 1:-1] + 0.125 * (around - 4 * a[1:-1, 1:-1])
         return result
+
+    def stencil_3d(a: Any) -> Any:
+        inner = a[1:-1, 1:-1, 1:-1]
+        around = a[:-2, 1:-1, 1:-1] + a[2:, 1:-1, 1:-1]
+        around += a[1:-1, :-2, 1:-1] + a[1:-1, 2:, 1:-1]
+        around += a[1:-1, 1:-1, :-2] + a[1:-1, 1:-1, 2:]
+        result = a.clone()
+        result[1:-1, 1:-1, 1:-1] += 0.125 * (around - 6 * inner)
+        return result
+
+    def histogram(x: Any) -> Any:
+        counts = torch.zeros(256, dtype=torch.int32, device=x.device)
+        return counts.scatter_add_(0, x.long() & 255, torch.ones_like(x, dtype=torch.int32))
+
+    def paged_decode(q: Any, k: Any, v: Any, table: Any, lengths: Any) -> Any:
+        (sequences, heads, size), (_pages, _page, groups, _) = q.shape, k.shape
+        keys, values = (
+            one[table.long()].reshape(sequences, -1, groups, size).transpose(1, 2) for one in (k, v)
+        )
+        exists = torch.arange(keys.shape[2], device=q.device) < lengths.view(-1, 1)
+        return torch.nn.functional.scaled_dot_product_attention(
+            q.view(sequences, groups, heads // groups, size),
+            keys,
+            values,
+            attn_mask=exists[:, None, None],
+        ).reshape(q.shape)
 
     def gemm(a: Any, b: Any, c: Any) -> Any:
         return c.view(100, 96) + a.view(100, 70) @ b.view(70, 96)
@@ -74,11 +105,27 @@ def reference(torch: Any, name: str) -> Callable[..., Any]:
         "stencil": stencil,
         "scan": lambda x: torch.cumsum(x, -1),
         "gemm_sm90": lambda a, b: a @ b.T,
-        "histogram": lambda x: torch.bincount(x.long() & 255, minlength=256),
+        "histogram": histogram,
+        "stencil_3d": stencil_3d,
+        "paged_decode": paged_decode,
         "radix_pass": lambda x: x[torch.argsort(x.long() >> 4 & 15, stable=True)],
     }
     matmul: Callable[..., Any] = torch.matmul
     return functions.get(name, matmul)
+
+
+def inputs_of(file: str, tensors: Sequence[CTensor]) -> list[Any]:
+    """Random inputs; the pages of sequences lie anywhere, and each belongs to one of them."""
+    import torch
+
+    drawn = [tensor_like(tensor) for tensor in tensors]
+    if file == "paged_decode":
+        _q, keys, _values, table, lengths = drawn
+        pages = torch.randperm(keys.shape[0], device=DEVICE)[: table.numel()]
+        table.copy_(pages.reshape(table.shape))
+        lengths.fill_(table.shape[1] * keys.shape[1])
+        lengths[0] //= 3
+    return drawn
 
 
 def tensor_like(tensor: CTensor) -> Any:
@@ -102,7 +149,7 @@ class Example(Case):
     @property
     def name(self) -> str:
         """The file and the sizes."""
-        return f"{self.file} {'4096' if self.is_large else self.sizes}".strip()
+        return f"{self.file} {'as written' if self.is_large else self.sizes}".strip()
 
     def build(self, arch: str) -> Built:
         """Lowers the file and compiles it."""
@@ -119,14 +166,15 @@ class Example(Case):
         torch.manual_seed(0)
         interface = built.interface
         total = sum(one.span for one in interface.tensors)
-        inputs = [tensor_like(tensor) for tensor in interface.inputs]
+        inputs = inputs_of(self.file, interface.inputs)
         output = tensor_like(interface.outputs[0])
         sets = [
             (*(each.clone() for each in inputs), torch.empty_like(output))
             for _ in range(set_count(total))
         ]
         function = reference(torch, self.file)
-        exact = function(*(each.double() for each in inputs)).double()
+        wide = (each.double() if each.is_floating_point() else each for each in inputs)
+        exact = function(*wide).double()
         systems: dict[str, Call] = {
             OURS: launched(built),
             "torch": lambda *tensors: function(*tensors[:-1]),

@@ -30,10 +30,11 @@ def dynamic_range(extent: int, name: str = "k") -> Iterator[Any]:
 
 
 def when(condition: Any) -> AbstractContextManager[None]:
-    """What runs only where a condition on threads, blocks and iterations holds.
+    """What runs only where a condition holds: on threads, blocks, iterations, or on elements.
 
-    ``with when(thread < 32): ...``; ``&`` joins conditions.  Barriers may stand in it where the
-    condition is the same for all threads of a block.
+    ``with when(thread < 32): ...``, ``with when(a[i] > 0): ...``; ``&`` joins conditions of one
+    kind.  Barriers may stand in it where the condition is the same for all threads of a block, but
+    not where it is on elements, which are taken to say anything.
     """
     return kernel_machine("when").when(condition)
 

@@ -117,10 +117,19 @@ class Number:
     def __ge__(self, other: Any) -> Number:
         return self._compared(">=", other)
 
+    def __and__(self, other: Any) -> Number:
+        return self._binary("&", self, other)
+
+    def __or__(self, other: Any) -> Number:
+        return self._binary("|", self, other)
+
+    def __xor__(self, other: Any) -> Number:
+        return self._binary("^", self, other)
+
     def __bool__(self) -> bool:
         raise KernelError(
             "a Python 'if' or 'while' asks for an element of a tensor, which is not known when the "
-            "kernel is recorded; use 'math.where', 'math.maximum' or 'math.minimum'"
+            "kernel is recorded; use 'when', 'math.where', 'math.maximum' or 'math.minimum'"
         )
 
     def __float__(self) -> float:

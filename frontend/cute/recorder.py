@@ -8,6 +8,7 @@ from math import gcd
 from typing import Any
 
 from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from mugraph.cute import instructions
@@ -96,13 +97,15 @@ class Recorder(AsyncRecorder):
         """What runs where a condition holds."""
         if isinstance(condition, Predicate):
             return self.recording.condition(condition)
+        if isinstance(condition, Number) and condition.value.type == i1:
+            return self.recording.truth(condition.value)
         if condition is True:
             return nullcontext()
         if condition is False:
             return self.recording.left_out()
         raise KernelError(
-            f"when: {condition!r} is no condition on threads, blocks or iterations, such as "
-            "'thread < 32'"
+            f"when: {condition!r} is no condition, such as 'thread < 32' on threads, blocks or "
+            "iterations, or 'a[i] > 0' on elements"
         )
 
     def iterate(self, extent: int, name: str) -> Iterator[Numeric]:

@@ -32,6 +32,7 @@ from mugraph.dialects.te import (
     StepOp,
     ThreadsOp,
     ViewOp,
+    WhenOp,
 )
 from mugraph.dialects.te.mapped import OF_EACH_THREAD, UNROLL
 from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
@@ -174,6 +175,23 @@ class Recording:
         op = IfOp(variables, AffineMapAttr(map_), [same for _, same in predicate.conditions], body)
         with self._inside(op, body, in_step=True):
             yield
+
+    @contextmanager
+    def truth(self, condition: SSAValue) -> Generator[None]:
+        """What each thread does where a number of its own says so, in the current step.
+
+        Raises KernelError for what other threads or copies depend on.
+        """
+        body = Block()
+        op = WhenOp(condition, body)
+        with self._inside(op, body, in_step=True):
+            yield
+        for inner in op.body.walk():
+            if not op.is_of_one_thread(inner):
+                raise KernelError(
+                    f"'{inner.name}' stands under a condition on elements; other threads or copies "
+                    "depend on it, so that it cannot be left out"
+                )
 
     @contextmanager
     def left_out(self) -> Generator[None]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr, f32, i32
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr, f32, i1, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -31,11 +32,12 @@ from mugraph.dialects.te import (
     SeqOp,
     Space,
     ViewOp,
+    WhenOp,
 )
 from mugraph.dialects.te.numbers import COMPARISONS
 from mugraph.passes.texpr.analysis.numbers import is_number
 from mugraph.texpr import scalars
-from mugraph.texpr.expressions import FUNCTIONS, is_builtin
+from mugraph.texpr.expressions import FUNCTIONS, is_builtin, location_of
 from mugraph.texpr.instructions import InstructionBuilder
 from mugraph.texpr.scope import (
     Binding,
@@ -49,6 +51,7 @@ from mugraph.texpr.scope import (
     index_of,
     lookup,
 )
+from mugraph.texpr.scope import is_number as depends_on_numbers
 from mugraph.texpr.syntax import (
     Anchor,
     Apply,
@@ -177,12 +180,53 @@ class BodyBuilder(InstructionBuilder):
             self.statements(loop.body)
 
     def _if(self, statement: If) -> None:
+        self._under(list(statement.conditions), statement)
+
+    def _under(self, conditions: list[Expression], statement: If) -> None:
+        """The body under conditions that are asked in order: those on indices in a row are one."""
+        if not conditions:
+            self.statements(statement.body)
+            return
+        if self._is_of_numbers(conditions[0]):
+            holds = self._value(conditions.pop(0))
+            assert isinstance(holds, SSAValue)
+            block = Block()
+            operation: Operation = WhenOp(holds, block)
+        else:
+            count = sum(1 for _ in takewhile(lambda one: not self._is_of_numbers(one), conditions))
+            block = Block()
+            operation = self._index_condition(conditions[:count], block)
+            del conditions[:count]
+        operation.location = location_of(statement.span)
+        self._block.add_op(operation)
+        with self._inside(block):
+            self._under(conditions, statement)
+        self._check(operation, statement)
+
+    def _is_of_numbers(self, condition: Expression) -> bool:
+        """Whether a condition compares numbers rather than indices, or is a truth."""
+        if isinstance(condition, (Name, Element)):
+            named = condition.name if isinstance(condition, Name) else condition.buffer
+            match self._bindings.get(named):
+                case ValueBinding(value=SSAValue() as value):
+                    type_ = value.type
+                case BufferBinding(type=buffer):
+                    type_ = buffer.element_type
+                case _:
+                    type_ = None
+            if type_ == i1:
+                return True
+        if not (isinstance(condition, Binary) and condition.operator in COMPARISONS):
+            fail(condition, "a condition compares two indices or numbers: i < N")
+        sides = condition.left, condition.right
+        return any(depends_on_numbers(one, self._bindings) for one in sides)
+
+    def _index_condition(self, conditions: Sequence[Expression], block: Block) -> IfOp:
         variables: list[SSAValue] = []
         expressions: list[AffineExpr] = []
         equalities: list[bool] = []
-        for condition in statement.conditions:
-            if not (isinstance(condition, Binary) and condition.operator in COMPARISONS):
-                fail(condition, "a condition compares two indices: i < N")
+        for condition in conditions:
+            assert isinstance(condition, Binary)
             if condition.operator == "!=":
                 fail(condition, "'!=' is no condition of an 'if'; write one for '<', one for '>'")
             left = index_of(condition.left, self._bindings, variables)
@@ -198,11 +242,8 @@ class BodyBuilder(InstructionBuilder):
                 case _:
                     expressions.append(difference)
             equalities.append(condition.operator == "==")
-        block = Block()
         map_ = AffineMapAttr(AffineMap(len(variables), 0, tuple(expressions)))
-        self._append(IfOp(variables, map_, equalities, block), statement)
-        with self._inside(block):
-            self.statements(statement.body)
+        return IfOp(variables, map_, equalities, block)
 
     def buffer_type(self, type_: Type, space: Space | None) -> BufferType:
         """The type of a buffer as it is declared."""

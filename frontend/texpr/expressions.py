@@ -85,6 +85,10 @@ class ExpressionBuilder:
         self._block.add_op(operation)
         if isinstance(operation, CallOp):
             return  # checked by ``Specialise``; there is no module yet to find the function in
+        self._check(operation, node)
+
+    def _check(self, operation: Operation, node: Node) -> None:
+        """Verifies an operator, and fails at its place in the text."""
         try:
             operation.verify(verify_nested_ops=False)
         except VerifyException as error:

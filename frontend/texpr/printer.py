@@ -227,7 +227,12 @@ class _FunctionPrinter:
         if self._print_update(op):
             return
         operands = [self._operand(value) for value in op.operands]
-        arguments = ", ".join(one.text for one in operands)
+        texts = [one.text for one in operands]
+        if isinstance(op, arith.SelectOp) and op.result.type == i32:
+            constant = isinstance(op.lhs.owner, arith.ConstantOp)
+            if constant and isinstance(op.rhs.owner, arith.ConstantOp):
+                texts[1] = f"i32({texts[1]})"  # two constants alone are of f32
+        arguments = ", ".join(texts)
         reads = any(one.reads for one in operands)
         self._define(op.results[0], f"{name}({arguments})", ATOM, reads=reads)
 
@@ -398,6 +403,13 @@ class _FunctionPrinter:
         self._flush()
         tests = [self._test(expression, equal, op.indices) for expression, equal in op.conditions()]
         self._line(f"if {' and '.join(tests)} {{")
+        self._block(op.body.block)
+        self._line("}")
+
+    @_print.register
+    def _(self, op: te.WhenOp) -> None:
+        self._flush([op.condition])
+        self._line(f"if {self._operand(op.condition).at(COMPARISON)} {{")
         self._block(op.body.block)
         self._line("}")
 

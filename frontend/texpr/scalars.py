@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects.element_types import is_number_of
 from mugraph.dialects.te import ELEMENT_TYPES
-from mugraph.dialects.te.numbers import operators_on, predicate_of
+from mugraph.dialects.te.numbers import INTEGER_OPERATORS, operators_on, predicate_of
 from mugraph.dialects.te.types import EXTENDED_TYPES
 
 Scalar = SSAValue | int | float
@@ -58,13 +58,15 @@ BINARY_FUNCTIONS = ("max", "min", "pow")
 def type_name(value: Scalar) -> str:
     """What a message calls the type of a value."""
     if isinstance(value, SSAValue):
-        return next((n for n, t in ELEMENT_TYPES.items() if t == value.type), "condition")
+        if value.type == i1:
+            return "condition"
+        return next(n for n, t in ELEMENT_TYPES.items() if t == value.type)
     return "integer" if isinstance(value, int) else "number"
 
 
 def constant(value: int | float, type_: Attribute, emit: Emit) -> SSAValue:
     """A number of a type."""
-    if type_ in (i8, i32):
+    if type_ in (i1, i8, i32):
         return emit(arith.ConstantOp(IntegerAttr(int(value), cast(IntegerType, type_))))
     return emit(arith.ConstantOp(FloatAttr(float(value), cast(AnyFloat, type_))))
 
@@ -128,6 +130,8 @@ def binary(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -
         if isinstance(quotient, SSAValue) and quotient.type != i32:
             quotient = emit(math_dialect.FloorOp(quotient))
         return binary("-", left, binary("*", quotient, right, emit, fail), emit, fail)
+    if operator in "&|^" and _is_condition(left) and _is_condition(right):
+        return emit(INTEGER_OPERATORS[SYMBOLS[operator]](left, right))
     lhs, rhs = _joined(operator, left, right, emit, fail)
     operators, name = operators_on(lhs.type), SYMBOLS.get(operator, operator)
     if name not in operators:
@@ -136,6 +140,10 @@ def binary(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -
             f"'{operator}' takes {'floating-point numbers, not i32' if lhs.type == i32 else takes}"
         )
     return emit(operators[name](lhs, rhs))
+
+
+def _is_condition(value: Scalar) -> bool:
+    return isinstance(value, SSAValue) and value.type == i1
 
 
 def compare(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -> SSAValue:
@@ -169,28 +177,32 @@ def unary_function(name: str, value: Scalar, emit: Emit, fail: Fail) -> SSAValue
 
 def convert(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue:
     """What is stored in an element of a type: rounded between floating-point types."""
+    wanted = next(name for name, known in ELEMENT_TYPES.items() if known == type_)
     if not isinstance(value, SSAValue):
-        if type_ in (i8, i32) and not is_number_of(type_, value):
-            fail(f"{value:g} is no {type_}")
+        if type_ in (i1, i8, i32) and not is_number_of(type_, value):
+            fail(f"{value:g} is no {wanted}")
         return constant(value, type_, emit)
     if value.type == type_:
         return value
-    if value.type == i1:
-        fail("a condition is no number; use select(condition, 1, 0)")
-    if {i8, i32} & {value.type, type_}:
-        wanted = next(name for name, known in ELEMENT_TYPES.items() if known == type_)
+    if {i1, i8, i32} & {value.type, type_}:
         fail(f"a {type_name(value)} where {wanted} is expected; write {wanted}(...) around it")
     return cast_to(value, type_, emit, fail)
 
 
 def cast_to(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue:
-    """``f16(x)`` and the like; towards zero from floating-point to i32."""
+    """``f16(x)`` and the like; towards zero from floating-point to i32, 1 where a truth holds."""
     if not isinstance(value, SSAValue):
+        if type_ == i1:
+            return constant(value != 0, i1, emit)
         return constant(math.trunc(value) if type_ in (i8, i32) else value, type_, emit)
-    if value.type == i1:
-        fail("a condition is no number; use select(condition, 1, 0)")
     if value.type == type_:
         return value
+    if type_ == i1:
+        return compare("!=", value, 0, emit, fail)
+    if value.type == i1:
+        number = i32 if type_ in (i8, i32) else f32
+        one, zero = constant(1, number, emit), constant(0, number, emit)
+        return cast_to(emit(arith.SelectOp(value, one, zero)), type_, emit, fail)
     value = widened(value, emit)
     if value.type == type_:
         return value

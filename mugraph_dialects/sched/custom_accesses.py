@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Block, Operation, SSAValue
 
-from mugraph.dialects.ancestors import ancestors
+from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.sched.accesses import (
     AccessError,
     ThreadAccess,
@@ -27,6 +27,7 @@ from mugraph.dialects.sched.accesses import (
 from mugraph.dialects.sched.accesses import AccessKind as MemoryAccess
 from mugraph.dialects.sched.mappings import IDLE, IntArray, coordinate_offsets
 from mugraph.dialects.te.accesses import AccessKind, AccessOp
+from mugraph.dialects.te.conditions import WhenOp
 from mugraph.dialects.te.indices import coordinates_of
 from mugraph.dialects.te.loops import IfOp, SeqOp
 from mugraph.dialects.te.points import all_hold, evaluate
@@ -52,6 +53,7 @@ class Footprint:
 
     ``coordinates`` has an array a dimension of the first element, ``[instructions, threads]``, and
     ``active`` who comes there; ``times`` is when, in a count that each thread has for itself.
+    What is not ``certain`` stands under a condition on numbers, and may not happen.
     """
 
     op: AccessOp
@@ -60,6 +62,7 @@ class Footprint:
     active: BoolArray
     times: IntArray
     width: int
+    certain: bool
 
     @property
     def reads(self) -> bool:
@@ -86,7 +89,7 @@ def _durations(block: Block, times: dict[Operation, int], start: int = 0) -> int
         times[op] = start + length
         if isinstance(op, SeqOp):
             length += op.iterations * _durations(op.body.block, times, start + length)
-        elif isinstance(op, IfOp):
+        elif isinstance(op, (IfOp, WhenOp)):
             length += _durations(op.body.block, times, start + length)
         else:
             length += 1
@@ -133,9 +136,9 @@ def footprints_of(op: Operation, body: Block, threads: int) -> list[Footprint]:
             for one in coordinates_of(access.index_map.results, buffer_shape)
         )
         operand, width = buffers.index(access.buffer), access.width
-        found.append(
-            Footprint(access, operand, coordinates, active, np.broadcast_to(times, shape), width)
-        )
+        times = np.broadcast_to(times, shape)
+        certain = enclosing(access, WhenOp) is None
+        found.append(Footprint(access, operand, coordinates, active, times, width, certain))
     return found
 
 
@@ -168,10 +171,10 @@ class Footprints:
         return any(one.operand == operand and one.writes for one in self.accesses)
 
     def written(self, operand: int, shape: Sequence[int]) -> BoolArray:
-        """Which elements of a buffer are written, by their row-major numbers."""
+        """Which elements of a buffer are surely written, by their row-major numbers."""
         found = np.zeros(math.prod(shape), np.bool_)
         for one in self.accesses:
-            if one.operand == operand and one.writes:
+            if one.operand == operand and one.writes and one.certain:
                 found[one.numbers(shape)[one.active].reshape(-1)] = True
         return found
 
@@ -180,7 +183,7 @@ def own_reads(accesses: Sequence[Footprint], shapes: Sequence[Sequence[int]]) ->
     """Finds the reads whose elements their thread has written earlier in the step."""
     first: dict[int, IntArray] = {}
     for one in accesses:
-        if not one.writes or one.reads:
+        if not one.writes or one.reads or not one.certain:
             continue
         shape = shapes[one.operand]
         threads = one.active.shape[1]

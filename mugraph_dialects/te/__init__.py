@@ -37,6 +37,7 @@ from mugraph.dialects.te.bulk import (
     ProxyFenceOp,
 )
 from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
+from mugraph.dialects.te.conditions import WhenOp
 from mugraph.dialects.te.functions import (
     RESULT,
     input_parameters,
@@ -87,6 +88,7 @@ Te = Dialect(
         ParOp,
         SeqOp,
         IfOp,
+        WhenOp,
         NewOp,
         ViewOp,
         BindOp,
@@ -195,6 +197,7 @@ __all__ = [
     "WarpgroupFenceOp",
     "WarpgroupMmaOp",
     "WarpgroupWaitOp",
+    "WhenOp",
     "accesses_in",
     "enclosing_loops",
     "input_parameters",

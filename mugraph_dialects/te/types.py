@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     f8E4M3FN,
     f8E5M2,
     f32,
+    i1,
     i8,
     i32,
 )
@@ -36,6 +37,7 @@ ELEMENT_TYPES: dict[str, Attribute] = {
     **{str(type_): type_ for type_ in (*HALF_TYPES, f32, i32, i8)},
     "f8e4m3": f8E4M3FN,
     "f8e5m2": f8E5M2,
+    "bool": i1,
 }
 """The types of elements and of scalars, by their names in `.te` text."""
 EXTENDED_TYPES = (*HALF_TYPES, f8E4M3FN, f8E5M2)

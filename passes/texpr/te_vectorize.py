@@ -25,6 +25,8 @@ from mugraph.dialects.te import (
     BufferType,
     CopyAsyncOp,
     HasTouches,
+    IndexOfOp,
+    IndexValueOp,
     IterationOp,
     KernelOp,
     LoadOp,
@@ -36,10 +38,13 @@ from mugraph.dialects.te import (
     StoreOp,
     Touch,
     ViewOp,
+    touches_in,
 )
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
+from mugraph.passes.texpr.analysis.contents import made_of
 from mugraph.passes.texpr.analysis.evaluate import Along, starts_vector, variables_of
+from mugraph.passes.texpr.analysis.numbers import is_number
 
 MOST_UNROLLED = 512
 """The instructions of inline PTX that a loop in a step may become when it is written out."""
@@ -107,7 +112,10 @@ def _are_neighbours(op: HasTouches, loop: SeqOp) -> bool:
     From one that so many begin at.
     """
     if isinstance(op, AccessOp) and op.is_indirect:
-        return False
+        contents = (one for one in op.indices if isinstance(one.owner, IndexOfOp))
+        if any(loop.is_ancestor(inner) for one in contents for inner in made_of(one)):
+            return False
+        return _moves_by_one(op.exact_touch(), loop)
     return all(_moves_by_one(touch, loop) for touch in op.touches())
 
 
@@ -124,6 +132,31 @@ def _moves_by_one(touch: Touch, loop: SeqOp) -> bool:
         return False
     leaves = {loop.variable: Along(1, 0)}
     return starts_vector(touch.expressions, touch.indices, shape, leaves, width, strides)
+
+
+def read_contents_before(loop: SeqOp) -> None:
+    """Moves what indices of contents are made of in front of a loop that does not change them."""
+    written = {touch.buffer for touch in touches_in(loop) if touch.writes}
+    if any(isinstance(op, (AnchorOp, AsmOp)) for op in loop.walk()):
+        return
+    for access in [op for op in loop.body.block.ops if isinstance(op, AccessOp)]:
+        for index in access.indices:
+            if not isinstance(index.owner, IndexOfOp):
+                continue
+            inside = [op for op in dict.fromkeys(made_of(index)) if loop.is_ancestor(op)]
+            if all(_is_the_same_in_all(op, loop, written) for op in inside):
+                for op in reversed(inside):
+                    op.detach()
+                    Rewriter.insert_op(op, InsertPoint.before(loop))
+
+
+def _is_the_same_in_all(op: Operation, loop: SeqOp, written: set[SSAValue]) -> bool:
+    """Whether an operator gives the same number in all iterations of a loop, which come to it."""
+    if op.parent_block() is not loop.body.block or loop.variable in op.operands:
+        return False
+    if isinstance(op, ViewOp):
+        return op.buffer not in written
+    return isinstance(op, (IndexOfOp, IndexValueOp, ApplyOp)) or is_number(op)
 
 
 def is_copy_of_neighbours(loop: SeqOp) -> bool:
@@ -237,6 +270,8 @@ class TeVectorizePass(ModulePass):
     in the index of registers get ``te.unroll``, and those of not too many instructions of inline
     PTX.  Pre-condition: ``--te-promote``.
 
+    Indices that are contents, the same in all iterations, are read in front of the loop.
+
     Before::
 
         te.seq %n = 4 {
@@ -262,6 +297,7 @@ class TeVectorizePass(ModulePass):
                 if is_copy_of_neighbours(loop):
                     copy_at_once(loop)
                     continue
+                read_contents_before(loop)
                 for found in find_neighbours(loop):
                     access_at_once(found)
             remove_unused_indices(kernel)

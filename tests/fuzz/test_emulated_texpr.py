@@ -89,8 +89,23 @@ fn f(q: i8[64], w: f8e4m3[64], v: f8e5m2[64]): f8e4m3[64] {
 }
 """
 
+# Truths are computed with, stored, shared and asked.
+TRUTHS = """
+fn f(x: f32[4, 64], m: bool[4, 64]): bool[4, 64] {
+    par 4 b #grid {
+        new t: bool[64]
+        par 64 i #block { t[i] = m[b, 63 - i] }
+        par 64 i #block {
+            result[b, i] = (t[(i + 7) % 64] & (x[b, i] > 0.0)) | bool(i32(m[b, i]) + i % 2)
+            if m[b, i] and i > 8 { result[b, i] = 0 }
+        }
+    }
+}
+"""
+
 TEXTS = {
     "narrow": NARROW,
+    "truths": TRUTHS,
     "fragments": FRAGMENTS,
     "reductions_f16": REDUCTIONS,
     "reductions_bf16": re.sub("f16", "bf16", REDUCTIONS),
@@ -98,6 +113,10 @@ TEXTS = {
 
 WARPS = {"M": 64, "N": 64, "K": 128, "TM": 32, "TN": 64, "WM": 16, "WN": 32, "G": 2}
 RING = {"K": 192, "TM": 128, "TN": 128, "STAGES": 2, "ROWS": 2}
+PAGED = {
+    **{"B": 2, "HEADS": 4, "KV": 2, "D": 32, "PAGES": 32, "PAGE": 8, "MOST": 4},
+    **{"PART": 16, "SLICES": 2},
+}
 
 # Sizes with and without remainders, of several steps a thread and of several blocks.
 CASES: list[tuple[str, dict[str, int]]] = [
@@ -119,11 +138,14 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("reductions_f16", {}),
     ("reductions_bf16", {}),
     ("narrow", {}),
+    ("truths", {}),
     ("softmax", {"M": 7, "N": 50}),
     ("softmax", {"M": 3, "N": 4096}),
     ("layer_norm", {"M": 7, "N": 50}),
     ("layer_norm", {"M": 3, "N": 2056}),
     ("stencil", {"H": 9, "W": 13}),
+    ("stencil_3d", {"Z": 6, "Y": 32, "X": 128, "LEVELS": 3}),
+    ("paged_decode", PAGED),
     ("batched_4x4", {"B": 20}),
     ("scan", {"B": 5, "N": 256, "T": 64}),
     ("histogram", {"N": 2048, "PART": 1024}),
@@ -145,6 +167,14 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
         values = generator.standard_normal(type_.get_shape())
         drawn.append(values.astype(storage_dtype(type_.element_type)))
     return drawn
+
+
+def inputs_of(number: int, function: FuncOp) -> list[Array]:
+    """Inputs of a case; numbers of pages and lengths are from 1 on."""
+    drawn = draw(function, np.random.default_rng(number))
+    if CASES[number][0] != "paged_decode":
+        return drawn
+    return [1 + 5 * abs(one) if one.dtype == np.int32 else one for one in drawn]
 
 
 KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7, 9, 10, 11)
@@ -184,7 +214,7 @@ def emulated(
         function = module.body.block.first_op
         assert isinstance(function, FuncOp)
         sources.append(function)
-        inputs = draw(function, np.random.default_rng(len(programs)))
+        inputs = inputs_of(len(programs), function)
         programs.append(TexprProgram(lowered(module), inputs))
     for place in range(len(ALL_KERNELS)):
         programs.append(kernel_program(place)[0])
@@ -199,7 +229,7 @@ def emulated(
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{n}-{s}" for n, s in CASES])
 def test_example(number: int, emulated: list[tuple[FuncOp, list[list[Array]]]]) -> None:
     function, orders = emulated[number]
-    inputs = draw(function, np.random.default_rng(number))
+    inputs = inputs_of(number, function)
     exact = run_texpr(function, inputs, precision=Precision.FLOAT64, seed=None).outputs
     stored = run_texpr(function, inputs, precision=Precision.STORAGE, seed=None).outputs
     for outputs in orders:

@@ -1,21 +1,25 @@
 """Mutants of the synchronisation of tensor expressions: each is removed, moved or weakened.
 
-``python tests/mutation/texpr_mutants.py`` lowers the examples, takes every barrier, wait, commit,
-fence, arrival and copy of each kernel, and counts which mutants the hazard checker reports.  What
-it does not report is listed, and is harmless: what moved over operators that it orders nothing of,
-and the last wait of ``gemm_mma``, whose loop has waited for all copies.  No original is reported.
+``PYTHONPATH=tests python tests/mutation/texpr_mutants.py`` lowers the examples, takes every
+barrier, wait, commit, fence, arrival and copy of each kernel, and counts which mutants the hazard
+checker reports; ``--random 160`` does so with random programs, too.  What it does not report is
+listed, and is harmless: what moved over operators that it orders nothing of, and the last wait of
+``gemm_mma``, whose loop has waited for all copies.  No original is reported.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fuzz.texpr_blocks import Generator
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
@@ -54,6 +58,9 @@ PROGRAMS: dict[str, dict[str, int]] = {
     },
     "softmax": {"M": 2, "N": 500},
     "scan": {"B": 2, "N": 512},
+    "layer_norm": {"M": 2, "N": 500},
+    "histogram": {"N": 2048, "PART": 1024},
+    "radix_pass": {"N": 512, "THREADS": 64, "KEYS": 4},
 }
 """The examples whose threads exchange anything."""
 
@@ -91,9 +98,9 @@ class Mutant:
         return bool(find_texpr_hazards(self.kernel))
 
 
-def lowered(name: str, sizes: Mapping[str, int]) -> ModuleOp:
-    """An example with kernels, by every pass but the check."""
-    module = read_texpr((EXAMPLES / f"{name}.te").read_text(), name, sizes)
+def lowered(name: str, sizes: Mapping[str, int], text: str | None = None) -> ModuleOp:
+    """An example, or a text, with kernels, by every pass but the check."""
+    module = read_texpr(text or (EXAMPLES / f"{name}.te").read_text(), name, sizes)
     TeLowerPass("sm_90a").apply(Context(), module)
     return module
 
@@ -180,14 +187,19 @@ def _other_mbarrier(op: te.MbarrierOp) -> None:
     op.map = AffineMapAttr(AffineMap(map_.num_dims, 0, (other,)))
 
 
-def score(names: Sequence[str]) -> tuple[Counter[tuple[str, bool]], list[str]]:
+def random_program(seed: int) -> ModuleOp:
+    """A random program whose threads exchange elements, with kernels."""
+    return lowered(f"random {seed}", {}, Generator(random.Random(seed)).program())
+
+
+def score(
+    programs: Iterable[tuple[str, ModuleOp]],
+) -> tuple[Counter[tuple[str, bool]], list[str]]:
     """How many mutants of each kind are reported, and which are not."""
     counts: Counter[tuple[str, bool]] = Counter()
     missed: list[str] = []
-    for name in names:
-        for kernel in [
-            op for op in lowered(name, PROGRAMS[name]).walk() if isinstance(op, te.KernelOp)
-        ]:
+    for name, module in programs:
+        for kernel in [op for op in module.walk() if isinstance(op, te.KernelOp)]:
             assert not find_texpr_hazards(kernel), f"the original of {name} is reported"
             for mutant in mutants_of(kernel):
                 counts[mutant.kind, mutant.is_reported] += 1
@@ -200,7 +212,11 @@ def main(arguments: Sequence[str]) -> int:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(PROGRAMS), help="examples")
-    counts, missed = score(parser.parse_args(arguments).names)
+    parser.add_argument("--random", type=int, default=0, help="how many random programs")
+    options = parser.parse_args(arguments)
+    examples = ((name, lowered(name, PROGRAMS[name])) for name in options.names)
+    others = ((f"random {seed}", random_program(seed)) for seed in range(options.random))
+    counts, missed = score(chain(examples, others))
     print("| mutation | reported | not reported |\n| --- | ---: | ---: |")
     for kind in sorted({kind for kind, _ in counts}):
         print(f"| {kind} | {counts[kind, True]} | {counts[kind, False]} |")

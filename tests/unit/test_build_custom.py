@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.utils.exceptions import PassFailedException
 
 import mugraph.build as mi
+from mugraph.passes.transpile import TranspilePass
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
 from mugraph.tools.export_mirage import MirageExportError, export_mirage
 
@@ -53,3 +56,27 @@ def test_errors_are_raised_where_the_operator_is_added(
 def test_mirages_format_has_no_such_operators() -> None:
     with pytest.raises(MirageExportError, match="custom operator, @squared_relu_4_12"):
         export_mirage(built(SQUARED_RELU).module())
+
+
+CONDITIONAL = """
+fn squared_relu(x: f32[M, N]): f32[M, N] {
+    par M i { par N j {
+        result[i, j] = 0.0
+        if x[i, j] > 0.0 { result[i, j] = x[i, j] * x[i, j] }
+    } }
+}
+"""
+
+
+def test_conditions_on_elements() -> None:
+    module = built(CONDITIONAL).module()
+    TranspilePass().apply(make_context(), module)
+    x = np.linspace(-1, 1, 96, dtype=np.float32).reshape(8, 12)
+    (y,) = run_function(module, "g", [x])
+    np.testing.assert_allclose(y, np.maximum(x, 0) ** 2, rtol=1e-6)
+
+
+def test_a_result_that_a_condition_may_leave_out_is_not_written_whole() -> None:
+    module = built(CONDITIONAL.replace("result[i, j] = 0.0\n", "")).module()
+    with pytest.raises(PassFailedException, match="never writes element"):
+        TranspilePass().apply(make_context(), module)

@@ -473,3 +473,42 @@ def test_slices_of_a_swizzled_tensor_keep_its_swizzle() -> None:
     launch.run()
     np.testing.assert_array_equal(out, x)
     np.testing.assert_array_equal(found.reshape(32, 32), x)
+
+
+@cute.kernel(results=["c"])
+def _kept(a: Any, mask: Any, c: Any) -> None:
+    thread, _y, _z = cute.arch.thread_idx()
+    block, _y, _z = cute.arch.block_idx()
+    ga, gm, gc = (cute.local_tile(one, (64,), (block,)) for one in (a, mask, c))
+    gc[thread] = 0.0
+    with cute.when(gm[thread] & (ga[thread] > 0.25)):
+        gc[thread] = ga[thread] * 2.0
+        with cute.when(thread > 7):
+            gc[thread] = ga[thread]
+
+
+def test_conditions_on_elements() -> None:
+    generator = np.random.default_rng(0)
+    a, mask = generator.standard_normal(128).astype(np.float32), generator.random(128) < 0.5
+    c = np.empty(128, np.float32)
+    launch = _kept(a, mask, c).launch(grid=(2,), block=(64,))
+    expected = np.where(mask & (a > 0.25), np.where(np.arange(128) % 64 > 7, a, 2 * a), 0)
+    launch.run()
+    np.testing.assert_array_equal(c, expected)
+    function = launch.trace().body.block.first_op
+    assert isinstance(function, FuncOp)
+    (found,) = run_texpr(function, [a, mask]).outputs.values()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_what_others_wait_for_is_not_under_a_condition_on_elements() -> None:
+    def meets(a: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        with cute.when(a[thread] > 0.0):
+            cute.arch.sync_warp()
+
+    a = cute.make_fake_tensor("f32", (256,))
+    with pytest.raises(
+        cute.KernelError, match=r"'te\.barrier' stands under a condition on elements"
+    ):
+        recorded(meets, a)

@@ -36,15 +36,18 @@ CASES = [
     ("par 4 i { A[«j»] = 1.0 }", "'j' is not defined"),
     ("par 4 i { A[«i * i»] = 1.0 }", "a product of two variables is not quasi-affine"),
     ("par 4 i { A[i / «0»] = 1.0 }", "the divisor of an index must be a positive constant"),
-    ("par 4 i { if «B[i]» > 0 { A[i] = 1.0 } }", "an index cannot depend on the contents of 'B'"),
+    (
+        "fn g(b: f32[2]) { } fn f(a: f32[4], p: i32[4]) { g(a[«p[0]» : 2]) }",
+        "an index cannot depend on the contents of 'p'",
+    ),
     ("par 4 i { A[«B[i]»] = 1.0 }", "an index is a whole number, an i32, not a f32"),
     ("par 4 i { A[«1.5»] = 1.0 }", "an index is a whole number"),
     (
-        "par 4 i { let x = 1.0 if «x» > 0 { A[i] = 1.0 } }",
+        "fn g(b: f32[2]) { } fn f(a: f32[4]) { let x = 1.0 g(a[«x» : 2]) }",
         "'x' is neither a loop's variable nor a size",
     ),
     (
-        "par 4 i { if «exp(i)» > 0 { A[i] = 1.0 } }",
+        "fn g(b: f32[2]) { } fn f(a: f32[4]) { par 1 i { g(a[«exp(i)» : 2]) } }",
         "an index is quasi-affine: exp(...) cannot stand in it",
     ),
     ("fn f(a: f32[4, 4]) { «a[0, 0, 0]» = 1.0 }", "'a' has 2 dimensions, and 3 indices here"),
@@ -52,7 +55,7 @@ CASES = [
     ("fn f(a: f32[4]) { «new a: f32[2]» }", "'a' is defined already"),
     (
         "fn f(a: «f64»[4]) { }",
-        "expected an element type (f16, bf16, f32, i32, i8, f8e4m3, f8e5m2), got 'f64'",
+        "expected an element type (f16, bf16, f32, i32, i8, f8e4m3, f8e5m2, bool), got 'f64'",
     ),
     ("fn f(a: f32[«0»]) { }", "an extent is at least 1, not 0"),
     ("fn f(a: i32[4]) { «a[0] = 1.5» }", "1.5 is no i32"),
@@ -73,7 +76,23 @@ CASES = [
     ("par 4 i #block { «par 4 j» #grid { } }", "a loop at level grid cannot stand in one at level"),
     ('fn f(a: f32[4]) { par 4 i { «asm("x %1;", a)» } }', "refers to operand %1, but there"),
     ("par 4 i { if «i != 2» { A[i] = 1.0 } }", "'!=' is no condition of an 'if'"),
-    ("par 4 i { if «i» { A[i] = 1.0 } }", "a condition compares two indices: i < N"),
+    ("par 4 i { if «i» { A[i] = 1.0 } }", "a condition compares two indices or numbers"),
+    (
+        "fn f(a: f32[4]) { par 4 i { if «a[i]» { a[i] = 1.0 } } }",
+        "a condition compares two indices",
+    ),
+    (
+        "fn f(a: f32[4]) { «if a[0] > 0.0» { par 4 i #block { a[i] = 1.0 } } }",
+        "'te.when': a condition on numbers stands in loops over threads, not around them",
+    ),
+    (
+        "fn f(a: f32[4]) { fully par 4 i #block { «if a[i] > 0.0» { barrier.sync(1, 32) } } }",
+        "'te.when': 'te.named_barrier' stands under a condition on numbers",
+    ),
+    (
+        "fn f(a: f32[4]) { par 4 i { if a[i] > 0.0 { «a[0] = 1.0» } } }",
+        "iterations i = 0 and i = 1 of the 'par' of line 1 both touch a[0]",
+    ),
     (
         "fn f(a: f32[4]) { par 8 i { «a[i] = 1.0» } }",
         "a is accessed at index 4 where i = 4; it has elements from 0 to 3",

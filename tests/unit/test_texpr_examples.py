@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
 
+from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr
@@ -35,6 +37,15 @@ def stencil(a: Array) -> Array:
     middle = a[1:-1, 1:-1]
     around = a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]
     result[1:-1, 1:-1] = middle + 0.125 * (around - 4 * middle)
+    return result
+
+
+def stencil_3d(a: Array) -> Array:
+    result = a.copy()
+    inner = (slice(1, -1),) * 3
+    for axis in range(3):
+        for by in (-1, 1):
+            result[inner] += 0.125 * (np.roll(a, by, axis)[inner] - a[inner])
     return result
 
 
@@ -89,6 +100,14 @@ CASES: list[Case] = [
     ("softmax", {"M": 7, "N": 50}, [(7, 50)], F16, softmax, 1e-3),
     ("layer_norm", {"M": 7, "N": 50}, [(7, 50), (50,), (50,)], F16, layer_norm, 1e-3),
     ("stencil", {"H": 9, "W": 13}, [(9, 13)], F32, stencil, 1e-6),
+    (
+        "stencil_3d",
+        {"Z": 6, "Y": 4, "X": 16, "LEVELS": 3, "ROWS": 2, "COLUMNS": 2},
+        [(6, 4, 16)],
+        F32,
+        stencil_3d,
+        1e-6,
+    ),
     ("batched_4x4", {"B": 20}, [(20, 4, 4), (20, 4, 4)], F32, np.matmul, 1e-6),
     ("histogram", {"N": 512, "PART": 128}, [(512,)], np.int32, histogram, 0),
     (
@@ -129,5 +148,42 @@ def test_example(
             assert np.linalg.norm(difference) <= bound * np.linalg.norm(exact)
 
 
+def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array) -> Array:
+    """One sequence and one head after the other."""
+    result = np.zeros_like(q)
+    for sequence, head in np.ndindex(*q.shape[:2]):
+        keys, values = (
+            one[table[sequence], :, head * k.shape[2] // q.shape[1]].reshape(-1, q.shape[2])
+            for one in (k, v)
+        )
+        count = lengths[sequence]
+        scores: Array = keys[:count] @ q[sequence, head] / np.sqrt(q.shape[2])
+        result[sequence, head] = softmax(scores[None])[0] @ values[:count]
+    return result
+
+
+def test_paged_decode() -> None:
+    sizes = {"B": 3, "HEADS": 4, "KV": 2, "D": 16, "PAGES": 30, "PAGE": 4, "MOST": 8}
+    sizes |= {"PART": 16, "SLICES": 2}
+    module = read_texpr((EXAMPLES / "paged_decode.te").read_text(), "paged_decode.te", sizes)
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    generator = np.random.default_rng(0)
+    q = generator.standard_normal((3, 4, 16))
+    k, v = generator.standard_normal((2, 30, 4, 2, 16))
+    table = generator.permutation(30)[:24].reshape(3, 8).astype(np.int32)
+    lengths = np.array([1, 32, 18], np.int32)
+    inputs: list[Array] = [q, k, v, table, lengths]
+    expected = paged_attention(q, k, v, table, lengths)
+    (result,) = run_texpr(function, inputs, precision=Precision.FLOAT64, seed=0).outputs.values()
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+    TeLowerPass("sm_90a").apply(Context(), module)
+    (result,) = run_texpr(function, inputs, precision=Precision.FLOAT64, seed=0).outputs.values()
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
 def test_every_example_is_tested() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.te")} == {case[0] for case in CASES}
+    assert {path.stem for path in EXAMPLES.glob("*.te")} == {
+        *(case[0] for case in CASES),
+        "paged_decode",
+    }

@@ -8,7 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError
 
-from mugraph.dialects.te import KernelOp
+from mugraph.dialects.te import ApplyOp, KernelOp, LoadOp
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -110,3 +110,66 @@ def test_bits_bind_tighter_than_comparisons_and_looser_than_sums() -> None:
     i = np.arange(64)
     wanted = np.where(a & 7 == 3, (a ^ b) | (1 << (i % 5 + 1)), ((a | 3) >> 2) & b)
     np.testing.assert_array_equal(run(text, a, b), wanted)
+
+
+def mapped(text: str) -> list[KernelOp]:
+    module = read_texpr(text, "f.te", {})
+    TeLowerPass().apply(Context(), module)
+    return [op for op in module.walk() if isinstance(op, KernelOp)]
+
+
+def test_neighbours_of_a_row_that_contents_name_are_loaded_at_once() -> None:
+    body = """par 8 b #grid {{
+        par 64 i #block {{ par 64 j #block {{ result[b * 64 + i, j] = x[{}] }} }}
+    }}"""
+    head = "fn f(p: i32[512], x: f32[4096, 64]): f32[512, 64] {{ {} }}"
+    for place, loads in (("p[b * 64 + i], j", 1), ("p[b * 64 + j], j", 0)):
+        (kernel,) = mapped(head.format(body.format(place)))
+        vectors = [op for op in kernel.walk() if isinstance(op, LoadOp) and op.is_indirect]
+        assert len(vectors) == loads
+        assert all(op.width == 4 for op in vectors)
+
+
+def test_rows_that_contents_name_are_read_along_lanes() -> None:
+    text = """fn f(p: i32[16], x: f16[64, 32]): f16[16, 32] {
+        par 1 b #grid { par 16 i #block { par 32 j #block {
+            result[i, j] = exp(x[p[i], j] - x[p[i], 31 - j])
+        } } }
+    }"""
+    (kernel,) = mapped(text)
+    (column,) = (
+        op for op in kernel.walk() if isinstance(op, ApplyOp) and op.result.name_hint == "j"
+    )
+    assert "mod 32" in str(column.expression) and "floordiv" not in str(column.expression)
+
+
+@pytest.mark.parametrize(
+    "condition", ["p[i] > 3", "x[i, 0] < 9.0 and p[i] != 2", "i > 2 and p[i - 3] < 5"]
+)
+def test_conditions_on_numbers(condition: str) -> None:
+    body = f"""par 8 i {{
+        result[i, 0] = 1.0
+        seq 3 k {{
+            result[i, k + 1] = x[i, k]
+            if {condition} {{ result[i, k + 1] += 1.0 }}
+        }}
+    }}"""
+    expected = np.concatenate([np.ones((8, 1), np.float32), X[:, :3]], axis=1)
+    before = np.concatenate([[9, 9, 9], PLACES[:-3]])
+    holds = {
+        "p[i] > 3": PLACES > 3,
+        "x[i, 0] < 9.0 and p[i] != 2": (X[:, 0] < 9) & (PLACES != 2),
+        "i > 2 and p[i - 3] < 5": (np.arange(8) > 2) & (before < 5),
+    }[condition]
+    expected[holds, 1:] += 1
+    np.testing.assert_array_equal(run(FUNCTION.format(body), PLACES, X), expected)
+
+
+def test_a_condition_on_numbers_is_text_again() -> None:
+    body = """par 8 i {
+        let large = x[i, 0] > 2.0
+        if large and p[i] < 4 { result[i, 0] = select(large, x[i, 0], 0.0) }
+    }"""
+    module = build_module(FUNCTION.format(body), "f.te", {})
+    assert str(build_module(texpr_text(module), "f.te", {})) == str(module)
+    assert "if large {" in texpr_text(module)

@@ -245,10 +245,46 @@ def test_registers_that_threads_would_share_are_an_error() -> None:
         TeLowerPass().apply(Context(), module)
 
 
-def test_blocks_in_a_sequential_loop_are_an_error() -> None:
-    text = "seq 3 s { par 64 i #grid { b[i] = a[i] } }"
+STEPS = """
+fn f(x: f32[N]): f32[N] {
+    new t: f32[2, N]
+    par N i { t[0, i] = x[i] }
+    seq STEPS s {
+        par N i LEVEL { t[(s + 1) % 2, i] = t[s % 2, (i + 1) % N] + 1.0 }
+        if s == 1 { par N i LEVEL { t[(s + 1) % 2, i] *= 2.0 } }
+    }
+    par N i { result[i] = t[STEPS % 2, i] }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "size", "kernels"), [("#grid", 64, 6), ("", 2048, 6), ("", 64, 3), ("#block", 64, 3)]
+)
+def test_steps_over_the_grid_are_kernels(level: str, size: int, kernels: int) -> None:
+    module = read_texpr(STEPS.replace("LEVEL", level), "f.te", {"N": size, "STEPS": 3})
+    TeLowerPass().apply(Context(), module)
+    assert sum(isinstance(op, KernelOp) for op in module.walk()) == kernels
+    x = np.arange(size, dtype=np.float32)
+    function = cast(Any, module.body.block.first_op)
+    (result,) = run_texpr(function, [x], seed=0).outputs.values()
+    for step in range(3):
+        x = (np.roll(x, -1) + 1) * (1 + (step == 1))
+    np.testing.assert_array_equal(result, x)
+
+
+def test_too_many_steps_over_the_grid_are_an_error() -> None:
+    module = read_texpr(STEPS.replace("LEVEL", "#grid"), "f.te", {"N": 64, "STEPS": 65})
+    with pytest.raises(PassFailedException, match="a kernel for each iteration, and 64 are the"):
+        TeLowerPass().apply(Context(), module)
+
+
+def test_more_threads_at_once_than_a_block_has_are_an_error() -> None:
+    text = "fn f(x: f32[4096]): f32[4096] { fully par 4096 t #block { result[t] = x[t] } }"
     module = read_texpr(text, "f.te", {})
-    with pytest.raises(PassFailedException, match="over i is at level grid, but stands inside a"):
+    with pytest.raises(
+        PassFailedException, match="'fully par 4096 t' needs 4096 threads of a block"
+    ):
         TeLowerPass().apply(Context(), module)
 
 

@@ -48,6 +48,7 @@ from mugraph.dialects.te import (
     VectorOp,
     ViewOp,
     WaitOp,
+    WhenOp,
 )
 from mugraph.dialects.te.accesses import Placed
 from mugraph.dialects.te.indices import compared, coordinates_of
@@ -162,6 +163,12 @@ class TexprPrinter:
     def _(self, op: IfOp) -> None:
         tests = [self.condition(one, equal, op.indices) for one, equal in op.conditions()]
         self.writer.open(f"if ({' && '.join(tests)}) {{")
+        self.block(op.body.block)
+        self.writer.close()
+
+    @print.register
+    def _(self, op: WhenOp) -> None:
+        self.writer.open(f"if ({_without_brackets(self.text(op.condition))}) {{")
         self.block(op.body.block)
         self.writer.close()
 

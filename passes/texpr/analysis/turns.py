@@ -82,7 +82,7 @@ class Turns(ABC, Generic[AnyRole, State]):
                 case te.SeqOp():
                     for inner in self.iterations(op, state, role):
                         yield from self.follow(op.body.block, inner, role)
-                case te.IfOp():
+                case te.IfOp() | te.WhenOp():
                     chosen = self.chosen(op, state, role)
                     if chosen is not None:
                         yield from self.follow(op.body.block, chosen, role)
@@ -130,7 +130,7 @@ class Turns(ABC, Generic[AnyRole, State]):
         """The iterations of a loop that are run."""
 
     @abstractmethod
-    def chosen(self, op: te.IfOp, state: State, role: AnyRole) -> State | None:
+    def chosen(self, op: te.IfOp | te.WhenOp, state: State, role: AnyRole) -> State | None:
         """The threads for which a condition holds, if there are any."""
 
     @abstractmethod

@@ -8,19 +8,15 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
-    IfOp,
     NewOp,
     ParOp,
-    SeqOp,
     is_result,
 )
-from mugraph.dialects.te.points import all_hold
 from mugraph.passes.texpr.analysis.numbers import is_number, sink_numbers
 from mugraph.passes.texpr.te_block.distribute import (
     Reduction,
@@ -29,7 +25,7 @@ from mugraph.passes.texpr.te_block.distribute import (
 )
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.passes.texpr.te_map.bands import has_par
-from mugraph.passes.texpr.te_map.steps import apply
+from mugraph.passes.texpr.unrolling import write_out
 
 MOST_STEPS = 64
 """The parallel loops, one after another, that a block's program may have once it is written out."""
@@ -65,7 +61,11 @@ def block_program(function: FuncOp, label: str, threads: int) -> Program:
     inline_calls(copy, function)
     fold_sections(copy)
     block = copy.body.block
-    _write_out(block, label)
+    if not write_out(block, has_par, 4 * MOST_STEPS):
+        raise PassFailedException(
+            f"{label}: a loop in order around parallel ones is too long to be written out: "
+            f"{MOST_STEPS} steps are the most; put it inside the parallel loop"
+        )
     _gather_serial(block, label)
     sink_numbers(block)
     items: list[ParOp | Reduction] = []
@@ -87,44 +87,6 @@ def block_program(function: FuncOp, label: str, threads: int) -> Program:
             "iterations or put the loop inside the parallel one"
         )
     return program
-
-
-def _write_out(block: Block, label: str) -> None:
-    """Writes out loops and conditions around parallel loops."""
-    steps = 0
-    while True:
-        found = next(
-            (op for op in block.ops if isinstance(op, (SeqOp, IfOp)) and has_par(op)), None
-        )
-        if found is None:
-            return
-        steps += found.iterations if isinstance(found, SeqOp) else 1
-        if steps > 4 * MOST_STEPS:
-            raise PassFailedException(
-                f"{label}: a loop in order around parallel ones is too long to be written out: "
-                f"{MOST_STEPS} steps are the most; put it inside the parallel loop"
-            )
-        if isinstance(found, IfOp):
-            _decide(found)
-        else:
-            _unroll(found)
-
-
-def _decide(condition: IfOp) -> None:
-    """Keeps the body of a condition on numbers that are known, or nothing of it."""
-    if all_hold([condition], {}):
-        Rewriter.inline_block(condition.body.block, InsertPoint.before(condition))
-    Rewriter.erase_op(condition, safe_erase=False)
-
-
-def _unroll(loop: SeqOp) -> None:
-    for iteration in range(loop.iterations):
-        twin = loop.clone()
-        index = apply(AffineExpr.constant(iteration), [], loop.variable.name_hint)
-        Rewriter.insert_op(index, InsertPoint.before(loop))
-        body = twin.body.block
-        Rewriter.inline_block(body, InsertPoint.before(loop), [index.result])
-    Rewriter.erase_op(loop, safe_erase=False)
 
 
 def _gather_serial(block: Block, label: str) -> None:

@@ -20,6 +20,7 @@ from mugraph.dialects.te import (
     Level,
     NewOp,
     ParOp,
+    SeqOp,
     Space,
     ThreadsOp,
 )
@@ -33,6 +34,7 @@ from mugraph.passes.texpr.te_map.bands import (
     bands_in,
     cluster_blocks,
     grid_depth,
+    has_par,
     warp_bands_in,
 )
 from mugraph.passes.texpr.te_map.choice import candidates_of, choose
@@ -44,15 +46,45 @@ from mugraph.passes.texpr.te_map.steps import (
     move,
     stated,
 )
+from mugraph.passes.texpr.unrolling import write_out
 
 DEFAULT_THREADS = 256
+_OF_BLOCKS = (Level.GRID, Level.CLUSTER)
+MOST_LAUNCHES = 64
+"""The iterations of loops around kernels that are written out."""
 
 
 def map_function(function: FuncOp, target: Target, threads: int = 0) -> None:
     """Makes kernels of a function; raises ``PassFailedException`` for what cannot be mapped."""
     inline_calls(function)
     fold_sections(function)
+    if not write_out(function.body.block, _is_around_blocks, MOST_LAUNCHES):
+        raise PassFailedException(
+            f"--te-map: {op_label(function)}: a loop in order around loops at level grid is "
+            f"written out, a kernel for each iteration, and {MOST_LAUNCHES} are the most; call the "
+            "function as often from the host"
+        )
     _Mapper(function, target, threads).run()
+
+
+def _is_around_blocks(op: Operation) -> bool:
+    """Whether loops over blocks stand in an operator, by their level or as they are large.
+
+    Where they share a buffer in shared memory, or there are too many launches, large loops without
+    a level are those of one block.
+    """
+    inner = list(op.walk())
+    if any(isinstance(one, ParOp) and one.scope in _OF_BLOCKS for one in inner):
+        return True
+    if any(
+        isinstance(one, NewOp) and one.result.type.memory_space is Space.SHARED for one in inner
+    ):
+        return False
+    launches = math.prod(one.iterations for one in inner if isinstance(one, SeqOp) and has_par(one))
+    return launches <= MOST_LAUNCHES and any(
+        band.loops[0].scope is None and math.prod(band.extents) > MAX_THREADS
+        for band in bands_in(op)
+    )
 
 
 @dataclass
@@ -94,8 +126,6 @@ class _Mapper:
         """A kernel of one block for statements outside parallel loops."""
         if not ops:
             return
-        for op in ops:
-            refuse_blocks_in(op, "stands inside a statement that one block runs")
         kernel = self.new_kernel(ops[0])
         for op in ops:
             op.detach()
@@ -170,6 +200,13 @@ class _Mapper:
         """The threads of a block: what fully parallel loops and warps need, or else up to 256."""
         if self.threads:
             return self.threads
+        for band in bands:
+            if band.is_fully and band.group > MAX_THREADS:
+                raise PassFailedException(
+                    f"--te-map: '{band.title}' needs {band.group} threads of a block at once; a "
+                    f"block has up to {MAX_THREADS}: deal parts of it to blocks by a loop around "
+                    "it, as par 4 |b| #grid { fully par 1024 t #block { ... } }"
+                )
         fully = [math.prod(band.extents[:-1]) * band.group for band in bands if band.is_fully]
         warps = [1 if band.is_of_lanes else math.prod(band.extents) for band in warp_bands]
         if warps and max(warps) * WARP <= MAX_THREADS:
@@ -224,7 +261,7 @@ def refuse_blocks_in(op: Operation, where: str) -> None:
     for inner in op.walk():
         if inner is op or not isinstance(inner, ParOp):
             continue
-        if inner.scope in (Level.GRID, Level.CLUSTER):
+        if inner.scope in _OF_BLOCKS:
             raise PassFailedException(
                 f"--te-map: the loop over {inner.variable.name_hint or 'blocks'} is at level "
                 f"{inner.scope}, but {where}: loops over blocks are the outermost ones, one "

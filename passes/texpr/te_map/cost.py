@@ -14,9 +14,11 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.te import (
+    AccessOp,
     AsmOp,
     HasTouches,
     IfOp,
+    IndexOfOp,
     LoopOp,
     RedOp,
     Space,
@@ -31,11 +33,8 @@ from mugraph.passes.memory.wavefronts import (
     lanes_together,
     sectors,
 )
-from mugraph.passes.texpr.analysis.evaluate import (
-    Along,
-    starts_vector,
-    variables_of,
-)
+from mugraph.passes.texpr.analysis.contents import sources_of, stand_ins
+from mugraph.passes.texpr.analysis.evaluate import Along, starts_vector
 from mugraph.passes.texpr.te_map.bands import Band
 from mugraph.passes.texpr.te_map.search import Batch
 
@@ -61,7 +60,7 @@ def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
     """The accesses of a band to buffers in device and shared memory."""
     found: list[BandAccess] = []
     for op in band.body.walk():
-        for touch in op.touches() if isinstance(op, HasTouches) else ():
+        for touch in _touches(op):
             if spaces.get(touch.buffer, Space.REGISTER) is Space.REGISTER:
                 continue
             around = list(takewhile(lambda one: one is not band.loops[-1], ancestors(op)))
@@ -80,6 +79,13 @@ def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
     return found
 
 
+def _touches(op: Operation) -> Sequence[Touch]:
+    """What an operator touches, by contents where they are its indices."""
+    if isinstance(op, AccessOp):
+        return [op.exact_touch()]
+    return op.touches() if isinstance(op, HasTouches) else ()
+
+
 def width_of(band: Band, place: BandAccess, vector: Sequence[int]) -> int:
     """How many elements an access takes at once, of a thread's neighbours along each index."""
     if isinstance(place.op, AsmOp):
@@ -90,6 +96,9 @@ def width_of(band: Band, place: BandAccess, vector: Sequence[int]) -> int:
         return 1
     along = next(dimension for dimension, one in enumerate(vector) if one > 1)
     leaves = {band.loops[along].variable: Along(1, count)}
+    contents = [one for one in place.indices if isinstance(one.owner, IndexOfOp)]
+    if band.loops[along].variable in sources_of(contents):
+        return 1
     shape = place.type.get_shape()
     starts = starts_vector(place.expressions, place.indices, shape, leaves, count)
     return count if starts else 1
@@ -152,7 +161,8 @@ class Counter:
 
     def numbers(self, place: BandAccess) -> IntArray:
         """The element that each lane accesses, ``[class, neighbour, instruction, lane]``."""
-        return np.broadcast_to(first_numbers(place, self.points), self.idle.shape)
+        points = {**self.points, **stand_ins(place.indices, self.points)}
+        return np.broadcast_to(first_numbers(place, points), self.idle.shape)
 
     def idle_in(self, place: BandAccess) -> npt.NDArray[np.bool_]:
         """The lanes that an access leaves out."""
@@ -201,7 +211,7 @@ def _others(band: Band, places: Sequence[BandAccess]) -> list[LoopOp]:
     used: dict[SSAValue, None] = {}
     for place in places:
         for values in (place.indices, *(list(one.indices) for one in place.conditions)):
-            used |= dict.fromkeys(one for one in variables_of(values) if one not in own)
+            used |= dict.fromkeys(one for one in sources_of(values) if one not in own)
     loops: list[LoopOp] = []
     for variable in used:
         parent = None if isinstance(variable.owner, Operation) else variable.owner.parent_op()

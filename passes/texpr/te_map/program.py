@@ -30,6 +30,7 @@ from mugraph.dialects.te import (
     StepOp,
     ThreadsOp,
     ViewOp,
+    WhenOp,
 )
 from mugraph.dialects.te.mapped import OF_EACH_THREAD
 from mugraph.passes.texpr.analysis.evaluate import variables_of
@@ -156,6 +157,11 @@ class Program:
                 if self.warps and isinstance(op, IfOp):
                     self.check_condition(op)
                 self.rewrite(list(op.body.block.ops))
+            elif isinstance(op, WhenOp) and has_par(op):
+                raise PassFailedException(
+                    "--te-map: an 'if' on numbers stands around loops that are dealt to threads; "
+                    "put the condition into those loops"
+                )
             elif isinstance(op, (NewOp, SectionOp, ApplyOp, ViewOp)) or is_number(op):
                 continue
             elif writes_outside(op, self.scalars):

@@ -139,7 +139,7 @@ class Execution(Turns[RunningRole, Batch]):
             inner.values[op.variable] = np.full(state.count, iteration, np.int64)
             yield inner
 
-    def chosen(self, op: te.IfOp, state: Batch, role: RunningRole) -> Batch | None:
+    def chosen(self, op: te.IfOp | te.WhenOp, state: Batch, role: RunningRole) -> Batch | None:
         """Those of all blocks."""
         return chosen_by(op, state, in_part=True)
 
@@ -284,15 +284,18 @@ class Execution(Turns[RunningRole, Batch]):
         role.products.begin(end, hide)
 
 
-def chosen_by(op: te.IfOp, batch: Batch, *, in_part: bool = False) -> Batch | None:
+def chosen_by(op: te.IfOp | te.WhenOp, batch: Batch, *, in_part: bool = False) -> Batch | None:
     """The threads of a batch for which a condition holds, if there are any.
 
     With ``in_part`` those of a block run together also where they are not all of them.
     """
-    holds = np.ones(batch.count, np.bool_)
-    for expression, equal in op.conditions():
-        value = batch.index(expression, list(op.indices))
-        holds &= (value == 0) if equal else (value >= 0)
+    if isinstance(op, te.WhenOp):
+        holds = np.asarray(batch.value(op.condition), np.bool_)
+    else:
+        holds = np.ones(batch.count, np.bool_)
+        for expression, equal in op.conditions():
+            value = batch.index(expression, list(op.indices))
+            holds &= (value == 0) if equal else (value >= 0)
     rows = np.flatnonzero(holds)
     if not len(rows):
         return None

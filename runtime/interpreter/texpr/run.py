@@ -236,8 +236,9 @@ class Runner:
             inner.values[op.variable] = np.full(batch.count, iteration, np.int64)
             self.block(op.body.block, inner)
 
-    @_run.register
-    def _(self, op: te.IfOp, batch: Batch) -> None:
+    @_run.register(te.IfOp)
+    @_run.register(te.WhenOp)
+    def _(self, op: te.IfOp | te.WhenOp, batch: Batch) -> None:
         chosen = chosen_by(op, batch)
         if chosen is not None:
             self.block(op.body.block, chosen)

@@ -143,8 +143,10 @@ class BlockRun(Turns[FollowedRole, Rows]):
             yield state
         del role.values[op.variable]
 
-    def chosen(self, op: te.IfOp, state: Rows, role: FollowedRole) -> Rows | None:
-        """The threads of a role for which a condition holds."""
+    def chosen(self, op: te.IfOp | te.WhenOp, state: Rows, role: FollowedRole) -> Rows | None:
+        """The threads of a role for which a condition holds; all where it is on numbers."""
+        if isinstance(op, te.WhenOp):
+            return state
         found = state[self._holds(op, state, role)]
         return found if len(found) else None
 

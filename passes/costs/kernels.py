@@ -340,5 +340,5 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     fill = (loop_bytes + first_bytes) / rate
     drain = (iteration + after) / clock
     # Persistent blocks load the next work tile while they are at the end of this one.
-    starts = 1 if shape.loop.is_of_groups(shape.threads, target) else rounds
+    starts = 1 if runs_ahead else rounds
     return LAUNCH_NS + fill + starts * (target.memory_latency_ns + drain) + bound

@@ -59,6 +59,7 @@ USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
 """Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
+NO_WORK = PhaseWork((), 0)
 FEWEST_SUMS = 128
 """A block that combines parts has as many sums."""
 OPERATORS_OF_COMBINATION = 3
@@ -105,9 +106,10 @@ class Division(NamedTuple):
         if self.split == 1:
             return estimate(first, target)
         sums, whole = self.whole.sums, self.whole.shape
-        first = first._replace(after=PhaseWork((), 0), stored_bytes=sums * PART_BYTES)
+        first = first._replace(after=NO_WORK, stored_bytes=sums * PART_BYTES)
         time = estimate(first, target)
-        second = combination_time(whole.blocks, sums, self.split, whole.stored_bytes, target)
+        results = whole.blocks, sums, self.split, whole.stored_bytes
+        second = combination_time(*results, target, whole.after, self.whole.shared_sums)
         return None if time is None or second is None else time + second - OVERLAP_NS
 
 
@@ -149,17 +151,25 @@ def _bounded(
 
 @cache
 def combination_time(
-    blocks: int, parts: int, split: int, stored_bytes: int, target: Target
+    blocks: int,
+    parts: int,
+    split: int,
+    stored_bytes: int,
+    target: Target,
+    after: PhaseWork = NO_WORK,
+    shared: int = 0,
 ) -> float | None:
     """Nanoseconds of the kernel that adds up what blocks have stored, partitioned anew.
 
     Each of ``blocks`` tiles has ``parts`` sums, ``split`` times over.  The kernel's blocks divide
-    the tiles further, along what is parallel, and load all parts of theirs at once.
+    the tiles further, along what is parallel, and load all parts of theirs at once.  Of products
+    ``after`` the loop the columns are parallel: each block loads all the ``shared`` sums that are
+    their left matrices.
     """
     times: list[float] = []
-    spread = 1
-    while spread <= max(1, parts // FEWEST_SUMS):
-        own = parts // spread
+    spread, results = 1, stored_bytes // PART_BYTES if shared else parts
+    while spread <= max(1, results // FEWEST_SUMS):
+        own = shared + (parts - shared) // spread
         loaded = own * PART_BYTES * split
         shape = KernelShape(
             blocks * spread,
@@ -167,7 +177,7 @@ def combination_time(
             1,
             (Load(loaded, parts * PART_BYTES * blocks * split, looped=False),),
             PhaseWork((), OPERATORS_OF_COMBINATION * own * split),
-            PhaseWork((), own),
+            after.shared_by(spread) if shared else NO_WORK._replace(elements=own),
             stored_bytes // spread,
             own * PART_BYTES + loaded,
         )

@@ -22,6 +22,7 @@ from mugraph.passes.mugraph.plan.limits import (
 from mugraph.passes.mugraph.plan.partitions import (
     Divides,
     adds_up,
+    blocks_of_rows,
     dimensions_to_pad,
     lacks_padding,
     parallel_dimensions,
@@ -204,8 +205,9 @@ def _candidates(
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
     most = MOST_OF_PRODUCTS if products_of(space) else MOST_THREADS
-    usual = ((threads, 1, 1) for threads in (*BLOCKS, MOST_THREADS) if threads <= most)
-    blocks = dict.fromkeys((space.graph.block_dim, *usual))
+    usual = [threads for threads in (*BLOCKS, MOST_THREADS) if threads <= most]
+    usual += blocks_of_rows(space)
+    blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in usual)))
     fewest = min(map(math.prod, blocks))
     to_pad = dimensions_to_pad(space)
     choices: list[TileChoice] = []
@@ -261,7 +263,7 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if space.graph.held_lengths:
         choices = _at_all_lengths(space, choices, target)
     limit = min(choice.time for choice in choices) + ALIKE_NS
-    effort = partial(_effort, target, reduces_rows(space))
+    effort = partial(_effort, target, reduces_rows(space), blocks_of_rows(space))
     best = min((c for c in choices if c.time <= limit), key=effort)
     if space.graph.held_lengths:
         # What it gives up at the largest length is no reason to make two kernels of it.
@@ -312,15 +314,18 @@ def why_kept(space: TileSpace, target: Target) -> str:
     )
 
 
-def _effort(target: Target, of_rows: bool, choice: TileChoice) -> tuple[float, ...]:
+def _effort(
+    target: Target, of_rows: bool, whole_rows: Sequence[int], choice: TileChoice
+) -> tuple[float, ...]:
     """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes.
 
-    Blocks may be many that load rows at once, for threads that hold them.
+    Blocks may be many that load rows at once, for threads that hold them; ``whole_rows`` are
+    numbers of threads of which none is idle then.
     """
     many = of_rows and not choice.loop_bytes
     blocks = 0 if many else math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
-    unusual = abs(math.log2(threads / USUAL_THREADS))
+    unusual = 0.0 if threads in whole_rows else abs(math.log2(threads / USUAL_THREADS))
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))
     axes = sum(extent > 1 for extent in choice.partition.grid)
     idle = not choice.keeps_busy(target)

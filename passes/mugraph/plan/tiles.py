@@ -263,7 +263,7 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if space.graph.held_lengths:
         choices = _at_all_lengths(space, choices, target)
     limit = min(choice.time for choice in choices) + ALIKE_NS
-    effort = partial(_effort, target, reduces_rows(space), blocks_of_rows(space))
+    effort = partial(_effort, space, target)
     best = min((c for c in choices if c.time <= limit), key=effort)
     if space.graph.held_lengths:
         # What it gives up at the largest length is no reason to make two kernels of it.
@@ -314,25 +314,27 @@ def why_kept(space: TileSpace, target: Target) -> str:
     )
 
 
-def _effort(
-    target: Target, of_rows: bool, whole_rows: Sequence[int], choice: TileChoice
-) -> tuple[float, ...]:
+def _effort(space: TileSpace, target: Target, choice: TileChoice) -> tuple[float, ...]:
     """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes.
 
-    Blocks may be many that load rows at once, for threads that hold them; ``whole_rows`` are
-    numbers of threads of which none is idle then.
+    Blocks may be many that load rows at once, for threads that hold them; then threads are whole
+    rows, if they can be.
     """
-    many = of_rows and not choice.loop_bytes
+    many = reduces_rows(space) and not choice.loop_bytes
     blocks = 0 if many else math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
-    unusual = 0.0 if threads in whole_rows else abs(math.log2(threads / USUAL_THREADS))
+    is_usual = threads in blocks_of_rows(space)
+    unusual = 0.0 if is_usual else abs(math.log2(threads / USUAL_THREADS))
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))
     axes = sum(extent > 1 for extent in choice.partition.grid)
     idle = not choice.keeps_busy(target)
     # Of such times only the grid is another: few columns of blocks are wide instructions, which
     # read less of shared memory.  2265 x 10240 x 8192 took 530 us on an H200 in tiles of 128 x 256
-    # and 571 in tiles of 256 x 128.
+    # and 571 in tiles of 256 x 128, 4096 x 1024 x 3072 42.3 and 45.8.
     time = float(f"{choice.time:.{DIGITS}g}")
+    last = space.numbers[space.outputs()[0].stensor][-1]
+    axes_of_columns = () if last is None else choice.partition.cuts[last].axes
+    columns = math.prod(choice.partition.grid[axis] for axis in axes_of_columns)
     return (
         choice.split > 1,
         idle,
@@ -341,6 +343,7 @@ def _effort(
         unusual,
         tiles,
         time,
+        columns,
         *choice.partition.grid,
     )
 

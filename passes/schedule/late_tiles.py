@@ -17,10 +17,6 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.schedule.promote_registers.direct_loads import move_to_start
-
-EARLY_REGISTERS = 200
-"""Registers of a thread for its sums and what it loads beside them; the rest is to work with."""
 
 
 class LateTiles(NamedTuple):
@@ -95,30 +91,3 @@ def load_in_epilogue(found: LateTiles) -> None:
     for buffer in buffers:
         assert isinstance(buffer, Operation)
         Rewriter.erase_op(buffer)
-
-
-def load_early(kernel: sched.KernelOp) -> None:
-    """Rewrite: what an epilogue loads of device memory comes while the last product is in flight.
-
-    Behind the wait for that the compiler loads few values at a time.  As much comes early as a
-    thread has registers for beside its sums.
-    """
-    loop, epilogue = loop_and_epilogue(roles_of(kernel)[0].body.block) or (None, None)
-    if loop is None or epilogue is None:
-        return
-    products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
-    held = sum(_registers(op.accumulator) for op in products)
-    loads = [
-        op
-        for op in epilogue.body.block.ops
-        if isinstance(op, sched.LoadOp) and isinstance(op.source.type, sched.GlobalType)
-    ]
-    for load in sorted(loads, key=lambda op: _registers(op.destination), reverse=True):
-        held += _registers(load.destination)
-        if held <= EARLY_REGISTERS:
-            move_to_start(load)
-
-
-def _registers(tile: SSAValue) -> int:
-    assert isinstance(tile.type, sched.TileType)
-    return tile.type.registers_per_thread()

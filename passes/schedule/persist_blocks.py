@@ -25,7 +25,7 @@ from mugraph.passes.schedule.bulk_stores import (
     resident_blocks,
     store_in_bulk,
 )
-from mugraph.passes.schedule.late_tiles import late_tiles, load_early, load_in_epilogue
+from mugraph.passes.schedule.late_tiles import late_tiles, load_in_epilogue
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.lower_threadblock.write_back import write_back_through
 from mugraph.passes.schedule.tile_values import tiles_by_registers
@@ -52,11 +52,10 @@ def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> i
     if not products or any(op.lhs_in_registers for op in products):
         return "its loop is not of products of warp groups that read shared memory"
     # Those that are promoted end in their iteration.
-    waits = (op for op in ends.body.block.ops if isinstance(op, sched.WarpgroupWaitOp))
-    wait, run_on = next(waits, None), {op.is_async for op in products}
+    wait, run_on = ends.body.block.first_op, {op.is_async for op in products}
     if len(run_on) > 1:
         return "some of its products end in their iteration, and others run on"
-    if run_on == {True} and (wait is None or wait.pending_products):
+    if run_on == {True} and (not isinstance(wait, sched.WarpgroupWaitOp) or wait.pending_products):
         return "its last product does not end in the epilogue"
     channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
     moving = {op.channel for op in loop.body.block.ops if isinstance(op, sched.ConsumeOp)}
@@ -145,7 +144,6 @@ class PersistBlocksPass(ModulePass):
                 if results_leave_in_bulk(trial, found, alignments, target):
                     for tiles in late_tiles(kernel):
                         load_in_epilogue(tiles)
-                    load_early(kernel)
                     kernel.persistent = IntegerAttr(found, i64)
                     continue
                 found = "its results cannot leave by bulk copies beside the rings"

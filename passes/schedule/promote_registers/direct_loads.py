@@ -42,14 +42,14 @@ def _load_directly(op: sched.LoadOp) -> bool:
         return False  # cp.async has it there by the time that it is needed
     op.operands[0] = tile
     if in_loop:
-        move_to_start(op)
+        _move_to_start(op)
     Rewriter.erase_op(copy)
     Rewriter.erase_op(buffer)
     return True
 
 
-def move_to_start(op: sched.LoadOp) -> None:
-    """Lets a phase begin with a load, which takes long, and with the registers for it."""
+def _move_to_start(op: sched.LoadOp) -> None:
+    """Lets an iteration begin with a load, which takes long, and with the registers for it."""
     made = op.destination.owner
     block = op.parent
     if block is not None and isinstance(made, sched.EmptyOp) and made.parent is block:

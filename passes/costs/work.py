@@ -241,6 +241,12 @@ class PhaseWork(NamedTuple):
         lanes = min(threads, target.schedulers_per_multiprocessor * target.warp_size * 2)
         return self.elements * ELEMENT_CYCLES / lanes
 
+    def shared_by(self, blocks: int) -> PhaseWork:
+        """A block's part of it where so many have columns of its products each."""
+        products = tuple(p._replace(instructions=p.instructions // blocks) for p in self.products)
+        elements, sums = self.elements // blocks, self.sums // blocks
+        return self._replace(products=products, elements=elements, sums=sums)
+
     def by_warps(self) -> PhaseWork:
         """The same where single warps multiply."""
         return self._replace(products=tuple(p._replace(group_rows=0) for p in self.products))

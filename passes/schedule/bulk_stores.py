@@ -28,7 +28,9 @@ from mugraph.dialects.bulk import (
     tensor_dims,
     tile_layouts,
 )
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.cute.chaining import holds_pairs_of_columns
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.plan import Stores
@@ -67,7 +69,7 @@ An estimate: the start of a bulk copy takes about as long as a thread takes for 
 class Result(NamedTuple):
     """An operator behind the loop that writes a tile, and the layouts that bulk copies can read.
 
-    A ``sched.copy`` out of a buffer, or a ``sched.store`` from registers by quads of lanes.
+    A ``sched.copy`` out of a buffer, or a ``sched.store`` of a product from registers.
     """
 
     op: sched.CopyOp | sched.StoreOp
@@ -100,12 +102,24 @@ def find_results(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[
     ``alignments`` are those of the kernel's tensors, in bytes.
     """
     for op in writes_behind_loop(kernel):
-        if isinstance(op, sched.StoreOp) and not op.by_quads:
+        if isinstance(op, sched.StoreOp) and not _is_of_product(op):
             continue
         try:
             yield Result(op, op.destination, layouts_of_result(op, alignments))
         except BulkCopyError:
             continue
+
+
+def _is_of_product(op: sched.StoreOp) -> bool:
+    """Whether it writes a product of warps or warp groups, whole in its threads, in 16 bits."""
+    fragment = op.source.type
+    mma = fragment.tiled_mma if isinstance(fragment, sched.TileType) else None
+    return (
+        mma is not None
+        and mma.thr_layout[2] == 1
+        and holds_pairs_of_columns(mma_atom(mma.atom))
+        and element_bytes_of(op.destination.type) == 2
+    )
 
 
 def writes_behind_loop(
@@ -161,7 +175,7 @@ def obstacles(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[str
         assert isinstance(tile, sched.LocalTileOp)
         reason = "shared memory has no room for it, or for as many blocks as before"
         try:
-            if isinstance(op, sched.StoreOp) and not op.by_quads:
+            if isinstance(op, sched.StoreOp) and not _is_of_product(op):
                 raise BulkCopyError("'sched.store' writes it from registers")
             layouts_of_result(op, alignments)
         except BulkCopyError as error:

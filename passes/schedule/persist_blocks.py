@@ -25,6 +25,7 @@ from mugraph.passes.schedule.bulk_stores import (
     resident_blocks,
     store_in_bulk,
 )
+from mugraph.passes.schedule.late_tiles import late_tiles, load_in_epilogue
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.lower_threadblock.write_back import write_back_through
 from mugraph.passes.schedule.tile_values import tiles_by_registers
@@ -75,6 +76,16 @@ def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> i
     return blocks
 
 
+def with_late_loads(kernel: sched.KernelOp) -> sched.KernelOp:
+    """The kernel, or a copy whose threads load what its epilogue alone reads."""
+    if not late_tiles(kernel):
+        return kernel
+    copy = kernel.clone()
+    for tiles in late_tiles(copy):
+        load_in_epilogue(tiles)
+    return copy
+
+
 def results_leave_in_bulk(
     kernel: sched.KernelOp, blocks: int, alignments: Sequence[int], target: Target
 ) -> bool:
@@ -101,7 +112,8 @@ class PersistBlocksPass(ModulePass):
     For kernels in which warp groups multiply what comes through rings, whose results can leave by
     bulk copies, and that have more blocks than run at once, or than ``blocks``: ``sched.kernel ...
     persistent 132``.  Rings go on from one work tile to the next: tiles of the next one come while
-    the results of this one leave.  ``persistent = false`` in its plan leaves a kernel as it is;
+    the results of this one leave.  Tiles that come once, for the epilogue alone, threads load there
+    from device memory.  ``persistent = false`` in its plan leaves a kernel as it is;
     ``true`` is an error where that cannot be.
 
     Pre-condition: ``--pipeline-products``; run ``--bulk-stores`` and ``--lower-rings`` after it.
@@ -120,7 +132,8 @@ class PersistBlocksPass(ModulePass):
         for kernel in unplanned_kernels(op):
             if kernel.persistent_blocks is not None or kernel.decided.persistent is False:
                 continue
-            found = blocks_at_once(kernel, target, self.blocks)
+            trial = with_late_loads(kernel)
+            found = blocks_at_once(trial, target, self.blocks)
             if kernel.domain is not None:
                 found = "its blocks run different numbers of iterations"
             if any(cut not in kernel.cuts_by_call for cut in kernel.cuts):
@@ -128,7 +141,9 @@ class PersistBlocksPass(ModulePass):
             mine = [launch for launch in launches if launch.resolve() is kernel]
             alignments = alignments_of(kernel, mine)
             if isinstance(found, int):
-                if results_leave_in_bulk(kernel, found, alignments, target):
+                if results_leave_in_bulk(trial, found, alignments, target):
+                    for tiles in late_tiles(kernel):
+                        load_in_epilogue(tiles)
                     kernel.persistent = IntegerAttr(found, i64)
                     continue
                 found = "its results cannot leave by bulk copies beside the rings"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
@@ -14,7 +15,8 @@ from xdsl.rewriter import Rewriter
 from mugraph.dialects import sched
 from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.schedule.analysis.hazards import find_hazards
-from mugraph.reading import make_context, read_module
+from mugraph.reading import make_context, parse_text, read_module
+from mugraph.runtime.interpreter import run_function
 
 GRAPH = Path(__file__).resolve().parents[1] / "filecheck/passes/Inputs/warpgroup-gemm.mlir"
 
@@ -64,3 +66,41 @@ def test_a_fill_must_wait_for_the_block_before(module: ModuleOp) -> None:
 def test_a_result_is_written_once_the_one_before_has_been_read(module: ModuleOp) -> None:
     kinds = kinds_without(module, lambda op: isinstance(op, sched.BulkWaitOp))
     assert HazardKind.IN_FLIGHT in kinds
+
+
+RESIDUAL = """
+func.func @f(%a: tensor<256x128xf16>, %b: tensor<128x288xf16>, %r: tensor<256x288xf16>)
+    -> tensor<256x288xf16> {
+  %o = kn.customized %a, %b, %r grid [2, 2, 1] block [256, 1, 1] forloop 2 {
+  ^bb0(%da: tensor<256x128xf16>, %db: tensor<128x288xf16>, %dr: tensor<256x288xf16>):
+    %sa = tb.input %da imap [-1, 0, -1] fordim 1 : tensor<256x128xf16> -> !tb.stensor<128x64xf16>
+    %sb = tb.input %db imap [1, -1, -1] fordim 0 : tensor<128x288xf16> -> !tb.stensor<64x144xf16>
+    %sr = tb.input %dr imap [1, 0, -1] : tensor<256x288xf16> -> !tb.stensor<128x144xf16>
+    %m = tb.matmul %sa, %sb
+      : (!tb.stensor<128x64xf16>, !tb.stensor<64x144xf16>) -> !tb.stensor<128x144xf16>
+    %t = tb.forloop_accum none %m : !tb.stensor<128x144xf16> -> !tb.stensor<128x144xf16>
+    %s = tb.add %t, %sr
+      : (!tb.stensor<128x144xf16>, !tb.stensor<128x144xf16>) -> !tb.stensor<128x144xf16>
+    tb.output %s omap [1, 0, -1] : !tb.stensor<128x144xf16> -> tensor<256x288xf16>
+  } : (tensor<256x128xf16>, tensor<128x288xf16>, tensor<256x288xf16>) -> tensor<256x288xf16>
+  func.return %o : tensor<256x288xf16>
+}
+"""
+
+
+def test_what_the_epilogue_alone_reads_threads_load_there() -> None:
+    """Nothing but the ring and the results lies in shared memory, whatever columns a tile has."""
+    context = make_context()
+    module = parse_text(context, RESIDUAL, "residual")
+    steps = passes_as_written("sm_90a", loads="tma", stages=(2,), blocks=3)
+    for step in steps:
+        step.apply(context, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert kernel.persistent_blocks == 3
+    assert sum(isinstance(op, sched.ChannelOp) for op in kernel.walk()) == 1
+    assert not list(find_hazards(kernel))
+    draw = np.random.default_rng(0).standard_normal
+    a, b, r = (draw(shape).astype(np.float16) for shape in ((256, 128), (128, 288), (256, 288)))
+    (result,) = run_function(module, None, [a, b, r], level="address")
+    expected = a.astype(np.float64) @ b.astype(np.float64) + r
+    assert np.abs(result - expected).max() <= 2e-3 * np.abs(expected).max()

@@ -191,8 +191,47 @@ def test_the_combining_kernel_fills_the_gpu() -> None:
     assert tuple(first.grid_dim) == (2, 4, 1) and math.prod(second.grid_dim) > 2
 
 
+def product(rows: int, depth: int, columns: int) -> ModuleOp:
+    """A product of two matrices, in blocks of all rows and 64 columns."""
+    return parse(f"""
+func.func @f(%x: tensor<{rows}x{depth}xf16>, %w: tensor<{depth}x{columns}xf16>)
+    -> tensor<{rows}x{columns}xf16> {{
+  %o = kn.customized %x, %w grid [{columns // 64}, 1, 1] block [128, 1, 1] forloop {depth // 64} {{
+  ^bb0(%dx: tensor<{rows}x{depth}xf16>, %dw: tensor<{depth}x{columns}xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1
+      : tensor<{rows}x{depth}xf16> -> !tb.stensor<{rows}x64xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0
+      : tensor<{depth}x{columns}xf16> -> !tb.stensor<64x64xf16>
+    %y = tb.matmul %sx, %sw
+      : (!tb.stensor<{rows}x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<{rows}x64xf16>
+    %a = tb.forloop_accum none %y : !tb.stensor<{rows}x64xf16> -> !tb.stensor<{rows}x64xf16>
+    %s = tb.silu %a : !tb.stensor<{rows}x64xf16> -> !tb.stensor<{rows}x64xf16>
+    tb.output %s omap [1, -1, -1]
+      : !tb.stensor<{rows}x64xf16> -> tensor<{rows}x{columns}xf16>
+  }} : (tensor<{rows}x{depth}xf16>, tensor<{depth}x{columns}xf16>) -> tensor<{rows}x{columns}xf16>
+  func.return %o : tensor<{rows}x{columns}xf16>
+}}""")
+
+
+@pytest.mark.parametrize(
+    "plan", [Plan(tile=(72, 0)), Plan(grid=(2, 3), along=(-1, 0), tile=(32, 0))], ids=str
+)
+def test_loops_of_ragged_rows_are_divided(plan: Plan) -> None:
+    """Parts lie side by side along the columns, whose tiles are whole."""
+    module = product(70, 256, 128)
+    after = retiled(module, replace(plan, split_k=2))
+    assert "tensor<70x256xf32>" in str(after)
+    verdict = Checker(Subject.of(module)).check(Subject.of(after))
+    assert verdict.answer is Answer.PROVED, str(verdict)
+
+
+def test_sums_that_are_ragged_along_all_dimensions_are_not_divided() -> None:
+    with pytest.raises(RetileError, match="fewer elements than the others along each dimension"):
+        retiled(product(70, 256, 128), Plan(tile=(72, 48), split_k=2))
+
+
 def test_a_loop_that_shall_not_be_divided_is_cut_otherwise() -> None:
-    divided, kept = (example("lora") for _ in range(2))
+    divided, kept = (product(16, 4096, 256) for _ in range(2))
     PlanPass(notes=False).apply(Context(), divided)
     PlanPass(split_k=1, notes=False).apply(Context(), kept)
     plans = [custom_kernels(module)[0].decided for module in (divided, kept)]

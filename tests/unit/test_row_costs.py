@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+import mugraph.build as mi
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.kernels import KernelShape, estimate
 from mugraph.passes.costs.memory import BOX_WAVEFRONTS, row_cycles
 from mugraph.passes.costs.work import Load, PhaseWork, Product
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.targets import target_named
+from mugraph.reading import make_context
 
 H200 = target_named("h200")
 
@@ -48,3 +52,19 @@ def test_short_rows_are_estimated_to_take_no_longer() -> None:
     long_time, short_time = estimate(shape, H200), estimate(short, H200)
     assert long_time is not None and short_time is not None
     assert short_time <= long_time
+
+
+@pytest.mark.parametrize(("columns", "parts"), [(768, 96), (1280, 160)])
+def test_blocks_are_whole_rows_where_that_is_no_power_of_two(columns: int, parts: int) -> None:
+    """A thread loads eight elements; rows that 256 threads share are longer or padded."""
+    graph = mi.new_kernel_graph("norms")
+    x = graph.new_input((4096, columns))
+    graph.mark_output(mi.rms_norm(x, graph.new_input((columns,)), eps=1e-5))
+    module = graph.module()
+    for step in compile_pipeline("sm_90a"):
+        step.apply(make_context(), module)
+        if step.name == "plan":
+            break
+    (kernel,) = custom_kernels(module)
+    block = kernel.decided.block or kernel.block_dim
+    assert block[0] % parts == 0 and kernel.decided.tile is None

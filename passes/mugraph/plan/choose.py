@@ -11,7 +11,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
-from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilogue_cycles
+from mugraph.passes.costs.epilogues import SPECIAL_CYCLES, VALUE_CYCLES, epilogue_cycles
 from mugraph.passes.costs.kernels import (
     LAUNCH_NS,
     OVERLAP_NS,
@@ -20,7 +20,6 @@ from mugraph.passes.costs.kernels import (
     resident_blocks,
     stages_of,
 )
-from mugraph.passes.costs.products import group_cycles
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import (
@@ -153,32 +152,29 @@ def with_ping_pong(
 ) -> TileChoice | None:
     """The tiles of two consumers of a warp group each in turn; ``None`` where one is better.
 
-    Two have smaller tiles, so that more is loaded for each result.  It pays where the epilogue
-    takes long beside the loop, which other warps then use (``passes/costs/epilogues.py``).
+    Two have smaller tiles, so that more is loaded for each result.  It pays where the epilogues,
+    beside which others multiply then, take longer than that.
     """
     shape = shape_under(space, choice.partition)
     if any(product.promoted for product in shape.loop.products):
         return None  # others multiply while a group adds up what it has
     persists = choice.split == 1 and can_persist(shape, target)
-    if not persists or shape.threads != 2 * GROUP_THREADS or not has_long_epilogue(shape, target):
+    if not persists or shape.threads != 2 * GROUP_THREADS:
         return None
     asked = replace(written, ping_pong=2, split_k=1)
     halves = choose_least_time(space, target, asked)
-    if halves is None:
+    if halves is None or halves.time >= choice.time + time_in_epilogues(shape, target):
         return None
     own = shape_under(space, halves.partition)
     return halves if can_have(space, halves.partition, own, asked, target) else None
 
 
-def has_long_epilogue(shape: KernelShape, target: Target) -> bool:
-    """Whether what comes after the loop takes long beside its products."""
-    cycles = math.fsum(
-        group_cycles(product.macs, target, product.element) for product in shape.loop.products
-    )
-    of_a_warp = shape.after.elements * FUNCTION_CYCLES / shape.threads
-    loop = shape.iterations * cycles
-    epilogue = epilogue_cycles(of_a_warp, shape.threads // target.warp_size, target)
-    return EpilogueTime(loop, epilogue).is_long
+def time_in_epilogues(shape: KernelShape, target: Target) -> float:
+    """Nanoseconds in which all warps of a persistent kernel are in epilogues, one after another."""
+    after, work_tiles = shape.after, math.ceil(shape.blocks / target.multiprocessors)
+    of_a_warp = (after.elements * VALUE_CYCLES + after.special * SPECIAL_CYCLES) / shape.threads
+    cycles = epilogue_cycles(of_a_warp, shape.threads // target.warp_size, target)
+    return work_tiles * cycles / target.clock_ghz
 
 
 def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:

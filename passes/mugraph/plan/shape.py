@@ -384,6 +384,12 @@ class TiledKernel:
         """The elements of all accumulators of a block."""
         return sum(math.prod(self.shapes[value]) for value in self.model.sums)
 
+    @cached_property
+    def shared_sums(self) -> int:
+        """Those of them that products after the loop take as their left matrices."""
+        factors = [factor for op in self.model.after for factor in op.factors]
+        return min(sum(math.prod(self.shapes[factor.lhs]) for factor in factors), self.sums)
+
 
 def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     """What a kernel is under a partition."""

@@ -1,9 +1,9 @@
 """Divides the for-loop of a kernel over blocks: partial sums, and a kernel that combines them.
 
 The first kernel has one more axis of the grid, along which blocks have some of the iterations
-each.  What they accumulate is stored, the parts of one sum one after the other along the first
-dimension.  The second kernel loads them, one an iteration, accumulates them, and does what the
-kernel did after its loop.
+each.  What they accumulate is stored, the parts of one sum one after the other along its first
+dimension that has whole tiles only.  The second kernel loads them, one an iteration, accumulates
+them, and does what the kernel did after its loop.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
 from mugraph.passes.mugraph.retile.partition import Partition
 from mugraph.passes.mugraph.retile.writer import KernelWriter, replace_kernel
-
-PARTS_DIM = 0
-"""The dimension along which the parts of a sum are stored."""
 
 
 class SplitPlan(NamedTuple):
@@ -90,18 +87,38 @@ def plan_split(space: TileSpace, splits: int) -> SplitPlan:
 
 
 def has_whole_parts(space: TileSpace, partition: Partition) -> bool:
-    """Whether all blocks have as many elements of each sum along the dimension of its parts."""
-    numbers = {
-        space.numbers[op.result][PARTS_DIM]
+    """Whether each sum has a dimension of which all blocks have as many elements."""
+
+    def is_whole(number: int | None) -> bool:
+        if number is None:
+            return True
+        extent = space.dimensions[number].extent
+        return extent % partition.tile(number, extent) == 0
+
+    return all(
+        any(map(is_whole, space.numbers[op.result]))
         for op in space.graph.body.block.ops
         if isinstance(op, tb.AccumulatorOp)
-    }
-    extents = {number: space.dimensions[number].extent for number in numbers if number is not None}
-    return not any(extent % partition.tile(number, extent) for number, extent in extents.items())
+    )
+
+
+def parts_dim(space: TileSpace, tile: SSAValue) -> int:
+    """The dimension along which the parts of a sum are stored: the first one with whole tiles only.
+
+    Raises :class:`RetileError` where the last blocks have fewer elements along all of them.
+    """
+    for dim, dimension in enumerate(space.of(tile)):
+        if dimension is None or dimension.extent % dimension.tile == 0:
+            return dim
+    raise RetileError(
+        f"{op_label(space.graph)}: its last blocks have fewer elements than the others along each "
+        f"dimension of {value_label(tile)}, and parts of sums are stored side by side along one; "
+        "choose tiles that divide it"
+    )
 
 
 def stored_map(space: TileSpace, tile: SSAValue, plan: SplitPlan) -> tuple[int, ...]:
-    """How blocks store their parts: the new axis along the first dimension, others along theirs.
+    """How blocks store their parts: the new axis along :func:`parts_dim`, others along theirs.
 
     Blocks that have the same part store it side by side, along a dimension of one element if there
     is one.
@@ -116,7 +133,7 @@ def stored_map(space: TileSpace, tile: SSAValue, plan: SplitPlan) -> tuple[int, 
             if number is not None and axis in space.dimensions[number].axes
         ]
         entries.append([*cut, *reversed(single), len(numbers) - 1][0])
-    return (*entries, PARTS_DIM, *(-1,) * (len(AXES) - len(entries) - 1))
+    return (*entries, parts_dim(space, tile), *(-1,) * (len(AXES) - len(entries) - 1))
 
 
 @dataclass
@@ -154,11 +171,12 @@ class _Split:
         self.results[op] = (number, len(kernel.stored) - 1)
 
     def whole_extents(self, op: tb.AccumulatorOp, map_: Sequence[int]) -> list[int]:
-        """The extents of all parts of an accumulator, stored as a map says.
-
-        Raises :class:`RetileError` where blocks have unlike parts of the first dimension.
-        """
+        """The extents of all parts of an accumulator, stored as a map says."""
         graph, shape = self.space.graph, list(shape_of(op.result.type))
+        parts = map_[self.plan.axis]
+        for dim, dimension in enumerate(self.space.of(op.result)):
+            if dimension is not None and dim != parts and not dimension.axes:
+                shape[dim] = dimension.extent  # a tile may be longer
         grid = self.plan.extents(graph.grid_dim, self.plan.splits)
         for axis, dim in enumerate(map_):
             if dim < 0:
@@ -167,14 +185,8 @@ class _Split:
             axes = () if dimension is None else dimension.axes
             if dimension is None or axis == self.plan.axis or self.plan.used[axis] not in axes:
                 shape[dim] *= grid[axis]  # blocks store theirs side by side
-            elif dim != PARTS_DIM:
+            elif dim != parts:
                 shape[dim] = dimension.extent
-            elif dimension.extent % dimension.tile:
-                raise RetileError(
-                    f"{op_label(graph)}: its last blocks along {dimension.name} have fewer "
-                    "elements than the others, and parts of sums are stored side by side along "
-                    "it; choose tiles that divide it"
-                )
             else:
                 shape[dim] *= grid[axis]
         return shape
@@ -220,15 +232,15 @@ class _Split:
             first.interleaved = UnitAttr()
         return first
 
-    def add_sum_of_parts(self, load: tb.InputOp) -> SSAValue:
+    def add_sum_of_parts(self, load: tb.InputOp, dim: int) -> SSAValue:
         """The sum of the parts that an iteration loads, where they are single along a dimension.
 
         Tiles of the second kernel can then be made to hold several parts.
         """
         shape = shape_of(load.result.type)
-        if shape[PARTS_DIM] > 1 or len(shape) == 1:
+        if shape[dim] > 1 or len(shape) == 1:
             return load.result
-        summed = tb.ReductionOp(load.result, PARTS_DIM, load.result.type)
+        summed = tb.ReductionOp(load.result, dim, load.result.type)
         summed.result.name_hint = load.result.name_hint
         return self.second.add(summed).results[0]
 
@@ -248,12 +260,13 @@ class _Split:
             argument = self.second.argument(part, f"{op.result.name_hint or 'part'}_parts")
             map_ = (*store.map_[: self.plan.axis], *(-1,) * (len(AXES) - self.plan.axis))
             type_ = tb.STensorType(shape_of(value.type), element_type_of(part.type))
-            load = tb.InputOp(argument, map_, PARTS_DIM, type_)
+            dim = store.map_[self.plan.axis]
+            load = tb.InputOp(argument, map_, dim, type_)
             load.result.name_hint = f"{op.result.name_hint or 'part'}_part"
             self.second.add(load)
             divided = divide(op, op.operands[0], graph.forloop_range)
             combined = divided.combine(
-                self.add_sum_of_parts(load) if divided.adds else load.result, op.result.type
+                self.add_sum_of_parts(load, dim) if divided.adds else load.result, op.result.type
             )
             for step in combined:
                 self.second.add(step)

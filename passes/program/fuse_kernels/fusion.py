@@ -39,6 +39,7 @@ from mugraph.passes.program.fuse_kernels.search import Search
 from mugraph.passes.program.fuse_kernels.segments import in_segments
 from mugraph.passes.program.fuse_kernels.structures import Structure, Structures
 from mugraph.passes.program.fuse_kernels.times import (
+    beats_library,
     in_a_program,
     is_slow_in_library,
     least_time,
@@ -112,10 +113,7 @@ class Fusion:
     @property
     def is_worth_a_search(self) -> bool:
         """Whether there is anything to fuse, or an operator alone that becomes a kernel."""
-        alone = any(
-            is_of_tiles(op) or (isinstance(op, MatmulOp) and not op.is_in_library_type)
-            for op in self.operators
-        )
+        alone = any(is_of_tiles(op) or isinstance(op, MatmulOp) for op in self.operators)
         return len(self.operators) > 1 or self.is_bucket or alone
 
     def bound(self, group: Group) -> float:
@@ -286,6 +284,9 @@ class Fusion:
                 return as_kernel
             if as_kernel.part is not None:
                 by_library = library_time(op, self.target) if isinstance(op, MatmulOp) else math.inf
+                beats = isinstance(op, MatmulOp) and beats_library(op, as_kernel.time, by_library)
+                if beats and not self.is_bucket:
+                    return as_kernel
                 is_slow = (
                     isinstance(op, MatmulOp) and by_library < math.inf and is_slow_in_library(op)
                 )

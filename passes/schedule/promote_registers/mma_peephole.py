@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import FloatAttr, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -275,7 +275,8 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
     Before: ``map identity %s to %s then [mul_scalar(c)]``, the running maximum of %s with its
     difference, ``map scaled_exp_difference(1.0) %s, %max to %s``, ``map exp %fall to %r``.  After:
     the maximum of the numbers as they are, ``scaled_exp_difference(c)``, ``map mul_scalar(c)
-    %fall to %r then [exp]``.  For c > 0, where nothing else reads them.
+    %fall to %r then [exp]``.  For c > 0, where nothing else reads them.  What the maximum starts
+    from, a number below all masked scores, is divided by c.
     """
     for op in operators_of(kernel):
         functions = epilogue_of(op).functions
@@ -293,9 +294,12 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
         if maximum.combination is not sched.Combiner.MAX or epilogue_of(maximum).functions:
             continue
         falls = _falls_to_scale(kernel, maximum, exponential)
-        if falls is None:
-            continue
         scale = last.constants[0]
+        starts = _starts(kernel, maximum, scale)
+        if falls is None or starts is None:
+            continue
+        for start, value in starts.items():
+            start.value = FloatAttr(value, f32)
         op.epilogue = EpilogueAttr(Epilogue(tuple(others))) if others else None
         function = exponential.function.data
         product = round_to_fp32(function.constants[0] * scale)
@@ -325,6 +329,23 @@ def _readers_of_version(op: sched.MapOp) -> list[Operation] | None:
     return None
 
 
+def _starts(
+    kernel: sched.KernelOp, maximum: sched.ReduceOp, scale: float
+) -> dict[sched.FillOp, float] | None:
+    """What fills a running maximum before the loop, divided by a scale.
+
+    ``None`` where that overflows: of rows that are all masked nothing would be a number.
+    """
+    starts: dict[sched.FillOp, float] = {}
+    for op in _users(kernel, maximum.destination):
+        if isinstance(op, sched.FillOp):
+            start = op.value.value.data / scale
+            if math.isfinite(op.value.value.data) and abs(start) >= 2.0**127:
+                return None
+            starts[op] = round_to_fp32(start)
+    return starts
+
+
 def _falls_to_scale(
     kernel: sched.KernelOp, maximum: sched.ReduceOp, exponential: sched.MapOp
 ) -> list[sched.MapOp] | None:
@@ -336,8 +357,7 @@ def _falls_to_scale(
     if exponential.sources[1] is not maximum.destination:
         return None
     for user in _users(kernel, maximum.destination):
-        is_start = isinstance(user, sched.FillOp) and math.isinf(user.value.value.data)
-        if user not in (maximum, exponential) and not is_start:
+        if user not in (maximum, exponential) and not isinstance(user, sched.FillOp):
             return None
     falls: list[sched.MapOp] = []
     if maximum.difference is not None:

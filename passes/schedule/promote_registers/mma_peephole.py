@@ -272,11 +272,12 @@ def exponentials_of_differences(kernel: sched.KernelOp) -> None:
 def scale_in_exponentials(kernel: sched.KernelOp) -> None:
     """Leaves a scaling of scores to the exponentials of what they are less their largest.
 
-    Before: ``map identity %s to %s then [mul_scalar(c)]``, the running maximum of %s with its
-    difference, ``map scaled_exp_difference(1.0) %s, %max to %s``, ``map exp %fall to %r``.  After:
-    the maximum of the numbers as they are, ``scaled_exp_difference(c)``, ``map mul_scalar(c)
-    %fall to %r then [exp]``.  For c > 0, where nothing else reads them.  What the maximum starts
-    from, a number below all masked scores, is divided by c.
+    Before: ``map identity %s to %s then [mul_scalar(c)]``, perhaps masks of minus infinity, the
+    running maximum of %s with its difference, ``map scaled_exp_difference(1.0) %s, %max to %s``,
+    ``map exp %fall to %r``.  After: the maximum of the numbers as they are,
+    ``scaled_exp_difference(c)``, ``map mul_scalar(c) %fall to %r then [exp]``.  For c > 0, where
+    nothing else reads them.  What the maximum starts from, a number below all scores, is divided
+    by c.
     """
     for op in operators_of(kernel):
         functions = epilogue_of(op).functions
@@ -286,6 +287,8 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
         if last.name != "mul_scalar" or last.constants[0] <= 0:
             continue
         readers = _readers_of_version(op)
+        while readers and _leaves_infinity(readers[0]):
+            readers = _readers_of_version(readers[0])
         if readers is None or len(readers) != 2:
             continue
         maximum, exponential = readers
@@ -312,7 +315,14 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
             Rewriter.erase_op(op)
 
 
-def _readers_of_version(op: sched.MapOp) -> list[Operation] | None:
+def _leaves_infinity(op: Operation) -> TypeGuard[sched.MaskOp]:
+    """Whether an operator makes some numbers of a fragment minus infinity, whatever their scale."""
+    if not isinstance(op, sched.MaskOp) or op.source is not op.destination:
+        return False
+    return op.constant == -math.inf and not epilogue_of(op)
+
+
+def _readers_of_version(op: sched.MapOp | sched.MaskOp) -> list[Operation] | None:
     """Who reads what an operator writes, until it is overwritten in the same phase."""
     block = op.parent_block()
     assert block is not None

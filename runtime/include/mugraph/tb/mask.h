@@ -90,7 +90,8 @@ struct MaskFragment {
     for (int i = 0; i < Fragment::kValues; ++i) dst[i] = src[i];
     // Tiles before the last one are whole, and of most tiles a condition holds everywhere.
     const bool has_rows = rows >= Fragment::kRows, has_columns = columns >= Fragment::kColumns;
-    if (has_rows && has_columns && (conditions.template holds_everywhere<Fragment::kRows, Fragment::kColumns>() && ...)) return;
+    const bool is_whole = has_rows && has_columns;
+    if (is_whole && (conditions.template holds_everywhere<Fragment::kRows, Fragment::kColumns>() && ...)) return;
     using Atom = typename Fragment::Instruction;
     // The thread's first place, from which all others are constants apart.
     const int top = Fragment::row_of(thread, 0, 0), left = Fragment::column_of(thread, 0, 0);

@@ -65,6 +65,8 @@ OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
 CHAIN_REGISTERS, LOADING_REGISTERS = 36, 40
 """The same where warp groups pass on what they multiply; those of a thread that loads for them."""
+GROUP_REGISTERS = 24
+"""Those of a thread of one such group beside another block's, as its kernel asks for them."""
 FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
@@ -271,9 +273,9 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
     if shape.is_chain_of_groups(target):
         if threads > GROUP_THREADS:
             return 1  # two such blocks beside each other were not measured
-        # A warp group beside them loads.
         sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
-        registers = sums // threads + CHAIN_REGISTERS + LOADING_REGISTERS * GROUP_THREADS // threads
+        registers = sums // threads + GROUP_REGISTERS
+        threads += target.warp_size  # a warp beside them loads
     return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
 
 

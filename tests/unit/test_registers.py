@@ -284,3 +284,18 @@ def test_no_more_blocks_share_a_multiprocessor_than_leave_registers_for_an_instr
     products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     assert products
     assert all(op.atom.values_of_c < kernel.registers_at_start for op in products)
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [
+        ("s45_035_prefill_matrices256_group4_queries256_keys256_depth128_values128_bf16", 3),
+        ("s45_005_prefill_matrices32_group2_queries655_keys655_depth128_values128_bf16", 2),
+    ],
+)
+def test_a_third_block_comes_in_where_no_tiles_are_ragged(name: str, blocks: int) -> None:
+    """Attention by tiles of 64 x 64 of 128 values: ptxas spills where it masks ragged tiles too."""
+    module, context = shape_named(name).module(), make_context()
+    PassPipeline(compile_pipeline("sm_90a")).apply(context, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert kernel.resident_blocks == blocks

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import FloatAttr, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -272,10 +272,12 @@ def exponentials_of_differences(kernel: sched.KernelOp) -> None:
 def scale_in_exponentials(kernel: sched.KernelOp) -> None:
     """Leaves a scaling of scores to the exponentials of what they are less their largest.
 
-    Before: ``map identity %s to %s then [mul_scalar(c)]``, the running maximum of %s with its
-    difference, ``map scaled_exp_difference(1.0) %s, %max to %s``, ``map exp %fall to %r``.  After:
-    the maximum of the numbers as they are, ``scaled_exp_difference(c)``, ``map mul_scalar(c)
-    %fall to %r then [exp]``.  For c > 0, where nothing else reads them.
+    Before: ``map identity %s to %s then [mul_scalar(c)]``, perhaps masks of minus infinity, the
+    running maximum of %s with its difference, ``map scaled_exp_difference(1.0) %s, %max to %s``,
+    ``map exp %fall to %r``.  After: the maximum of the numbers as they are,
+    ``scaled_exp_difference(c)``, ``map mul_scalar(c) %fall to %r then [exp]``.  For c > 0, where
+    nothing else reads them.  What the maximum starts from, a number below all scores, is divided
+    by c.
     """
     for op in operators_of(kernel):
         functions = epilogue_of(op).functions
@@ -285,6 +287,8 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
         if last.name != "mul_scalar" or last.constants[0] <= 0:
             continue
         readers = _readers_of_version(op)
+        while readers and _leaves_infinity(readers[0]):
+            readers = _readers_of_version(readers[0])
         if readers is None or len(readers) != 2:
             continue
         maximum, exponential = readers
@@ -293,9 +297,12 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
         if maximum.combination is not sched.Combiner.MAX or epilogue_of(maximum).functions:
             continue
         falls = _falls_to_scale(kernel, maximum, exponential)
-        if falls is None:
-            continue
         scale = last.constants[0]
+        starts = _starts(kernel, maximum, scale)
+        if falls is None or starts is None:
+            continue
+        for start, value in starts.items():
+            start.value = FloatAttr(value, f32)
         op.epilogue = EpilogueAttr(Epilogue(tuple(others))) if others else None
         function = exponential.function.data
         product = round_to_fp32(function.constants[0] * scale)
@@ -308,7 +315,14 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
             Rewriter.erase_op(op)
 
 
-def _readers_of_version(op: sched.MapOp) -> list[Operation] | None:
+def _leaves_infinity(op: Operation) -> TypeGuard[sched.MaskOp]:
+    """Whether an operator makes some numbers of a fragment minus infinity, whatever their scale."""
+    if not isinstance(op, sched.MaskOp) or op.source is not op.destination:
+        return False
+    return op.constant == -math.inf and not epilogue_of(op)
+
+
+def _readers_of_version(op: sched.MapOp | sched.MaskOp) -> list[Operation] | None:
     """Who reads what an operator writes, until it is overwritten in the same phase."""
     block = op.parent_block()
     assert block is not None
@@ -325,6 +339,23 @@ def _readers_of_version(op: sched.MapOp) -> list[Operation] | None:
     return None
 
 
+def _starts(
+    kernel: sched.KernelOp, maximum: sched.ReduceOp, scale: float
+) -> dict[sched.FillOp, float] | None:
+    """What fills a running maximum before the loop, divided by a scale.
+
+    ``None`` where that overflows: of rows that are all masked nothing would be a number.
+    """
+    starts: dict[sched.FillOp, float] = {}
+    for op in _users(kernel, maximum.destination):
+        if isinstance(op, sched.FillOp):
+            start = op.value.value.data / scale
+            if math.isfinite(op.value.value.data) and abs(start) >= 2.0**127:
+                return None
+            starts[op] = round_to_fp32(start)
+    return starts
+
+
 def _falls_to_scale(
     kernel: sched.KernelOp, maximum: sched.ReduceOp, exponential: sched.MapOp
 ) -> list[sched.MapOp] | None:
@@ -336,8 +367,7 @@ def _falls_to_scale(
     if exponential.sources[1] is not maximum.destination:
         return None
     for user in _users(kernel, maximum.destination):
-        is_start = isinstance(user, sched.FillOp) and math.isinf(user.value.value.data)
-        if user not in (maximum, exponential) and not is_start:
+        if user not in (maximum, exponential) and not isinstance(user, sched.FillOp):
             return None
     falls: list[sched.MapOp] = []
     if maximum.difference is not None:

@@ -89,17 +89,21 @@ struct MaskFragment {
 #pragma unroll
     for (int i = 0; i < Fragment::kValues; ++i) dst[i] = src[i];
     // Tiles before the last one are whole, and of most tiles a condition holds everywhere.
-    const bool is_whole = rows >= Fragment::kRows && columns >= Fragment::kColumns;
+    const bool has_rows = rows >= Fragment::kRows, has_columns = columns >= Fragment::kColumns;
+    const bool is_whole = has_rows && has_columns;
     if (is_whole && (conditions.template holds_everywhere<Fragment::kRows, Fragment::kColumns>() && ...)) return;
     using Atom = typename Fragment::Instruction;
+    // The thread's first place, from which all others are constants apart.
+    const int top = Fragment::row_of(thread, 0, 0), left = Fragment::column_of(thread, 0, 0);
 #pragma unroll Fragment::kUnrollM
     for (int i = 0; i < Fragment::kTilesM; ++i) {
 #pragma unroll Fragment::kUnrollN
       for (int j = 0; j < Fragment::kTilesN; ++j) {
 #pragma unroll
         for (int c = 0; c < Atom::kValues; ++c) {
-          const int row = Fragment::row_of(thread, i, c), column = Fragment::column_of(thread, j, c);
-          const bool is_kept = row < rows && column < columns && (conditions.holds(row, column) && ...);
+          const int row = top + Fragment::row_of(0, i, c), column = left + Fragment::column_of(0, j, c);
+          const bool exists = (has_rows || row < rows) && (has_columns || column < columns);
+          const bool is_kept = exists && (conditions.holds(row, column) && ...);
           Sum& value = dst[(i * Fragment::kTilesN + j) * Atom::kValues + c];
           if (!is_kept) value = static_cast<Sum>(__uint_as_float(kBits));
         }

@@ -29,6 +29,7 @@ from mugraph.dialects.sched.accesses import (
     stage_reference,
 )
 from mugraph.dialects.sched.local_tile import LocalTileOp
+from mugraph.dialects.sched.mappings import Access, access_of, iteration_layout
 from mugraph.dialects.sched.structure import (
     AllocOp,
     PrologueOp,
@@ -50,7 +51,9 @@ from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
     op_label,
+    resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 
@@ -113,6 +116,39 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     def is_async(self) -> bool:
         """Whether the copy lands only when waited for."""
         return self.asynchronous is not None
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether threads load vectors that start anywhere, and shift them in registers.
+
+        The aligned 16 bytes around each are read; of elements that count it is the same access as
+        one by one.
+        """
+        return not self.is_async and self.may_shift(self.partition.data)
+
+    def may_shift(self, partition: LinearPartition) -> bool:
+        """Whether a load dealt out so would have vectors of 16 bytes that start anywhere.
+
+        They lie side by side in the tile, and at whole vectors in its buffer alone.
+        """
+        tile, shape, inner = self.source.owner, shape_of(self.source.type), partition.inner
+        if not isinstance(tile, LocalTileOp) or not tile.is_plain:
+            return False
+        if not isinstance(self.destination.type, SharedType) or partition.vector == 1:
+            return False
+        same = element_type_of(self.source.type) == element_type_of(self.destination.type)
+        is_whole = partition.vector * element_bytes_of(self.source.type) == VECTOR_BYTES
+        if not same or not is_whole or shape[inner] % partition.vector:
+            return False
+        loaded, stored = (
+            iteration_layout(resolved_layout_of(value), shape, shape, partition.order)
+            for value in (self.source, self.destination)
+        )
+        return (
+            strides_of(resolved_layout_of(self.source))[inner] == 1
+            and access_of(loaded, partition.vector) is Access.GATHER
+            and access_of(stored, partition.vector) is Access.CONTIGUOUS
+        )
 
     @property
     def ahead_of(self) -> int:

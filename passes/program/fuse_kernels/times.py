@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.alignment import row_alignment
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ScanOp
+from mugraph.dialects.kn import CopyOp, CustomizedOp, MatmulOp, RegroupOp, ScanOp
+from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.tensor_types import (
@@ -21,6 +25,7 @@ from mugraph.dialects.tensor_types import (
     layout_of,
     shape_of,
     strides_of,
+    without_layout,
 )
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import device_ns
@@ -137,7 +142,72 @@ def require_cuttable_alone(graph: CustomizedOp, plan: Plan) -> None:
 
 
 def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
-    """Nanoseconds of a custom kernel with its best tiles; infinite where none fit a block."""
+    """Nanoseconds of a custom kernel with its best tiles, and of copies that make it faster.
+
+    Infinite where no tiles fit a block.
+    """
+    return best_padding(graph, target).time
+
+
+class Padding(NamedTuple):
+    """Operands of a kernel that are copied to padded rows, and what it takes with the copies."""
+
+    time: float
+    operands: tuple[SSAValue, ...]
+
+
+MOST_PADDED = 2
+"""Operands with uneven rows of which any may be copied; of more, one or all."""
+
+
+def best_padding(graph: CustomizedOp, target: Target, there: Collection[SSAValue] = ()) -> Padding:
+    """Which operands with uneven rows a kernel should have copies of; ``there`` are some already.
+
+    Bulk copies bring no rows that start anywhere, and warp groups multiply what these bring.
+    """
+    best = Padding(_time_as_it_lies(graph, target), ())
+    uneven = [v for v in dict.fromkeys(graph.inputs) if row_alignment(v) < VECTOR_BYTES]
+    for chosen in _sets_of(uneven):
+        copies = sum(copy_time(value, target) for value in chosen if value not in there)
+        if copies < best.time:
+            time = copies + _time_with_copies(graph, chosen, target)
+            best = min(best, Padding(time, chosen), key=lambda padding: padding.time)
+    return best
+
+
+def _sets_of(uneven: Sequence[SSAValue]) -> Iterator[tuple[SSAValue, ...]]:
+    for count in range(1, len(uneven) + 1):
+        if count in (1, len(uneven)) or len(uneven) <= MOST_PADDED:
+            yield from combinations(uneven, count)
+
+
+def copy_time(value: SSAValue, target: Target) -> float:
+    """Nanoseconds that a copy of a tensor adds to a program."""
+    moved = LAUNCH_NS + target.memory_latency_ns + device_ns(2 * moved_bytes([value]), target)
+    return in_a_program(moved, target)
+
+
+def use_copies(graph: CustomizedOp, copies: Mapping[SSAValue, CopyOp]) -> None:
+    """Lets a kernel load copies of its operands."""
+    for place, operand in enumerate(graph.operands):
+        if operand in copies:
+            graph.operands[place] = copies[operand].result
+            match_arguments(copies[operand].result)
+
+
+def _time_with_copies(graph: CustomizedOp, chosen: Sequence[SSAValue], target: Target) -> float:
+    copies = {value: CopyOp(value, without_layout(value.type)) for value in chosen}
+    trial = graph.clone()
+    use_copies(trial, copies)
+    try:
+        return _time_as_it_lies(trial, target)
+    finally:
+        trial.erase()
+        for copy in copies.values():
+            copy.erase()
+
+
+def _time_as_it_lies(graph: CustomizedOp, target: Target) -> float:
     trial = graph.clone()
     try:
         space = space_of(trial, Plan())

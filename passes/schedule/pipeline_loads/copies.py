@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -17,6 +18,7 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
@@ -70,7 +72,16 @@ def _is_load(op: Operation) -> TypeGuard[sched.CopyOp]:
 
 def can_run_ahead(copy: sched.CopyOp) -> bool:
     """Whether ``cp.async`` can carry out a copy: it moves 4, 8 or 16 bytes a thread."""
-    return copy.partition.data.vector * element_bytes_of(copy.source.type) in ASYNC_BYTES
+    size = copy.partition.data.vector * element_bytes_of(copy.source.type)
+    return size in ASYNC_BYTES and not copy.is_shifted
+
+
+def loading_partition(load: sched.CopyOp) -> LinearPartition:
+    """Who loads what: whole vectors, which are shifted, rather than single elements."""
+    partition = load.partition.data
+    vector = VECTOR_BYTES // element_bytes_of(load.source.type)
+    wide = replace(partition, vector=vector)
+    return wide if not can_run_ahead(load) and load.may_shift(wide) else partition
 
 
 def _copy(load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None) -> sched.CopyOp:
@@ -78,7 +89,7 @@ def _copy(load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None) -
     copy = sched.CopyOp(
         load.source,
         load.destination,
-        load.partition.data,
+        loading_partition(load),
         asynchronous=can_run_ahead(load),
         ahead=ahead,
         iteration=iteration,

@@ -40,6 +40,20 @@ struct Words {
     }
   }
 
+  // The first `count` elements one by one, and 0 in the place of the others.
+  __device__ __forceinline__ void load_first(T const* source, int count) {
+#pragma unroll
+    for (int i = 0; i < ceil_div(kBytes, 4); ++i) words[i] = 0;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      if (i < count) {
+        Words<T, 1> element;
+        element.load(source + i);
+        words[i / kPerWord] |= element.words[0] << (i % kPerWord * kBits);
+      }
+    }
+  }
+
   __device__ __forceinline__ void store(T* target) const {
     if constexpr (kBytes % 16 == 0) {
 #pragma unroll

@@ -15,6 +15,8 @@ struct CopyWithin {
   using Partition = LinearPartition<kThreads, kVector, size_of<DstLayout>>;
   static_assert(size_of<DstLayout> == size_of<SrcLayout>, "source and destination must have equally many elements");
   static constexpr int kUnroll = Partition::kRounds <= 8 ? 8 : 2;
+  static constexpr int kBatch = kVector == 1 ? 8 : 4;
+  static constexpr bool kIsContiguous = Copy<kThreads, kVector, DstLayout, SrcLayout>::kIsContiguous;
 
   // dst_shared(i) = src_global(i), 0 where the source has no element. Needs a barrier after it.
   template <class D, class S, class... Counts>
@@ -31,6 +33,50 @@ struct CopyWithin {
  private:
   template <bool kFill, class D, class S>
   static __device__ __forceinline__ void run(D* dst, S const* src, int thread, Within<Dims...> const& within) {
+    if constexpr (cute::is_same<D, S>::value && (kVector == 1 || kIsContiguous)) {
+      run_in_batches<kFill>(dst, src, thread, within);
+    } else {
+      run_one_by_one<kFill>(dst, src, thread, within);
+    }
+  }
+
+  // The loads of several vectors are issued before their stores.
+  template <bool kFill, class T>
+  static __device__ __forceinline__ void run_in_batches(T* dst, T const* src, int thread,
+                                                        Within<Dims...> const& within) {
+    const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
+    const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
+#pragma unroll(Partition::kRounds <= 2 * kBatch ? 2 : 1)
+    for (int first = 0; first < Partition::kRounds; first += kBatch) {
+      const auto each = [&](auto const& function) {
+        Partition::template each_owned<kBatch>(thread, first, function);
+      };
+      Words<T, kVector> vectors[kBatch];
+      int counts[kBatch];
+      each([&](int i) {
+        counts[i] = within.template count<kVector>(static_cast<uint32_t>(thread + (first + i) * kThreads) * kVector);
+        if (counts[i] == kVector) {
+          vectors[i].load(src + src_offsets(first + i));
+        } else {
+          vectors[i].load_first(src + src_offsets(first + i), counts[i]);
+        }
+      });
+      each([&](int i) {
+        if (kFill || counts[i] == kVector) {
+          vectors[i].store(dst + dst_offsets(first + i));
+        } else {
+#pragma unroll
+          for (int e = 0; e < kVector; ++e) {
+            if (e < counts[i]) *(dst + dst_offsets(first + i, e)) = vectors[i].element(e);
+          }
+        }
+      });
+    }
+  }
+
+  template <bool kFill, class D, class S>
+  static __device__ __forceinline__ void run_one_by_one(D* dst, S const* src, int thread,
+                                                        Within<Dims...> const& within) {
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
     const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
 #pragma unroll kUnroll
@@ -60,10 +106,6 @@ struct CopyWithin {
                                                     SrcOffsets const& src_offsets, int round) {
     if constexpr (kVector == 1) {
       move_element(*(dst + dst_offsets(round)), *(src + src_offsets(round)));
-    } else if constexpr (cute::is_same<D, S>::value && Copy<kThreads, kVector, DstLayout, SrcLayout>::kIsContiguous) {
-      Words<D, kVector> words;
-      words.load(src + src_offsets(round));
-      words.store(dst + dst_offsets(round));
     } else {
       Number<D, S> values[kVector];
       load_vector<SrcLayout, kVector>(src, src_offsets, round, values);

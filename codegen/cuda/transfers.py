@@ -143,8 +143,10 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
     scope = scope_of(op, iteration or "0", op.ahead_of, printer)
     kind, method = ("CopyAsync" if op.is_async else "Copy"), "run"
     dims, counts, tensor = "", "", ""
-    if op.is_shifted:
+    if op.is_shifted and isinstance(op.source.type, sched.GlobalType):
         kind, tensor = "CopyShifted", f"{memory_of(op.source.owner, printer)}, "
+    elif op.is_shifted:
+        kind = "StoreShifted"
     elif op.checked_dims:
         kind += "Within"
         if not op.is_async:

@@ -119,36 +119,39 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     @property
     def is_shifted(self) -> bool:
-        """Whether threads load vectors that start anywhere, and shift them in registers.
+        """Whether threads move vectors that start anywhere, and shift them in registers.
 
-        The aligned 16 bytes around each are read; of elements that count it is the same access as
-        one by one.
+        What is touched are the aligned 16 bytes around each vector, or those that begin in it; of
+        elements that count it is what threads touch together who move them one by one.
         """
         return not self.is_async and self.may_shift(self.partition.data)
 
     def may_shift(self, partition: LinearPartition) -> bool:
-        """Whether a load dealt out so would have vectors of 16 bytes that start anywhere.
+        """Whether a copy dealt out so would have vectors of 16 bytes that start anywhere.
 
-        They lie side by side in the tile, and at whole vectors in its buffer alone.
+        They lie side by side in the tile, and at whole vectors in shared memory alone.
         """
-        tile, shape, inner = self.source.owner, shape_of(self.source.type), partition.inner
-        if not isinstance(tile, LocalTileOp) or not tile.is_plain:
+        tile, inner = self._tile(), partition.inner
+        if tile is None or not tile.is_plain or partition.vector == 1:
             return False
-        if not isinstance(self.destination.type, SharedType) or partition.vector == 1:
+        there, buffer = self.source, self.destination
+        if isinstance(there.type, SharedType):
+            there, buffer = buffer, there
+        shape = shape_of(there.type)
+        same = element_type_of(there.type) == element_type_of(buffer.type)
+        is_whole = partition.vector * element_bytes_of(there.type) == VECTOR_BYTES
+        if not isinstance(buffer.type, SharedType) or not same or not is_whole:
             return False
-        same = element_type_of(self.source.type) == element_type_of(self.destination.type)
-        is_whole = partition.vector * element_bytes_of(self.source.type) == VECTOR_BYTES
-        if not same or not is_whole or shape[inner] % partition.vector:
+        if shape[inner] % partition.vector or strides_of(resolved_layout_of(there))[inner] != 1:
             return False
-        loaded, stored = (
-            iteration_layout(resolved_layout_of(value), shape, shape, partition.order)
-            for value in (self.source, self.destination)
+        in_memory, in_buffer = (
+            access_of(
+                iteration_layout(resolved_layout_of(value), shape, shape, partition.order),
+                partition.vector,
+            )
+            for value in (there, buffer)
         )
-        return (
-            strides_of(resolved_layout_of(self.source))[inner] == 1
-            and access_of(loaded, partition.vector) is Access.GATHER
-            and access_of(stored, partition.vector) is Access.CONTIGUOUS
-        )
+        return in_memory is Access.GATHER and in_buffer is Access.CONTIGUOUS
 
     @property
     def ahead_of(self) -> int:

@@ -78,10 +78,22 @@ def can_run_ahead(copy: sched.CopyOp) -> bool:
 
 def loading_partition(load: sched.CopyOp) -> LinearPartition:
     """Who loads what: whole vectors, which are shifted, rather than single elements."""
-    partition = load.partition.data
-    vector = VECTOR_BYTES // element_bytes_of(load.source.type)
-    wide = replace(partition, vector=vector)
-    return wide if not can_run_ahead(load) and load.may_shift(wide) else partition
+    return load.partition.data if can_run_ahead(load) else shifted_partition(load)
+
+
+def shifted_partition(copy: sched.CopyOp) -> LinearPartition:
+    """Who moves what in whole vectors that start anywhere, where those may be; else as it is."""
+    partition = copy.partition.data
+    sizes = [element_bytes_of(value.type) for value in copy.operands]
+    wide = replace(partition, vector=VECTOR_BYTES // max(sizes))
+    return wide if partition.vector < wide.vector and copy.may_shift(wide) else partition
+
+
+def shift_stores(kernel: sched.KernelOp) -> None:
+    """Lets threads store whole vectors to rows that start anywhere."""
+    for op in kernel.walk():
+        if isinstance(op, sched.CopyOp) and isinstance(op.source.type, sched.SharedType):
+            op.partition = sched.LinearPartitionAttr(shifted_partition(op))
 
 
 def _copy(load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None) -> sched.CopyOp:

@@ -15,6 +15,19 @@ struct Tensor {
   T const* end;
 };
 
+// 16 of 32 bytes: those from byte `past` on, which is less than 16. The words are not kept.
+__device__ __forceinline__ void shift(uint32_t (&words)[8], uint32_t past, uint32_t (&found)[4]) {
+  // By 8, by 4, and by less bytes.
+#pragma unroll
+  for (int i = 0; i < 6; ++i) words[i] = past & 8 ? words[i + 2] : words[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) words[i] = past & 4 ? words[i + 1] : words[i];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    found[i] = static_cast<uint32_t>((static_cast<uint64_t>(words[i + 1]) << 32 | words[i]) >> past % 4 * 8);
+  }
+}
+
 // One vector on its way. Several are issued before the first is finished, so that they wait together.
 template <class T, int kVector>
 class ShiftedLoad {
@@ -43,16 +56,7 @@ class ShiftedLoad {
 
   __device__ __forceinline__ void finish(T const* source, Words<T, kVector>& vector) {
     if (whole_) {
-      // By 8, by 4, and by less bytes.
-#pragma unroll
-      for (int i = 0; i < 6; ++i) words_[i] = past_ & 8 ? words_[i + 2] : words_[i];
-#pragma unroll
-      for (int i = 0; i < 5; ++i) words_[i] = past_ & 4 ? words_[i + 1] : words_[i];
-      const uint32_t bits = past_ % 4 * 8;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        vector.words[i] = static_cast<uint32_t>((static_cast<uint64_t>(words_[i + 1]) << 32 | words_[i]) >> bits);
-      }
+      shift(words_, past_, vector.words);
     } else {
       vector.load_first(source, count_);
     }

@@ -36,7 +36,7 @@ class ShiftedLoad {
   uint32_t words_[8];
   uint32_t past_;
   int count_;
-  bool whole_;
+  bool inside_;
 
  public:
   // The first `count` elements from `source` on exist; the others become 0.
@@ -46,17 +46,18 @@ class ShiftedLoad {
     count_ = count;
     const uintptr_t first = address - past_;
     const uintptr_t second = past_ == 0 ? first : first + kChunk;
-    whole_ = count == kVector && first >= reinterpret_cast<uintptr_t>(tensor.begin) &&
-             second + kChunk <= reinterpret_cast<uintptr_t>(tensor.end);
-    if (whole_) {
+    inside_ = count > 0 && first >= reinterpret_cast<uintptr_t>(tensor.begin) &&
+              second + kChunk <= reinterpret_cast<uintptr_t>(tensor.end);
+    if (inside_) {
       put(0, *reinterpret_cast<uint4 const*>(first));
       put(4, *reinterpret_cast<uint4 const*>(second));
     }
   }
 
   __device__ __forceinline__ void finish(T const* source, Words<T, kVector>& vector) {
-    if (whole_) {
+    if (inside_) {
       shift(words_, past_, vector.words);
+      if (count_ < kVector) vector.keep_first(count_);
     } else {
       vector.load_first(source, count_);
     }

@@ -30,7 +30,8 @@ struct CopyShifted {
   static_assert(Mode<typename LayoutParts<SrcLayout>::Linear>::kFirstStride == 1 &&
                     Mode<typename LayoutParts<SrcLayout>::Linear>::kFirstExtent % kVector == 0,
                 "the source must keep vectors contiguous");
-  static constexpr int kBatch = 4;
+  // As many rounds of at most 4, all alike.
+  static constexpr int kBatch = ceil_div(Partition::kRounds, ceil_div(Partition::kRounds, 4));
 
   // dst_shared(i) = src_global(i), 0 where `tensor`, which the tile is of, has no element. Needs a barrier after it.
   template <class T, class... Counts>

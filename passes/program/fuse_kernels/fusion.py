@@ -113,7 +113,8 @@ class Fusion:
     def is_worth_a_search(self) -> bool:
         """Whether there is anything to fuse, or an operator alone that becomes a kernel."""
         alone = any(
-            is_of_tiles(op) or (isinstance(op, MatmulOp) and not op.is_in_library_type)
+            is_of_tiles(op)
+            or (isinstance(op, MatmulOp) and (not op.is_in_library_type or is_slow_in_library(op)))
             for op in self.operators
         )
         return len(self.operators) > 1 or self.is_bucket or alone
@@ -289,6 +290,8 @@ class Fusion:
                 is_slow = (
                     isinstance(op, MatmulOp) and by_library < math.inf and is_slow_in_library(op)
                 )
+                if is_slow and as_kernel.time < by_library and not self.is_bucket:
+                    return as_kernel
                 time = max(time, by_library if is_slow else min(as_kernel.time, by_library))
         return Attempt(time)
 

@@ -8,6 +8,7 @@ workspace are aligned to more than any vector needs.
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, IntegerAttr, TensorType
@@ -16,7 +17,16 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
+from mugraph.dialects.tensor_types import (
+    base_layout,
+    element_bytes_of,
+    layout_of,
+    op_label,
+    row_major_strides,
+    shape_of,
+    strides_of,
+    value_label,
+)
 
 ALIGNMENT = "mugraph.alignment"
 """The attribute of an argument or a result: bytes, a power of two, at least one element."""
@@ -84,6 +94,28 @@ def alignment_of(value: SSAValue) -> int:
         elif isinstance(use.operation, SharesMemory):
             promises += map(alignment_of, use.operation.results)
     return min(promises)
+
+
+def row_alignment(value: SSAValue) -> int:
+    """The bytes, :data:`DEFAULT_ALIGNMENT` at most, of which rows of a DTensor start at multiples.
+
+    Rows are what is contiguous in the tensor, which starts at a multiple itself.  Arguments without
+    a layout are row-major; rows of what is still to be laid out are padded.
+    """
+    layout, shape = layout_of(value.type), shape_of(value.type)
+    if layout is not None:
+        if base_layout(layout).depth > 1:
+            return DEFAULT_ALIGNMENT
+        strides = strides_of(layout)
+    elif isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), FuncOp):
+        strides = row_major_strides(shape)
+    else:
+        return DEFAULT_ALIGNMENT
+    steps = sorted(step for extent, step in zip(shape, strides, strict=True) if extent > 1)
+    if steps[:1] != [1]:
+        return DEFAULT_ALIGNMENT  # what has no rows cannot have them padded either
+    size = element_bytes_of(value.type)
+    return math.gcd(DEFAULT_ALIGNMENT, *(step * size for step in steps[1:]))
 
 
 def verify_alignments(function: FuncOp) -> None:

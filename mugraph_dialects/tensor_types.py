@@ -219,6 +219,12 @@ def innermost_of(value: SSAValue) -> int | None:
     return innermost_dimension(shape_of(value.type), leading_strides(resolved_layout_of(value)))
 
 
+def without_layout(type_: Attribute) -> TensorType[Attribute]:
+    """The same tensor with a layout that is still to be chosen."""
+    tensor = cast(TensorType[Attribute], type_)
+    return TensorType(tensor.element_type, tensor.shape.data)
+
+
 def physical_elements(layout: AnyLayout) -> int:
     """How many elements a buffer of this layout spans, swizzle included.
 

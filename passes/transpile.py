@@ -20,6 +20,7 @@ from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.join_launches import JoinLaunchesPass
+from mugraph.passes.program.pad_rows import PadRowsPass
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.program.read_windows import ReadWindowsPass
@@ -64,6 +65,7 @@ def transpile_pipeline(
         DecomposeProgramPass(),
         EndLoadsPass(),
         FactorProductsPass(),
+        PadRowsPass(arch),
         (plan or Plan()).over(PlanPass(arch=arch, notes=False)),
         RetilePass(),
         # The same for kernels that were made beside others.

@@ -36,6 +36,7 @@ PASSES = {
     "expand-mesh": "mugraph.passes.program.expand_mesh:ExpandMeshPass",
     "chunk-scans": "mugraph.passes.program.chunk_scans:ChunkScansPass",
     "read-windows": "mugraph.passes.program.read_windows:ReadWindowsPass",
+    "pad-rows": "mugraph.passes.program.pad_rows:PadRowsPass",
     "unfold-modes": "mugraph.passes.program.unfold_modes:UnfoldModesPass",
     "decompose-program": "mugraph.passes.program.decompose_program:DecomposeProgramPass",
     "insert-copies": "mugraph.passes.mugraph.insert_copies:InsertCopiesPass",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from mugraph.codegen.cuda.cpp import CodegenError, layout_type, stored_type
 from mugraph.codegen.cuda.printer import (
@@ -142,11 +142,16 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         iteration = f"{printer.iteration} + {op.ahead_of}"
     scope = scope_of(op, iteration or "0", op.ahead_of, printer)
     kind, method = ("CopyAsync" if op.is_async else "Copy"), "run"
-    dims, counts = "", ""
-    if op.checked_dims:
+    dims, counts, tensor = "", "", ""
+    if op.is_shifted and isinstance(op.source.type, sched.GlobalType):
+        kind, tensor = "CopyShifted", f"{memory_of(op.source.owner, printer)}, "
+    elif op.is_shifted:
+        kind = "StoreShifted"
+    elif op.checked_dims:
         kind += "Within"
         if not op.is_async:
             method = "load" if isinstance(op.source.type, sched.GlobalType) else "store"
+    if op.checked_dims:
         ends = {dim: printer.number(value) for dim, value in op.end_of().items()}
         tile = printer.tile_of(iteration or "0")
         dims, counts = ragged_arguments(op.ragged(), shape, partition, tile, ends)
@@ -196,9 +201,17 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
     writer.line(
         f"tb::{kind}<{partition.threads}, {partition.vector}, Target, Source{dims}>::{method}("
         f"{printer.pointer(op.destination, iteration)}, "
-        f"{printer.pointer(op.source, iteration)}, thread{counts});"
+        f"{printer.pointer(op.source, iteration)}, {tensor}thread{counts});"
     )
     writer.close()
+
+
+def memory_of(tile: Operation | Block, printer: KernelPrinter) -> str:
+    """Where the elements of the tensor that a tile is cut from begin and end."""
+    assert isinstance(tile, sched.LocalTileOp)  # of other tiles no copy is shifted
+    begin = printer.names.of(tile.source)
+    elements = physical_elements(resolved_layout_of(tile.source))
+    return f"mugraph::Tensor<{stored_type(tile.source)}>{{{begin}, {begin} + {elements}}}"
 
 
 def ragged_arguments(

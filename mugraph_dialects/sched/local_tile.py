@@ -146,6 +146,11 @@ class LocalTileOp(CutsRows):
         return self.rows_in_tile > 1 or self.windows is not None
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the tile lies in one place, in a tensor that ends where its type says."""
+        return self.through is None and self.windows is None and not self.ends and not self.known
+
+    @property
     def rows_in_tile(self) -> int:
         """How many rows a tile has that numbers name; 0 where none do."""
         if self.through is None:

@@ -29,6 +29,7 @@ from mugraph.dialects.sched.accesses import (
     stage_reference,
 )
 from mugraph.dialects.sched.local_tile import LocalTileOp
+from mugraph.dialects.sched.mappings import Access, access_of, iteration_layout
 from mugraph.dialects.sched.structure import (
     AllocOp,
     PrologueOp,
@@ -50,7 +51,9 @@ from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
     op_label,
+    resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 
@@ -113,6 +116,42 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     def is_async(self) -> bool:
         """Whether the copy lands only when waited for."""
         return self.asynchronous is not None
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether threads move vectors that start anywhere, and shift them in registers.
+
+        What is touched are the aligned 16 bytes around each vector, or those that begin in it; of
+        elements that count it is what threads touch together who move them one by one.
+        """
+        return not self.is_async and self.may_shift(self.partition.data)
+
+    def may_shift(self, partition: LinearPartition) -> bool:
+        """Whether a copy dealt out so would have vectors of 16 bytes that start anywhere.
+
+        They lie side by side in the tile, and at whole vectors in shared memory alone.
+        """
+        tile, inner = self._tile(), partition.inner
+        if tile is None or not tile.is_plain or partition.vector == 1:
+            return False
+        there, buffer = self.source, self.destination
+        if isinstance(there.type, SharedType):
+            there, buffer = buffer, there
+        shape = shape_of(there.type)
+        same = element_type_of(there.type) == element_type_of(buffer.type)
+        is_whole = partition.vector * element_bytes_of(there.type) == VECTOR_BYTES
+        if not isinstance(buffer.type, SharedType) or not same or not is_whole:
+            return False
+        if shape[inner] % partition.vector or strides_of(resolved_layout_of(there))[inner] != 1:
+            return False
+        in_memory, in_buffer = (
+            access_of(
+                iteration_layout(resolved_layout_of(value), shape, shape, partition.order),
+                partition.vector,
+            )
+            for value in (there, buffer)
+        )
+        return in_memory is Access.GATHER and in_buffer is Access.CONTIGUOUS
 
     @property
     def ahead_of(self) -> int:

@@ -53,6 +53,8 @@ SHARED_ARITHMETIC = 0.86
 """How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
 MOST_STAGES = 8
 """Tiles of the loop under way: more than that bring nothing."""
+WAITING_STAGES = 2
+"""The same where threads wait for what they load."""
 MOST_SUMS, MOST_GROUP_SUMS = 128, 160
 """Sums that a thread can keep in registers at all, and where a block is one warp group.
 
@@ -149,7 +151,7 @@ class KernelShape(NamedTuple):
         with 8192 x 8192 weights that took 18.4 us and not 15.0 (1 row, 4 bits), 23.1 and not 16.3
         (16 rows), 36.5 and not 22.5 (16 rows, 8 bits), on an H200.
         """
-        if target.bulk_bytes_in_flight is None:
+        if target.bulk_bytes_in_flight is None or not self.loading.comes_in_bulk:
             return False
         by_groups = self.loop.suits_groups(self.threads, target)
         if by_groups or any(product.converted for product in self.loop.products):
@@ -190,7 +192,8 @@ def stages_of(shape: KernelShape, target: Target) -> int | None:
         return 1 if free >= loop_bytes else None
     wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
     most = int(free // loop_bytes)
-    stages = max(min(math.ceil(wanted / loop_bytes) + 1, MOST_STAGES, most, shape.iterations), 0)
+    most = min(most, WAITING_STAGES if shape.loading.waits else MOST_STAGES)
+    stages = max(min(math.ceil(wanted / loop_bytes) + 1, most, shape.iterations), 0)
     return stages if stages >= 2 else None
 
 
@@ -318,6 +321,8 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     fetch = latency + resident * loop_bytes / rate
     # The first of them are there when the kernel has been filled.
     ring = rounds * later * (fetch + turn) / stages
+    if shape.loading.waits:
+        ring = rounds * shape.turns * (fetch + turn)
     runs_ahead = shape.loop.runs_ahead(shape.threads, target)
     if runs_ahead and stages > 1:
         # A product is in flight until the next one has been issued, and its stage is in use.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.passes.targets import Target
 
 COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 36.0, 45.6
@@ -35,6 +36,10 @@ on an H200: a linear layer of 8 rows, 3584 x 4096 weights stored [N, K], takes 1
 256 bytes are one plain box, and 9.0 where they are two swizzled ones, which save 112 and 224
 wavefronts a tile (7 rows, 4096 x 12288: 50.6 and 27.6).
 """
+SHIFTED = 3.0
+"""How much longer threads take to load vectors that start anywhere; not fitted."""
+FEWEST_ASYNC_BYTES = 4
+"""What an asynchronous copy of a thread moves at least."""
 MATRIX_ROWS = 8
 """Rows of a matrix that a warp reads at a time."""
 DEVICE_INSTRUCTION = 4
@@ -54,6 +59,16 @@ def copy_cycles(tile_bytes: int, row_bytes: int, *, bulk: bool) -> float:
     if bulk:
         return tile_bytes * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
     return tile_bytes * max(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
+
+
+def uneven_factor(alignment: int) -> float:
+    """How much longer threads take to load rows that start at multiples of so many bytes.
+
+    Of 4 or 8 bytes a copy moves no more; what starts anywhere is loaded in two chunks and shifted.
+    """
+    if alignment >= VECTOR_BYTES:
+        return 1.0
+    return SHIFTED if alignment < FEWEST_ASYNC_BYTES else VECTOR_BYTES / alignment
 
 
 def row_cycles(tile_bytes: int, row_bytes: int) -> float:

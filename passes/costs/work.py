@@ -14,13 +14,16 @@ from mugraph.dialects.programming_model import (
     GROUP_ROWS,
     GROUP_THREADS,
     REGISTER_BYTES,
+    VECTOR_BYTES,
     WARPGROUP,
 )
 from mugraph.passes.costs.memory import (
     BULK_ROW_BYTES,
+    FEWEST_ASYNC_BYTES,
     copy_cycles,
     row_cycles,
     shared_cycles,
+    uneven_factor,
 )
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
 from mugraph.passes.targets import Target
@@ -114,6 +117,13 @@ class Load(NamedTuple):
     looped: bool
     row_bytes: int = BULK_ROW_BYTES
     """Of a row of the tile."""
+    alignment: int = VECTOR_BYTES
+    """The bytes of which its rows start at multiples."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether threads wait for what they load, which no asynchronous copy can bring."""
+        return self.alignment < FEWEST_ASYNC_BYTES
 
 
 class Loading(NamedTuple):
@@ -128,6 +138,10 @@ class Loading(NamedTuple):
     """Of each: whether it is in the loop, and how long copies of threads and bulk copies take."""
     row_cycles: float
     """What warps that multiply take longer to read tiles of the loop that bulk copies bring."""
+    waits: bool
+    """Whether threads wait for tiles of the loop as they load them."""
+    comes_in_bulk: bool
+    """Whether bulk copies can bring all."""
 
 
 @lru_cache(1 << 12)
@@ -140,12 +154,14 @@ def loading_of(loads: tuple[Load, ...]) -> Loading:
         tuple(
             (
                 load.looped,
-                copy_cycles(load.bytes, load.row_bytes, bulk=False),
+                copy_cycles(load.bytes, load.row_bytes, bulk=False) * uneven_factor(load.alignment),
                 copy_cycles(load.bytes, load.row_bytes, bulk=True),
             )
             for load in loads
         ),
         math.fsum(row_cycles(load.bytes, load.row_bytes) for load in loads if load.looped),
+        any(load.looped and load.waits for load in loads),
+        all(load.alignment >= VECTOR_BYTES for load in loads),
     )
 
 

@@ -29,18 +29,13 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
     value_label,
+    without_layout,
 )
 
 LIBRARY_LIMIT = 2**31 - 1
 """The largest leading dimension that cuBLAS takes."""
 LIBRARY_BYTES = 4
 """What the strides of integer matrices are multiples of."""
-
-
-def without_layout(type_: Attribute) -> TensorType[Attribute]:
-    """The same tensor with a layout that is still to be chosen."""
-    tensor = cast(TensorType[Attribute], type_)
-    return TensorType(tensor.element_type, tensor.shape.data)
 
 
 def is_library_matrix(shape: Sequence[int], strides: Sequence[int]) -> bool:

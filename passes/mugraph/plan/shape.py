@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from xdsl.ir import BlockArgument, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.alignment import row_alignment
 from mugraph.dialects.kn.idle_iterations import (
     largest_in_tiles,
     masks_that_idle,
@@ -81,6 +82,15 @@ def memory_order(op: tb.InputOp | tb.OutputOp) -> tuple[int, ...]:
     return tuple(sorted(moving, key=lambda dim: strides[dim])) or last
 
 
+def tensor_alignment(op: tb.InputOp | tb.OutputOp) -> int:
+    """The bytes, 16 at most, of which rows of the tensor of a tile start at multiples."""
+    graph, source = op.parent_op(), op.dtensor
+    if isinstance(op, tb.OutputOp) or not isinstance(source, BlockArgument) or graph is None:
+        return VECTOR_BYTES
+    named = op.through is not None or op.windows is not None
+    return VECTOR_BYTES if named else row_alignment(graph.operands[source.index])
+
+
 def _padded(extent: int, multiple: int) -> int:
     return -(-extent // multiple)
 
@@ -98,6 +108,8 @@ class Moved(NamedTuple):
     tensor_shape: tuple[int, ...]
     order: tuple[int, ...]
     """The dimensions as they lie in memory."""
+    row_alignment: int
+    """The bytes of which the tensor's rows start at multiples."""
 
     @classmethod
     def of(cls, space: TileSpace, op: tb.InputOp | tb.OutputOp) -> Moved:
@@ -109,7 +121,15 @@ class Moved(NamedTuple):
         stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)
         extents = tuple(op.tensor_shape)
         total = math.prod(extents) * size
-        return cls(tile, tuple(free), size, total, stays, extents, memory_order(op))
+        order, aligned = memory_order(op), tensor_alignment(op)
+        return cls(tile, tuple(free), size, total, stays, extents, order, aligned)
+
+    def alignment(self, shape: Sequence[int]) -> int:
+        """The bytes, 16 at most, of which rows of a tile of these extents start at multiples."""
+        inner = self.order[0]
+        if shape[inner] >= self.tensor_shape[inner]:
+            return self.row_alignment
+        return math.gcd(self.row_alignment, shape[inner] * self.element_bytes)
 
     def row(self, shape: Sequence[Any]) -> Any:
         """The elements of a tile of these extents, or arrays of them, that lie side by side.
@@ -293,7 +313,8 @@ class TiledKernel:
             # Bulk copies write zeros for what pads the rows of products, which takes as long.
             there = shape if model.of_products else load.existing(shape)
             loaded = _sector_bytes(there, size, load.row(there))
-            loads.append(Load(loaded, tensor, looped, load.row_bytes(shape)))
+            aligned = load.alignment(shape)
+            loads.append(Load(loaded, tensor, looped, load.row_bytes(shape), aligned))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         return KernelShape(
@@ -377,6 +398,8 @@ class TiledKernel:
         if not all(product.fills_groups() for product in loop.products):
             derived = {}
         after = _work(self.model.after, self.shapes, derived)
+        if not self.idle.loading.comes_in_bulk:
+            loop, after = loop.by_warps(), after.by_warps()
         return self.idle._replace(loop=loop, after=after)
 
     @cached_property

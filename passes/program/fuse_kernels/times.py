@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.alignment import row_alignment
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import CustomizedOp, MatmulOp, RegroupOp, ScanOp
+from mugraph.dialects.kn import CopyOp, CustomizedOp, MatmulOp, RegroupOp, ScanOp
+from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.tensor_types import (
@@ -21,6 +25,7 @@ from mugraph.dialects.tensor_types import (
     layout_of,
     shape_of,
     strides_of,
+    without_layout,
 )
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import device_ns
@@ -58,23 +63,27 @@ def product_time(operators: Iterable[Operation], target: Target) -> float:
 def library_time(op: MatmulOp, target: Target) -> float:
     """Nanoseconds of a product of two matrices by cuBLAS; infinite for several, not measured.
 
-    Products of 6.7 to 490 us took it what this says, less 15 % to more 13 %, on an H200.
+    Products of 6.7 to 490 us took it what this says, less 15 % to more 13 %, on an H200.  Uneven
+    rows of few rows come at the rate of device memory: 1 x 50257 x 1001 took 33.5 us.
     """
     if math.prod(shape_of(op.result.type)[:-2]) > 1:
         return math.inf
     cycles = fastest_cycles(op, target) / target.multiprocessors
     moved = device_ns(moved_bytes([*op.operands, *op.results]), target)
-    time = LIBRARY_FACTOR * max(cycles / target.clock_ghz, moved)
     aligned = min(_row_alignment(value) for value in (*op.operands, op.result))
-    return LIBRARY_START_NS + time * UNALIGNED.get(aligned, max(UNALIGNED.values()))
+    cycles *= UNALIGNED.get(aligned, max(UNALIGNED.values()))
+    return LIBRARY_START_NS + LIBRARY_FACTOR * max(cycles / target.clock_ghz, moved)
 
 
 def beats_library(op: MatmulOp, time: float, by_library: float) -> bool:
     """Whether a kernel that is estimated to take so long replaces a product by cuBLAS.
 
     15 products of 1 to 48 rows in 16 bits took 0.51 to 1.06 of cuBLAS's time on an H200, 0.81 in
-    the geometric mean, and one of 202 rows, which is estimated to take longer, 1.13.
+    the geometric mean, and one of 202 rows, which is estimated to take longer, 1.13.  Of uneven
+    rows cuBLAS took 0.9 to 3.8 times as long as a kernel.
     """
+    if is_slow_in_library(op):
+        return time < by_library < math.inf
     in_16_bits = element_bytes_of(op.lhs.type) == element_bytes_of(op.result.type) == 2
     return in_16_bits and time < WORTH_A_KERNEL * by_library < math.inf
 
@@ -149,7 +158,79 @@ def require_cuttable_alone(graph: CustomizedOp, plan: Plan) -> None:
 
 
 def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
-    """Nanoseconds of a custom kernel with its best tiles; infinite where none fit a block."""
+    """Nanoseconds of a custom kernel with its best tiles, and of copies that make it faster.
+
+    Infinite where no tiles fit a block.
+    """
+    return best_padding(graph, target).time
+
+
+class Padding(NamedTuple):
+    """Operands of a kernel that are copied to padded rows, and what it takes with the copies."""
+
+    time: float
+    operands: tuple[SSAValue, ...]
+
+
+MOST_PADDED = 2
+"""Operands with uneven rows of which any may be copied; of more, one or all."""
+
+
+WORTH_COPIES = 0.8
+"""What a kernel may take with copies, of its time without: 90 x 1009 x 3584 was estimated to take
+14.7 and 17.7 us, and took 21.5 on an H200 with a copy and 13.5 without."""
+
+
+def best_padding(graph: CustomizedOp, target: Target, there: Collection[SSAValue] = ()) -> Padding:
+    """Which operands with uneven rows a kernel should have copies of; ``there`` are some already.
+
+    Bulk copies bring no rows that start anywhere, and warp groups multiply what these bring.
+    """
+    bare = _time_as_it_lies(graph, target)
+    best = Padding(bare, ())
+    uneven = [v for v in dict.fromkeys(graph.inputs) if row_alignment(v) < VECTOR_BYTES]
+    for chosen in _sets_of(uneven):
+        copies = sum(copy_time(value, target) for value in chosen if value not in there)
+        if copies < WORTH_COPIES * best.time:
+            time = copies + _time_with_copies(graph, chosen, target)
+            if time < min(WORTH_COPIES * bare, best.time):
+                best = Padding(time, chosen)
+    return best
+
+
+def _sets_of(uneven: Sequence[SSAValue]) -> Iterator[tuple[SSAValue, ...]]:
+    for count in range(1, len(uneven) + 1):
+        if count in (1, len(uneven)) or len(uneven) <= MOST_PADDED:
+            yield from combinations(uneven, count)
+
+
+def copy_time(value: SSAValue, target: Target) -> float:
+    """Nanoseconds that a copy of a tensor adds to a program: it is read, written and read again."""
+    moved = LAUNCH_NS + target.memory_latency_ns + device_ns(3 * moved_bytes([value]), target)
+    return in_a_program(moved, target)
+
+
+def use_copies(graph: CustomizedOp, copies: Mapping[SSAValue, CopyOp]) -> None:
+    """Lets a kernel load copies of its operands."""
+    for place, operand in enumerate(graph.operands):
+        if operand in copies:
+            graph.operands[place] = copies[operand].result
+            match_arguments(copies[operand].result)
+
+
+def _time_with_copies(graph: CustomizedOp, chosen: Sequence[SSAValue], target: Target) -> float:
+    copies = {value: CopyOp(value, without_layout(value.type)) for value in chosen}
+    trial = graph.clone()
+    use_copies(trial, copies)
+    try:
+        return _time_as_it_lies(trial, target)
+    finally:
+        trial.erase()
+        for copy in copies.values():
+            copy.erase()
+
+
+def _time_as_it_lies(graph: CustomizedOp, target: Target) -> float:
     trial = graph.clone()
     try:
         space = space_of(trial, Plan())

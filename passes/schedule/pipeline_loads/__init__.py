@@ -17,7 +17,11 @@ from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.barriers.proposal import propose_barriers
-from mugraph.passes.schedule.pipeline_loads.copies import find_copies, stage_copies
+from mugraph.passes.schedule.pipeline_loads.copies import (
+    find_copies,
+    shift_stores,
+    stage_copies,
+)
 from mugraph.passes.schedule.pipeline_loads.rings import (
     pipeline_rings,
     producer_of,
@@ -33,6 +37,7 @@ __all__ = ["PipelineLoadsPass", "pipeline_loads"]
 def pipeline_loads(kernel: sched.KernelOp, target: Target) -> None:
     """Gives a kernel's loads the stages wanted that fit, and its phases their barriers."""
     with tiles_by_registers(kernel):
+        shift_stores(kernel)
         if producer_of(kernel) is not None:
             pipeline_rings(kernel, target)
         elif not find_copies(kernel).run_ahead:

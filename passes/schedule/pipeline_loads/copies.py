@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -17,6 +18,7 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
@@ -70,7 +72,28 @@ def _is_load(op: Operation) -> TypeGuard[sched.CopyOp]:
 
 def can_run_ahead(copy: sched.CopyOp) -> bool:
     """Whether ``cp.async`` can carry out a copy: it moves 4, 8 or 16 bytes a thread."""
-    return copy.partition.data.vector * element_bytes_of(copy.source.type) in ASYNC_BYTES
+    size = copy.partition.data.vector * element_bytes_of(copy.source.type)
+    return size in ASYNC_BYTES and not copy.is_shifted
+
+
+def loading_partition(load: sched.CopyOp) -> LinearPartition:
+    """Who loads what: whole vectors, which are shifted, rather than single elements."""
+    return load.partition.data if can_run_ahead(load) else shifted_partition(load)
+
+
+def shifted_partition(copy: sched.CopyOp) -> LinearPartition:
+    """Who moves what in whole vectors that start anywhere, where those may be; else as it is."""
+    partition = copy.partition.data
+    sizes = [element_bytes_of(value.type) for value in copy.operands]
+    wide = replace(partition, vector=VECTOR_BYTES // max(sizes))
+    return wide if partition.vector < wide.vector and copy.may_shift(wide) else partition
+
+
+def shift_stores(kernel: sched.KernelOp) -> None:
+    """Lets threads store whole vectors to rows that start anywhere."""
+    for op in kernel.walk():
+        if isinstance(op, sched.CopyOp) and isinstance(op.source.type, sched.SharedType):
+            op.partition = sched.LinearPartitionAttr(shifted_partition(op))
 
 
 def _copy(load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None) -> sched.CopyOp:
@@ -78,7 +101,7 @@ def _copy(load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None) -
     copy = sched.CopyOp(
         load.source,
         load.destination,
-        load.partition.data,
+        loading_partition(load),
         asynchronous=can_run_ahead(load),
         ahead=ahead,
         iteration=iteration,

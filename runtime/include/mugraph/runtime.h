@@ -28,6 +28,7 @@
 #include "ragged.h"
 #include "tb/copy.h"
 #include "tb/copy_through.h"
+#include "tb/copy_shifted.h"
 #include "tb/copy_within.h"
 #include "tb/elementwise.h"
 #include "tb/fill.h"

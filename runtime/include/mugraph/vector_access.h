@@ -40,6 +40,29 @@ struct Words {
     }
   }
 
+  // The first `count` elements one by one, and 0 in the place of the others.
+  __device__ __forceinline__ void load_first(T const* source, int count) {
+#pragma unroll
+    for (int i = 0; i < ceil_div(kBytes, 4); ++i) words[i] = 0;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      if (i < count) {
+        Words<T, 1> element;
+        element.load(source + i);
+        words[i / kPerWord] |= element.words[0] << (i % kPerWord * kBits);
+      }
+    }
+  }
+
+  // Makes all elements but the first `count` 0.
+  __device__ __forceinline__ void keep_first(int count) {
+#pragma unroll
+    for (int i = 0; i < ceil_div(kBytes, 4); ++i) {
+      const int kept = count * static_cast<int>(sizeof(T)) - 4 * i;
+      words[i] = kept >= 4 ? words[i] : kept <= 0 ? 0 : words[i] & ((1u << 8 * kept) - 1);
+    }
+  }
+
   __device__ __forceinline__ void store(T* target) const {
     if constexpr (kBytes % 16 == 0) {
 #pragma unroll

@@ -1,0 +1,88 @@
+"""``--pad-rows``: kernels read copies of tensors whose rows start at no multiples of 16 bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects import kn
+from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.named_extents import (
+    argument_names,
+    ends_of_argument,
+    function_lengths,
+    named_extents,
+)
+from mugraph.dialects.tensor_types import without_layout
+from mugraph.passes.program.fuse_kernels.times import best_padding, use_copies
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+
+def may_end_early(function: FuncOp, value: SSAValue) -> bool:
+    """Whether a call may say, or memory hold, where a tensor ends."""
+    if not named_extents(function) and not function_lengths(function):
+        return False
+    if not isinstance(value, BlockArgument):
+        return True
+    index = value.index
+    return any((*argument_names(function, index), *ends_of_argument(function, index)))
+
+
+def pad_rows(function: FuncOp, target: Target) -> None:
+    """Gives kernels copies of their operands where they then take less time, copies and all.
+
+    One copy serves all kernels.  What a kernel's plan says is for the operands that it has: such
+    kernels stay as they are.  So do those of tensors with extents that a call says.
+    """
+    copies: dict[SSAValue, kn.CopyOp] = {}
+    for graph in function.body.block.ops:
+        if not isinstance(graph, kn.CustomizedOp) or graph.decided.parts():
+            continue
+        padding = best_padding(graph, target, copies)
+        if any(may_end_early(function, value) for value in padding.operands):
+            continue
+        for value in padding.operands:
+            if value not in copies:
+                copies[value] = kn.CopyOp(value, without_layout(value.type))
+                copies[value].result.name_hint = value.name_hint
+                Rewriter.insert_op(copies[value], InsertPoint.before(graph))
+        use_copies(graph, {value: copies[value] for value in padding.operands})
+
+
+@dataclass(frozen=True)
+class PadRowsPass(ModulePass):
+    """Lets kernels read copies of tensors whose rows start at no multiples of 16 bytes.
+
+    Bulk copies bring no such rows, and warp groups multiply what bulk copies bring.
+    ``--resolve-layout`` pads the rows of the copies.  A kernel gets them where it is estimated to
+    take less time on ``arch`` with them than without, the copies included; a kernel with a plan
+    stays as it is.
+
+    Before::
+
+        %o = kn.customized %x, %w grid [16, 8, 1] ... {
+        } : (tensor<1024x1024xf16>, tensor<1024x1009xf16>) -> tensor<1024x1009xf16>
+
+    After::
+
+        %w_1 = kn.copy %w : tensor<1024x1009xf16> -> tensor<1024x1009xf16>
+        %o = kn.customized %x, %w_1 grid [16, 8, 1] ... {
+    """
+
+    name = "pad-rows"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Copies in every µGraph of the module."""
+        target = target_named(self.arch)
+        for function in op.walk():
+            if isinstance(function, FuncOp) and not is_foreign(function):
+                pad_rows(function, target)

@@ -1,0 +1,77 @@
+"""Products of rows that start anywhere: every level, and CUDA on the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.emulated import check_together
+from fuzz.properties import (
+    Compiled,
+    make_case,
+    parse,
+    require_parsed_back,
+    require_same_function,
+)
+from mugraph.codegen.cuda import print_module
+from mugraph.passes.compile import compile_pipeline
+from mugraph.reading import make_context
+
+STAGES = ("lower-threadblock", "pipeline-loads", "set-register-budgets")
+
+
+def product(rows: int, depth: int, columns: int, element: str, *, copied: bool = False) -> str:
+    """relu(X · W), perhaps of copies of both, whose rows are padded."""
+    x, w, o = (
+        f"{height}x{width}x{element}"
+        for height, width in ((rows, depth), (depth, columns), (rows, columns))
+    )
+    tight = f"{o}, #cute.layout<({rows},{columns}):({columns},1)>"
+    copies, operands = "", "%positive, %signed"
+    if copied:
+        operands = "%x, %w"
+        copies = f"""%x = kn.copy %positive : tensor<{x}> -> tensor<{x}>
+  %w = kn.copy %signed : tensor<{w}> -> tensor<{w}>"""
+    return f"""
+func.func @fuzzed(%positive: tensor<{x}>, %signed: tensor<{w}>) -> tensor<{tight}> {{
+  {copies}
+  %m = kn.matmul {operands} : (tensor<{x}>, tensor<{w}>) -> tensor<{o}>
+  %o = kn.relu %m : tensor<{o}> -> tensor<{tight}>
+  func.return %o : tensor<{tight}>
+}}
+"""
+
+
+PROGRAMS = {
+    product(20, 67, 45, "f16"): ("tb::CopyShifted<", "tb::StoreShifted<"),
+    product(1, 67, 45, "bf16"): ("tb::CopyShifted<",),
+    product(70, 67, 89, "f16", copied=True): ("kn::Copy<", "tb::StoreShifted<"),
+    product(9, 30, 19, "f32", copied=True): ("kn::Copy<",),
+}
+"""And copies that they must have."""
+
+
+@pytest.fixture(scope="module")
+def compiled() -> list[Compiled]:
+    """Each program after every pass, checked where loads change or memory is laid out."""
+    found: list[Compiled] = []
+    for text, copies in PROGRAMS.items():
+        module = parse(text)
+        case = make_case(module)
+        context = make_context()
+        for step in compile_pipeline("sm_90a"):
+            step.apply(context, module)
+            if step.name in STAGES:
+                module.verify()
+                parsed = require_parsed_back(step.name, module, str(module))
+                require_same_function(step.name, parsed, case)
+        cuda = print_module(module)
+        assert all(copy in cuda for copy in copies)
+        found.append(Compiled(case, module, cuda))
+    return found
+
+
+@pytest.mark.usefixtures("needs_emulator")
+def test_the_cuda_is_right(compiled: list[Compiled], tmp_path: Path) -> None:
+    assert check_together(compiled, tmp_path) == [None] * len(compiled)

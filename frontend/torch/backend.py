@@ -30,6 +30,7 @@ from mugraph.torch.islands import (
     split_off_programs,
 )
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
+from mugraph.torch.narrow_weights import store_narrow_weights
 from mugraph.torch.operator import import_torch
 from mugraph.torch.report import Island, Kernels, Report, kernels_of
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
@@ -72,6 +73,8 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
     mutations = take_out_mutations(graph_module)
     make_pairs(graph_module)
     fold_constants(graph_module)
+    weights = _weights_of(graph_module) - mutations.inputs
+    weights |= store_narrow_weights(graph_module, weights)
     simplify_whole_numbers(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     refusals = Refusals(tf32=tf32)
@@ -80,7 +83,6 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
         if reason is not None:
             report.stays(node, reason)
     _say_what_is_known_late(graph_module)
-    weights = _weights_of(graph_module) - mutations.inputs
     parts = split_off_programs(graph_module, refusals)
     compiled: dict[str, Compiled] = {}
     for name, part in programs_of(parts).items():

@@ -1,0 +1,143 @@
+"""Layers as checkpoints of few bits have them, by ``torch.compile(model, backend="mugraph")``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+mugraph_torch: Any = import_module("mugraph.torch")
+
+pytestmark = [
+    # torch's own, of its version and the interpreter's.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+DEPTH, COLUMNS, GROUP = 256, 24, 128
+GROUPS = DEPTH // GROUP
+
+
+def words(shape: tuple[int, ...]) -> Any:
+    """Any bits, as whole numbers of 32."""
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randint(-(2**31), 2**31, shape, generator=generator).to(torch.int32)
+
+
+def drawn(*shape: int) -> Any:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=generator).bfloat16()
+
+
+def scales(*shape: int) -> Any:
+    return drawn(*shape).abs() / 16 + 0.125
+
+
+class Layer(torch.nn.Module):
+    """Linear, of weights that are buffers."""
+
+    def __init__(self, dequantize: Callable[..., Any], **buffers: Any) -> None:
+        super().__init__()
+        self._dequantize = dequantize
+        self._names = list(buffers)
+        for name, value in buffers.items():
+            self.register_buffer(name, value)
+
+    def forward(self, x: Any) -> Any:
+        return x @ self._dequantize(*(getattr(self, name) for name in self._names))
+
+
+def gptq(words: Any, zeros: Any, scale: Any, shifts: Any) -> Any:
+    """Words of eight rows, and zeros of eight columns, one less than they are."""
+    z = (zeros.unsqueeze(2).expand(-1, -1, 8) >> shifts).to(torch.int8) & 15
+    z = (z + 1).reshape(GROUPS, 1, COLUMNS)
+    w = (words.unsqueeze(1).expand(-1, 8, -1) >> shifts.unsqueeze(-1)).to(torch.int8) & 15
+    w = w.reshape(GROUPS, GROUP, COLUMNS)
+    return (scale.reshape(GROUPS, 1, COLUMNS) * (w - z)).reshape(DEPTH, COLUMNS)
+
+
+def awq(words: Any, zeros: Any, scale: Any, shifts: Any) -> Any:
+    """Words of eight columns, in an order of their own."""
+    order = torch.arange(COLUMNS).reshape(-1, 8)[:, [0, 4, 1, 5, 2, 6, 3, 7]].reshape(-1)
+    w, z = (
+        ((each[:, :, None] >> shifts[None, None, :]) & 15).to(torch.int8).view(len(each), -1)
+        for each in (words, zeros)
+    )
+    w, z = w[:, order], z[:, order]
+    apart = [each.repeat_interleave(GROUP, dim=0) for each in (z, scale)]
+    return (w - apart[0]) * apart[1]
+
+
+def compressed(words: Any, scale: Any) -> Any:
+    """Words of eight neighbours along k, less 8, put one after another into a tensor of zeros."""
+    w = torch.zeros((COLUMNS, DEPTH), dtype=torch.int32)
+    for place in range(8):
+        w[:, place::8] = (words >> (4 * place)) & 15
+    w = (w - 8).to(torch.int8)
+    w = w.unflatten(-1, (GROUPS, GROUP)).to(scale.dtype) * scale.unsqueeze(-1)
+    return w.flatten(-2).t()
+
+
+def high_first(codes: Any, scale: Any) -> Any:
+    """Two neighbours in a byte without a sign, as torchao has them."""
+    w = torch.stack([codes >> 4, codes & 15], -1).reshape(COLUMNS, DEPTH).to(torch.bfloat16) - 8
+    return (w.reshape(COLUMNS, GROUPS, GROUP) * scale.unsqueeze(-1)).reshape(COLUMNS, DEPTH).t()
+
+
+def whole_bytes(codes: Any, scale: Any) -> Any:
+    """Bytes without a sign, whose zero is 128."""
+    return ((codes.to(torch.int32) - 128).to(scale.dtype) * scale).t()
+
+
+SHIFTS = torch.arange(0, 32, 4, dtype=torch.int32)
+LAYERS = {
+    "gptq": lambda: Layer(
+        gptq,
+        words=words((DEPTH // 8, COLUMNS)),
+        zeros=words((GROUPS, COLUMNS // 8)),
+        scale=scales(GROUPS, COLUMNS),
+        shifts=SHIFTS,
+    ),
+    "awq": lambda: Layer(
+        awq,
+        words=words((DEPTH, COLUMNS // 8)),
+        zeros=words((GROUPS, COLUMNS // 8)),
+        scale=scales(GROUPS, COLUMNS),
+        shifts=SHIFTS,
+    ),
+    "compressed": lambda: Layer(
+        compressed, words=words((COLUMNS, DEPTH // 8)), scale=scales(COLUMNS, GROUPS)
+    ),
+    "high first": lambda: Layer(
+        high_first,
+        codes=words((COLUMNS, DEPTH // 2)).to(torch.uint8),
+        scale=scales(COLUMNS, GROUPS),
+    ),
+    "whole bytes": lambda: Layer(
+        whole_bytes, codes=words((COLUMNS, DEPTH)).to(torch.uint8), scale=scales(COLUMNS, 1)
+    ),
+}
+
+
+def compiled(layer: Any) -> tuple[Callable[..., Any], Any]:
+    """A compiled layer, and the report."""
+    report = mugraph_torch.Report()
+
+    def backend(graph: Any, examples: Any) -> Any:
+        return mugraph_torch.backend(graph, examples, report=report)
+
+    torch._dynamo.reset()
+    return torch.compile(layer, backend=backend), report
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_packed_weights_are_unpacked_in_the_program_of_their_product(name: str) -> None:
+    layer, x = LAYERS[name](), drawn(3, DEPTH)
+    ours, report = compiled(layer)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x), layer(x), rtol=4e-2, atol=4e-2)
+    assert len(report.islands) == 1, str(report)
+    assert report.islands[0].operators["mugraph.stored_numbers.default"] == 1, str(report)

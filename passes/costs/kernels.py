@@ -317,6 +317,10 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     together = min(busiest, resident)
     shared = SHARED_ARITHMETIC if together > 1 else 1.0
     each = iteration
+    if together == 1:
+        each += shape.loop.waiting_cycles(shape.threads, target)
+    elif shape.loop.products and all(p.converted for p in shape.loop.products):
+        shared = 1.0 if shape.loop.is_of_groups(shape.threads, target) else shared
     if overlaps:
         each = shape.loop.cycles(shape.threads, target, together)
         each += ITERATION_CYCLES + WARP_CYCLES * warps

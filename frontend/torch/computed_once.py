@@ -1,4 +1,4 @@
-"""What depends on weights alone: computed by torch at the first call, and again where they change."""
+"""What depends on weights alone: computed at the first call, and again where they change."""
 
 from __future__ import annotations
 

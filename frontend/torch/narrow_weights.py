@@ -7,22 +7,31 @@ byte.  What follows, offsets and scales, is computed in the kernel of the produc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mugraph.torch.bounds import EXACT, Bounds
-from mugraph.torch.computed_once import depends_on_weights, insert_computed_once
+from mugraph.torch.computed_once import Finish, depends_on_weights, insert_computed_once
 from mugraph.torch.graphs import insert_call
 from mugraph.torch.operator import import_torch
-from mugraph.torch.right_matrices import VIEWS, RightMatrix, right_matrix_of
-from mugraph.torch.stored_numbers import BYTE, NIBBLE, Stored, stored_numbers_operator
-
-ARITHMETIC = frozenset(
-    f"aten.{name}.{kind}" for name in ("add", "sub", "mul") for kind in ("Tensor", "Scalar")
+from mugraph.torch.right_matrices import (
+    ARITHMETIC,
+    COPIES,
+    OFFSETS,
+    VIEWS,
+    RightMatrix,
+    Step,
+    right_matrix_of,
 )
-"""Functions of whole numbers that fp32 computes exactly, as long as it has their results."""
-COPIES = frozenset({"aten._to_copy.default", "aten.clone.default", "aten.alias.default"})
-"""Functions that give the same numbers, where the result's type has them."""
+from mugraph.torch.stored_numbers import (
+    BYTE,
+    NIBBLE,
+    Stored,
+    product_with_bias_operator,
+    stored_numbers_operator,
+)
+SHORTEST_RUN = 16
+"""Neighbours along k that have an offset in common, at least, for it to be added behind."""
 
 
 def store_narrow_weights(graph_module: Any, weights: Iterable[str]) -> set[str]:
@@ -65,24 +74,110 @@ class _Rewriting:
         matrix, known = right_matrix_of(node), self._bounds[node]
         if matrix is None or known is None:
             return
+        while any(self._group(step, other) for step in matrix.path for other in step.others):
+            matrix = right_matrix_of(node)  # through views and the same functions
+            assert matrix is not None
         stored = Stored.of(known, matrix.depth)
         is_stored_so = node.op == "placeholder" and matrix.is_by_rows
         if stored is None or (is_stored_so and str(node.meta["val"].dtype) == "torch.int8"):
             return
+        for step in matrix.path:
+            self._lay_out_scales(matrix, step)
+        self._take_out_offsets(matrix, node)
         aten = import_torch().ops.aten
         with self._graph_module.graph.inserting_before(_behind(node)):
-            made = insert_computed_once(self._graph_module, node, _rows(matrix, stored))
-            self.stored.add(made.name)
-            numbers = insert_call(
-                self._graph_module, stored_numbers_operator(), made, stored.bits, stored.lowest
-            )
+            made = self._computed_once(node, _rows(matrix, stored))
+            numbers = self._call(stored_numbers_operator(), made, stored.bits, stored.lowest)
             if not matrix.is_by_rows:
-                numbers = insert_call(self._graph_module, aten.permute.default, numbers, [1, 0])
+                numbers = self._call(aten.permute.default, numbers, [1, 0])
             shape = [*node.meta["val"].shape]
-            self._in_fp32[node] = insert_call(
-                self._graph_module, aten.reshape.default, numbers, shape
-            )
+            self._in_fp32[node] = self._call(aten.reshape.default, numbers, shape)
         self._follow(node)
+
+    def _computed_once(self, node: Any, finish: Finish) -> Any:
+        """What is made of a node of weights, as a weight."""
+        made = insert_computed_once(self._graph_module, node, finish)
+        self.stored.add(made.name)
+        return made
+
+    def _group(self, step: Step, other: Any) -> bool:
+        """Lets numbers that are repeated for neighbours be broadcast; whether there are such."""
+        aten = import_torch().ops.aten
+        repeated = _repeated(other)
+        if repeated is None:
+            return False
+        base, shape = repeated
+        op = step.operator
+        with self._graph_module.graph.inserting_before(op):
+            apart = self._call(aten.view.default, step.source, [*shape])
+            args = [{step.source: apart, other: base}.get(each, each) for each in op.args]
+            made = self._call(op.target, *args, **op.kwargs)
+            whole = self._call(aten.view.default, made, [*op.meta["val"].shape])
+        op.replace_all_uses_with(whole)
+        self._graph_module.graph.erase_node(op)
+        return True
+
+    def _lay_out_scales(self, matrix: RightMatrix, step: Step) -> None:
+        """Puts the numbers of several columns and groups in the order that kernels read them."""
+        for other in step.others:
+            if other not in self._of_weights or not other.meta["val"].dtype.is_floating_point:
+                continue
+            shape, strides = other.meta["val"].shape, step.places.stride()[-other.meta["val"].dim() :]
+            along_k = [matrix.is_along_k(stride) for stride in strides]
+            order = sorted(range(len(shape)), key=lambda dim: not along_k[dim])
+            several = {along_k[dim] for dim in order if shape[dim] > 1}
+            if len(several) == 2 and order != [*range(len(shape))]:
+                with self._graph_module.graph.inserting_before(step.operator):
+                    made = self._computed_once(other, _in_order(order))
+                step.operator.replace_input_with(other, made)
+                self._of_weights.add(made)
+
+    def _take_out_offsets(self, matrix: RightMatrix, node: Any) -> None:
+        """Adds what groups of the right matrix have beside their numbers behind the product.
+
+        x (q s + c) is x (q s) plus the sums of x over groups times their c.
+        """
+        torch = import_torch()
+        offsets = [step for step in matrix.path if _has_offsets(step)]
+        others = [(step, other) for step in matrix.path for other in step.others]
+        run = min((matrix.run_of(*each) for each in others), default=1)
+        is_of_weights = all(
+            other in self._of_weights for _, other in others if hasattr(other, "meta")
+        )
+        product = matrix.product
+        x = product.args[-2]
+        if not offsets or run < SHORTEST_RUN or not is_of_weights or x.meta["val"].dim() != 2:
+            return
+        aten, call = torch.ops.aten, self._call
+        with self._graph_module.graph.inserting_before(product):
+            rest = call(aten.full_like.default, node, 0, dtype=torch.float32)
+            for step in matrix.path:
+                if str(step.operator.target) not in COPIES:
+                    args = [rest if each is step.source else each for each in step.operator.args]
+                    rest = call(step.operator.target, *args, **step.operator.kwargs)
+            of_groups = self._computed_once(rest, lambda full: full[::run].float().contiguous())
+            rows, depth = x.meta["val"].shape
+            parts = call(aten.view.default, x, [rows, depth // run, run])
+            sums = call(aten.sum.dim_IntList, self._as(parts, torch.float32), [-1])
+            bias = call(aten.mm.default, sums, of_groups)
+            if str(product.target) == "aten.addmm.default":
+                bias = call(aten.add.Tensor, bias, product.args[0])
+            whole = call(product_with_bias_operator(), x, product.args[-1], bias)
+        product.replace_all_uses_with(whole)
+        self._graph_module.graph.erase_node(product)
+        for step in offsets:
+            with self._graph_module.graph.inserting_before(step.operator):
+                same = self._as(step.source, step.operator.meta["val"].dtype)
+            step.operator.replace_all_uses_with(same)
+
+    def _call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        return insert_call(self._graph_module, target, *args, **kwargs)
+
+    def _as(self, node: Any, dtype: Any) -> Any:
+        """A node's numbers in another type."""
+        if node.meta["val"].dtype == dtype:
+            return node
+        return self._call(import_torch().ops.aten._to_copy.default, node, dtype=dtype)
 
     def _follow(self, node: Any) -> None:
         """Lets what is computed of whole numbers be computed of the same ones in fp32."""
@@ -98,11 +193,7 @@ class _Rewriting:
 
     def _use_in(self, user: Any, node: Any) -> None:
         """Gives fractions that are computed of whole numbers these in their own type."""
-        aten, dtype = import_torch().ops.aten, user.meta["val"].dtype
-        number = self._in_fp32[node]
-        if number.meta["val"].dtype != dtype:
-            number = insert_call(self._graph_module, aten._to_copy.default, number, dtype=dtype)
-        user.replace_input_with(node, number)
+        user.replace_input_with(node, self._as(self._in_fp32[node], user.meta["val"].dtype))
 
     def _in_fp32_too(self, user: Any) -> Any:
         """A function of whole numbers in fp32; ``None`` where that is not known to be exact."""
@@ -117,17 +208,45 @@ class _Rewriting:
         args = [self._number(each) for each in user.args]
         if any(each is None for each in args):
             return None
-        return insert_call(self._graph_module, user.target, *args, **user.kwargs)
+        return self._call(user.target, *args, **user.kwargs)
 
     def _number(self, value: Any) -> Any:
         """An argument in fp32, computed once of weights where it is whole numbers."""
         if not hasattr(value, "meta") or not _is_whole(value):
             return value
         if value not in self._in_fp32 and value in self._of_weights:
-            made = insert_computed_once(self._graph_module, value, lambda x: x.float())
-            self.stored.add(made.name)
-            self._in_fp32[value] = made
+            self._in_fp32[value] = self._computed_once(value, lambda x: x.float())
         return self._in_fp32.get(value)
+
+
+def _repeated(node: Any) -> tuple[Any, tuple[int, ...]] | None:
+    """Of numbers that are repeated along a dimension these, and the extents before that is one."""
+    if str(getattr(node, "target", "")) not in VIEWS:
+        return None
+    whole = node.args[0]
+    while str(whole.target) in COPIES:
+        whole = whole.args[0]
+    if str(whole.target) != "aten.expand.default":
+        return None
+    base, shape = whole.args[0], tuple(whole.meta["val"].shape)
+    same = base.meta["val"].dtype == node.meta["val"].dtype
+    return (base, shape) if same and base.meta["val"].dim() == len(shape) else None
+
+
+def _has_offsets(step: Step) -> bool:
+    """Whether a step adds numbers of columns or groups to the tensor, or takes them away."""
+    is_first = step.operator.args[0] is step.source or "sub" not in str(step.operator.target)
+    return (
+        str(step.operator.target) in OFFSETS
+        and is_first
+        and any(hasattr(each, "meta") and each.meta["val"].numel() > 1 for each in step.others)
+    )
+
+
+def _in_order(order: Sequence[int]) -> Finish:
+    """What lays a tensor out with these dimensions from the outermost to the innermost."""
+    back = sorted(range(len(order)), key=lambda dim: order[dim])
+    return lambda tensor: tensor.permute(order).contiguous().permute(back)
 
 
 def _behind(node: Any) -> Any:

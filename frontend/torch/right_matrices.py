@@ -20,20 +20,10 @@ _VIEWS = (
 )
 VIEWS = frozenset(f"aten.{name}" for name in _VIEWS)
 """Operators that give the same elements in other dimensions."""
-SAME = frozenset(
-    f"aten.{name}"
-    for name in (
-        "_to_copy.default",
-        "clone.default",
-        "alias.default",
-        "add.Tensor",
-        "add.Scalar",
-        "sub.Tensor",
-        "sub.Scalar",
-        "mul.Tensor",
-        "mul.Scalar",
-    )
-)
+COPIES = frozenset({"aten._to_copy.default", "aten.clone.default", "aten.alias.default"})
+"""Operators that give the same numbers, where the result's type has them."""
+OFFSETS = frozenset(f"aten.{name}.{kind}" for name in ("add", "sub") for kind in ("Tensor", "Scalar"))
+ARITHMETIC = OFFSETS | {"aten.mul.Tensor", "aten.mul.Scalar"}
 """Operators that compute each element of one: what else they take is broadcast."""
 RIGHT = {"aten.mm.default": 1, "aten.addmm.default": 2}
 """Which argument of a product is its right matrix."""
@@ -48,37 +38,66 @@ class RightMatrix:
     columns: int
     is_by_rows: bool
     """Whether the tensor, row-major, is the transposed matrix: neighbours are along k."""
+    path: tuple[Step, ...]
+    """The operators between the tensor and the product."""
+
+    def run_of(self, step: Step, operand: Any) -> int:
+        """Of how many neighbours along k another operand of a step has the same number."""
+        if not hasattr(operand, "meta"):
+            return self.depth
+        shape, strides = step.places.shape, step.places.stride()
+        own = [1] * len(shape)
+        own[len(shape) - operand.meta["val"].dim() :] = operand.meta["val"].shape
+        run = 1
+        for dim in sorted(range(len(shape)), key=lambda dim: strides[dim]):
+            if self.is_along_k(strides[dim]):
+                if own[dim] > 1:
+                    return run
+                run *= shape[dim]
+        return self.depth
+
+    def is_along_k(self, stride: int) -> bool:
+        """Whether a dimension in which elements are so far apart is a part of k."""
+        return stride < self.depth if self.is_by_rows else stride >= self.columns
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operator on the way to a product."""
+
+    operator: Any
+    source: Any
+    """Its operand that comes from the tensor."""
+    places: Any
+    """Where the tensor's elements are in the result: a tensor without numbers, for its strides."""
+
+    @property
+    def others(self) -> list[Any]:
+        """What else it computes with."""
+        args = self.operator.args[:2] if str(self.operator.target) in ARITHMETIC else ()
+        return [each for each in args if each is not self.source]
 
 
 def right_matrix_of(node: Any) -> RightMatrix | None:
-    """Of a tensor whose elements are those of one right matrix; else ``None``."""
+    """Of a tensor whose elements are those of one right matrix alone; else ``None``."""
     torch = import_torch()
-    start = torch.empty(tuple(node.meta["val"].shape), device="meta")
-    pending: list[tuple[Any, Any]] = [(node, start)]
-    found: set[RightMatrix] = set()
-    while pending:
-        source, places = pending.pop()
-        for user in source.users:
-            name = str(user.target)
-            if name in RIGHT and user.args[RIGHT[name]] is source:
-                found.add(RightMatrix(user, *places.shape, _is_by_rows(places)))
-                continue
-            moved = _moved(user, source, places)
-            if moved is None:
+    places = torch.empty(tuple(node.meta["val"].shape), device="meta")
+    source, path = node, list[Step]()
+    while len(source.users) == 1:
+        (user,) = source.users
+        name = str(user.target)
+        if name in RIGHT and user.args[RIGHT[name]] is source:
+            depth, columns = places.shape
+            if places.stride() not in ((1, depth), (columns, 1)):
                 return None
-            pending.append((user, moved))
-    if len(found) != 1:
-        return None
-    (matrix,) = found
-    return matrix if matrix.is_by_rows is not None else None
-
-
-def _is_by_rows(places: Any) -> Any:
-    """Whether neighbours are along k, or along the columns; ``None`` for what is neither."""
-    depth, columns = places.shape
-    if places.stride() == (1, depth):
-        return True
-    return False if places.stride() == (columns, 1) else None
+            by_rows = places.stride() == (1, depth)
+            return RightMatrix(user, depth, columns, by_rows, tuple(path))
+        places = _moved(user, source, places)
+        if places is None:
+            return None
+        path.append(Step(user, source, places))
+        source = user
+    return None
 
 
 def _moved(user: Any, source: Any, places: Any) -> Any:
@@ -86,7 +105,7 @@ def _moved(user: Any, source: Any, places: Any) -> Any:
     name, shape = str(user.target), getattr(user.meta.get("val"), "shape", None)
     if user.op != "call_function" or shape is None:
         return None
-    if name in SAME:
+    if name in COPIES | ARITHMETIC:
         return places if tuple(shape) == tuple(places.shape) else None
     if name not in VIEWS or user.args[0] is not source:
         return None

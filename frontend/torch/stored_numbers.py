@@ -73,6 +73,24 @@ def stored_numbers_operator() -> Any:
     return define(NAME, SCHEMA, run, fake)
 
 
+@cache
+def product_with_bias_operator() -> Any:
+    """``torch.ops.mugraph.product_with_bias``: a product plus numbers of fp32, rounded once."""
+
+    def run(x: Any, w: Any, bias: Any) -> Any:
+        return (x.float() @ w.float() + bias).to(x.dtype)
+
+    def fake(x: Any, w: Any, bias: Any) -> Any:
+        del bias
+        return x.new_empty((x.shape[0], w.shape[1]))
+
+    return define("product_with_bias", "(Tensor x, Tensor w, Tensor bias) -> Tensor", run, fake)
+
+
+def _product_with_bias(call: Call, x: DTensor, w: DTensor, bias: DTensor) -> DTensor:
+    return CONVERSIONS["aten.addmm.default"](call, bias, x, w)
+
+
 def _stored_numbers(call: Call, stored: DTensor, bits: int, lowest: int) -> DTensor:
     del call
     if (bits, lowest) == (BYTE, -128):
@@ -83,3 +101,4 @@ def _stored_numbers(call: Call, stored: DTensor, bits: int, lowest: int) -> DTen
 
 
 CONVERSIONS[f"mugraph.{NAME}.default"] = _stored_numbers
+CONVERSIONS["mugraph.product_with_bias.default"] = _product_with_bias

@@ -267,6 +267,14 @@ def _of_shift(bounds: Bounds, node: Any) -> Known:
     return Interval(min(shifted), max(shifted))
 
 
+def _of_4_bits(bounds: Bounds, node: Any) -> Known:
+    del bounds, node
+    return Interval(-8, 7)
+
+
+_RULES["mugraph.unpacked_int4.default"] = _of_4_bits
+
+
 @_bounds_of("copy.default")
 def _of_source(bounds: Bounds, node: Any) -> Known:
     return bounds[node.args[1]]

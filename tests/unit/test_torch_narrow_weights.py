@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
-DEPTH, COLUMNS, GROUP = 256, 24, 128
+DEPTH, COLUMNS, GROUP = 256, 32, 128
 GROUPS = DEPTH // GROUP
 
 
@@ -98,32 +98,63 @@ def whole_bytes(codes: Any, scale: Any) -> Any:
 
 SHIFTS = torch.arange(0, 32, 4, dtype=torch.int32)
 LAYERS = {
-    "gptq": lambda: Layer(
+    "gptq": Layer(
         gptq,
         words=words((DEPTH // 8, COLUMNS)),
         zeros=words((GROUPS, COLUMNS // 8)),
         scale=scales(GROUPS, COLUMNS),
         shifts=SHIFTS,
     ),
-    "awq": lambda: Layer(
+    "awq": Layer(
         awq,
         words=words((DEPTH, COLUMNS // 8)),
         zeros=words((GROUPS, COLUMNS // 8)),
         scale=scales(GROUPS, COLUMNS),
         shifts=SHIFTS,
     ),
-    "compressed": lambda: Layer(
+    "compressed": Layer(
         compressed, words=words((COLUMNS, DEPTH // 8)), scale=scales(COLUMNS, GROUPS)
     ),
-    "high first": lambda: Layer(
+    "high first": Layer(
         high_first,
         codes=words((COLUMNS, DEPTH // 2)).to(torch.uint8),
         scale=scales(COLUMNS, GROUPS),
     ),
-    "whole bytes": lambda: Layer(
+    "whole bytes": Layer(
         whole_bytes, codes=words((COLUMNS, DEPTH)).to(torch.uint8), scale=scales(COLUMNS, 1)
     ),
 }
+
+
+class Packed(torch.nn.Module):
+    """Weights in the order of torch's own kernel, with zeros that are added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        codes = words((COLUMNS, DEPTH)) & 15
+        scale, zero = scales(GROUPS, COLUMNS), drawn(GROUPS, COLUMNS)
+        pack = torch.ops.aten._convert_weight_to_int4pack_for_cpu
+        self.register_buffer("packed", pack(codes, 8))
+        self.register_buffer("scales", torch.stack([scale, zero], -1))
+        scale, zero = (each.repeat_interleave(GROUP, 0) for each in (scale, zero))
+        self.wide = (codes.T - 8) * scale + zero
+
+    def matrix(self) -> Any:
+        return self.wide
+
+    def forward(self, x: Any) -> Any:
+        return torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, GROUP, self.scales)
+
+
+class Layers(torch.nn.Module):
+    """Several on the same input."""
+
+    def __init__(self, *layers: Any) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(layers)
+
+    def forward(self, x: Any) -> Any:
+        return tuple(layer(x) for layer in self.layers)
 
 
 def compiled(layer: Any) -> tuple[Callable[..., Any], Any]:
@@ -143,11 +174,30 @@ def assert_right(result: Any, x: Any, matrix: Any) -> None:
     assert ((result.double() - exact).abs() <= 2.0**-8 * (exact.abs() + most)).all()
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_packed_weights_are_unpacked_in_the_program_of_their_product(name: str) -> None:
-    layer, x = LAYERS[name](), drawn(3, DEPTH)
-    ours, report = compiled(layer)
+def test_packed_weights_are_unpacked_in_the_program_of_their_products() -> None:
+    """Two numbers are in a byte, and nothing stays in torch at a call."""
+    model, x = Layers(*LAYERS.values(), Packed()), drawn(3, DEPTH)
+    ours, report = compiled(model)
+    with torch.no_grad():
+        for result, layer in zip(ours(x), model.layers, strict=True):
+            assert_right(result, x, layer.matrix())
+    assert len(report.islands) == 1, str(report)
+    assert report.islands[0].operators["mugraph.stored_numbers.default"] == len(model.layers)
+    assert not any("shift" in name for name in report.islands[0].operators)
+
+
+def test_weights_that_change_are_stored_again() -> None:
+    layer, x = LAYERS["whole bytes"], drawn(2, DEPTH)
+    ours, _ = compiled(layer)
     with torch.no_grad():
         assert_right(ours(x), x, layer.matrix())
-    assert len(report.islands) == 1, str(report)
-    assert report.islands[0].operators["mugraph.stored_numbers.default"] == 1, str(report)
+        layer.codes.bitwise_xor_(85)
+        assert_right(ours(x), x, layer.matrix())
+
+
+def test_bytes_in_words_are_multiplied_as_bytes() -> None:
+    """As torchao multiplies on a CPU, with whole sums."""
+    a, b = (words(shape).to(torch.int8) for shape in ((3, 32), (32, 8)))
+    ours, report = compiled(lambda a, b: a.to(torch.int32) @ b.to(torch.int32))
+    assert torch.equal(ours(a, b), a.to(torch.int32) @ b.to(torch.int32))
+    assert report.islands and not report.stayed, str(report)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from xdsl.dialects.builtin import f32, i1, i8, i32
+from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute
 
 import mugraph.build as mi
 from mugraph.build import DTensor
-from mugraph.dialects import kn
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.precision import Precision
-from mugraph.dialects.tensor_types import element_type_of
 from mugraph.torch.aten.conversion import (
     CONVERSIONS,
     Call,
@@ -38,18 +36,9 @@ LOWEST = -3.0e38
 
 def _product(call: Call, a: DTensor, b: DTensor, dtype: Attribute) -> DTensor:
     """A product; of f32 in plain fp32, unless torch allows TF32."""
-    a, b = (_bytes_of(each) if dtype == i32 else each for each in (a, b))
     require(dtype == i32 or not is_integer(a.dtype), "it multiplies matrices of integers")
     ieee = a.dtype == f32 and not call.tf32
     return call.graph.matmul(a, b, dtype=dtype, precision=Precision.IEEE if ieee else None)
-
-
-def _bytes_of(x: DTensor) -> DTensor:
-    """What a matrix of i32 was cast from, where that has the same numbers in bytes."""
-    op = x.value.owner
-    if isinstance(op, kn.CastOp) and element_type_of(op.input.type) == i8:
-        return DTensor(op.input, x.graph)
-    return x
 
 
 @converts("mm.default", "bmm.default", "_int_mm.default")

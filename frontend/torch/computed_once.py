@@ -45,7 +45,7 @@ def insert_computed_once(graph_module: Any, node: Any, finish: Finish) -> Any:
         return copies[each]
 
     graph.output(copy(node))
-    module = _ComputedOnce.of(torch.fx.GraphModule(graph_module, graph), finish)
+    module = _kept(torch.fx.GraphModule(graph_module, graph), finish)
     name = f"computed_once_{sum(1 for _ in graph_module.children())}"
     graph_module.add_submodule(name, module)
     made = graph_module.graph.call_module(name, tuple(sources))
@@ -53,29 +53,23 @@ def insert_computed_once(graph_module: Any, node: Any, finish: Finish) -> Any:
     return made
 
 
-class _ComputedOnce:
-    """Makes modules of torch, which is imported late."""
+def _kept(function: Callable[..., Any], finish: Finish) -> Any:
+    """A module that calls a function again only where its arguments have changed."""
+    seen: tuple[object, ...] = ()
+    made: Any = None
+    torch = import_torch()
 
-    @staticmethod
-    def of(function: Any, finish: Finish) -> Any:
-        """A module that calls a function again only where its arguments have changed."""
-        torch = import_torch()
+    class ComputedOnce(torch.nn.Module):
+        def forward(self, *given: Any) -> Any:
+            """What was made of these tensors, as long as nothing was written to them."""
+            nonlocal seen, made
+            now = tuple(map(_state, given))
+            if made is None or now != seen:
+                with torch.no_grad():
+                    made, seen = finish(function(*given)), now
+            return made
 
-        class ComputedOnce(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self._seen: tuple[object, ...] | None = None
-                self._made: Any = None
-
-            def forward(self, *given: Any) -> Any:
-                """What was made of these tensors, as long as nothing was written to them."""
-                seen = tuple(map(_state, given))
-                if self._made is None or seen != self._seen:
-                    with torch.no_grad():
-                        self._made, self._seen = finish(function(*given)), seen
-                return self._made
-
-        return ComputedOnce()
+    return ComputedOnce()
 
 
 def _state(tensor: Any) -> tuple[int, int]:

@@ -30,6 +30,7 @@ from mugraph.torch.stored_numbers import (
     product_with_bias_operator,
     stored_numbers_operator,
 )
+
 SHORTEST_RUN = 16
 """Neighbours along k that have an offset in common, at least, for it to be added behind."""
 
@@ -77,14 +78,14 @@ class _Rewriting:
         while any(self._group(step, other) for step in matrix.path for other in step.others):
             matrix = right_matrix_of(node)  # through views and the same functions
             assert matrix is not None
-        stored = Stored.of(known, matrix.depth)
-        is_stored_so = node.op == "placeholder" and matrix.is_by_rows
-        if stored is None or (is_stored_so and str(node.meta["val"].dtype) == "torch.int8"):
-            return
         for step in matrix.path:
             self._lay_out_scales(matrix, step)
         self._take_out_offsets(matrix, node)
-        aten = import_torch().ops.aten
+        torch, stored = import_torch(), Stored.of(known, matrix.depth)
+        is_stored_so = node.op == "placeholder" and matrix.is_by_rows
+        if stored is None or (is_stored_so and node.meta["val"].dtype == torch.int8):
+            return
+        aten = torch.ops.aten
         with self._graph_module.graph.inserting_before(_behind(node)):
             made = self._computed_once(node, _rows(matrix, stored))
             numbers = self._call(stored_numbers_operator(), made, stored.bits, stored.lowest)
@@ -122,7 +123,8 @@ class _Rewriting:
         for other in step.others:
             if other not in self._of_weights or not other.meta["val"].dtype.is_floating_point:
                 continue
-            shape, strides = other.meta["val"].shape, step.places.stride()[-other.meta["val"].dim() :]
+            shape = other.meta["val"].shape
+            strides = step.places.stride()[-len(shape) :]
             along_k = [matrix.is_along_k(stride) for stride in strides]
             order = sorted(range(len(shape)), key=lambda dim: not along_k[dim])
             several = {along_k[dim] for dim in order if shape[dim] > 1}
@@ -146,7 +148,7 @@ class _Rewriting:
         )
         product = matrix.product
         x = product.args[-2]
-        if not offsets or run < SHORTEST_RUN or not is_of_weights or x.meta["val"].dim() != 2:
+        if not offsets or run < SHORTEST_RUN or not is_of_weights or product.kwargs:
             return
         aten, call = torch.ops.aten, self._call
         with self._graph_module.graph.inserting_before(product):

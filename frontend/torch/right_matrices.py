@@ -22,7 +22,8 @@ VIEWS = frozenset(f"aten.{name}" for name in _VIEWS)
 """Operators that give the same elements in other dimensions."""
 COPIES = frozenset({"aten._to_copy.default", "aten.clone.default", "aten.alias.default"})
 """Operators that give the same numbers, where the result's type has them."""
-OFFSETS = frozenset(f"aten.{name}.{kind}" for name in ("add", "sub") for kind in ("Tensor", "Scalar"))
+OFFSETS = frozenset({"aten.add.Tensor", "aten.add.Scalar", "aten.sub.Tensor", "aten.sub.Scalar"})
+"""Operators that add a number to each element."""
 ARITHMETIC = OFFSETS | {"aten.mul.Tensor", "aten.mul.Scalar"}
 """Operators that compute each element of one: what else they take is broadcast."""
 RIGHT = {"aten.mm.default": 1, "aten.addmm.default": 2}

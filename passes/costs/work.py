@@ -44,6 +44,14 @@ CONVERTING_TURN_CYCLES, LONE_GROUP = 350.0, 1.75
 """What each turn of warp groups that convert takes besides, and how much longer one converts that
 has a multiprocessor alone: 64 rows and weights of 8192 x 8192 in 8 bits took 37.4 us with 64 of the
 depth a turn on an H200, 37.7 by one group, and 30.0 by two with 128."""
+WIDE_CONVERSION = 3.0
+"""The same of a group that has more columns than one instruction, or more than 128 of the depth a
+turn: 64 rows and 14336 x 4096 weights of 4 bits took 63.8 us with 128 columns a group and 29.2 with
+64, 8192 x 8192 of 8 bits 53.2 with 256 of the depth and 30.0 with 128."""
+CONVERTED_STEPS = 8
+"""Of :data:`INSTRUCTION` along the depth, at most, whose operands a group has in registers."""
+MORE_WARPS = 0.2
+"""And of four single warps more, each of which reads all of the left matrix."""
 CHAINED_VALUES = 64
 """Sums of a product in a chain that a thread can keep in registers."""
 CHAINED_ROWS = 16
@@ -187,6 +195,10 @@ class Product(NamedTuple):
         """Multiply-adds in whole instructions."""
         return self.instructions * math.prod(INSTRUCTION.shape_mnk)
 
+    def is_wide(self, groups: int) -> bool:
+        """Whether one of so many warp groups converts more than it has registers for at once."""
+        return self.group_rows > groups * GROUP_ROWS or self.chain > CONVERTED_STEPS
+
     def fills_groups(self, groups: int = 1) -> bool:
         """Whether so many warp groups have whole instructions of it."""
         return self.group_rows > 0 and self.group_rows % (groups * GROUP_ROWS) == 0
@@ -290,12 +302,22 @@ class PhaseWork(NamedTuple):
             issues = CHAINED_CONVERSION_ISSUES * sum(each.converted for each in self.products)
             return issues * issue_cycles(target)
         issues = sum(each.converted * each.conversion for each in self.products)
-        turn = CONVERTING_TURN_CYCLES if self.suits_groups(threads, target) else 0.0
-        return turn + issues * issue_cycles(target)
+        if not self.suits_groups(threads, target):
+            more = threads / GROUP_THREADS - 1
+            return issues * (1 + max(more, 0.0) * MORE_WARPS) * issue_cycles(target)
+        groups = threads // GROUP_THREADS
+        if any(each.is_wide(groups) for each in self.products):
+            issues *= WIDE_CONVERSION
+        return CONVERTING_TURN_CYCLES + issues * issue_cycles(target)
+
+    @property
+    def converts(self) -> bool:
+        """Whether threads convert what is multiplied, and pass no product on."""
+        return not self.chained and any(each.converted for each in self.products)
 
     def waiting_cycles(self, threads: int, target: Target) -> float:
         """How much longer a warp group converts that has a multiprocessor alone."""
-        if self.chained or threads != GROUP_THREADS or not self.suits_groups(threads, target):
+        if threads != GROUP_THREADS or not self.suits_groups(threads, target):
             return 0.0
         issues = sum(each.converted * each.conversion for each in self.products)
         return (LONE_GROUP - 1) * issues * issue_cycles(target)

@@ -7,6 +7,7 @@ byte.  What follows, offsets and scales, is computed in the kernel of the produc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -142,7 +143,7 @@ class _Rewriting:
         torch = import_torch()
         offsets = [step for step in matrix.path if _has_offsets(step)]
         others = [(step, other) for step in matrix.path for other in step.others]
-        run = min((matrix.run_of(*each) for each in others), default=1)
+        run = math.gcd(*(matrix.run_of(*each) for each in others))
         is_of_weights = all(
             other in self._of_weights for _, other in others if hasattr(other, "meta")
         )
@@ -150,6 +151,8 @@ class _Rewriting:
         x = product.args[-2]
         if not offsets or run < SHORTEST_RUN or not is_of_weights or product.kwargs:
             return
+        if any(_is_whole(each.operator) and not self._bounds[each.operator] for each in offsets):
+            return  # sums of whole numbers that may be modulo a power of two
         aten, call = torch.ops.aten, self._call
         with self._graph_module.graph.inserting_before(product):
             rest = call(aten.full_like.default, node, 0, dtype=torch.float32)

@@ -107,7 +107,8 @@ def _moved(user: Any, source: Any, places: Any) -> Any:
     if user.op != "call_function" or shape is None:
         return None
     if name in COPIES | ARITHMETIC:
-        return places if tuple(shape) == tuple(places.shape) else None
+        rounds = _has_fractions(source) and not _has_fractions(user)
+        return places if tuple(shape) == tuple(places.shape) and not rounds else None
     if name not in VIEWS or user.args[0] is not source:
         return None
     if name in ("aten.permute.default", "aten.transpose.int", "aten.t.default"):
@@ -116,3 +117,7 @@ def _moved(user: Any, source: Any, places: Any) -> Any:
         return places.view(tuple(shape))
     except RuntimeError:
         return None  # a copy in another order
+
+
+def _has_fractions(node: Any) -> bool:
+    return bool(node.meta["val"].dtype.is_floating_point)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
 from mugraph.torch.operator import import_torch
@@ -26,8 +27,8 @@ def depends_on_weights(graph_module: Any, weights: Iterable[str]) -> set[Any]:
     return found
 
 
-def insert_computed_once(graph_module: Any, node: Any, finish: Finish) -> Any:
-    """A node, where the graph inserts, of what ``finish`` makes of a node of weights alone."""
+def function_of(graph_module: Any, node: Any) -> tuple[Any, list[Any]]:
+    """A module that computes a node alone, and the inputs of the graph that it takes."""
     torch = import_torch()
     graph = torch.fx.Graph()
     copies: dict[Any, Any] = {}
@@ -45,12 +46,27 @@ def insert_computed_once(graph_module: Any, node: Any, finish: Finish) -> Any:
         return copies[each]
 
     graph.output(copy(node))
-    module = _kept(torch.fx.GraphModule(graph_module, graph), finish)
+    return torch.fx.GraphModule(graph_module, graph), sources
+
+
+def insert_computed_once(graph_module: Any, node: Any, finish: Finish) -> Any:
+    """A node, where the graph inserts, of what ``finish`` makes of a node of weights alone."""
+    function, sources = function_of(graph_module, node)
     name = f"computed_once_{sum(1 for _ in graph_module.children())}"
-    graph_module.add_submodule(name, module)
+    graph_module.add_submodule(name, _kept(function, finish))
     made = graph_module.graph.call_module(name, tuple(sources))
     made.meta["val"] = finish(node.meta["val"])
     return made
+
+
+def value_of(graph_module: Any, node: Any, inputs: Mapping[str, Any]) -> Any:
+    """What a node of weights is now; ``None`` where an input that it needs is not there."""
+    function, sources = function_of(graph_module, node)
+    given = [inputs.get(each.name) for each in sources]
+    if any(each is None or hasattr(each, "fake_mode") for each in given):
+        return None
+    with import_module("torch.utils._python_dispatch")._disable_current_modes():
+        return function(*given)
 
 
 def _kept(function: Callable[..., Any], finish: Finish) -> Any:

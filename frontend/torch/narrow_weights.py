@@ -8,17 +8,24 @@ byte.  What follows, offsets and scales, is computed in the kernel of the produc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mugraph.errors import UserError
 from mugraph.torch.bounds import EXACT, Bounds
-from mugraph.torch.computed_once import Finish, depends_on_weights, insert_computed_once
+from mugraph.torch.computed_once import (
+    Finish,
+    depends_on_weights,
+    insert_computed_once,
+    value_of,
+)
 from mugraph.torch.graphs import insert_call
 from mugraph.torch.operator import import_torch
 from mugraph.torch.right_matrices import (
     ARITHMETIC,
     COPIES,
     OFFSETS,
+    RESHAPES,
     VIEWS,
     RightMatrix,
     Step,
@@ -36,12 +43,15 @@ SHORTEST_RUN = 16
 """Neighbours along k that have an offset in common, at least, for it to be added behind."""
 
 
-def store_narrow_weights(graph_module: Any, weights: Iterable[str]) -> set[str]:
+def store_narrow_weights(
+    graph_module: Any, weights: Iterable[str], inputs: Mapping[str, Any]
+) -> set[str]:
     """Rewrites a graph in place; the names of the nodes that are weights in the place of others.
 
-    ``weights`` are the names of the inputs that are the same at each call.
+    ``weights`` are the names of the inputs that are the same at each call; ``inputs`` are tensors,
+    as far as they are known.
     """
-    rewriting = _Rewriting(graph_module, weights)
+    rewriting = _Rewriting(graph_module, weights, inputs)
     for bits in (NIBBLE, BYTE):
         for node in list(graph_module.graph.nodes):
             if rewriting.has_at_most(node, bits) and not any(
@@ -56,7 +66,10 @@ def store_narrow_weights(graph_module: Any, weights: Iterable[str]) -> set[str]:
 class _Rewriting:
     """A graph, and what is known of its whole numbers."""
 
-    def __init__(self, graph_module: Any, weights: Iterable[str]) -> None:
+    def __init__(
+        self, graph_module: Any, weights: Iterable[str], inputs: Mapping[str, Any]
+    ) -> None:
+        self._inputs = inputs
         self.stored: set[str] = set()
         self._graph_module = graph_module
         self._bounds = Bounds(graph_module)
@@ -105,7 +118,7 @@ class _Rewriting:
     def _group(self, step: Step, other: Any) -> bool:
         """Lets numbers that are repeated for neighbours be broadcast; whether there are such."""
         aten = import_torch().ops.aten
-        repeated = _repeated(other)
+        repeated = _repeated(other) or self._of_groups(other)
         if repeated is None:
             return False
         base, shape = repeated
@@ -118,6 +131,38 @@ class _Rewriting:
         op.replace_all_uses_with(whole)
         self._graph_module.graph.erase_node(op)
         return True
+
+    def _of_groups(self, node: Any) -> tuple[Any, tuple[int, ...]] | None:
+        """The same of rows of a table that are chosen in groups, each the next row."""
+        while _is_same(node):
+            node = node.args[0]
+        if str(getattr(node, "target", "")) != "aten.index_select.default":
+            return None
+        table, dim, places = node.args
+        depth, groups = node.meta["val"].shape[0], table.meta["val"].shape[0]
+        if node not in self._of_weights or dim != 0 or depth % groups or depth == groups:
+            return None
+        run, chosen = depth // groups, value_of(self._graph_module, places, self._inputs)
+        torch = import_torch()
+        if chosen is None or chosen.tolist() != [place // run for place in range(depth)]:
+            return None
+
+        def first_of_each(rows: Any) -> Any:
+            apart = rows.unflatten(0, (groups, run))
+            if not hasattr(rows, "fake_mode") and not torch.equal(
+                apart, apart[:, :1].expand_as(apart)
+            ):
+                raise UserError(
+                    f"weights have changed: groups of {run} neighbours have several scales or "
+                    "zeros now, and the model was compiled for one each; call torch._dynamo.reset()"
+                )
+            return apart[:, :1].contiguous()
+
+        with self._graph_module.graph.inserting_before(_behind(node)):
+            base = self._computed_once(node, first_of_each)
+        self._of_weights.add(base)
+        self._bounds.take(base, self._bounds[node])
+        return base, (groups, run, *node.meta["val"].shape[1:])
 
     def _lay_out_scales(self, matrix: RightMatrix, step: Step) -> None:
         """Puts the numbers of several columns and groups in the order that kernels read them."""
@@ -222,6 +267,13 @@ class _Rewriting:
         if value not in self._in_fp32 and value in self._of_weights:
             self._in_fp32[value] = self._computed_once(value, lambda x: x.float())
         return self._in_fp32.get(value)
+
+
+def _is_same(node: Any) -> bool:
+    """Whether a node is a view with the extents that its operand has."""
+    if str(getattr(node, "target", "")) not in RESHAPES:
+        return False
+    return bool(node.meta["val"].shape == node.args[0].meta["val"].shape)
 
 
 def _repeated(node: Any) -> tuple[Any, tuple[int, ...]] | None:

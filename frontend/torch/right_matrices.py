@@ -7,19 +7,21 @@ from typing import Any
 
 from mugraph.torch.operator import import_torch
 
-_VIEWS = (
-    "view.default",
-    "reshape.default",
-    "_unsafe_view.default",
-    "permute.default",
-    "transpose.int",
-    "t.default",
-    "unsqueeze.default",
-    "squeeze.dim",
-    "squeeze.dims",
+RESHAPES = frozenset(
+    f"aten.{name}"
+    for name in (
+        "view.default",
+        "reshape.default",
+        "_unsafe_view.default",
+        "unsqueeze.default",
+        "squeeze.dim",
+        "squeeze.dims",
+    )
 )
-VIEWS = frozenset(f"aten.{name}" for name in _VIEWS)
-"""Operators that give the same elements in other dimensions."""
+"""Operators that give the same elements in the same order."""
+TRANSPOSES = frozenset({"aten.permute.default", "aten.transpose.int", "aten.t.default"})
+VIEWS = RESHAPES | TRANSPOSES
+"""Operators that give the same elements."""
 COPIES = frozenset({"aten._to_copy.default", "aten.clone.default", "aten.alias.default"})
 """Operators that give the same numbers, where the result's type has them."""
 OFFSETS = frozenset({"aten.add.Tensor", "aten.add.Scalar", "aten.sub.Tensor", "aten.sub.Scalar"})
@@ -111,7 +113,7 @@ def _moved(user: Any, source: Any, places: Any) -> Any:
         return places if tuple(shape) == tuple(places.shape) and not rounds else None
     if name not in VIEWS or user.args[0] is not source:
         return None
-    if name in ("aten.permute.default", "aten.transpose.int", "aten.t.default"):
+    if name in TRANSPOSES:
         return user.target(places, *user.args[1:])
     try:
         return places.view(tuple(shape))

@@ -63,6 +63,13 @@ def gptq(words: Any, zeros: Any, scale: Any, shifts: Any) -> Any:
     return (scale.reshape(GROUPS, 1, COLUMNS) * (w - z)).reshape(DEPTH, COLUMNS)
 
 
+def gptq_by_index(words: Any, zeros: Any, scale: Any, shifts: Any, groups: Any) -> Any:
+    """The same with the group of each row in a tensor."""
+    z = ((zeros.unsqueeze(2) >> shifts) & 15).reshape(GROUPS, COLUMNS)
+    w = ((words.unsqueeze(1) >> shifts.unsqueeze(-1)) & 15).reshape(DEPTH, COLUMNS)
+    return scale[groups.long()] * (w - z[groups.long()]).to(torch.int8)
+
+
 def awq(words: Any, zeros: Any, scale: Any, shifts: Any) -> Any:
     """Words of eight columns, in an order of their own."""
     order = torch.arange(COLUMNS).reshape(-1, 8)[:, [0, 4, 1, 5, 2, 6, 3, 7]].reshape(-1)
@@ -104,6 +111,14 @@ LAYERS = {
         zeros=words((GROUPS, COLUMNS // 8)),
         scale=scales(GROUPS, COLUMNS),
         shifts=SHIFTS,
+    ),
+    "gptq by index": Layer(
+        gptq_by_index,
+        words=words((DEPTH // 8, COLUMNS)),
+        zeros=words((GROUPS, COLUMNS // 8)),
+        scale=scales(GROUPS, COLUMNS),
+        shifts=SHIFTS,
+        groups=torch.arange(DEPTH, dtype=torch.int32) // GROUP,
     ),
     "awq": Layer(
         awq,
@@ -183,7 +198,7 @@ def test_packed_weights_are_unpacked_in_the_program_of_their_products() -> None:
             assert_right(result, x, layer.matrix())
     assert len(report.islands) == 1, str(report)
     assert report.islands[0].operators["mugraph.stored_numbers.default"] == len(model.layers)
-    assert not any("shift" in name for name in report.islands[0].operators)
+    assert not any("shift" in name or "index" in name for name in report.islands[0].operators)
 
 
 def test_weights_that_change_are_stored_again() -> None:

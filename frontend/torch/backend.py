@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from time import perf_counter
@@ -33,6 +33,7 @@ from mugraph.torch.islands import (
     split_off_programs,
 )
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
+from mugraph.torch.narrow_weights import store_narrow_weights
 from mugraph.torch.operator import import_torch
 from mugraph.torch.report import Island, Kernels, Report, kernels_of
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
@@ -60,7 +61,9 @@ def backend(
     common = import_module("torch._dynamo.backends.common")
 
     def compile_graph(inner: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return _compile_graph(inner, report or Report())
+        names = [node.name for node in _placeholders(inner)]
+        given = zip(names, example_inputs, strict=True) if len(names) == len(example_inputs) else ()
+        return _compile_graph(inner, report or Report(), dict(given))
 
     compiler = common.aot_autograd(
         fw_compiler=compile_graph,
@@ -70,11 +73,15 @@ def backend(
     return compiler(graph_module, example_inputs)
 
 
-def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
+def _compile_graph(
+    graph_module: Any, report: Report, inputs: Mapping[str, Any]
+) -> Callable[..., Any]:
     torch = import_torch()
     mutations = take_out_mutations(graph_module)
     make_pairs(graph_module)
     fold_constants(graph_module)
+    weights = _weights_of(graph_module) - mutations.inputs
+    weights |= store_narrow_weights(graph_module, weights, inputs)
     simplify_whole_numbers(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     devices = devices_of(graph_module)
@@ -84,7 +91,6 @@ def _compile_graph(graph_module: Any, report: Report) -> Callable[..., Any]:
         if reason is not None:
             report.stays(node, reason)
     _say_what_is_known_late(graph_module)
-    weights = _weights_of(graph_module) - mutations.inputs
     setting = Setting(tf32, devices, report.explains)
     parts = split_off_programs(graph_module, refusals)
     compiled: dict[str, Compiled] = {}

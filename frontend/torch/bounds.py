@@ -93,12 +93,16 @@ class Bounds(Mapping[Any, Known]):
             rule = _of_part
         if not isinstance(value, torch.Tensor):
             return None
+        if rule is None and value.dtype in (torch.int8, torch.uint8):
+            return _exact_in(value.dtype)
         known = rule(self, node) if rule is not None else None
         if value.dtype == torch.bool:
             return known or TRUTHS
         return known if known is not None and known.within(*_exact_in(value.dtype)) else None
 
 
+WORD = 32
+"""Bits that a shift of whole numbers leaves at most."""
 EXACT = 1 << 24
 """fp32 has all whole numbers up to this one."""
 
@@ -157,7 +161,7 @@ def _of_part(bounds: Bounds, node: Any) -> Known:
     "detach.default", "permute.default", "transpose.int", "t.default", "expand.default",
     "slice.Tensor", "select.int", "repeat.default", "index_select.default", "gather.default",
     "index.Tensor", "flip.default", "embedding.default", "amax.default", "amin.default",
-    "_to_copy.default",
+    "_to_copy.default", "split.Tensor", "split_with_sizes.default", "unbind.int",
 )  # fmt: skip
 def _of_same(bounds: Bounds, node: Any) -> Known:
     """Some of the operand's numbers."""
@@ -228,6 +232,58 @@ def _of_product(bounds: Bounds, node: Any) -> Known:
         return None
     products = [x * y for x in known[0] for y in known[1]]
     return Interval(min(products), max(products))
+
+
+@_bounds_of("bitwise_and.Scalar", "bitwise_and.Tensor", "__and__.Scalar", "__and__.Tensor")
+def _of_mask(bounds: Bounds, node: Any) -> Known:
+    """Bits that both have: no more than either, if that has no sign."""
+    known = [bounds[value] for value in node.args[:2]]
+    masks = [each.last for each in known if each is not None and each.first >= 0]
+    return Interval(0, min(masks)) if masks else None
+
+
+@_bounds_of(
+    "bitwise_or.Scalar", "bitwise_or.Tensor", "__or__.Scalar", "__or__.Tensor",
+    "bitwise_xor.Scalar", "bitwise_xor.Tensor", "__xor__.Scalar", "__xor__.Tensor",
+)  # fmt: skip
+def _of_bits(bounds: Bounds, node: Any) -> Known:
+    """Bits that either has."""
+    known = bounds.all_of(*node.args[:2])
+    if known is None or min(each.first for each in known) < 0:
+        return None
+    return Interval(0, (1 << max(each.last for each in known).bit_length()) - 1)
+
+
+@_bounds_of(
+    "bitwise_right_shift.Tensor_Scalar", "bitwise_right_shift.Tensor", "__rshift__.Scalar",
+    "__rshift__.Tensor",
+)  # fmt: skip
+def _of_shift(bounds: Bounds, node: Any) -> Known:
+    """Quotients of powers of two, the signs kept."""
+    known = bounds.all_of(*node.args[:2])
+    if known is None or not known[1].within(0, WORD - 1):
+        return None
+    shifted = [each >> count for each in known[0] for count in known[1]]
+    return Interval(min(shifted), max(shifted))
+
+
+def _of_4_bits(bounds: Bounds, node: Any) -> Known:
+    del bounds, node
+    return Interval(-8, 7)
+
+
+_RULES["mugraph.unpacked_int4.default"] = _of_4_bits
+
+
+@_bounds_of("copy.default")
+def _of_source(bounds: Bounds, node: Any) -> Known:
+    return bounds[node.args[1]]
+
+
+@_bounds_of("slice_scatter.default", "select_scatter.default")
+def _of_part_replaced(bounds: Bounds, node: Any) -> Known:
+    known = bounds.all_of(*node.args[:2])
+    return None if known is None else known[0].union(known[1])
 
 
 @_bounds_of("div.Tensor_mode")

@@ -69,7 +69,8 @@ def programs_of(graph_module: Any) -> dict[str, Any]:
     """The modules that :func:`split_off_programs` made, by name, but for those that only view."""
     names = [node.target for node in graph_module.graph.nodes if node.op == "call_module"]
     parts = {name: getattr(graph_module, name) for name in names}
-    return {name: part for name, part in parts.items() if _computes(part)}
+    programs = {name: part for name, part in parts.items() if hasattr(part, "graph")}
+    return {name: part for name, part in programs.items() if _computes(part)}
 
 
 def _computes(part: Any) -> bool:

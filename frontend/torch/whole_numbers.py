@@ -213,6 +213,24 @@ def _choice_of_elements(rewriting: _Rewriting, node: Any) -> Any:
     return rewriting.in_fp32(node)
 
 
+@_rewrites("mm.default")
+def _product_of_bytes(rewriting: _Rewriting, node: Any) -> Any:
+    """A product of matrices of bytes, with whole sums."""
+    torch = import_torch()
+    known = rewriting.bounds.all_of(*node.args)
+    if known is None or not all(each.within(-128, 127) for each in known):
+        return None
+    if node.meta["val"].dtype != torch.int32:
+        return None
+    operands: list[Any] = []
+    for each in node.args:
+        is_cast = str(each.target) == "aten._to_copy.default"
+        source = each.args[0] if is_cast else each
+        is_byte = source.meta["val"].dtype == torch.int8
+        operands.append(source if is_byte else rewriting.cast(each, torch.int8))
+    return rewriting.call(torch.ops.aten._int_mm.default, *operands)
+
+
 @_rewrites("index_put.default")
 def _inverse(rewriting: _Rewriting, node: Any) -> Any:
     """The places of a sort, where each place is put behind the row that comes to it."""

@@ -36,9 +36,25 @@ WITH_OPERANDS, GROUP_SLACK = 1.81, 1.1
 """How much longer products of warps take with the loads of their operands, and those of groups."""
 ELEMENT_CYCLES = 3.0
 """Cycles of a thread for an element of an operator that is no product."""
-CONVERSION_ISSUES = 2.0
-"""Instructions for each element of few bits that becomes a factor of 16: its part of a load, of a
-permutation, of masks and of an addition, as nvcc 13.0 makes them; no script fits it."""
+CONVERSION_ISSUES = 4.5
+"""Instructions for each element of few bits that becomes a factor of 16, as if none waited: fitted
+to 34 plans of products of 1 to 64 rows by 4 and 8 bits on an H200; no script is kept."""
+SINGLE_CONVERSION_ISSUES, CHAINED_CONVERSION_ISSUES = 10.0, 2.0
+"""The same where each is read alone, and in a chain of products, in which others are computed
+meanwhile.  Decode attention of 16 x 8 heads and 32,768 keys of f8 took 344 us as one kernel on an
+H200 and 487 as four, of i8 332 and 771: 178 and 185 for the scores, 304 and 510 for the values."""
+CONVERTING_TURN_CYCLES, LONE_GROUP = 350.0, 1.75
+"""What each turn of warp groups that convert takes besides, and how much longer one converts that
+has a multiprocessor alone: 64 rows and weights of 8192 x 8192 in 8 bits took 37.4 us with 64 of the
+depth a turn on an H200, 37.7 by one group, and 30.0 by two with 128."""
+WIDE_CONVERSION = 3.0
+"""The same of a group that has more columns than one instruction, or more than 128 of the depth a
+turn: 64 rows and 14336 x 4096 weights of 4 bits took 63.8 us with 128 columns a group and 29.2 with
+64, 8192 x 8192 of 8 bits 53.2 with 256 of the depth and 30.0 with 128."""
+CONVERTED_STEPS = 8
+"""Of :data:`INSTRUCTION` along the depth, at most, whose operands a group has in registers."""
+MORE_WARPS = 0.2
+"""And of four single warps more, each of which reads all of the left matrix."""
 CHAINED_VALUES = 64
 """Sums of a product in a chain that a thread can keep in registers."""
 CHAINED_ROWS = 16
@@ -103,9 +119,9 @@ class Held(NamedTuple):
         return needed if fits else None
 
 
-def conversion_cycles(target: Target) -> float:
-    """Cycles of a multiprocessor for each element that its threads convert."""
-    return CONVERSION_ISSUES / (target.warp_size * target.schedulers_per_multiprocessor)
+def issue_cycles(target: Target) -> float:
+    """Cycles of a multiprocessor for an instruction of one thread of many."""
+    return 1 / (target.warp_size * target.schedulers_per_multiprocessor)
 
 
 class Load(NamedTuple):
@@ -184,6 +200,8 @@ class Product(NamedTuple):
     """Whether its left matrix is what another product passes on."""
     converted: int = 0
     """Elements that threads convert before they are multiplied."""
+    conversion: float = 0.0
+    """Instructions for each of these."""
     swapped: bool = False
     """Whether warp groups multiply loaded matrices with swapped operands: none is in flight while
     the next one is issued."""
@@ -192,6 +210,10 @@ class Product(NamedTuple):
     def macs(self) -> int:
         """Multiply-adds in whole instructions."""
         return self.instructions * math.prod(INSTRUCTION.shape_mnk)
+
+    def is_wide(self, groups: int) -> bool:
+        """Whether one of so many warp groups converts more than it has registers for at once."""
+        return self.group_rows > groups * GROUP_ROWS or self.chain > CONVERTED_STEPS
 
     def fills_groups(self, groups: int = 1) -> bool:
         """Whether so many warp groups have whole instructions of it."""
@@ -291,16 +313,40 @@ class PhaseWork(NamedTuple):
         if self.chained and not self.stays_in_registers(threads, warp_size):
             total *= THROUGH_MEMORY
             total += CHAIN_BARRIERS * WARP_CYCLES * warps
+        total += self._conversion_cycles(threads, target)
         return total + self.chained * CHAIN_CYCLES / (groups * blocks**2)
 
-    @classmethod
-    def _product_cycles(cls, product: Product, warps: int, target: Target) -> float:
-        """Of one product, by warp groups where they can, else by warps."""
-        converting = product.converted * conversion_cycles(target)
-        return cls._multiplying_cycles(product, warps, target) + converting
+    def _conversion_cycles(self, threads: int, target: Target) -> float:
+        """Of what its threads make of numbers of few bits."""
+        if not any(each.converted for each in self.products):
+            return 0.0
+        if self.chained:
+            issues = CHAINED_CONVERSION_ISSUES * sum(each.converted for each in self.products)
+            return issues * issue_cycles(target)
+        issues = sum(each.converted * each.conversion for each in self.products)
+        if not self.suits_groups(threads, target):
+            more = threads / GROUP_THREADS - 1
+            return issues * (1 + max(more, 0.0) * MORE_WARPS) * issue_cycles(target)
+        groups = threads // GROUP_THREADS
+        if any(each.is_wide(groups) for each in self.products):
+            issues *= WIDE_CONVERSION
+        return CONVERTING_TURN_CYCLES + issues * issue_cycles(target)
+
+    @property
+    def converts(self) -> bool:
+        """Whether threads convert what is multiplied, and pass no product on."""
+        return not self.chained and any(each.converted for each in self.products)
+
+    def waiting_cycles(self, threads: int, target: Target) -> float:
+        """How much longer a warp group converts that has a multiprocessor alone."""
+        if threads != GROUP_THREADS or not self.suits_groups(threads, target):
+            return 0.0
+        issues = sum(each.converted * each.conversion for each in self.products)
+        return (LONE_GROUP - 1) * issues * issue_cycles(target)
 
     @staticmethod
-    def _multiplying_cycles(product: Product, warps: int, target: Target) -> float:
+    def _product_cycles(product: Product, warps: int, target: Target) -> float:
+        """Of one product, by warp groups where they can, else by warps."""
         groups = warps // WARPGROUP
         if target.multiplies_in_warpgroups and groups and product.fills_groups(groups):
             cycles = GROUP_SLACK * group_cycles(product.macs, target, product.element)

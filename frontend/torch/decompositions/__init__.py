@@ -9,11 +9,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from mugraph.torch.decompositions import elementwise, layers, tables, windows
+from mugraph.torch.decompositions import elementwise, layers, packed_weights, tables, windows
 from mugraph.torch.decompositions.table import OWN, Decomposition
 from mugraph.torch.operator import import_torch
 
-__all__ = ["decompositions", "elementwise", "layers", "tables", "windows"]
+__all__ = ["decompositions", "elementwise", "layers", "packed_weights", "tables", "windows"]
 
 KEPT = (
     "silu.default",

@@ -36,6 +36,7 @@ from mugraph.passes.costs.memory import (
 from mugraph.passes.costs.overlap import IN_A_KERNEL
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
 from mugraph.passes.costs.work import (
+    CHAINED_CONVERSION_ISSUES,
     ELEMENT_CYCLES,
     EXCHANGE_BARRIERS,
     GROUP_SLACK,
@@ -43,7 +44,7 @@ from mugraph.passes.costs.work import (
     ITERATION_CYCLES,
     WARP_CYCLES,
     WITH_OPERANDS,
-    conversion_cycles,
+    issue_cycles,
 )
 from mugraph.passes.mugraph.plan.operators import OperatorWork
 from mugraph.passes.mugraph.plan.shape import KernelModel, Moved
@@ -153,8 +154,9 @@ class TiledKernels:
                 fewer = np.minimum(cycles, by_groups * instructions)
                 cycles = np.where(can, fewer, cycles)
             total += cycles
-            if op.converts:
-                total += self.volume(op.operands[-1]) * conversion_cycles(target)
+            if op.conversion:
+                issues = self.volume(op.operands[-1]) * CHAINED_CONVERSION_ISSUES
+                total += issues * issue_cycles(target)
         return total
 
     @property

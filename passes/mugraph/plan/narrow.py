@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from mugraph.dialects import tb
+from mugraph.dialects import kn, tb
+from mugraph.dialects.tensor_types import layout_of, shape_of
 from mugraph.passes.mugraph.factor_products import narrow_source
 
 
 def is_narrow(factor: SSAValue) -> bool:
     """Whether a factor of a product is computed of numbers of few bits, one by one."""
     return not isinstance(factor.owner, tb.InputOp) and narrow_source(factor) is not None
+
+
+def is_read_singly(factor: SSAValue) -> bool:
+    """Whether neighbours along k of a right matrix of few bits lie apart in memory.
+
+    Threads, which multiply neighbours along k, read each number alone then.  Of a tensor that is an
+    argument without a layout its rows count: so do views that stand before a part of a program.
+    """
+    source = narrow_source(factor)
+    if source is None or not isinstance(load := source.owner, tb.InputOp):
+        return False
+    graph, tensor = load.parent_op(), load.dtensor
+    if not isinstance(tensor, BlockArgument) or graph is None:
+        return False
+    return _is_row_major(graph.operands[tensor.index])
+
+
+def _is_row_major(tensor: SSAValue) -> bool:
+    """Whether the last dimension of a tensor is that of an argument, whose elements lie so."""
+    while isinstance(view := tensor.owner, kn.TransposeOp | kn.ReshapeOp):
+        last = len(shape_of(tensor.type)) - 1
+        if isinstance(view, kn.TransposeOp):
+            stays = view.order[last] == last
+        else:
+            stays = shape_of(view.input.type)[-1] == shape_of(tensor.type)[-1]
+        if not stays:
+            return False
+        tensor = view.input
+    return isinstance(tensor, BlockArgument) and layout_of(tensor.type) is None
 
 
 def is_read_in_place(part: SSAValue) -> bool:

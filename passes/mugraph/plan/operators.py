@@ -15,13 +15,18 @@ from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS
-from mugraph.passes.costs.work import INSTRUCTION
+from mugraph.passes.costs.work import (
+    CONVERSION_ISSUES,
+    INSTRUCTION,
+    SINGLE_CONVERSION_ISSUES,
+)
 from mugraph.passes.mugraph.plan.narrow import (
     adds_scaled,
     is_converted,
     is_narrow,
     is_on_the_way,
     is_read_in_place,
+    is_read_singly,
 )
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 
@@ -210,8 +215,8 @@ class OperatorWork(NamedTuple):
     """Results, and factors of products, that pass through shared memory to other threads."""
     row_dims: tuple[int, ...]
     """Dimensions of the first operand, not of a product, along which its elements are combined."""
-    converts: bool = False
-    """Whether threads make what they multiply of numbers of few bits."""
+    conversion: float = 0.0
+    """Instructions for each element that threads make of numbers of few bits to multiply it."""
     sums: bool = False
     """Whether it is a sum over a dimension, which of one element is nothing."""
 
@@ -238,7 +243,10 @@ class OperatorWork(NamedTuple):
             exchanged += RUNNING_MAXIMUM_EXCHANGES
             row_dims = (len(shape_of(op.operands[0].type)) - 1,)
         operands, results = (*op.operands,), (*op.results,)
-        converts = bool(factors) and is_narrow(op.operands[-1])
+        conversion = 0.0
+        if factors and is_narrow(op.operands[-1]):
+            singly = is_read_singly(op.operands[-1])
+            conversion = SINGLE_CONVERSION_ISSUES if singly else CONVERSION_ISSUES
         return cls(
             operands,
             results,
@@ -247,7 +255,7 @@ class OperatorWork(NamedTuple):
             special_of(op),
             exchanged,
             row_dims,
-            converts,
+            conversion,
             isinstance(op, tb.ReductionOp),
         )
 

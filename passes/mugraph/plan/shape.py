@@ -441,7 +441,7 @@ def _work(
             rows, columns = tiles[0][-2], tiles[-1][-1]
             sources = [(rows, columns)]
             m, n, k = INSTRUCTION.shape_mnk
-            converted = math.prod(tiles[-1]) if op.converts else 0
+            converted = math.prod(tiles[-1]) if op.conversion else 0
             matrices = math.prod(tiles[0][:-2])
             for factor in op.factors:
                 steps = _padded(shapes[factor.lhs][-1], k)
@@ -460,12 +460,13 @@ def _work(
                     columns,
                     follows,
                     converted,
+                    op.conversion,
                     swaps and not factor.converted,
                 )
                 products.append(each)
             sets = 1 + any(factor.promoted for factor in op.factors)
             sums += sets * math.prod(tiles[0][:-1]) * columns
-            if op.converts and matrices > 1:
+            if op.conversion and matrices > 1:
                 # Each is cut out and written to shared memory first.
                 elements += MOVES * math.prod(tiles[-1])
                 exchanges += matrices

@@ -20,6 +20,7 @@ from mugraph.passes.costs.kernels import (
     resident_blocks,
     stages_of,
 )
+from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.products import group_cycles
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import shape_under
@@ -83,7 +84,8 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         stages = (1,) if loads is None and waits_to_start(shape, target) else None
         parts = (("loads", loads), ("stages", stages))
         preferred = tuple(name for name, part in parts if part) or None
-        return plan.over(Plan(pdl="end", loads=loads, stages=stages, preferred=preferred))
+        start = "early" if leaves_room(shape, target) else "end"
+        return plan.over(Plan(pdl=start, loads=loads, stages=stages, preferred=preferred))
     return plan.over(loads_by_threads(shape, target))
 
 
@@ -208,11 +210,13 @@ def loads_by_threads(shape: KernelShape, target: Target) -> Plan:
 
     A producer keeps as many bytes on their way as the memory needs, so that what starts beside it
     only takes from it: its next kernel starts at its end.  Where all threads load, they are late.
-    A long kernel that only brings and stores each tile once hides the next one's launch.
+    A long kernel that only brings and stores each tile once hides the next one's launch; so does
+    one that waits for memory, and whose blocks all run at once.
     """
     stages = stages_by_threads(shape, target)
     preferred = None if stages is None else ("stages",)
-    start = "early" if streams_long(shape, target) else "late"
+    early = streams_long(shape, target) or leaves_room(shape, target)
+    start = "early" if early else "late"
     return Plan(loads="cp_async", stages=stages, pdl=start, preferred=preferred)
 
 
@@ -225,6 +229,33 @@ def streams_long(shape: KernelShape, target: Target) -> bool:
     time = estimate(shape, target)
     once = shape.iterations == 1 and not shape.loop.products
     return once and time is not None and time > LAUNCHES_LONG * LAUNCH_NS
+
+
+def leaves_room(shape: KernelShape, target: Target) -> bool:
+    """Whether memory is what a kernel waits for, and all its blocks run at once.
+
+    The next kernel's blocks then start where one of its has ended, and weights are on their way
+    while the last ones end; ``--spread-blocks`` keeps them apart.  All kernels of a decode layer
+    are such: with it one of Llama-3.2-1B takes 45.7 us on an H200, and 51.1 where the next kernel
+    begins late or at the end (``benchmarks/results/decode_layers_h200.md``).
+    """
+    resident = resident_blocks(shape, stages_of(shape, target) or 1, target)
+    if shape.blocks > resident * target.multiprocessors or not target.has_programmatic_launch:
+        return False
+    work = [(shape.turns, shape.loop), (1, shape.after)]
+    cycles = math.fsum(
+        times * product.macs / fastest_rate(product.element, target)
+        for times, phase in work
+        for product in phase.products
+    )
+    busiest = math.ceil(shape.blocks / target.multiprocessors)
+    tensor_bytes = shape.loading.tensor_bytes
+    return busiest * cycles / target.clock_ghz < LAUNCH_NS + device_ns(tensor_bytes, target)
+
+
+def fastest_rate(element: str, target: Target) -> float:
+    """Products that a multiprocessor adds up in a cycle, by its fastest instruction."""
+    return max((rates.get(element, 1) for rates in target.macs_a_cycle.values()), default=1)
 
 
 def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:

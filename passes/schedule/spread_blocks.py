@@ -1,4 +1,4 @@
-"""``--spread-blocks``: as many blocks on each multiprocessor, whatever else runs when they start."""
+"""``--spread-blocks``: as many blocks on each multiprocessor, whatever runs when they start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.kn.overlap import launches_of
-from mugraph.dialects.sched import KernelOp, LaunchOp
+from mugraph.dialects.sched import LaunchOp
 from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
@@ -62,7 +62,8 @@ class SpreadBlocksPass(ModulePass):
     as long then.  With it, a layer of a decode step of Qwen3-8B whose kernels all begin early takes
     112 us on an H200, and 143 without (``benchmarks/results/decode_layers_h200.md``).  This is for
     launches whose blocks all run at once, and of which most is constant: others wait before they
-    load, and stay as they are.  Pre-condition: ``--join-launches``, which asks how large blocks need to be.
+    load, and stay as they are.  Pre-condition: ``--join-launches``, which asks how large blocks
+    must be.
 
     Before: ``sched.kernel @gate ... grid [128, 1, 1] ... smem 93056``
 

@@ -246,8 +246,8 @@ def names_of_values(function: FuncOp) -> dict[SSAValue, Names]:
         if said and math.prod(extents_in(value.type)[: said[-1]]) != 1:
             raise NamedExtentError(
                 f"result {index} of {op_label(function)} has the named extents "
-                f"{[name for name in found[value] if name]}; only its first dimension may have "
-                "one, but for those of one element"
+                f"{[name for name in found[value] if name]}; only its first dimension may have one"
+                ", but for those of one element"
             )
     require_parallel(copy, probes)
     return found

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.kn.overlap import launches_of
@@ -30,13 +31,19 @@ def spread_bytes(blocks: int, smem: int, target: Target) -> int:
     return max(smem, least)
 
 
+def bytes_of(type_: Attribute) -> int:
+    """The bytes of a tensor; none of an extent."""
+    if isinstance(type_, IndexType):
+        return 0
+    return math.prod(shape_of(type_)) * element_bytes_of(type_)
+
+
 def brings_weights(launch: LaunchOp) -> bool:
     """Analysis: whether most of what a kernel reads is loaded before it waits for others."""
     kernel = launch.resolve()
     if not kernel.waits_for_grids():
         return False
-    types = [value.type for value in launch.arguments]
-    sizes = [math.prod(shape_of(each)) * element_bytes_of(each) for each in types]
+    sizes = [bytes_of(value.type) for value in launch.arguments]
     return 2 * sum(sizes[index] for index in kernel.constant_inputs) > sum(sizes)
 
 

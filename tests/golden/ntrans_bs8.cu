@@ -18,7 +18,6 @@ __global__ void __launch_bounds__(128, 1) ntrans_bs8_custom0(half_t const* dh, h
   auto* const o_tile = o + blockIdx.x * 4096;  // sched.local_tile o
 
   // sched.prologue
-  tb::grid_launch();  // sched.grid_launch
   tb::grid_wait();  // sched.grid_wait
   {  // sched.copy dh_tile, sh
     using Tile = Layout<Shape<Int<4096>, Int<1>>, Stride<Int<1>, Int<0>>>;
@@ -83,6 +82,7 @@ __global__ void __launch_bounds__(128, 1) ntrans_bs8_custom0(half_t const* dh, h
       tb::Map<ops::Mul, ops::Chain<>, 128, 8, 4096>::assign(stored, thread, tb::in_registers<8>(sum), tb::in_rows<8, 4>(out_1));
     }
   }
+  tb::grid_launch();  // sched.grid_launch
 
   // sched.epilogue
   {  // sched.copy stored, o_tile

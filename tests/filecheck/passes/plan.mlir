@@ -20,7 +20,7 @@
 // CUT: kn.customized %x, %w
 // CUT-SAME: plan <tiles = written, loads = cp_async
 // CUT: kn.customized %{{.*}}_parts
-// CUT-SAME: plan <tiles = written, loads = cp_async, pdl = early> {
+// CUT-SAME: plan <tiles = written, loads = cp_async, pdl = late> {
 // The kernel that adds up the parts is cut as the first one, until it is planned.
 // FIRST: kn.customized %{{.*}}_parts
 // FIRST-SAME: forloop {{[0-9]+}} plan <split_k = 1> {
@@ -29,9 +29,9 @@
 // WRITTEN: grid [2, 1, 1] block [128, 1, 1] forloop 64 plan <tiles = written> {
 
 // What is asked for is kept, and of the tiles nothing else is chosen then.
-// ASKED: forloop 64 plan <grid = [8], loads = tma, pdl = early> {
+// ASKED: forloop 64 plan <grid = [8], loads = tma, pdl = {{end|late}}> {
 // What needs a producer keeps one, where threads would load by themselves otherwise.
-// FED: forloop 64 plan <grid = [8], swap_ab = true, pdl = early> {
+// FED: forloop 64 plan <grid = [8], swap_ab = true, pdl = end> {
 // EIGHT: kn.customized %x, %w grid [8, 1, 1] block [128, 1, 1] forloop 64 plan <tiles = written
 
 // What the text says is kept before what options say.

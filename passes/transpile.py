@@ -40,6 +40,7 @@ from mugraph.passes.schedule.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
 from mugraph.passes.schedule.set_register_budgets import SetRegisterBudgetsPass
 from mugraph.passes.schedule.share_kernels import ShareKernelsPass
+from mugraph.passes.schedule.spread_blocks import SpreadBlocksPass
 from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -95,6 +96,7 @@ def transpile_pipeline(
         SetRegisterBudgetsPass(arch),
         JoinLaunchesPass(arch),
         PersistProgramPass(arch, everywhere=False),
+        SpreadBlocksPass(arch),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
 

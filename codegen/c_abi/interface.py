@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -92,9 +93,11 @@ class CTensor:
         if not any(self.names):
             return self
         shape = sized(self.names, self.shape, sizes)
-        # The named dimension is the first one, so that bytes grow with it.
-        span = self.span // max(self.shape[0], 1) * shape[0]
-        return replace(self, shape=shape, span=span, names=())
+        # The named dimension is the first one but for those of one element: bytes grow with it.
+        span = self.span // math.prod(self.shape) * math.prod(shape)
+        is_row_major = self.strides == row_major_strides(self.shape)
+        strides = row_major_strides(shape) if is_row_major else self.strides
+        return replace(self, shape=shape, strides=strides, span=span, names=())
 
 
 @dataclass(frozen=True)
@@ -202,9 +205,23 @@ def interface_as_written(function: FuncOp) -> CInterface:
     returned = function.body.block.last_op
     results = returned.operands if returned else ()
     pairs = _named(function.args, names, "input"), _named(results, names, "output")
-    inputs, outputs = (tuple(_tensor(*each, planned=False) for each in side) for side in pairs)
+    inputs, outputs = ([_tensor(*each, planned=False) for each in side] for side in pairs)
     name = sanitize(function.sym_name.data)
-    return CInterface(name, inputs, outputs, 0, (), _in_place(results))
+    inputs, outputs = _with_extents(function, inputs, outputs)
+    extents = tuple(named_extents(function).values())
+    return CInterface(name, inputs, outputs, 0, extents, _in_place(results))
+
+
+def _with_extents(
+    function: FuncOp, inputs: Sequence[CTensor], outputs: Sequence[CTensor]
+) -> tuple[tuple[CTensor, ...], tuple[CTensor, ...]]:
+    """Tensors that know which of their dimensions have names."""
+    if not named_extents(function):
+        return tuple(inputs), tuple(outputs)
+    return (
+        tuple(replace(t, names=argument_names(function, i)) for i, t in enumerate(inputs)),
+        tuple(replace(t, names=result_names(function, i)) for i, t in enumerate(outputs)),
+    )
 
 
 def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
@@ -232,9 +249,7 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
         names.reserve(extent.name)
     inputs = [_tensor(*pair) for pair in _named(arguments, names, "input")]
     outputs = [_tensor(*pair) for pair in _named(results, names, "output", arguments)]
-    if extents:
-        inputs = [replace(t, names=argument_names(function, i)) for i, t in enumerate(inputs)]
-        outputs = [replace(t, names=result_names(function, i)) for i, t in enumerate(outputs)]
+    inputs, outputs = _with_extents(function, inputs, outputs)
     needed, in_place = workspace_bytes(function), _in_place(results)
     if is_texpr(function):
         # What is read and written begins as a copy, unless both are one.
@@ -251,8 +266,8 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
     model = model_arguments(function)
     return CInterface(
         name,
-        tuple(inputs),
-        tuple(outputs),
+        inputs,
+        outputs,
         needed,
         extents,
         in_place,

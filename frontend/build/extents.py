@@ -25,7 +25,11 @@ from mugraph.dialects.named_extents import (
     with_names,
 )
 from mugraph.dialects.tensor_types import value_label
-from mugraph.passes.program.named_extents import NamedExtentError, names_of_values
+from mugraph.passes.program.named_extents import (
+    NamedExtentError,
+    names_of_values,
+    require_parallel,
+)
 
 
 def _stand_ins() -> Iterator[int]:
@@ -108,6 +112,14 @@ def open_extents(function: FuncOp, known: Mapping[str, Extent]) -> None:
     set_named_extents(function, {name: extent.named for name, extent in known.items()})
     try:
         names_of_values(function)
+    except NamedExtentError as error:
+        raise BuildError(str(error)) from None
+
+
+def require_parallel_extents(function: FuncOp, known: Mapping[str, Extent]) -> None:
+    """Raises :class:`BuildError` where operators do not take dimensions for which primes stand."""
+    try:
+        require_parallel(function, {name: int(extent) for name, extent in known.items()})
     except NamedExtentError as error:
         raise BuildError(str(error)) from None
 

@@ -17,7 +17,12 @@ from mugraph.build.errors import (
     require_element_type,
     require_integers,
 )
-from mugraph.build.extents import Extent, note_extents, open_extents
+from mugraph.build.extents import (
+    Extent,
+    note_extents,
+    open_extents,
+    require_parallel_extents,
+)
 from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, add_function
 from mugraph.dialects import kn
@@ -148,6 +153,13 @@ class KernelGraph(CollectiveOperators):
         with build_errors(), reported_within(module):
             module.verify()
         return module
+
+    def require_parallel_extents(self) -> None:
+        """Raises :class:`BuildError` where an operator combines elements along a named extent."""
+        if self._extents:
+            function = FuncOp(self.name, ([], []), Region())
+            self._region.clone_into(function.body)
+            require_parallel_extents(function, self._extents)
 
     def _laid_out(self, value: SSAValue, layout: Layout[int] | None) -> SSAValue:
         """A result with its layout; where there are named extents, passes write it later."""

@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -15,11 +16,17 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.build.errors import BuildError
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.codegen.c_abi import interface_as_written
+from mugraph.dialects.named_extents import is_open
 from mugraph.errors import UserError
 from mugraph.jit import CpuKernel, Kernel, compile
 from mugraph.jit.mesh import MeshKernel
+from mugraph.passes.program.bucket_extents import bucket_extents
+from mugraph.passes.targets import DEFAULT_TARGET, default_targets
 from mugraph.runtime.cuda import only_function
+from mugraph.runtime.toolchain import device_architecture
+from mugraph.torch.aten import CONVERSIONS
 from mugraph.torch.aten.conversion import Devices
 from mugraph.torch.attention import keep_attention_whole
 from mugraph.torch.call import as_module
@@ -29,13 +36,16 @@ from mugraph.torch.devices import compile_for, devices_of, is_exchange
 from mugraph.torch.islands import (
     copy_returned_constants,
     fold_constants,
+    is_view,
     programs_of,
     split_off_programs,
 )
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.narrow_weights import store_narrow_weights
 from mugraph.torch.operator import import_torch
-from mugraph.torch.report import Island, Kernels, Report, kernels_of
+from mugraph.torch.report import Island, Kernels, Report, fuse_and_explain
+from mugraph.torch.rows import keep_rows_apart
+from mugraph.torch.symbols import divide_into_buckets, is_symbol
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
 from mugraph.torch.whole_numbers import simplify_whole_numbers
 
@@ -83,16 +93,18 @@ def _compile_graph(
     weights = _weights_of(graph_module) - mutations.inputs
     weights |= store_narrow_weights(graph_module, weights, inputs)
     simplify_whole_numbers(graph_module)
+    keep_rows_apart(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     devices = devices_of(graph_module)
     refusals = Refusals(tf32=tf32, devices=devices)
     for node in graph_module.graph.nodes:
-        reason = refusals(node) if node.op == "call_function" else None
+        is_call = node.op == "call_function" and not is_symbol(node.meta.get("val"))
+        reason = refusals(node) if is_call else None
         if reason is not None:
             report.stays(node, reason)
-    _say_what_is_known_late(graph_module)
     setting = Setting(tf32, devices, report.explains)
-    parts = split_off_programs(graph_module, refusals)
+    parts = split_off_programs(graph_module, refusals, report.stays)
+    _say_what_is_known_late(parts)
     compiled: dict[str, Compiled] = {}
     for name, part in programs_of(parts).items():
         calls = [node for node in part.graph.nodes if node.op == "call_function"]
@@ -107,24 +119,36 @@ def _compile_graph(
             for node in calls:
                 report.stays(node, reason)
             continue
-        likes = [tensor_like(node.meta["val"]) for node in _placeholders(part)]
+        likes = [tensor_like(node.meta["val"]) for node in _tensors_of(part)]
         results = [tensor_like(node.meta["val"]) for node in results_of(part)]
-        setattr(parts, name, as_module(made.kernel, likes, results))
-        report.islands.append(Island(name, operators, made.kernels, perf_counter() - start))
+        island = Island(name, operators, made.kernels, perf_counter() - start)
+        report.islands.append(island)
+        if made.kernel is not None:
+            program = as_module(made.kernel, likes, results, part)
+            if report.explains:
+                program.register_forward_pre_hook(partial(_keep_call, island))
+            setattr(parts, name, program)
     put_back_mutations(parts, mutations)
     copy_returned_constants(parts)
     parts.recompile()
     return import_module("torch._functorch.aot_autograd").make_boxed_func(parts.forward)
 
 
-def _say_what_is_known_late(graph_module: Any) -> None:
-    """Warns where extents of inputs are symbols, with which operators stay in torch."""
-    values = [node.meta.get("val") for node in _placeholders(graph_module)]
-    if any(not isinstance(extent, int) for x in values for extent in getattr(x, "shape", (1,))):
+def _say_what_is_known_late(parts: Any) -> None:
+    """Warns of operators that stay in torch, as they depend on numbers that change with a call."""
+    late = Counter(
+        str(node.target)
+        for node in parts.graph.nodes
+        if node.op == "call_function"
+        and str(node.target) in CONVERSIONS
+        and any(is_symbol(extent) for extent in getattr(node.meta.get("val"), "shape", ()))
+        and not is_view(node)
+    )
+    if late:
+        named = ", ".join(f"{count} {name}" for name, count in sorted(late.items()))
         warnings.warn(
-            "inputs have extents that are known only at run time, and what depends on these stays "
-            "in torch; say torch.compile(model, backend='mugraph', dynamic=False), and generate "
-            "with cache_implementation='static', so that extents are numbers.",
+            f"extents that change from call to call keep {named} in torch; with "
+            "torch.compile(model, backend='mugraph', dynamic=False) extents are numbers.",
             stacklevel=2,
         )
 
@@ -139,9 +163,9 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Compiled:
-    """A program's kernel, and what is said of it."""
+    """A program's kernel, and what is said of it; none where that is all that is asked for."""
 
-    kernel: Kernel | MeshKernel
+    kernel: Kernel | MeshKernel | None
     kernels: Kernels | None
 
 
@@ -149,24 +173,46 @@ def _compile_part(
     part: Any, weights: set[str], compiled: dict[str, Compiled], setting: Setting
 ) -> Compiled:
     """The kernel of a part; those that are the same program share one."""
-    inputs = _placeholders(part)
+    inputs = _tensors_of(part)
     constant = [node.name in weights for node in inputs]
     devices = setting.devices if any(map(is_exchange, part.graph.nodes)) else None
     module = translate(part, PROGRAM, constant, tf32=setting.tf32, devices=devices).module()
     written = str(module)
     if written not in compiled:
         device_type = _device_type(inputs)
-        kernels = kernels_of(module) if setting.explains else None
-        if devices is None:
-            kernel = MAKERS[device_type](module)
+        if devices is not None:
+            made = Compiled(compile_for(devices, module, device_type), None)
+        elif setting.explains:
+            made = _explained(module, device_type)
         else:
-            kernel = compile_for(devices, module, device_type)
-        compiled[written] = Compiled(kernel, kernels)
+            made = Compiled(MAKERS[device_type](module), None)
+        compiled[written] = made
     return compiled[written]
+
+
+def _explained(module: ModuleOp, device: str) -> Compiled:
+    """What is said of a program, whose kernels are searched for once; torch runs it on a CPU."""
+    fused = module.clone()
+    if device == "cpu":
+        return Compiled(None, fuse_and_explain(fused, DEFAULT_TARGET))
+    architecture = device_architecture()
+    assert architecture is not None  # as a tensor is there
+    target = choose_architecture(architecture, [*default_targets()])
+    kernels = fuse_and_explain(fused, target)
+    try:
+        return Compiled(compile(fused, fuse=False), kernels)
+    except DiagnosticException:
+        return Compiled(_compiled(module), kernels)
+
+
+def _keep_call(island: Island, program: Any, given: tuple[Any, ...]) -> None:
+    """Notes the tensors of a program's last call."""
+    island.call = partial(program, *given)
 
 
 def _compiled(module: ModuleOp) -> Kernel:
     """The kernel of a program; one of each operator where those that are found do not compile."""
+    divide_into_buckets(module)
     try:
         return compile(module)
     except DiagnosticException as error:
@@ -178,7 +224,11 @@ def _compiled(module: ModuleOp) -> Kernel:
 def _interpreted(module: ModuleOp) -> Kernel:
     """The program on a CPU: all its layouts are written, so that no kernel need be planned."""
     module.verify()
-    return CpuKernel(module, interface_as_written(only_function(module)))
+    function = only_function(module)
+    if is_open(function):
+        # The interface is that of the largest extents.
+        (function,) = bucket_extents(function.clone())
+    return CpuKernel(module, interface_as_written(function))
 
 
 MAKERS: dict[str, Callable[[ModuleOp], Kernel]] = {"cpu": _interpreted, "cuda": _compiled}
@@ -201,6 +251,11 @@ def _device_type(inputs: Sequence[Any]) -> str:
 
 def _placeholders(part: Any) -> list[Any]:
     return [node for node in part.graph.nodes if node.op == "placeholder"]
+
+
+def _tensors_of(part: Any) -> list[Any]:
+    """The placeholders that are tensors, and no symbols."""
+    return [node for node in _placeholders(part) if not is_symbol(node.meta["val"])]
 
 
 def _weights_of(graph_module: Any) -> set[str]:

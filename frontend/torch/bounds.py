@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
+from mugraph.dialects.named_extents import LARGEST_EXTENT
 from mugraph.torch.operator import import_torch
+from mugraph.torch.symbols import is_symbol
 
 
 class Interval(NamedTuple):
@@ -132,9 +134,21 @@ def _of_constant(tensor: Any) -> Known:
 
 
 def extent_of(node: Any, dim: int) -> int:
-    """An extent of what a node gives; of a tensor without dimensions 1."""
+    """An extent of what a node gives, at most, if it is a symbol; of one without dimensions 1."""
     shape = node.meta["val"].shape
-    return int(shape[dim]) if len(shape) else 1
+    if not len(shape):
+        return 1
+    return LARGEST_EXTENT if is_symbol(shape[dim]) else int(shape[dim])
+
+
+def count_of(value: Any) -> int:
+    """How many elements a tensor has, at most, where extents are symbols."""
+    return math.prod(LARGEST_EXTENT if is_symbol(each) else int(each) for each in value.shape)
+
+
+def least_count_of(value: Any) -> int:
+    """How many elements it has at least."""
+    return math.prod(1 if is_symbol(each) else int(each) for each in value.shape)
 
 
 _PLACES_ALONG = {"aten.topk.default": 2, "aten.sort.default": 1, "aten.sort.stable": 1}
@@ -322,7 +336,7 @@ def total_of(node: Any, known: Interval) -> Interval:
     if str(node.target) == "aten.cumsum.default":
         count = extent_of(node.args[0], node.args[1])
     else:
-        count = operand.numel() // max(1, node.meta["val"].numel())
+        count = count_of(operand) // max(1, least_count_of(node.meta["val"]))
     least, most = (each * count for each in known)
     return Interval(min(known.first, least), max(known.last, most))
 
@@ -331,7 +345,7 @@ def total_of(node: Any, known: Interval) -> Interval:
 def _of_place(bounds: Bounds, node: Any) -> Known:
     dim = node.args[1] if len(node.args) > 1 else None
     operand = node.args[0]
-    count = operand.meta["val"].numel() if dim is None else extent_of(operand, dim)
+    count = count_of(operand.meta["val"]) if dim is None else extent_of(operand, dim)
     return Interval(0, int(count) - 1)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from mugraph.jit import Kernel
 from mugraph.jit.arguments import ELEMENT_TYPES
+from mugraph.jit.kernel import as_sequence
 from mugraph.jit.mesh import MeshKernel
 from mugraph.torch.aten import TensorLike
 from mugraph.torch.operator import import_torch
@@ -14,13 +15,17 @@ from mugraph.torch.translation import input_strides
 
 
 def as_module(
-    kernel: Kernel | MeshKernel, inputs: Sequence[TensorLike], results: Sequence[TensorLike]
+    kernel: Kernel | MeshKernel,
+    inputs: Sequence[TensorLike],
+    results: Sequence[TensorLike],
+    plain: Any,
 ) -> Any:
     """A module that calls the kernel with tensors laid out as it was compiled for.
 
     Results of one element have no dimension where torch's have none.  ``in_place`` of it has the
     results, by number, that may be written to an input, and the number of that; ``writes`` has
-    those that are.
+    those that are.  Symbols among the arguments are left out.  ``plain`` does the same in torch,
+    for calls with larger extents than the kernel was compiled for.
     """
     torch = import_torch()
     tensors, made = kernel.interface.inputs, kernel.interface.outputs
@@ -38,10 +43,44 @@ def as_module(
         return copy.copy_(tensor)
 
     writes: dict[int, int] = {}
+    extents = kernel.interface.extents
+    largest = {extent.name: extent.largest for extent in extents}
+    bounds = [
+        (at, dim, largest[name])
+        for at, tensor in enumerate(tensors)
+        for dim, name in enumerate(tensor.names)
+        if name
+    ]
+
+    def with_extents(given: Sequence[Any]) -> Any:
+        """The results of a call that says extents."""
+        taken = [each for each in given if isinstance(each, torch.Tensor)]
+        if any(taken[at].shape[dim] > bound for at, dim, bound in bounds):
+            return plain(*given)
+        fitting = [
+            row_major(at, each) if tensors[at].names else laid_out(at, each)
+            for at, each in enumerate(taken)
+        ]
+        return in_shape(as_sequence(kernel(*fitting), len(results)))
+
+    def row_major(at: int, tensor: Any) -> Any:
+        """The tensor, or a copy where it is not row-major, or starts in between."""
+        tensor = tensor.contiguous()
+        return tensor.clone() if tensor.data_ptr() % tensors[at].alignment else tensor
+
+    def in_shape(out: Sequence[Any]) -> Any:
+        """One result, or all of them, without a dimension where torch's have none."""
+        shaped = [
+            each if like.shape else each.reshape(())
+            for each, like in zip(out, results, strict=True)
+        ]
+        return shaped[0] if len(shaped) == 1 else tuple(shaped)
 
     class CompiledProgram(torch.nn.Module):
         def forward(self, *given: Any) -> Any:
             """What the kernel gives; a result that is written to an input is that input."""
+            if extents:
+                return with_extents(given)
             taken = [laid_out(at, each) for at, each in enumerate(given)]
             device = given[0].device if given else None
             out = [
@@ -55,13 +94,9 @@ def as_module(
                 if out[at].data_ptr() != given[source].data_ptr():
                     given[source].copy_(out[at])
                 out[at] = given[source]
-            if len(results) == 1:
-                return out[0] if results[0].shape else out[0].reshape(())
-            return tuple(
-                each if like.shape else each.reshape(())
-                for each, like in zip(out, results, strict=True)
-            )
+            return in_shape(out)
 
     program: Any = CompiledProgram()
-    program.in_place, program.writes = kernel.interface.in_place, writes
+    # Symbols among the arguments would move the numbers of inputs.
+    program.in_place, program.writes = {} if extents else kernel.interface.in_place, writes
     return program

@@ -22,6 +22,7 @@ from mugraph.torch.complex_numbers import make_pairs
 from mugraph.torch.decompositions import decompositions
 from mugraph.torch.islands import fold_constants
 from mugraph.torch.operator import import_torch
+from mugraph.torch.symbols import names_of
 from mugraph.torch.translation import Refusals, tensor_like, translate
 from mugraph.torch.whole_numbers import simplify_whole_numbers
 
@@ -250,7 +251,8 @@ class _Program:
         graph = self._graph_module.graph
         for node in graph.find_nodes(op="placeholder"):
             try:
-                tensor_like(node.meta["val"])
+                if names_of(tensor_like(node.meta["val"]).shape):
+                    raise NotConverted("a tensor with an extent that is known only at run time")
             except NotConverted as error:
                 raise UserError(
                     f"input '{self._name(node)}' of the model is {error}; export it with inputs "

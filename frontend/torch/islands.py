@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from typing import Any
 
 from mugraph.torch.aten import CONVERSIONS, views
 from mugraph.torch.operator import import_torch
+from mugraph.torch.symbols import is_symbol, may_be_handed_over
+from mugraph.torch.translation import tensor_like
 
 
 def fold_constants(graph_module: Any) -> None:
@@ -47,22 +50,74 @@ def copy_returned_constants(graph_module: Any) -> None:
     output.args = (tuple(results),)
 
 
-def split_off_programs(graph_module: Any, refusal: Callable[[Any], str | None]) -> Any:
+def split_off_programs(
+    graph_module: Any, refusal: Callable[[Any], str | None], stays: Callable[[Any, str], None]
+) -> Any:
     """The graph with each largest part that mugraph takes as a module of its own, that is called.
 
     ``refusal`` says of a node why it stays, or ``None``.  No way out of such a part leads back into
-    it.
+    it.  Where tensors whose strides change with an extent would enter or leave, calls stay;
+    ``stays`` is told of those that are no views.
     """
     import_torch()
-    partitioner = import_module("torch.fx.passes.infra.partitioner")
+    module = import_module("torch.fx.passes.infra.partitioner")
+    apart: set[Any] = set()
 
     class Support:
         def is_node_supported(self, _: Any, node: Any) -> bool:
-            return refusal(node) is None
+            return _maker(node) not in apart and refusal(node) is None
 
-    return partitioner.CapabilityBasedPartitioner(
+    partitioner = module.CapabilityBasedPartitioner(
         graph_module, Support(), allows_single_node_partition=True
-    ).partition_and_fuse()
+    )
+    while True:
+        partitions = partitioner.propose_partitions()
+        outside = {node for part in partitions for node in _at_wrong_ends(part.nodes)}
+        if not outside:
+            return partitioner.fuse_partitions(partitions)
+        apart |= outside
+        for node in outside:
+            if not is_view(node):
+                stays(node, "the strides of what it takes or gives change with an extent")
+
+
+def _maker(node: Any) -> Any:
+    """The call of several results that a node picks one of, or the node itself."""
+    return node.args[0] if node.target is operator.getitem else node
+
+
+def _at_wrong_ends(nodes: Collection[Any]) -> Iterator[Any]:
+    """The calls of a part that take or give, across its ends, a tensor that no program can have."""
+    for node in nodes:
+        leaves = any(user not in nodes for user in node.users)
+        if leaves and (not _may_cross(node) or _is_last_view(node, nodes)):
+            yield _maker(node)
+        if any(each not in nodes and not _may_cross(each) for each in node.all_input_nodes):
+            yield node
+
+
+def _is_last_view(node: Any, nodes: Collection[Any]) -> bool:
+    """Whether a program would copy what it gives, only for a view that torch does without a kernel.
+
+    Integers of a named extent it does not copy at all.
+    """
+    value = node.meta["val"]
+    if not is_view(node) or not any(map(is_symbol, getattr(value, "shape", ()))):
+        return False
+    return not value.is_floating_point() or not any(user in nodes for user in node.users)
+
+
+def is_view(node: Any) -> bool:
+    """Whether a call computes nothing."""
+    return CONVERSIONS.get(str(node.target)) in views.VIEWS
+
+
+def _may_cross(node: Any) -> bool:
+    value = node.meta.get("val")
+    if not isinstance(value, import_torch().Tensor):
+        return True
+    like = tensor_like(value)
+    return may_be_handed_over(like.shape, like.strides)
 
 
 def programs_of(graph_module: Any) -> dict[str, Any]:

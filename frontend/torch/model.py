@@ -47,8 +47,9 @@ def explain(model: Any, *inputs: Any, **named: Any) -> Report:
 
     The inputs are those of :func:`compile_model`, ``explain(model, (x, y))`` or a dict by name, or
     those of a call, ``explain(model, x, y)``; the model may be a function.  The report also says
-    what stayed in torch, and why.  Times are estimates for the default target.  Raises as
-    :func:`compile_model`.
+    what stayed in torch, and why.  Times are estimates; on a GPU each kernel is measured, too, and
+    programs run some times more.  On a CPU torch runs the model, and times are for the default
+    target.  Raises as :func:`compile_model`.
     """
     torch = import_torch()
     module = model if inspect.isroutine(model) else _module_of(model)
@@ -69,6 +70,7 @@ def explain(model: Any, *inputs: Any, **named: Any) -> Report:
     with torch.no_grad():
         compiled = torch.compile(module, backend=reporting, dynamic=False)
         given.run(compiled, is_exported=module is not model)
+        report.measure()
     return report
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from mugraph.passes.program.fuse_kernels import finish
 from mugraph.passes.program.fuse_kernels.choice import Found, find_kernels
 from mugraph.passes.program.fuse_kernels.explain import kernel_lines, microseconds
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.targets import target_named
 from mugraph.runtime.cuda import only_function
+from mugraph.torch.measured import Measured, measured
 
 _WIDTH = 100
 
@@ -29,9 +32,11 @@ class Kernels:
     time: float
     """In ns, by estimate."""
     lines: tuple[str, ...]
+    target: str
+    """What the estimate is for."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Island:
     """A part of a model that became one program."""
 
@@ -41,6 +46,10 @@ class Island:
     """``None`` where they are not asked for."""
     seconds: float
     """How long its compilation took."""
+    call: Callable[[], object] | None = None
+    """Runs it again as the model did last, where that is measured: on a GPU."""
+    measured: tuple[Measured, ...] = ()
+    """Its kernels on this machine's GPU."""
 
 
 @dataclass
@@ -64,6 +73,12 @@ class Report:
             file, line, text = found[-1]
             self.places.setdefault(what, f"{file}:{line}: {text.strip()}")
 
+    def measure(self) -> None:
+        """Runs the programs that are on a GPU again, and takes the times of their kernels."""
+        for island in self.islands:
+            if island.call is not None:
+                island.measured, island.call = measured(island.call), None
+
     def __str__(self) -> str:
         lines = [self._summary()]
         for number, island in enumerate(self.islands):
@@ -83,7 +98,10 @@ class Report:
         if known:
             kernels = _counted(sum(each.count for each in known), "kernel")
             time = microseconds(sum(each.time for each in known))
-            programs += f", {kernels}, {time} on {DEFAULT_TARGET} by estimate"
+            programs += f", {kernels}, {time} on {known[0].target} by estimate"
+        if any(island.measured for island in self.islands):
+            total = sum(each.nanoseconds for island in self.islands for each in island.measured)
+            programs += f", {microseconds(total)} measured"
         stayed = sum(self.stayed.values())
         return f"{programs}; {_counted(stayed, 'operator')} in torch"
 
@@ -100,19 +118,33 @@ def _lines_of(number: int, island: Island) -> list[str]:
     head, kernels = f"compiled in {island.seconds:.1f} s", island.kernels
     if kernels is not None:
         head = f"{_counted(kernels.count, 'kernel')}, {microseconds(kernels.time)}"
+    if island.measured:
+        time = microseconds(sum(each.nanoseconds for each in island.measured))
+        head += f" by estimate, {time} measured"
     return [
         f"program {number}: {head}",
         *wrap(calls, _WIDTH, initial_indent="  ", subsequent_indent="  "),
         *(kernels.lines if kernels is not None else ()),
+        *(["  as they ran:"] if island.measured else ()),
+        *(f"    {_shown(each)}" for each in island.measured),
     ]
 
 
-def kernels_of(module: ModuleOp) -> Kernels:
-    """What ``--explain-fusion`` says of the kernels of a program, for the default target."""
-    function = only_function(module.clone())
-    found = find_kernels(function, target_named(DEFAULT_TARGET))
+def _shown(kernel: Measured) -> str:
+    """A kernel's time, how often it runs, and its name without parameters."""
+    name = kernel.name.removeprefix("void ").split("(")[0].split("<")[0]
+    runs = f", {kernel.runs} runs" if kernel.runs > 1 else ""
+    return f"{name}: {microseconds(kernel.nanoseconds)}{runs}"
+
+
+def fuse_and_explain(module: ModuleOp, target: str) -> Kernels:
+    """Makes kernels of a program's operators, and says what ``--explain-fusion`` says of them."""
+    function = only_function(module)
+    found = find_kernels(function, target_named(target))
     if not found.groups:  # An operator alone is not searched for.
         alone = [1 << place for place in range(len(found.fusion.operators))]
         found = Found(found.fusion, alone)
     time = sum(found.fusion.cost(group) for group in found.kernels)
-    return Kernels(len(found.kernels), time, tuple(kernel_lines(found)))
+    kernels = Kernels(len(found.kernels), time, tuple(kernel_lines(found)), target)
+    finish(found, target_named(target))
+    return kernels

@@ -14,10 +14,11 @@ from mugraph.build import DTensor, KernelGraph
 from mugraph.build.errors import BuildError
 from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.tensor_types import row_major_strides
-from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike
+from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike, views
 from mugraph.torch.aten.collectives import WAIT
 from mugraph.torch.aten.conversion import Devices
 from mugraph.torch.operator import import_torch
+from mugraph.torch.symbols import LateError, extent_of, is_symbol, names_of, stride_of
 
 PROGRAM = "torch_program"
 """The name of every program of a model, with which the names of its kernels start."""
@@ -28,18 +29,23 @@ _ELEMENT_TYPES: dict[str, Attribute] = {
 
 
 def tensor_like(value: Any) -> TensorLike:
-    """What a fake tensor of torch is; raises :class:`NotConverted` for what no program has."""
+    """What a fake tensor of torch is; raises :class:`NotConverted` for what no program has.
+
+    Extents that are symbols are named ones.
+    """
     torch = import_torch()
     if not isinstance(value, torch.Tensor):
         raise NotConverted("a number that is known only at run time")
-    if any(not isinstance(extent, int) for extent in (*value.shape, *value.stride())):
-        raise NotConverted("a tensor with an extent that is known only at run time")
-    shape, dtype = tuple(value.shape), _ELEMENT_TYPES.get(str(value.dtype))
+    dtype = _ELEMENT_TYPES.get(str(value.dtype))
+    try:
+        shape, strides = tuple(map(extent_of, value.shape)), tuple(map(stride_of, value.stride()))
+    except LateError as error:
+        raise NotConverted(str(error)) from None
     if dtype is None:
         raise NotConverted(f"a tensor of {value.dtype}")
     if 0 in shape:
         raise NotConverted("an empty tensor")
-    return TensorLike(shape, tuple(value.stride()), dtype)
+    return TensorLike(shape, strides, dtype)
 
 
 def as_list(values: Any) -> list[Any]:
@@ -89,7 +95,8 @@ class Refusals:
                 return "it writes to its operand in place"
             return "mugraph has no conversion of it"
         try:
-            self._converted(node)
+            graph = self._converted(node)
+            graph.require_parallel_extents()
         except NotConverted as error:
             return str(error)
         except (BuildError, VerifyException, TypeError) as error:
@@ -128,14 +135,16 @@ def translate(
     values: dict[Any, Any] = {}
     weights, hints = iter(constant), iter(names)
     for node in graph_module.graph.nodes:
-        if node.op == "placeholder":
+        if node.op == "placeholder" and is_symbol(node.meta["val"]):
+            values[node] = extent_of(node.meta["val"])
+        elif node.op == "placeholder":
             like = tensor_like(node.meta["val"])
             values[node] = _input(graph, like, next(hints, None), constant=next(weights))
         elif node.op == "output":
             for each in results_of(graph_module):
                 like = tensor_like(each.meta["val"])
                 strides = like.strides if is_dense(like) else row_major_strides(like.shape)
-                graph.mark_output(values[each], strides or (1,))
+                graph.mark_output(values[each], None if names_of(like.shape) else strides or (1,))
         elif node.target is operator.getitem:
             values[node] = values[node.args[0]][node.args[1]]
         else:
@@ -171,14 +180,43 @@ def _input(
     graph: KernelGraph, like: TensorLike, name: str | None = None, *, constant: bool = False
 ) -> DTensor:
     strides = input_strides(like)
-    given = None if strides == row_major_strides(like.shape) else strides
+    # What enters a program is row-major where it has a named extent (islands.py).
+    is_plain = strides == row_major_strides(like.shape) or names_of(like.shape)
+    given = None if is_plain else strides
     # What has no dimension is given as a tensor of one element, which is broadcast.
     return graph.new_input(like.shape or (1,), given, like.dtype, name=name, constant=constant)
 
 
-def _inputs_of(graph: KernelGraph, node: Any) -> dict[Any, DTensor]:
-    """An input for each tensor that a node takes."""
-    return {each: _input(graph, tensor_like(each.meta["val"])) for each in node.all_input_nodes}
+def _inputs_of(graph: KernelGraph, node: Any) -> dict[Any, DTensor | int]:
+    """An input for each tensor that a node takes, and each symbol."""
+    return {
+        each: _symbol(each)
+        if is_symbol(each.meta["val"])
+        else _input(graph, tensor_like(each.meta["val"]))
+        for each in node.all_input_nodes
+    }
+
+
+def _symbol(node: Any) -> int:
+    """The named extent that a number is; raises :class:`NotConverted` where it is none."""
+    try:
+        return extent_of(node.meta["val"])
+    except LateError as error:
+        raise NotConverted(str(error)) from None
+
+
+def _require_known(node: Any, results: Sequence[TensorLike]) -> None:
+    """Raises :class:`NotConverted` unless symbols are extents of operands.
+
+    Views alone take them as numbers: those of what they give.
+    """
+    taken = [each.meta["val"] for each in node.all_input_nodes]
+    tensors = [tensor_like(each) for each in taken if not is_symbol(each)]
+    known = {name for like in tensors for name in names_of(like.shape)}
+    made = {name for like in results for name in names_of(like.shape)}
+    is_view = CONVERSIONS[str(node.target)] in views.VIEWS
+    if made - known or (any(map(is_symbol, taken)) and not is_view):
+        raise NotConverted("a number that is known only at run time")
 
 
 def _convert(
@@ -188,6 +226,7 @@ def _convert(
     expected: Any = node.meta["val"]
     several = isinstance(expected, (tuple, list))
     results = [_with_dimension(tensor_like(each)) for each in as_list(expected)]
+    _require_known(node, results)
     args, kwargs = _replaced((node.args, node.kwargs), values.__getitem__)
     made = CONVERSIONS[str(node.target)](call(graph, results), *args, **kwargs)
     for result, like in zip(made if several else [made], results, strict=True):
@@ -202,7 +241,8 @@ def _with_dimension(like: TensorLike) -> TensorLike:
 
 
 def _described(node: Any) -> object:
-    return tensor_like(node.meta["val"])
+    value = node.meta["val"]
+    return str(value) if is_symbol(value) else tensor_like(value)
 
 
 def _replaced(arguments: Any, replace: Callable[[Any], Any]) -> Any:

@@ -242,10 +242,12 @@ def names_of_values(function: FuncOp) -> dict[SSAValue, Names]:
     held = held_extents(named_extents(function).values())
     end = function.body.block.last_op
     for index, value in enumerate(end.operands if isinstance(end, ReturnOp) else ()):
-        if any(name and name not in held for name in found[value][1:]):
+        said = [dim for dim, name in enumerate(found[value]) if name and name not in held]
+        if said and math.prod(extents_in(value.type)[: said[-1]]) != 1:
             raise NamedExtentError(
                 f"result {index} of {op_label(function)} has the named extents "
                 f"{[name for name in found[value] if name]}; only its first dimension may have one"
+                ", but for those of one element"
             )
     require_parallel(copy, probes)
     return found

@@ -253,12 +253,74 @@ def test_what_has_no_conversion_stays_in_torch() -> None:
     assert "no conversion" in str(report)
 
 
-def test_extents_that_are_known_late_are_said() -> None:
+class Block(torch.nn.Module):
+    """Norms, linear layers and attention of heads of 8."""
+
+    def __init__(self, *, causal: bool = True) -> None:
+        super().__init__()
+        self.norm, self.causal = torch.nn.RMSNorm(16), causal
+        self.qkv, self.out = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16, bias=False)
+        self.up, self.down = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+    def forward(self, x: Any) -> Any:
+        batch, tokens, width = x.shape
+        parts = self.qkv(self.norm(x)).chunk(3, -1)
+        q, k, v = (part.view(batch, tokens, 2, 8).transpose(1, 2) for part in parts)
+        heads = attention(q, k, v, is_causal=self.causal)
+        x = x + self.out(heads.transpose(1, 2).reshape(batch, tokens, width))
+        return x + self.down(functional.silu(self.up(self.norm(x))))
+
+
+@pytest.mark.parametrize(
+    "dim, shapes, programs",
+    [(1, [(1, 5, 16), (1, 2, 16), (1, 300, 16)], 2), (0, [(3, 4, 16), (7, 4, 16)], 1)],
+)
+def test_one_compilation_serves_all_values_of_a_symbol(
+    dim: int, shapes: list[tuple[int, ...]], programs: int
+) -> None:
+    block, report, graphs = Block().eval(), mugraph_torch.Report(), []
+    for number, weight in enumerate(block.parameters()):
+        weight.data = draw(*weight.shape) / (4 + number)
+
+    def counting(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return mugraph_torch.backend(graph, inputs, report=report)
+
     torch._dynamo.reset()
-    made = torch.compile(lambda x: x * 2 + 1, backend=mugraph_torch.backend, dynamic=True)
+    made = torch.compile(block, backend=counting)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for shape in shapes:
+            x = draw(*shape)
+            torch._dynamo.mark_dynamic(x, dim)
+            assert_near(made(x), block(x))
+    assert len(graphs) == 1 and len(report.islands) == programs
+    attention_alone = {"mugraph.attention.default"} if dim else set()
+    assert {name for name, _ in report.stayed} == attention_alone
+
+
+def test_values_above_the_bound_of_a_symbol_run_in_torch() -> None:
+    report = mugraph_torch.Report()
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        return mugraph_torch.backend(graph, inputs, report=report)
+
+    torch._dynamo.reset()
+    made = torch.compile(lambda x: (x + 1) * 2, backend=backend)
+    with torch.no_grad():
+        for rows in (3, 8192, 8193):
+            x = draw(rows, 2)
+            torch._dynamo.mark_dynamic(x, 0)
+            assert_near(made(x), (x + 1) * 2)
+    assert len(report.islands) == 1
+
+
+def test_extents_that_keep_operators_in_torch_are_said() -> None:
+    torch._dynamo.reset()
+    made = torch.compile(lambda x: x.softmax(0), backend=mugraph_torch.backend, dynamic=True)
     x = draw(3, 4)
-    with torch.no_grad(), pytest.warns(UserWarning, match="only at run time.*dynamic=False"):
-        assert_near(made(x), x * 2 + 1)
+    with torch.no_grad(), pytest.warns(UserWarning, match="keep .* in torch.*dynamic=False"):
+        assert_near(made(x), x.softmax(0))
 
 
 def test_what_depends_on_no_input_is_computed_ahead() -> None:

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
-from mugraph.passes.program.fuse_kernels.choice import find_in_buckets, prepare_program
+from mugraph.passes.program.fuse_kernels.choice import Found, find_in_buckets, prepare_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.pages import walk_along_pages
 from mugraph.passes.program.fuse_kernels.refused import Refusal, without_refused
@@ -38,16 +38,21 @@ def fuse_buckets(
     Operators of a kernel that there is a ``refusal`` of stand apart; a note on stderr names them.
     """
     found = find_in_buckets(buckets, target, certificates=certificates)
-    for bucket, own in zip(buckets, found, strict=True):
+    for own in found:
         if refusal is not None:
             own, sentences = without_refused(own, refusal)
             for sentence in sentences:
                 print(f"--fuse-kernels: note: {sentence}", file=sys.stderr)
-        own.fusion.apply(own.groups)
-        if not certificates:
-            walk_along_pages(bucket)
-            read_rows_in_place(bucket, target)
+        finish(own, target, certificates=certificates)
     return [own.fusion for own in found]
+
+
+def finish(found: Found, target: Target, *, certificates: bool = False) -> None:
+    """Makes the kernels that were found for a function."""
+    found.fusion.apply(found.groups)
+    if not certificates:
+        walk_along_pages(found.fusion.function)
+        read_rows_in_place(found.fusion.function, target)
 
 
 @dataclass(frozen=True)
@@ -101,4 +106,4 @@ class FuseKernelsPass(ModulePass):
                 fuse_buckets(buckets, target, certificates=self.certificates, refusal=refusal)
 
 
-__all__ = ["FuseKernelsPass", "fuse_buckets", "fuse_program", "prepare_program"]
+__all__ = ["FuseKernelsPass", "finish", "fuse_buckets", "fuse_program", "prepare_program"]

@@ -1,0 +1,101 @@
+"""Extents that torch knows as symbols, as :class:`~mugraph.build.Extent` of a program.
+
+``dynamic=True``, ``mark_dynamic`` and dynamic shapes of ``torch.export`` make a symbol of an extent
+that changes from call to call.  A program has a named extent in its place, whose value follows from
+the shapes of a call's tensors, so that one compilation serves all values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from mugraph.build import Extent
+from mugraph.dialects.named_extents import named_extents, set_named_extents
+from mugraph.dialects.tensor_types import row_major_strides
+from mugraph.errors import UserError
+from mugraph.runtime.cuda import only_function
+from mugraph.torch.operator import import_torch
+
+LARGEST = 8192
+"""The largest value of a symbol that has no bound; calls with more run in torch."""
+MOST = 2**17
+"""The largest value of any symbol: workspaces have room for it."""
+BUCKETS = (16, 64, 256)
+"""Few rows get other kernels than many: where ranges of values end, up to the largest one."""
+
+
+class LateError(UserError):
+    """An extent that follows from others, and is no dimension of a tensor of a call."""
+
+
+def is_symbol(value: Any) -> bool:
+    """Whether a value is a number that is known only when a graph runs."""
+    return isinstance(value, import_torch().SymInt) and value.node.maybe_as_int() is None
+
+
+def extent_of(value: Any) -> int:
+    """An extent as a number, or the named extent that stands for a symbol.
+
+    Raises :class:`LateError` for what is computed from symbols, as ``s + 1``.
+    """
+    if not is_symbol(value):
+        return int(value)
+    expression = value.node.expr
+    if not expression.is_Symbol:
+        raise LateError(f"the extent {expression}, which is known only at run time")
+    return _named(expression, value.node.shape_env)
+
+
+def _named(symbol: Any, environment: Any) -> Extent:
+    """The extent of a symbol, up to its bound, or large enough for the call that it is seen in."""
+    bound = environment.bound_sympy(symbol).upper
+    if bound <= MOST:
+        return Extent(str(symbol), largest=int(bound))
+    if hasattr(environment, "optimization_hint"):
+        seen = environment.optimization_hint(symbol, fallback=1)
+    else:  # before torch 2.12
+        seen = environment.size_hint(symbol, allow_none=True) or 1
+    return Extent(str(symbol), largest=max(LARGEST, 2 ** math.ceil(math.log2(seen))))
+
+
+def stride_of(value: Any) -> int:
+    """A stride, in which named extents stand for symbols."""
+    if not is_symbol(value):
+        return int(value)
+    expression = value.node.expr
+    known = {each: _named(each, value.node.shape_env) for each in expression.free_symbols}
+    return int(expression.subs(known))
+
+
+def names_of(shape: Sequence[int]) -> set[str]:
+    """The named extents among some."""
+    return {extent.named.name for extent in shape if isinstance(extent, Extent)}
+
+
+def may_be_handed_over(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether a program can take a tensor, or give it: its strides are the same at each call.
+
+    A named extent comes first, but for extents of 1, and the tensor is row-major.
+    """
+    named = [at for at, extent in enumerate(shape) if isinstance(extent, Extent)]
+    if not named:
+        return True
+    wanted = row_major_strides(shape)
+    pairs = zip(shape, strides, wanted, strict=True)
+    in_order = all(extent == 1 or stride == other for extent, stride, other in pairs)
+    return in_order and math.prod(shape[: named[-1]]) == 1
+
+
+def divide_into_buckets(module: ModuleOp) -> None:
+    """Gives few rows kernels of their own, where a program has one named extent."""
+    function = only_function(module)
+    known = named_extents(function)
+    if len(known) == 1:
+        ((name, extent),) = known.items()
+        ends = tuple(end for end in BUCKETS if end < extent.largest)
+        set_named_extents(function, {name: replace(extent, buckets=ends)})

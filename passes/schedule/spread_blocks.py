@@ -69,7 +69,7 @@ class SpreadBlocksPass(ModulePass):
     as long then.  With it, a layer of a decode step of Qwen3-8B whose kernels all begin early takes
     112 us on an H200, and 143 without (``benchmarks/results/decode_layers_h200.md``).  This is for
     launches whose blocks all run at once, and of which most is constant: others wait before they
-    load, and stay as they are.  Pre-condition: ``--join-launches``, which asks how large blocks
+    load, and stay as they are.  So does a function of one launch.  Pre-condition: ``--join-launches``, which asks how large blocks
     must be.
 
     Before: ``sched.kernel @gate ... grid [128, 1, 1] ... smem 93056``
@@ -89,8 +89,12 @@ class SpreadBlocksPass(ModulePass):
         for function in op.walk():
             if not isinstance(function, FuncOp) or function.is_declaration:
                 continue
-            for launch in launches_of(function.body.block.ops):
-                kernels = [each for each in launch if isinstance(each, LaunchOp)]
+            groups = [
+                [each for each in launch if isinstance(each, LaunchOp)]
+                for launch in launches_of(function.body.block.ops)
+            ]
+            launches = [kernels for kernels in groups if kernels]
+            for kernels in launches if len(launches) > 1 else ():
                 planned = all(each.resolve().smem_bytes is not None for each in kernels)
-                if kernels and planned and not any(map(is_task, kernels)):
+                if planned and not any(map(is_task, kernels)):
                     spread_blocks(kernels, target)

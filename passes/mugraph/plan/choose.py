@@ -235,10 +235,13 @@ def has_weights(graph: CustomizedOp) -> bool:
     """Whether kernels of a program may load something before they wait for others: its weights.
 
     Where nothing is constant, kernels that begin early only wait, and are in the way: layers of
-    ``benchmarks/shapes``, whose weights are not, took 0.97 of the speed on an H200.
+    ``benchmarks/shapes``, whose weights are not, took 0.97 of the speed on an H200.  A program of
+    one kernel has no other to begin early.
     """
     function = enclosing(graph, FuncOp)
-    return function is not None and any(map(is_constant, function.args))
+    if function is None or not any(map(is_constant, function.args)):
+        return False
+    return sum(isinstance(op, CustomizedOp) for op in function.body.block.ops) > 1
 
 
 def leaves_room(shape: KernelShape, target: Target) -> bool:

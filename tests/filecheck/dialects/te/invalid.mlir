@@ -1,6 +1,6 @@
 // RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
 
-// CHECK: !te.buffer: elements are f16, bf16, f32, i32, i8, f8e4m3, f8e5m2, not f64
+// CHECK: !te.buffer: elements are f16, bf16, f32, i32, i8, f8e4m3, f8e5m2, bool, not f64
 func.func @f(%A: !te.buffer<4xf64>) { func.return }
 
 // -----

@@ -28,24 +28,27 @@ def tuned(module: ModuleOp, context: Context, arch: str, *, fuse: bool) -> Modul
     raise.
     """
     known = known_plans(module, context, arch, fuse=fuse)
-    scheduled = module.clone()
-    steps = compile_pipeline(arch, fuse=fuse, known_plans=known)
-    try:
-        verifying(steps, LEVEL_ENDS).apply(context, scheduled)
-        return scheduled
-    except (DiagnosticException, UserError) as error:
-        lines = [*str(error).strip().splitlines(), ""]
-        warnings.warn(
-            f"the plans of {known.database or 'the package'} are not used: {lines[0]}",
-            PlanDatabaseWarning,
-            stacklevel=2,
-        )
+    if known is not None:
+        scheduled = module.clone()
+        steps = compile_pipeline(arch, fuse=fuse, known_plans=known)
+        try:
+            verifying(steps, LEVEL_ENDS).apply(context, scheduled)
+            return scheduled
+        except (DiagnosticException, UserError) as error:
+            lines = [*str(error).strip().splitlines(), ""]
+            warnings.warn(
+                f"the plans of {known.database} are not used: {lines[0]}",
+                PlanDatabaseWarning,
+                stacklevel=2,
+            )
     verifying(compile_pipeline(arch, fuse=fuse), LEVEL_ENDS).apply(context, module)
     return module
 
 
-def known_plans(module: ModuleOp, context: Context, arch: str, *, fuse: bool) -> UsePlansPass:
-    """The pass that writes measured plans, once kernels that no database knows are measured."""
+def known_plans(
+    module: ModuleOp, context: Context, arch: str, *, fuse: bool
+) -> UsePlansPass | None:
+    """The pass that writes measured plans, once there are some; ``None`` where there are none."""
     target, path = target_named(arch), database_path()
     device, gpu = device_architecture(), gpu_here()
     runs = device is not None and Architecture(target.arch).runs_on(Architecture(device))
@@ -53,4 +56,4 @@ def known_plans(module: ModuleOp, context: Context, arch: str, *, fuse: bool) ->
         tune_program(module, context, arch, Options(path, gpu), fuse=fuse)
     else:
         gpu = target.name
-    return UsePlansPass(str(path) if path.is_file() else "", gpu, arch)
+    return UsePlansPass(str(path), gpu, arch) if path.is_file() else None

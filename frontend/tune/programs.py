@@ -94,8 +94,7 @@ def tune_kernels(
     entries: list[Entry] = []
     for number, kernel in enumerate(kernels, 1):
         head = f"[{number}/{len(kernels)}] {kernel.name}"
-        database = PlanDatabase.read(options.database)
-        known = database.over_shipped().find(kernel.structure, options.gpu)
+        known = PlanDatabase.read(options.database).find(kernel.structure, options.gpu)
         if known is not None and not options.again:
             say(f"{head} is known: {known.microseconds:.2f} µs, {known.before:.2f} µs before")
             entries.append(known)
@@ -146,7 +145,7 @@ def tune_program(
     kernels, left = tunable_kernels(module, context, target, fuse=fuse)
     for sentence in left:
         say(sentence)
-    old = PlanDatabase.read(options.database).over_shipped()
+    old = PlanDatabase.read(options.database)
     entries = tune_kernels(kernels, options, say, open_bench)
     new = [one for one in entries if one != old.find(one.structure, one.gpu) and one.plan.parts()]
     if not new or len(entries) == 1:

@@ -25,7 +25,6 @@ from mugraph.passes.mugraph.known_plans import (
     UsePlansPass,
     use_plans,
 )
-from mugraph.passes.mugraph.known_plans import database as database_module
 from mugraph.passes.mugraph.known_plans.database import entry_of, plan_of_text, plan_text
 from mugraph.passes.mugraph.known_plans.structure import structure_of
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
@@ -93,21 +92,6 @@ def test_files_are_merged_in_any_order(planless: ModuleOp, tmp_path: Path) -> No
 
 def test_no_file_is_an_empty_database(tmp_path: Path) -> None:
     assert len(PlanDatabase.read(tmp_path / "none")) == 0
-
-
-def test_what_the_package_knows_stands_behind_a_file(
-    planless: ModuleOp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shipped = tmp_path / "h200.jsonl"
-    PlanDatabase([entry(planless), entry(planless, structure="other")]).write(shipped)
-    monkeypatch.setattr(database_module, "SHIPPED", tmp_path)
-    mine = entry(planless, Plan(forloop=4), microseconds=4.5)
-    both = PlanDatabase([mine]).over_shipped()
-    assert both.find(mine.structure, GPU) == mine  # though it gained less
-    assert both.find("other", GPU) is not None
-    UsePlansPass(gpu=GPU).apply(make_context(), planless)
-    (kernel,) = custom_kernels(planless)
-    assert kernel.decided == PLAN
 
 
 def edited(line: str) -> str:

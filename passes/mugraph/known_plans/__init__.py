@@ -65,12 +65,11 @@ def problem_with(graph: CustomizedOp, plan: Plan) -> str | None:
 class UsePlansPass(ModulePass):
     """Gives custom kernels the plans that were measured to be the fastest (``docs/tuning.md``).
 
-    ``database`` is a file that ``mg-tune`` wrote; what it does not know is looked up in the
-    databases that come with the package, and without it there alone.  A kernel gets the plan that
-    stands there for the same operators, extents and element types on the same GPU: ``gpu``, by
-    default the target of ``arch``.  Parts that are written in its plan stay.  Kernels that no file
-    knows are left to ``--plan``.  Entries of another version of mugraph, entries that were edited,
-    and plans that a kernel cannot be cut by are ignored, with a warning.
+    ``database`` is a file that ``mg-tune`` wrote.  A kernel gets the plan that stands there for
+    the same operators, extents and element types on the same GPU: ``gpu``, by default the target of
+    ``arch``.  Parts that are written in its plan stay.  Kernels that the file does not know are
+    left to ``--plan``.  Entries of another version of mugraph, entries that were edited, and plans
+    that a kernel cannot be cut by are ignored, with a warning.
 
     Pre-condition: stands before ``--plan``, and after ``--fuse-kernels``.
 
@@ -86,21 +85,20 @@ class UsePlansPass(ModulePass):
 
     name = "use-plans"
 
-    database: str = ""
+    database: str
     gpu: str = ""
     arch: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Writes the plans."""
         path = Path(self.database)
-        if self.database and not path.is_file():
+        if not path.is_file():
             raise PassFailedException(
                 f"--{self.name}: there is no file {self.database}; write database=FILE with one "
                 "that mg-tune wrote"
             )
         try:
-            known = PlanDatabase.read(path) if self.database else PlanDatabase()
-            database = known.over_shipped()
+            database = PlanDatabase.read(path)
         except UserError as error:
             raise PassFailedException(f"--{self.name}: {error}") from error
         use_plans(op, database, self.gpu or target_named(self.arch).name)

@@ -4,8 +4,6 @@ A file has a line for each kernel on each GPU, a JSON object.  Lines are of thei
 merged by putting them one after another, in any order, and of several lines for one kernel the one
 that gained most counts.  A line that another version of mugraph wrote is *stale*, one whose
 contents are not those of its check is *edited*; both are ignored, with a warning.
-
-The files in ``shipped`` come with the package, one a GPU.
 """
 
 from __future__ import annotations
@@ -28,9 +26,6 @@ from mugraph.dialects.kn import Kn
 from mugraph.dialects.plan import Plan, PlanAttr
 from mugraph.errors import UserError
 from mugraph.version import __version__
-
-SHIPPED = Path(__file__).with_name("shipped")
-"""The folder of the databases that come with the package."""
 
 CHECK = "check"
 """The last field of a line: a digest of the others."""
@@ -140,17 +135,6 @@ class PlanDatabase:
     def find(self, structure: str, gpu: str) -> Entry | None:
         """What is known of a kernel on a GPU."""
         return self._entries.get((structure, gpu))
-
-    def over_shipped(self) -> PlanDatabase:
-        """These entries, and what comes with the package of kernels that they do not know.
-
-        Warns and raises as :meth:`read` does.
-        """
-        shipped = [PlanDatabase.read(path) for path in sorted(SHIPPED.glob("*.jsonl"))]
-        known = PlanDatabase()
-        for database in (*shipped, self):
-            known._entries.update(database._entries)
-        return known
 
     @classmethod
     def read(cls, path: Path) -> PlanDatabase:

@@ -105,10 +105,10 @@ func.func @g(%A: !te.buffer<4xf32>) { func.return }
 
 // -----
 
-// CHECK: 'te.anchor' observes a number (f16, bf16, f32, i32, i8, f8e4m3, f8e5m2), not i1
+// CHECK: 'te.anchor' observes a number (f16, bf16, f32, i32, i8, f8e4m3, f8e5m2, bool), not f64
 func.func @f() {
-  %true = arith.constant true
-  te.anchor %true : i1
+  %one = arith.constant 1.0 : f64
+  te.anchor %one : f64
   func.return
 }
 

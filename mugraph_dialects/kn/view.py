@@ -108,6 +108,8 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
 
     def has_windows(self) -> bool:
         """Whether it has a run of neighbouring rows of the operand at each place of a row."""
+        if any(has_nested_modes(value.type) for value in self._both):
+            return False
         layouts = [strides_of(resolved_layout_of(value)) for value in self._both]
         (own, seen), (rows, runs) = layouts, (shape_of(value.type) for value in self._both)
         return (

@@ -23,7 +23,7 @@ from mugraph.dialects.sharding import (
     device_program,
     is_per_device,
 )
-from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
 
 COMBINING = {Combiner.SUM: "add", Combiner.MAX: "max"}
 """The function of two numbers that each combination repeats."""
@@ -95,10 +95,21 @@ class Expansion:
         """An operator on each device."""
         found: list[Sequence[SSAValue]] = []
         for device in self.mesh.devices:
-            known = {value: self.values[value][device] for value in op.operands}
+            known = {value: self.laid_out(value, device) for value in op.operands}
             key = (op, tuple(known.values()))
             found.append(self.once(key, lambda known=known: op.clone(known), op))
         return [tuple(results) for results in zip(*found, strict=True)]
+
+    def laid_out(self, value: SSAValue, device: int) -> SSAValue:
+        """What a value is on a device, with the layout that is written for it.
+
+        Views see memory, so that the layout of their operand says which elements they have.
+        """
+        found = self.values[value][device]
+        if layout_of(value.type) in (None, layout_of(found.type)):
+            return found
+        (copy,) = self.once(("laid out", found, value.type), lambda: kn.CopyOp(found, value.type))
+        return copy
 
     def collective(self, op: kn.CollectiveOp) -> list[OfDevices]:
         """What the devices of each group have from one another."""

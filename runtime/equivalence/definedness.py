@@ -27,13 +27,13 @@ _LONGEST = 80
 
 def expect_positive(form: NormalForm, function: str) -> None:
     """Writes down that ``function`` takes a number which may be negative everywhere."""
-    if not _is_positive(form):
+    if not is_positive(form):
         _write_down(form, f"the {function} of")
 
 
 def expect_nonzero(form: NormalForm) -> None:
     """Writes down that something is divided by what may be 0 everywhere."""
-    if not (_is_product(form) or _is_positive(form) or _is_positive(nf.scale(form, -1))):
+    if not (_is_product(form) or is_positive(form) or is_positive(nf.scale(form, -1))):
         _write_down(form, "the quotient by")
 
 
@@ -43,7 +43,7 @@ def _write_down(form: NormalForm, what: str) -> None:
     current().partial[f"{what} {shown}"] = None
 
 
-def _is_positive(form: NormalForm) -> bool:
+def is_positive(form: NormalForm) -> bool:
     """Whether it is a sum of products that are never negative, and not always 0."""
     return bool(form.terms) and all(_is_term_positive(term) for term in form.terms)
 
@@ -55,7 +55,7 @@ def _is_term_positive(term: Term) -> bool:
         match factor:
             case Exponential() | Below():
                 continue
-            case Power(base) if power.denominator % 2 == 0 or _is_positive(base):
+            case Power(base) if power.denominator % 2 == 0 or is_positive(base):
                 continue
             case Element() | Power() | Application() | Choice():
                 if power.denominator % 2 == 0 or power.numerator % 2:

@@ -8,14 +8,16 @@ from fractions import Fraction
 
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
-from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
+from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive, is_positive
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.pieces import joined
 from mugraph.runtime.equivalence.terms import (
     POSITIVE,
     Application,
     Exponential,
+    Factor,
     NormalForm,
+    Power,
     Term,
     applies,
 )
@@ -39,8 +41,21 @@ def root(x: NormalForm) -> NormalForm:
 
 
 def _log(x: NormalForm) -> NormalForm:
+    """A sum of the logarithms of positive factors that all terms have, and of the rest."""
     expect_positive(x, "logarithm")
-    return nf.application("log", [x])
+    total, taken = NormalForm(), list[tuple[Factor, Fraction]]()
+    for factor, power in nf.shared_factors(x):
+        match factor:
+            case Exponential(exponent):
+                summand = exponent
+            case Power(base) if is_positive(base):
+                summand = _log(base)
+            case _:
+                continue
+        total = nf.add(total, nf.scale(summand, power))
+        taken.append((factor, power))
+    rest = nf.without(tuple(taken), x) if taken else x
+    return total if rest == nf.constant(1) else nf.add(total, nf.application("log", [rest]))
 
 
 def _power(x: NormalForm, y: NormalForm) -> NormalForm:

@@ -16,7 +16,8 @@ one mixed-radix number, becomes one sum over the longer range.  Bound variables 
 where they occur.
 
 Equal normal forms are equal functions, wherever both are defined: every step is an identity of
-commutative algebra, of finite sums, or of ``exp(a) exp(b) = exp(a + b)`` and ``x^a x^b = x^(a+b)``.
+commutative algebra, of finite sums, of ``exp(a) exp(b) = exp(a + b)`` and ``x^a x^b = x^(a+b)``, or
+of ``log(x^a y) = a log(x) + log(y)`` for positive x.
 The reverse does not hold, so different normal forms say nothing.
 """
 
@@ -258,32 +259,29 @@ def inverse(form: NormalForm) -> NormalForm:
 
 def _content(form: NormalForm) -> tuple[Term, NormalForm]:
     """A number and factors that all terms have, none of them summed over, and what is left."""
-    first = form.terms[0]
-    shared = {
-        factor: power
-        for factor, power in first.factors
+    number, shared = form.terms[0].coefficient, shared_factors(form)
+    return Term(number, (), shared), scale(without(shared, form), 1 / number)
+
+
+def shared_factors(form: NormalForm) -> Factors:
+    """The factors that all terms have, none of them summed over."""
+    return tuple(
+        (factor, power)
+        for factor, power in (form.terms[0].factors if form.terms else ())
         if not isinstance(factor, Choice | Below)
         and all(
             _depends_on_none(factor, term) and _power(factor, term) == power for term in form.terms
         )
-    }
-    rest = _collect(
-        Term(
-            term.coefficient / first.coefficient,
-            term.bound,
-            tuple((factor, power) for factor, power in term.factors if factor not in shared),
-        )
-        for term in form.terms
     )
-    content = Term(first.coefficient, (), tuple(shared.items()))
-    return content, substitute_nothing(rest)
 
 
-def substitute_nothing(form: NormalForm) -> NormalForm:
-    """The same, with bound variables named anew after factors were taken out."""
+def without(shared: Factors, form: NormalForm) -> NormalForm:
+    """A normal form without factors that all terms have, bound variables named anew."""
+    taken = {factor for factor, _ in shared}
     return _collect(
         itertools.chain.from_iterable(
-            _terms(term.coefficient, term.bound, list(term.factors)) for term in form.terms
+            _terms(term.coefficient, term.bound, [f for f in term.factors if f[0] not in taken])
+            for term in form.terms
         )
     )
 

@@ -9,11 +9,12 @@ from xdsl.ir import SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.pieces import Concatenation
 from mugraph.dialects.tensor_types import (
+    base_layout,
+    leaves_in_memory,
     op_label,
     resolved_layout_of,
     row_major_strides,
     shape_of,
-    strides_of,
 )
 from mugraph.dialects.windows import Windows
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -41,14 +42,19 @@ def seen_as(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symbo
         return symbolic.windows(shape, operand)
     if op.is_first_part():
         return symbolic.part(shape, [0] * len(shape), operand)
-    orders = [_memory_order(value) for value in (op.input, op.result)]
-    if None in orders:
+    # Nested modes are seen apart, as dimensions of their own.
+    (extents, strides), (seen, strides_seen) = (
+        leaves_in_memory(base_layout(resolved_layout_of(value))) for value in (op.input, op.result)
+    )
+    before, after = _memory_order(extents, strides), _memory_order(seen, strides_seen)
+    if before is None or after is None:
         raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")
-    before, after = (order or () for order in orders)
-    in_memory = [own[dim] for dim in before]
-    operand = symbolic.permuted(in_memory, before, operand)
-    seen = symbolic.reshaped([shape[dim] for dim in after], in_memory, operand)
-    return symbolic.permuted(shape, [after.index(dim) for dim in range(len(shape))], seen)
+    in_memory = [extents[dim] for dim in before]
+    apart = symbolic.reshaped(extents, own, operand)
+    memory = symbolic.permuted(in_memory, before, apart)
+    regrouped = symbolic.reshaped([seen[dim] for dim in after], in_memory, memory)
+    places = [after.index(dim) for dim in range(len(seen))]
+    return symbolic.reshaped(shape, seen, symbolic.permuted(seen, places, regrouped))
 
 
 def seen_through(
@@ -63,9 +69,8 @@ def seen_through(
     return symbolic.reshaped(windows.shape, permuted, symbolic.permuted(permuted, order, operand))
 
 
-def _memory_order(value: SSAValue) -> tuple[int, ...] | None:
-    """A tensor's dimensions in the order of its memory; ``None`` where that has holes."""
-    shape, strides = shape_of(value.type), strides_of(resolved_layout_of(value))
+def _memory_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """Dimensions in the order of their memory; ``None`` where that has holes."""
     order = sorted(range(len(shape)), key=lambda dim: (shape[dim] > 1, -strides[dim]))
     expected = row_major_strides([shape[dim] for dim in order])
     is_dense = all(

@@ -146,6 +146,26 @@ def test_a_view_of_what_lies_in_columns(dims: str, holds: bool) -> None:
     assert prove(first.function, second.function).holds is holds
 
 
+ROWS = "tensor<4x6xf16, #cute.layout<(4,6):(6,1)>>"
+NESTED = "tensor<6x4xf16, #cute.layout<((3,2),4):((1,12),3)>>"
+
+
+@pytest.mark.parametrize(("dims", "holds"), [("0, 2, 1", True), ("2, 0, 1", False)])
+def test_a_view_with_nested_modes_in_another_order(dims: str, holds: bool) -> None:
+    one = f"%r = kn.view %x : {ROWS} -> {NESTED} func.return %r : {NESTED}"
+    parts = "tensor<2x4x3xf16>"
+    moved = "tensor<2x3x4xf16>" if holds else "tensor<3x2x4xf16>"
+    other = (
+        f"%p = kn.reshape %x : {ROWS} -> {parts} "
+        f"%t = kn.transpose %p dims [{dims}] : {parts} -> {moved} "
+        f"%r = kn.reshape %t : {moved} -> tensor<6x4xf16> func.return %r : tensor<6x4xf16>"
+    )
+    signature = f"func.func @f(%x: {ROWS}) ->"
+    first = subject(f"{signature} {NESTED} {{ {one} }}")
+    second = subject(f"{signature} tensor<6x4xf16> {{ {other} }}")
+    assert prove(first.function, second.function).holds is holds
+
+
 def test_sums_so_far_are_linear() -> None:
     def apart(x: Any, y: Any) -> Any:
         return mi.cumsum(x, 1) + mi.cumsum(y, 1) * 2.0

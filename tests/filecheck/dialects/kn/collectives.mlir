@@ -32,3 +32,22 @@ func.func @all(%x: tensor<4x8xf32> {mugraph.sharding = #kn.sharding<[[0], [1]]>}
 // EXPAND: [[LEFT:%.*]] = kn.slice [[AB]] from [0, 0] : tensor<4x16xf32> -> tensor<4x8xf32>
 // EXPAND: [[LOWER:%.*]] = kn.slice [[CD]] from [0, 0] : tensor<4x16xf32> -> tensor<4x8xf32>
 // EXPAND: kn.concat [[LEFT]], [[LOWER]] dim 0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+
+// Views see memory: what devices have of a tensor, or get, has the layout that theirs has.
+// EXPAND: func.func @viewed(%y: tensor<4x4xf32>)
+// EXPAND: [[TOP:%.*]] = kn.slice %y from [0, 0] : tensor<4x4xf32> -> tensor<2x4xf32>
+// EXPAND: [[BOTTOM:%.*]] = kn.slice %y from [2, 0] : tensor<4x4xf32> -> tensor<2x4xf32>
+// EXPAND: [[LAID:%.*]] = kn.copy [[TOP]] : {{.*}} -> tensor<2x4xf32, #cute.layout<(2,4):(4,1)>>
+// EXPAND: kn.view [[LAID]] : tensor<2x4xf32, #cute.layout<(2,4):(4,1)>>
+// EXPAND: [[SUM:%.*]] = kn.add
+// EXPAND: [[LAID_SUM:%.*]] = kn.copy [[SUM]] : {{.*}} -> tensor<4x2xf32, #cute.layout<(4,2):(2,1)>>
+// EXPAND: kn.view [[LAID_SUM]]
+// EXPAND-NOT: kn.view
+func.func @viewed(%y: tensor<2x4xf32, #cute.layout<(2,4):(4,1)>> {mugraph.sharding = #kn.sharding<[[0], []]>})
+    -> (tensor<2x4xf32, #cute.layout<(2,4):(1,2)>> {mugraph.sharding = #kn.sharding<[[], []]>})
+    attributes {mugraph.mesh = [2], mugraph.per_device} {
+  %t = kn.view %y : tensor<2x4xf32, #cute.layout<(2,4):(4,1)>> -> tensor<4x2xf32, #cute.layout<(4,2):(1,4)>>
+  %s = kn.all_reduce %t axes [0] : tensor<4x2xf32, #cute.layout<(4,2):(1,4)>> -> tensor<4x2xf32, #cute.layout<(4,2):(2,1)>>
+  %v = kn.view %s : tensor<4x2xf32, #cute.layout<(4,2):(2,1)>> -> tensor<2x4xf32, #cute.layout<(2,4):(1,2)>>
+  func.return %v : tensor<2x4xf32, #cute.layout<(2,4):(1,2)>>
+}

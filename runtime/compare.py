@@ -9,14 +9,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
 
-from mugraph.runtime.interpreter.arithmetic import float_info, is_quantizing
-from mugraph.runtime.interpreter.run import bound_rounding, run_function
+from mugraph.dialects.te import is_texpr
+from mugraph.dialects.tensor_types import LaidOutType, element_type_of
+from mugraph.passes.program.expand_mesh import expand_function
+from mugraph.runtime.interpreter.arithmetic import (
+    STORAGE_DTYPES,
+    float_info,
+    is_quantizing,
+    is_whole,
+)
+from mugraph.runtime.interpreter.run import bound_rounding, find_function, run_function
 
 Array = npt.NDArray[Any]
 
 TOLERANCE = 2e-3
 """The largest relative error that counts as equal, for fp16 results of fp32 accumulation."""
+FP32_TOLERANCE = 1e-3
+"""The same where nothing is rounded to fewer bits than fp32 has.
+
+Sums of f8 by warp groups, which keep the fewest bits, are off by about a tenth of it.
+"""
 
 
 def tolerance_for(dtypes: Iterable[np.dtype[Any]]) -> float:
@@ -39,27 +54,71 @@ class Reference:
 def make_reference(module: ModuleOp, function: str, inputs: Sequence[Array]) -> Reference:
     """Evaluates a µGraph in float64.
 
-    Two units in the last place of the coarsest type that an operator rounds to count as equal, and
-    :data:`TOLERANCE` at least.  Where numbers are rounded to integers or f8, so is the reference;
-    a rounding error before that may carry a number to the next one of the type, so that tolerances
-    are derived from the operators by running error analysis.
+    Two units in the last place of the coarsest type count as equal that something is rounded to on
+    the way to a result, and :data:`TOLERANCE` at least; :data:`FP32_TOLERANCE` where that is fp32.
+    Where numbers are rounded to integers or f8, so is the reference; a rounding error before that
+    may carry a number to the next one of the type, so that tolerances are derived from the
+    operators by running error analysis.  Whole numbers are equal where no error is derived.
     """
     rounded = set[np.dtype[Any]]()
     outputs = run_function(module, function, inputs, "float64", rounded=rounded)
-    tolerance = tolerance_for(dtype for dtype in rounded if not is_quantizing(dtype))
-    if not any(is_quantizing(dtype) for dtype in rounded):
+    ways = _types_on_the_ways(module, function) or [rounded] * len(outputs)
+    explained = [_explained_by(rounded & types) for types in ways]
+    if not any(is_quantizing(dtype) for dtype in rounded.union(out.dtype for out in outputs)):
         known = [np.ones(output.shape, np.bool_) for output in outputs]
-        return Reference(outputs, [tolerance] * len(outputs), known)
+        return Reference(outputs, explained, known)
     bounds = bound_rounding(module, function, inputs)
     known = [
         np.isfinite(bound) | ~np.isfinite(output.astype(np.float64))
         for bound, output in zip(bounds, outputs, strict=True)
     ]
-    derived = [
-        relative_distance(bound[where], output[where].astype(np.float64))
-        for bound, output, where in zip(bounds, outputs, known, strict=True)
-    ]
-    return Reference(outputs, [max(tolerance, one) for one in derived], known)
+    tolerances: list[float] = []
+    for bound, output, where, tolerance in zip(bounds, outputs, known, explained, strict=True):
+        derived = relative_distance(bound[where], output[where].astype(np.float64))
+        if not is_whole(output.dtype):
+            tolerances.append(max(tolerance, derived))
+        elif output.dtype in rounded:
+            tolerances.append(derived)
+        else:
+            # A place of a largest element may be any other one: that tells nothing.
+            tolerances.append(min(tolerance, derived))
+    return Reference(outputs, tolerances, known)
+
+
+def _explained_by(rounded: Iterable[np.dtype[Any]]) -> float:
+    """The tolerance of a result that numbers of these types are on the way to."""
+    coarse = [one for one in rounded if not is_quantizing(one) and one != np.float32]
+    return tolerance_for(coarse) if coarse else FP32_TOLERANCE
+
+
+def _types_on_the_ways(module: ModuleOp, function: str) -> list[set[np.dtype[Any]]]:
+    """The element types of what each result is computed from; none where functions are called.
+
+    All results of a kernel are computed from all that is in it.
+    """
+    found = find_function(module, function)
+    last = expand_function(found).get_return_op()
+    if any(isinstance(op, FuncOp) and is_texpr(op) for op in module.ops) or last is None:
+        return []
+    return [_types_before(result) for result in last.operands]
+
+
+def _types_before(result: SSAValue) -> set[np.dtype[Any]]:
+    values = {result}
+    waiting = [result]
+    while waiting:
+        operation = waiting.pop().owner
+        inside = operation.walk() if isinstance(operation, Operation) else ()
+        for value in (each for op in inside for each in (*op.operands, *op.results)):
+            if value not in values:
+                values.add(value)
+                waiting.append(value)
+    elements = {
+        element_type_of(value.type) for value in values if isinstance(value.type, LaidOutType)
+    }
+    types = {STORAGE_DTYPES[element] for element in elements if element in STORAGE_DTYPES}
+    # Products of f32 may be of TF32, which is noted as f16: it has as many bits.
+    return types | {np.dtype(np.float16)} if np.dtype(np.float32) in types else types
 
 
 def relative_distance(distance: Array, expected: Array) -> float:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import SupportsIndex
+from typing import cast as cast_type
 
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f32, i8
 from xdsl.ir import Attribute
@@ -228,13 +230,7 @@ def quantize(
     if format not in LARGEST:
         known = ", ".join(map(str, LARGEST))
         raise BuildError(f"quantize: {format} is no format to round to; known are {known}")
-    if len(groups) != len(x.shape) or any(
-        size < 1 or extent % size for size, extent in zip(groups, x.shape, strict=True)
-    ):
-        raise BuildError(
-            f"quantize: groups of {list(groups)} do not divide a tensor of {list(x.shape)}"
-        )
-    counts = tuple(extent // size for extent, size in zip(x.shape, groups, strict=True))
+    counts = _counts_of_groups(x.shape, groups)
     value = reshape(_as(x, f32), _grouped(x.shape, counts))
     most = magnitude(value)
     for place, count in enumerate(_numbers_of_groups(x.shape, counts)):
@@ -272,6 +268,24 @@ def _packed(numbers: DTensor, dim: int) -> DTensor:
     pairs = reshape(numbers, (*half[: dim + 1], 2, *half[dim + 1 :]))
     low, high = (reshape(part, half) for part in pairs.graph.chunk(pairs, 2, dim + 1))
     return cast(bits(low, 0, 4) + high * 16.0, i8)
+
+
+def _counts_of_groups(shape: Sequence[int], groups: object) -> tuple[int, ...]:
+    """How many groups a dimension has; raises :class:`BuildError` unless they divide it."""
+    given = cast_type("Sequence[object]", groups) if isinstance(groups, Sequence) else ()
+    sizes = [int(size) for size in given if isinstance(size, SupportsIndex)]
+    if not len(sizes) == len(given) == len(shape) or min(sizes) < 1:
+        raise BuildError(
+            f"quantize: groups {groups!r}; expected {len(shape)} whole numbers, one for each "
+            f"dimension of {list(shape)}, each at least 1"
+        )
+    for dim, (extent, size) in enumerate(zip(shape, sizes, strict=True)):
+        if extent % size:
+            raise BuildError(
+                f"quantize: groups of {size} along dimension {dim} do not divide its extent "
+                f"{extent}; pad it, or choose groups that do"
+            )
+    return tuple(extent // size for extent, size in zip(shape, sizes, strict=True))
 
 
 def _require_groups(operator: str, shape: Sequence[int], counts: Sequence[int]) -> None:

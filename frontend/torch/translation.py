@@ -103,6 +103,7 @@ class Refusals:
         return None
 
     def _converted(self, node: Any) -> Any:
+        """What a program of the call alone gives; raises where no program has it."""
         graph = _graph(PROGRAM, self._devices)
         call = partial(Call, tf32=self._tf32, devices=self._devices)
         made = _convert(graph, node, _inputs_of(graph, node), call)

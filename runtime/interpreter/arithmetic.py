@@ -159,7 +159,10 @@ class Arithmetic:
 
     precision: Precision
     rounded: set[np.dtype[Any]] | None = field(default=None, compare=False, kw_only=True)
-    """Where types are noted that numbers of others are rounded to; ``None`` to note nothing."""
+    """Where types are noted that numbers of others are rounded to; ``None`` to note nothing.
+
+    TF32 is noted as f16, which has as many bits.
+    """
 
     @property
     def compute_dtype(self) -> np.dtype[Any]:
@@ -207,6 +210,8 @@ class Arithmetic:
 
     def multiplicand(self, value: Array) -> Array:
         """An f32 operand of a matrix product in TF32: rounded to that."""
+        if self.rounded is not None and not np.array_equal(round_to_tf32(value), value):
+            self.rounded.add(np.dtype(np.float16))
         return value if self.precision is Precision.FLOAT64 else round_to_tf32(value)
 
     def device_dtype(self, type_: Attribute) -> np.dtype[Any]:

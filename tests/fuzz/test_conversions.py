@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 import pytest
+from narrow_codes import around_halves, codes
 
 from fuzz.emulated import build_program
 from mugraph.codegen.cuda.cpp import element_type
@@ -20,6 +23,7 @@ from mugraph.runtime.interpreter.arithmetic import (
     round_to_tf32,
 )
 
+Array = npt.NDArray[Any]
 INFINITY = float("inf")
 NAN = float("nan")
 
@@ -53,6 +57,59 @@ def test_casts_round_to_even_and_saturate(
     np.testing.assert_array_equal(result.astype(np.float64), np.array(expected, np.float64))
 
 
+def nearest(given: Array, dtype: np.dtype[Any]) -> Array:
+    """The numbers of a type that are nearest, by the list of all; of two the one of an even code.
+
+    What is larger than the largest number becomes that, or an infinity of 16 bits.
+    """
+    numbers = np.sort(codes(dtype).astype(np.float64))
+    numbers = np.unique(numbers[np.isfinite(numbers)])
+    is_even = numbers.astype(dtype).view(f"u{dtype.itemsize}") % 2 == 0
+    exact = np.clip(given.astype(np.float64), numbers[0], numbers[-1])
+    above = np.searchsorted(numbers, exact).clip(0, len(numbers) - 1)
+    below = np.maximum(above - (numbers[above] > exact), 0)
+    up, down = numbers[above] - exact, exact - numbers[below]
+    rounded = numbers[np.where((up < down) | ((up == down) & is_even[above]), above, below)]
+    if dtype.itemsize == 2:
+        # Halfway to the number that would be next.
+        step = numbers[-1] - numbers[-2]
+        beyond = np.abs(given.astype(np.float64)) >= numbers[-1] + step / 2
+        rounded = np.where(beyond, np.copysign(INFINITY, given), rounded)
+    return np.where(np.isnan(given), 0.0 if dtype.kind == "i" else NAN, rounded)
+
+
+SHORT = [dtype for dtype in STORAGE_DTYPES.values() if dtype.itemsize <= 2 and dtype.kind != "b"]
+
+
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+def test_numbers_around_all_halves_become_the_nearest_ones(dtype: np.dtype[Any]) -> None:
+    """As a list of all numbers says, and as ml_dtypes has it where nothing is too large."""
+    given = around_halves(dtype)
+    with np.errstate(all="ignore"):
+        found = convert(given, dtype)
+        np.testing.assert_array_equal(found.astype(np.float64), nearest(given, dtype))
+        if dtype.kind != "i":
+            inside = np.abs(given) <= float(float_info(dtype).max)
+            theirs = given[inside].astype(dtype)
+            bits = f"u{dtype.itemsize}"
+            np.testing.assert_array_equal(found[inside].view(bits), theirs.view(bits))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(a, b) for a in SHORT for b in SHORT if a.itemsize == 1 and a != b],
+    ids=str,
+)
+def test_every_code_becomes_the_nearest_number(
+    source: np.dtype[Any], target: np.dtype[Any]
+) -> None:
+    """Infinities and all codes of NaN among them."""
+    every = codes(source)
+    with np.errstate(all="ignore"):
+        found = convert(every, target).astype(np.float64)
+        np.testing.assert_array_equal(found, nearest(every.astype(np.float64), target))
+
+
 def test_nan_stays_nan() -> None:
     for dtype in STORAGE_DTYPES.values():
         if not is_whole(dtype):
@@ -80,7 +137,8 @@ def numbers() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     top = np.arange(2**16, dtype=np.uint32) << np.uint32(16)
     ties = [top | np.uint32(low) for low in (0, 0x7FFF, 0x8000, 0x8001)]
     whole = np.arange(-300, 300, 0.25, dtype=np.float32).view(np.uint32)
-    return np.concatenate([bits, *ties, whole]).view(np.float32)
+    halves = [around_halves(dtype).view(np.uint32) for dtype in SHORT]
+    return np.concatenate([bits, *ties, whole, *halves]).view(np.float32)
 
 
 @pytest.mark.usefixtures("needs_emulator")
@@ -89,9 +147,11 @@ def test_the_headers_convert_as_the_interpreter_does(tmp_path: Path) -> None:
     lines = [f'convert<{name}>(numbers, folder + "/{index}");' for index, name in enumerate(names)]
     executable = build_program(
         """
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 using namespace cute;
 
@@ -105,6 +165,14 @@ void convert(std::vector<float> const& numbers, std::string const& path) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<char const*>(narrow.get()), numbers.size() * sizeof(T));
   file.write(reinterpret_cast<char const*>(wide.data()), wide.size() * sizeof(float));
+  if constexpr (sizeof(T) == 1 && !std::is_same_v<T, bool>) {
+    for (int code = 0; code < 256; ++code) {
+      T number;
+      std::memcpy(&number, &code, 1);
+      float const meant = mugraph::to_float(number);
+      file.write(reinterpret_cast<char const*>(&meant), sizeof(float));
+    }
+  }
 }
 
 int main(int, char** arguments) {
@@ -134,7 +202,9 @@ int main(int, char** arguments) {
             data = (tmp_path / str(index)).read_bytes()
             size = given.size * dtype.itemsize
             narrow = np.frombuffer(data[:size], dtype).astype(np.float64)
-            wide = np.frombuffer(data[size:], np.float32)
+            wide, every = np.split(np.frombuffer(data[size:], np.float32), [given.size])
+            if every.size:
+                np.testing.assert_array_equal(every, codes(dtype).astype(np.float32), str(type_))
             expected = convert(given, dtype)
             np.testing.assert_array_equal(narrow, expected.astype(np.float64), str(type_))
             np.testing.assert_array_equal(wide, expected.astype(np.float32), str(type_))

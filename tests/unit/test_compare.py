@@ -56,6 +56,62 @@ def test_a_coarse_type_that_is_rounded_to_counts() -> None:
     assert make_reference(parse(text), "f", inputs).tolerances == [2 * 2.0**-7]
 
 
+def tolerances(text: str) -> list[float]:
+    module = parse(text)
+    inputs = random_inputs(only_function(module), [1.0], 0)
+    return make_reference(module, only_function(module).sym_name.data, inputs).tolerances
+
+
+def product_of(element: str, result: str) -> str:
+    """The text of a product of two matrices of a type."""
+    x, w, m = f"tensor<16x64x{element}>", f"tensor<64x16x{element}>", f"tensor<16x16x{result}>"
+    return f"""
+func.func @f(%x: {x}, %w: {w}) -> {m} {{
+  %m = kn.matmul %x, %w : ({x}, {w}) -> {m}
+  func.return %m : {m}
+}}"""
+
+
+def test_products_of_narrow_numbers_are_held_to_what_their_results_have() -> None:
+    """Sums of f32 to a thousandth, of which TF32 has two; whole numbers are equal."""
+    assert tolerances(product_of("f8E4M3FN", "f32")) == [1e-3]
+    assert tolerances(product_of("f8E4M3FN", "bf16")) == [2 * 2.0**-7]
+    assert tolerances(product_of("f32", "f32")) == [TOLERANCE]
+    assert tolerances(product_of("i8", "i32")) == [0]
+
+
+def test_a_type_counts_for_what_is_computed_from_it() -> None:
+    """Not for the result beside that."""
+    narrow, wide = "tensor<16x16xbf16>", "tensor<16x16xf32>"
+    text = f"""
+func.func @f(%x: {narrow}, %y: {wide}) -> ({narrow}, {wide}) {{
+  %a = kn.exp %x : {narrow} -> {narrow}
+  %b = kn.exp %y : {wide} -> {wide}
+  func.return %a, %b : {narrow}, {wide}
+}}"""
+    assert tolerances(text) == [2 * 2.0**-7, 1e-3]
+    assert (
+        tolerances(
+            text.replace("kn.exp %y", "kn.mul %y, %a").replace(
+                f"{wide} -> {wide}", f"({wide}, {narrow}) -> {wide}"
+            )
+        )
+        == [2 * 2.0**-7] * 2
+    )
+
+
+def test_a_product_of_integers_that_is_off_by_one_somewhere_fails() -> None:
+    module = parse(product_of("i8", "i32"))
+    inputs = random_inputs(only_function(module), [1.0], 0)
+    reference = make_reference(module, "f", inputs)
+    (result,) = run_function(module, "f", inputs)
+    (right,) = compare([result], reference.outputs, reference.known)
+    assert right.holds(reference.tolerances[0])
+    result[3, 5] += 1
+    (wrong,) = compare([result], reference.outputs, reference.known)
+    assert not wrong.holds(reference.tolerances[0])
+
+
 @pytest.mark.parametrize("type_", ["i8", "f8E4M3FN", "i32"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_quantized_run_is_within_a_budget_that_a_wrong_one_is_not(type_: str, seed: int) -> None:

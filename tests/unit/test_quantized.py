@@ -67,19 +67,22 @@ def test_numbers_lie_as_checkpoints_store_them(storage: str) -> None:
     np.testing.assert_array_equal(result, codes)
 
 
-def test_bytes_are_repacked_bit_for_bit() -> None:
-    """Of any storage; numbers that share a byte are 64 apart then."""
-    codes = nibbles((3, 256))
+@pytest.mark.parametrize("storage", STORED)
+def test_bytes_are_repacked_bit_for_bit(storage: str) -> None:
+    """Numbers that share a byte are 64 apart then, and all of them are there."""
+    codes = nibbles((256, 8))
+    store, dim = STORED[storage]
+    codes = np.ascontiguousarray(codes.T) if dim == 1 else codes
     repacked, back = evaluated(
         lambda x: (
-            mi.repack(x, storage="high first"),
-            mi.unpack(mi.repack(x, storage="high first"), "uint4", storage="halves"),
+            mi.repack(x, dim, storage=storage),
+            mi.unpack(mi.repack(x, dim, storage=storage), "uint4", dim, storage="halves"),
         ),
-        as_torchao(codes),
+        store(codes),
     )
-    blocks = codes.reshape(3, 2, 2, 64)
-    expected = (blocks[:, :, 0] | blocks[:, :, 1] << 4).astype(np.uint8).view(np.int8)
-    np.testing.assert_array_equal(repacked, expected.reshape(3, 128))
+    blocks = np.moveaxis(codes, dim, 0).reshape(2, 2, 64, 8)
+    expected = (blocks[:, 0] | blocks[:, 1] << 4).astype(np.uint8).view(np.int8).reshape(128, 8)
+    np.testing.assert_array_equal(repacked, np.moveaxis(expected, 0, dim))
     np.testing.assert_array_equal(back, codes)
 
 
@@ -175,7 +178,15 @@ MISTAKES: dict[str, tuple[Callable[[mi.DTensor, mi.DTensor], Any], str]] = {
     ),
     "group": (
         lambda w, x: mi.quantize(x, mi.int8, (1, 48)),
-        "quantize: groups of [1, 48] do not divide a tensor of [6, 64]",
+        "quantize: groups of 48 along dimension 1 do not divide its extent 64",
+    ),
+    "one extent": (
+        lambda w, x: mi.quantize(x, mi.int8, 64),  # type: ignore[arg-type]
+        "quantize: groups 64; expected 2 whole numbers, one for each dimension of [6, 64]",
+    ),
+    "no group": (
+        lambda w, x: mi.quantize(x, mi.int8, (1, 0)),
+        "quantize: groups (1, 0); expected 2 whole numbers",
     ),
     "odd": (
         lambda w, x: mi.quantize(x[:, :63], "int4", (1, 63)),

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
+from narrow_codes import around_halves, codes
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 mugraph_torch: Any = import_module("mugraph.torch")
@@ -216,3 +219,31 @@ def test_bytes_in_words_are_multiplied_as_bytes() -> None:
     ours, report = compiled(lambda a, b: a.to(torch.int32) @ b.to(torch.int32))
     assert torch.equal(ours(a, b), a.to(torch.int32) @ b.to(torch.int32))
     assert report.islands and not report.stayed, str(report)
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_casts_of_f8_are_those_of_torch(name: str) -> None:
+    """Of numbers around all halves, and of all codes into wider types and the other f8.
+
+    What is larger than the largest number becomes that; torch's e5m2 has an infinity there.
+    """
+    dtype, narrow = np.dtype(getattr(ml_dtypes, name)), getattr(torch, name)
+    other = torch.float8_e5m2 if name == "float8_e4m3fn" else torch.float8_e4m3fn
+    numbers = torch.from_numpy(around_halves(dtype))
+    every = torch.from_numpy(codes(np.uint8)).view(narrow)
+
+    def casts(x: Any, codes: Any) -> Any:
+        wider = (torch.float32, torch.float16, torch.bfloat16, other)
+        return x.to(narrow), *(codes.to(each) for each in wider)
+
+    ours, report = compiled(casts)
+    found, expected = ours(numbers, every), casts(numbers, every)
+    assert report.islands and not report.stayed, str(report)
+    largest = float(torch.finfo(narrow).max)
+    assert found[0].float().nan_to_num().abs().max() == largest
+    for result, wanted in zip(found, expected, strict=True):
+        assert result.dtype == wanted.dtype
+        limit = float(torch.finfo(result.dtype).max) if result.dtype in (narrow, other) else None
+        if limit is not None:
+            wanted = wanted.float().clamp(-limit, limit)
+        torch.testing.assert_close(result.float(), wanted.float(), rtol=0, atol=0, equal_nan=True)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute
-from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 
 from cases.case import Array, Case, draw, results_of
@@ -26,7 +25,7 @@ from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.sequence import verifying
 from mugraph.passes.transpile import LEVEL_ENDS, transpile_pipeline
-from mugraph.reading import make_context
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.arithmetic import (
     Arithmetic,
@@ -87,7 +86,7 @@ class Verdict:
 
 def parse(case: Case) -> ModuleOp:
     """The case's verified µGraph."""
-    module = Parser(make_context(), case.text).parse_module()
+    module = parse_text(make_context(), case.text, case.id)
     module.verify()
     return module
 

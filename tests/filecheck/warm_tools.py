@@ -10,7 +10,9 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
+from io import StringIO
 from pathlib import Path
 from subprocess import Popen
 from typing import Any, NoReturn
@@ -18,8 +20,7 @@ from unittest.mock import patch
 
 import lit.formats
 
-from mugraph.passes.transpile import TranspilePass
-from mugraph.reading import make_context, read_module
+from mugraph.tools import mg_opt
 from mugraph.tools.universe import MUGRAPH_UNIVERSE
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rmsnorm_linear.mlir"
@@ -39,10 +40,8 @@ for table in (
     for load in table.values():
         load()
 # And what a process finds out once, whatever it compiles.
-context = make_context()
-compiled = read_module(str(EXAMPLE), context)
-TranspilePass().apply(context, compiled)
-str(compiled)
+with patch("sys.argv", ["mg-opt", "--transpile", str(EXAMPLE)]), redirect_stdout(StringIO()):
+    mg_opt.main()
 # A collection in a fork would write to, and so copy, the pages of all that was imported.
 gc.freeze()
 

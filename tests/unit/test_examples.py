@@ -13,14 +13,13 @@ from schedules import passes_as_written
 from thorough import THOROUGH
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
 from mugraph.dialects.kn import count_of_rows
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.sequence import verifying
-from mugraph.reading import make_context
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.interpreter import run_function
 
@@ -33,7 +32,7 @@ SOME_EXAMPLES = [path for path in EXAMPLES if THOROUGH or path.stem in CHANGED]
 
 
 def parse(text: str) -> ModuleOp:
-    module = Parser(make_context(), text).parse_module()
+    module = parse_text(make_context(), text, "the text")
     module.verify()
     return module
 
@@ -151,7 +150,7 @@ def test_the_function_stays_the_same(path: Path, stage: int) -> None:
 def test_every_pass_changes_nothing_the_second_time(path: Path) -> None:
     for stage, step in enumerate(PASSES, start=1):
         text = stages(path)[stage]
-        module = parse(text)
+        module = parsed(text).clone()
         step.apply(make_context(), module)
         assert str(module) == text, step.name
 

@@ -11,10 +11,9 @@ from typing import Any, cast
 import pytest
 from mirage_json import MirageGraph, MirageThreadblockGraph, rmsnorm_linear
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 
 from mugraph.dialects import kn
-from mugraph.reading import make_context
+from mugraph.reading import make_context, parse_text
 from mugraph.tools.export_mirage import MirageExportError, export_mirage, write_mirage
 from mugraph.tools.import_mirage import import_mirage
 from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS
@@ -31,7 +30,7 @@ SAVED = Path(os.environ.get("MUGRAPH_SAVED_MUGRAPHS", ROOT.parent / "shared" / "
 
 
 def parse(text: str) -> ModuleOp:
-    module = Parser(make_context(), text).parse_module()
+    module = parse_text(make_context(), text, "the text")
     module.verify()
     return module
 

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from thorough import inputs
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 
@@ -81,5 +82,7 @@ def test_saved_mugraphs(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     graphs = json.loads(text)
     count = len(graphs) if isinstance(graphs[0], list) else 1
-    changed = [check(import_mirage(text, index)[0]) for index in range(count)]
+    # The graphs of a file are cuts of one program.
+    taken = range(0, count, inputs(3, 1))
+    changed = [check(import_mirage(text, index)[0]) for index in taken]
     assert sum(changed) > 0

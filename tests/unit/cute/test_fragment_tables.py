@@ -18,9 +18,7 @@ from mugraph.dialects.cute.atoms import (
 from mugraph.dialects.cute.atoms.mma import ELEMENT_BITS, WARPGROUP_FAMILIES
 from mugraph.dialects.cute.errors import LayoutError
 
-OF_BYTES = sorted(
-    name for name, atom in MMA_ATOMS.items() if atom.shape_mnk == (16, 8, 32) and atom.packed == 4
-)
+OF_BYTES = sorted(name for name in MMA_ATOMS if "_16x8x32_" in name and mma_atom(name).packed == 4)
 
 
 def a_of(lane: int, i: int) -> tuple[int, int]:

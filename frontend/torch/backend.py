@@ -125,7 +125,7 @@ def _compile_graph(
         report.islands.append(island)
         if made.kernel is not None:
             program = as_module(made.kernel, likes, results, part)
-            if report.explains:
+            if made.kernels is not None:
                 program.register_forward_pre_hook(partial(_keep_call, island))
             setattr(parts, name, program)
     put_back_mutations(parts, mutations)

@@ -132,9 +132,9 @@ def test_no_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         mugraph.load(folder)
 
 
-PRODUCT = """func.func @product(%x: tensor<8x8xf16>, %w: tensor<8x8xf16>) -> tensor<8x8xf16> {
-  %y = kn.matmul %x, %w : (tensor<8x8xf16>, tensor<8x8xf16>) -> tensor<8x8xf16>
-  func.return %y : tensor<8x8xf16>
+PRODUCT = """func.func @product(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %y = kn.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  func.return %y : tensor<8x8xf32>
 }"""
 
 

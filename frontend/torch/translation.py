@@ -95,8 +95,7 @@ class Refusals:
                 return "it writes to its operand in place"
             return "mugraph has no conversion of it"
         try:
-            graph = self._converted(node)
-            graph.require_parallel_extents()
+            self._converted(node)
         except NotConverted as error:
             return str(error)
         except (BuildError, VerifyException, TypeError) as error:
@@ -104,9 +103,12 @@ class Refusals:
         return None
 
     def _converted(self, node: Any) -> Any:
+        """What a program of the call alone gives; raises where no program has it."""
         graph = _graph(PROGRAM, self._devices)
         call = partial(Call, tf32=self._tf32, devices=self._devices)
-        return _convert(graph, node, _inputs_of(graph, node), call)
+        made = _convert(graph, node, _inputs_of(graph, node), call)
+        graph.require_parallel_extents()
+        return made
 
 
 def _graph(name: str, devices: Devices | None) -> KernelGraph:

@@ -69,8 +69,8 @@ class SpreadBlocksPass(ModulePass):
     as long then.  With it, a layer of a decode step of Qwen3-8B whose kernels all begin early takes
     112 us on an H200, and 143 without (``benchmarks/results/decode_layers_h200.md``).  This is for
     launches whose blocks all run at once, and of which most is constant: others wait before they
-    load, and stay as they are.  So does a function of one launch.  Pre-condition: ``--join-launches``, which asks how large blocks
-    must be.
+    load, and stay as they are.  So does a function of one launch.  Pre-condition:
+    ``--join-launches``, which asks how large blocks must be.
 
     Before: ``sched.kernel @gate ... grid [128, 1, 1] ... smem 93056``
 

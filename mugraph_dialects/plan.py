@@ -7,7 +7,7 @@ A part that is not written is free: ``--plan`` fills it, or the pass that applie
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -86,6 +86,13 @@ class Plan:
     preferred: tuple[str, ...] | None = None
     """The parts without which a kernel may be left; it must have each other part that is said."""
 
+    def __post_init__(self) -> None:
+        """A list is taken for a tuple, as plans are written with brackets in the text."""
+        for name in (field.name for field in fields(self)):
+            part: Any = getattr(self, name)
+            if isinstance(part, list):
+                object.__setattr__(self, name, tuple(cast(list[Any], part)))
+
     def requires(self, part: str) -> bool:
         """Whether a part is decided and the kernel must have it."""
         return part in self.parts() and part not in (self.preferred or ())
@@ -155,6 +162,10 @@ def problem_of(plan: Plan) -> str | None:
         if get_origin(kind) is tuple:
             if not isinstance(part, tuple):
                 return f"{name} = {part} must be a list, as {name} = [{part}]"
+            unlike = [each for each in part if type(each) is not get_args(kind)[0]]
+            if unlike:
+                expected = "integers" if get_args(kind)[0] is int else "names of parts"
+                return f"{plan.text_of(name)} has {unlike[0]!r}; expected {expected}"
         elif get_origin(kind) is Literal:
             if part not in get_args(kind):
                 known = ", ".join(get_args(kind))

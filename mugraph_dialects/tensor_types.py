@@ -68,6 +68,10 @@ def shape_of(type_: Attribute) -> tuple[int, ...]:
     shape = cast(LaidOutType, type_).get_shape()
     if any(extent < 0 for extent in shape):
         raise VerifyException(f"{type_} has a dynamic extent; µGraphs need static ones")
+    if 0 in shape:
+        raise VerifyException(
+            f"{type_} has no elements; extents are at least 1: leave out what computes on it"
+        )
     if math.prod(shape) > MAX_ELEMENTS:
         raise VerifyException(f"{type_} has more than 2^60 elements; use smaller extents")
     return shape

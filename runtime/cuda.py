@@ -74,7 +74,9 @@ def only_function(module: ModuleOp) -> FuncOp:
     functions = mugraphs_of(module)
     if len(functions) != 1:
         names = ", ".join(f"@{function.sym_name.data}" for function in functions) or "none"
-        raise UserError(f"the module must define one function to be run; it defines {names}.")
+        raise UserError(
+            f"the module must define one function to be run; it defines {names}: a file has one."
+        )
     return functions[0]
 
 

@@ -140,6 +140,8 @@ def _describe_parse_error(error: ParseError) -> str:
     what = error.msg
     if what == "Could not parse entire input!":
         what = "expected an operation" if _text(source.content).strip() else "the input is empty"
+    elif what == " in block definition":
+        what = "expected an operation or '}'"
     message = f"{location}: error: {what}\n{line}\n{caret}"
     if isinstance(error, MultipleSpansParseError):
         for reference, note in error.refs:

@@ -103,6 +103,8 @@ def _main(arguments: Sequence[str]) -> int:
     if options.list:
         for sentence in left:
             print(sentence, file=sys.stderr)
+        if not kernels:
+            print("no kernel of the program has a plan: there is nothing to tune.", file=sys.stderr)
         for kernel in kernels:
             print(f"{kernel.name} {kernel.structure}")
             for plan in kernel.candidates(count):

@@ -15,7 +15,12 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 from xdsl.dialects.builtin import f32, i1, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mugraph.build.errors import BuildError, build_errors, require_element_type
+from mugraph.build.errors import (
+    BuildError,
+    build_errors,
+    require_element_type,
+    require_integers,
+)
 from mugraph.build.tensors import DTensor, Handle, STensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import COMPARISONS, CONDITIONS, FUNCTIONS
@@ -132,7 +137,7 @@ class GraphOperators(ABC, Generic[T]):
         if dtype is None and whole and function in COMPARISONS:
             dtype = i1
         values = [self._value(x) for x in self._of_one_rank(filled)]
-        with build_errors():
+        with build_errors(function):
             if dtype is not None:
                 require_element_type(function, dtype)
             shape = broadcast_shape([shape_of(value.type) for value in values])
@@ -153,6 +158,7 @@ class GraphOperators(ABC, Generic[T]):
     def dim(self, operator: str, x: T, dim: int) -> int:
         """A dimension that must exist; negative numbers count from the last."""
         rank = len(x.shape)
+        require_integers(f"{operator}: dim", [dim])
         if not -rank <= dim < rank:
             raise BuildError(
                 f"{operator}: dimension {dim} does not exist in a tensor of rank {rank}: expected "
@@ -203,7 +209,7 @@ class GraphOperators(ABC, Generic[T]):
         lhs, rhs = self._value(a), self._value(b)
         if dtype is None:
             dtype = i32 if a.dtype == i8 else a.dtype
-        with build_errors():
+        with build_errors("matmul"):
             type_ = self._type_of(matmul_shape(a.shape, b.shape), dtype)
             op = self.OPERATORS["matmul"](lhs, rhs, type_, precision=precision)
         return self._add(op, name)
@@ -237,7 +243,7 @@ class GraphOperators(ABC, Generic[T]):
         return self._parts("split", x, sizes, dim)
 
     def _parts(self, operator: str, x: T, sizes: Sequence[int], dim: int) -> list[T]:
-        value = self._value(x)
+        value, sizes = self._value(x), require_integers(f"{operator}: sizes", sizes)
         with build_errors():
             types = [
                 self._type_of(self._with_extent(operator, x, dim, size), x.dtype) for size in sizes

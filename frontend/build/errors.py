@@ -46,11 +46,15 @@ def in_names(text: str) -> str:
 
 
 @contextmanager
-def build_errors() -> Generator[None]:
-    """Turns what a verifier says into a :class:`BuildError`, raised where the user's call is."""
+def build_errors(operator: str = "") -> Generator[None]:
+    """Turns what a verifier says into a :class:`BuildError`, raised where the user's call is.
+
+    ``operator`` is named where extents do not go together before there is an operator that says so.
+    """
     try:
         yield
     except (VerifyException, BuildError) as error:
         raise BuildError(in_names(str(error))) from None
     except ValueError as error:
-        raise BuildError(in_names(str(error))) from error
+        said = f"{operator}: {error}" if operator else str(error)
+        raise BuildError(in_names(said)) from error

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
-from mugraph.build.errors import STAND_INS, BuildError
+from mugraph.build.errors import STAND_INS, BuildError, require_integers
 from mugraph.build.tensors import DTensor
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
@@ -66,6 +66,13 @@ class Extent(int):
         """``name`` is that of the C interface's argument, and the same for all tensors."""
         if not name.isidentifier():
             raise BuildError(f"{name!r} cannot name an extent; use letters, digits and '_'")
+        require_integers(f"Extent '{name}': largest and multiple", [largest, multiple])
+        require_integers(f"Extent '{name}': buckets", buckets)
+        if min(largest, multiple, *buckets) < 1:
+            raise BuildError(f"Extent '{name}': largest, multiple and buckets are at least 1")
+        for value in (largest, *buckets):
+            if (fault := NamedExtent(name, largest, multiple).fault(value)) is not None:
+                raise BuildError(f"Extent '{name}': largest or a bucket cannot be: {fault}")
         prime = next((number for number, known in STAND_INS.items() if known == name), None)
         if prime is None:
             prime = next(_PRIMES)

@@ -52,7 +52,7 @@ class KernelGraph(CollectiveOperators):
     """A graph of kernels on device tensors, built call by call in the order of execution."""
 
     def __init__(self, name: str = "mugraph", devices: Sequence[int] = ()) -> None:
-        if not name.isidentifier():
+        if not str(name).isidentifier():
             raise BuildError(f"{name!r} cannot name a function; use letters, digits and '_'")
         self.name = name
         self._block = Block()
@@ -84,6 +84,11 @@ class KernelGraph(CollectiveOperators):
         ``constant`` says that nothing writes to it that may run beside the graph's kernels, as is
         so for weights: they are fetched while the kernel before still runs.
         """
+        require_integers("new_input", dims)
+        if name is not None and not SSAValue.is_valid_name(name):
+            raise BuildError(
+                f"new_input: {name!r} cannot name a tensor; use letters, digits and '_'"
+            )
         note_extents(self._extents, dims)
         if self._extents and strides is not None and any(isinstance(dim, Extent) for dim in dims):
             raise BuildError(
@@ -123,6 +128,11 @@ class KernelGraph(CollectiveOperators):
         """
         value = self._value(tensor)
         layout = None
+        if isinstance(strides, DTensor):
+            raise BuildError(
+                "mark_output: a call makes one tensor a result, and the second argument is its "
+                "strides; call it for each result"
+            )
         if strides is not None:
             with build_errors():
                 layout = _layout("mark_output", tensor.shape, strides)

@@ -96,7 +96,7 @@ class MovingOperators(GraphOperators[DTensor]):
                 )
             shape[shape.index(-1)] = math.prod(x.shape) // known
         if any(extent < 1 for extent in shape):
-            raise BuildError(f"reshape: extents {shape}; expected numbers of at least 1")
+            raise BuildError(f"reshape: extents {shape}; expected numbers of at least 1, or one -1")
         if tuple(shape) == x.shape:
             return x
         return self._add(kn.ReshapeOp(value, self._type_of(shape, x.dtype)), name)
@@ -115,6 +115,8 @@ class MovingOperators(GraphOperators[DTensor]):
         """Each element ``count`` times, side by side along a dimension: heads for their groups."""
         self._value(x)
         dim = self.dim("repeat", x, dim)
+        if require_integers("repeat: count", [count])[0] < 1:
+            raise BuildError(f"repeat: count {count}; expected a number of at least 1")
         before, after = x.shape[: dim + 1], x.shape[dim + 1 :]
         apart = self.reshape(x, (*before, 1, *after))
         repeated = self.broadcast_to(apart, (*before, count, *after))

@@ -95,7 +95,7 @@ class ProgramOperators(MovingOperators):
         if len(a.shape) <= 2 or len(b.shape) != 2:
             a, b = self._of_one_rank([a, b])
             if len(a.shape) > 2:
-                with build_errors():
+                with build_errors("matmul"):
                     leading = broadcast_shape([a.shape[:-2], b.shape[:-2]])
                 a, b = (self.broadcast_to(x, (*leading, *x.shape[-2:])) for x in (a, b))
             return super().matmul(a, b, dtype=dtype, precision=precision, name=name)
@@ -144,6 +144,8 @@ class ProgramOperators(MovingOperators):
         """
         value, dim = self._value(x), self.dim("top_k", x, dim)
         (count,) = require_integers("top_k", [k])
+        if count < 1:
+            raise BuildError(f"top_k: k is {count}; expected a number of at least 1")
         with build_errors():
             require_element_type("top_k", dtype)
             shape = self._with_extent("top_k", x, dim, count)
@@ -184,7 +186,7 @@ class ProgramOperators(MovingOperators):
         for tensor in operands:
             self._value(tensor)
         x, *decays = self._of_one_rank(operands)
-        with build_errors():
+        with build_errors("scan"):
             shape = broadcast_shape([each.shape for each in (x, *decays)])
         size = shape[self.dim("scan", x, dim)]
         x = self.broadcast_to(x, shape)
@@ -368,7 +370,11 @@ class ProgramOperators(MovingOperators):
         try:
             made = condition(*LinearForm.coordinates(len(x.shape) + len(lengths)))
         except TypeError as error:
-            raise BuildError(f"mask: the condition is no linear form: {error}") from error
+            raise BuildError(
+                f"mask: the condition is no linear form: {error}; expected a function of "
+                f"{len(x.shape) + len(lengths)} coordinates such as lambda i, j: i - j, which is "
+                "at least 0 where an element is kept"
+            ) from error
         forms = cast(list[Any], made) if isinstance(made, list) else [made]
         if any(not isinstance(form, LinearForm) for form in forms):
             raise BuildError(

@@ -27,6 +27,9 @@ class Handle:
     value: SSAValue
     graph: Any
 
+    # A numpy array beside a tensor is no operand; without this numpy would take it apart.
+    __array_ufunc__ = None
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
@@ -151,13 +154,18 @@ class DTensor(Handle):
             for part in given
         ):
             raise BuildError(
-                f"{self!r}: a part is said by slices without steps, at most {len(shape)}"
+                f"{self!r}[...]: expected slices without steps, such as x[2:5], for up to "
+                f"{len(shape)} dimensions; of one place write x[2:3], and drop it by reshape"
             )
         ends = [part.indices(extent)[:2] for part, extent in zip(given, shape, strict=False)]
         ends += [(0, extent) for extent in shape[len(ends) :]]
         extents = [stop - start for start, stop in ends]
         if any(extent < 1 for extent in extents):
-            raise BuildError(f"{self!r}: the part {extents} has no elements")
+            empty = next(at for at, extent in enumerate(extents) if extent < 1)
+            raise BuildError(
+                f"{self!r}[...]: the slice of dimension {empty}, from {ends[empty][0]} to "
+                f"{ends[empty][1]}, has no elements; parts have at least one"
+            )
         return self.graph.slice(self, [start for start, _ in ends], extents)
 
 

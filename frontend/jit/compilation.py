@@ -153,9 +153,12 @@ def compile(
         raise UserError(
             'a function is compiled by torch.compile(function, backend="mugraph"); what is '
             "compiled for example inputs is a torch.nn.Module, or what torch.export.export gives."
-            if callable(graph)
-            else "example inputs are those of a PyTorch model; an arch is a word: 'cpu'."
+            if callable(graph) and not isinstance(graph, BuildsModule)
+            else f"arch={arch!r} is no word such as 'cpu', 'native' or 'sm_90a'; example inputs "
+            "are those of a PyTorch model."
         )
+    if not isinstance(plan, Plan | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"plan={plan!r} is no plan; write plan=mugraph.Plan(stages=(3,)).")
     if mesh is not None:
         if sizes or lineinfo or remarks or tune:
             raise UserError(
@@ -390,6 +393,6 @@ def _module_of(graph: Graph, context: Context, sizes: Mapping[str, int]) -> Modu
             return graph.module()
         case _:
             raise UserError(
-                f"cannot compile a {type(graph).__name__}; expected a graph of mugraph.build, a "
+                f"cannot compile {graph!r}; expected a graph of mugraph.build, a "
                 "module, MLIR text, or the path of a .mlir or .te file."
             )

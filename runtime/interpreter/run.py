@@ -303,7 +303,8 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
     if name is None:
         if len(defined) != 1:
             raise ExecutionError(
-                f"the module defines {len(defined)} functions ({names}); name the one to run"
+                f"the module defines {len(defined)} functions ({names}); what is run or compared "
+                "has one, unless a name says which"
             )
         return defined[0]
     for op in defined:

@@ -430,7 +430,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "repeat": (
         lambda g, x, w: mi.repeat(x, 0, 1),
-        "operands 4x6x1 and 4x6x0 differ in dimension 2",
+        "repeat: count 0; expected a number of at least 1",
     ),
     "product": (
         lambda g, x, w: mi.reshape(x, (2, 2, 6)) @ mi.reshape(x, (4, 6, 1)),
@@ -440,8 +440,18 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
         lambda g, x, w: mi.causal_mask(w),
         "causal_mask: dimension -2 does not exist in a tensor of rank 1",
     ),
-    "part": (lambda g, x, w: x[:, 4:2], r"the part \[4, -2\] has no elements"),
-    "steps": (lambda g, x, w: x[::2], "a part is said by slices without steps, at most 2"),
+    "a type": (lambda g, x, w: mi.softmax(x, dim="a"), "softmax: dim: .'a'.; expected integers"),
+    "sizes": (lambda g, x, w: mi.split(x, 3, 1), "split: sizes: 3; expected integers"),
+    "extents": (lambda g, x, w: g.new_input(4), "new_input: 4; expected integers"),
+    "name": (lambda g, x, w: g.new_input((4,), name="a b"), "'a b' cannot name a tensor"),
+    "results": (lambda g, x, w: g.mark_output(*mi.top_k(x, 2)), "call it for each result"),
+    "no places": (lambda g, x, w: mi.top_k(x, 0), "top_k: k is 0; expected a number of at least 1"),
+    "no product": (lambda g, x, w: x @ x, "matmul: operand 0 .* has 6 columns but operand 1"),
+    "part": (lambda g, x, w: x[:, 4:2], "the slice of dimension 1, from 4 to 2, has no elements"),
+    "steps": (
+        lambda g, x, w: x[::2],
+        "expected slices without steps, such as .*, for up to 2 dimensions",
+    ),
     "type": (lambda g, x, w: mi.exp(x, dtype="f32"), "exp: 'f32' is no element type"),
     "tile": (
         lambda g, x, w: mi.softmax(

@@ -226,8 +226,20 @@ def test_threads_launch_one_kernel_on_streams_of_their_own(tmp_path: Path) -> No
 
 
 def test_what_is_no_graph_is_said() -> None:
-    with pytest.raises(UserError, match="cannot compile a int"):
+    with pytest.raises(UserError, match="cannot compile 3"):
         mugraph.compile(3)  # type: ignore[arg-type]
+
+
+def test_options_of_another_type_are_said() -> None:
+    graph = mi.new_kernel_graph()
+    graph.mark_output(mi.exp(graph.new_input((4, 8))))
+    with pytest.raises(UserError, match=r"plan=.stages=3. is no plan; write plan=mugraph.Plan"):
+        mugraph.compile(graph, "cpu", plan="stages=3")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="arch=90 is no word such as 'cpu'"):
+        mugraph.compile(graph, 90)  # type: ignore[arg-type]
+    with pytest.raises(PassFailedException, match=r"stages = .x. has 'x'; expected integers"):
+        mugraph.compile(graph, "cpu", plan=mugraph.Plan(stages=("x",)))  # type: ignore[arg-type]
+    assert mugraph.Plan(stages=[3]) == mugraph.Plan(stages=(3,))  # type: ignore[arg-type]
 
 
 @pytest.fixture

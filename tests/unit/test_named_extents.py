@@ -336,6 +336,22 @@ def test_a_value_returned_twice_and_an_argument_are_results_of_their_own() -> No
 
 
 @pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"largest": 0}, "'m': largest, multiple and buckets are at least 1"),
+        ({"largest": 16, "buckets": (32,)}, "a bucket cannot be: m is 32; it may be 0 to 16"),
+        ({"largest": 16, "multiple": 5}, "m is 16, which is no multiple of 5"),
+        ({"largest": "big"}, "'m': largest and multiple: .*; expected integers"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_where_they_stand(
+    numbers: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(mi.BuildError, match=message):
+        mi.Extent("m", **numbers)
+
+
+@pytest.mark.parametrize(
     ("program", "message"),
     [
         (softmax_of_rows, "combines elements along dimension 0 of %x, whose extent 'm'"),

@@ -62,10 +62,12 @@ def test_no_function_of_that_name() -> None:
 
 def test_a_name_is_needed_where_there_are_several_functions() -> None:
     assert message(TWO_FUNCTIONS, None, ONES) == (
-        "the module defines 2 functions (@double, @quadruple); name the one to run"
+        "the module defines 2 functions (@double, @quadruple); what is run or compared has one, "
+        "unless a name says which"
     )
-    assert (
-        message("module {}", None) == "the module defines 0 functions (none); name the one to run"
+    assert message("module {}", None) == (
+        "the module defines 0 functions (none); what is run or compared has one, unless a name "
+        "says which"
     )
 
 

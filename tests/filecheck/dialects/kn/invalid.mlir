@@ -286,3 +286,11 @@ func.func @sums_in_f16(%x: tensor<4x4xf16>) {
   %y = kn.matmul %x, %x compute f16 : (tensor<4x4xf16>, tensor<4x4xf16>) -> tensor<4x4xf32>
   func.return
 }
+
+// -----
+
+// CHECK: tensor<4x0xf16> has no elements; extents are at least 1
+func.func @no_elements(%x: tensor<4x0xf16>) {
+  %y = kn.softmax %x dim 1 : tensor<4x0xf16> -> tensor<4x0xf16>
+  func.return
+}

@@ -17,7 +17,20 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import IntegerType, bf16, f8E4M3FN, f8E5M2, f16, f32, i1, i8, i32, i64
+from xdsl.dialects.builtin import (
+    IntegerType,
+    Signedness,
+    bf16,
+    f8E4M3FN,
+    f8E5M2,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -46,6 +59,9 @@ class ElementType(NamedTuple):
         return self.dlpack[1]
 
 
+u8 = IntegerType(8, Signedness.UNSIGNED)
+"""Bytes without a sign."""
+
 DESCRIPTIONS: dict[Attribute, ElementType] = {
     f16: ElementType("f16", "float16", (2, 16), "half_t", "FLOAT16", "F16"),
     bf16: ElementType("bf16", "bfloat16", (4, 16), "bfloat16_t", "BFLOAT16", "BF16"),
@@ -56,15 +72,17 @@ DESCRIPTIONS: dict[Attribute, ElementType] = {
     i32: ElementType("s32", "int32", (0, 32), "int32_t", "INT32", "I32"),
     i64: ElementType("s64", "int64", (0, 64), "int64_t", "INT64", "I64"),
     i1: ElementType("b8", "bool", (6, 8), "bool", "UINT8", "BOOL"),
+    f64: ElementType("f64", "float64", (2, 64), "double", "FLOAT64", "F64"),
+    u8: ElementType("u8", "uint8", (1, 8), "uint8_t", "UINT8", "U8"),
 }
-"""Every type that elements of DTensors and STensors may have, and its names.
+"""Every type that elements of arguments may have, and its names.
 
-Integers are signed; i32 is what products and sums of i8 are added up in, i64 is of numbers of
-tokens, and i1 of masks.
+Integers but u8 are signed; i32 is what products and sums of i8 are added up in, i64 is of numbers
+of tokens, and i1 of masks.
 """
 
-ELEMENT_TYPES = tuple(DESCRIPTIONS)
-"""All types that elements of DTensors and STensors may have."""
+ELEMENT_TYPES = tuple(type_ for type_ in DESCRIPTIONS if type_ not in (f64, u8))
+"""All types that elements of DTensors and STensors may have: f64 and u8 have tensor expressions."""
 PLACES = (i32, i64)
 """Types of numbers of rows, and of places along a dimension."""
 FLOAT_TYPES = tuple(type_ for type_ in ELEMENT_TYPES if not isinstance(type_, IntegerType))
@@ -99,8 +117,12 @@ def is_number_of(type_: Attribute, number: float) -> bool:
     """Whether a number is one of an integer type."""
     if type_ == i1:
         return number in (0, 1)
+    if not (math.isfinite(number) and number == int(number)):
+        return False
+    if type_ == u8:
+        return 0 <= number < 256
     most = 2 ** (DESCRIPTIONS[type_].bits - 1)
-    return math.isfinite(number) and number == int(number) and -most <= number < most
+    return -most <= number < most
 
 
 def rounds_for_good(result: Attribute, operands: Sequence[Attribute]) -> bool:

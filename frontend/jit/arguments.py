@@ -194,7 +194,10 @@ def _from_numpy(array: Array) -> ArrayView:
     )
 
 
-_TYPE_STRINGS = {"f2": "f16", "f4": "f32", "i1": "i8", "i4": "i32", "i8": "i64", "b1": "i1"}
+_TYPE_STRINGS = {
+    **{"f2": "f16", "f4": "f32", "f8": "f64", "i1": "i8", "i4": "i32", "i8": "i64"},
+    **{"b1": "i1", "u1": "ui8"},
+}
 
 
 def _from_cuda_array_interface(array: Any, interface: dict[str, Any]) -> ArrayView:

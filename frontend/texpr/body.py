@@ -268,8 +268,7 @@ class BodyBuilder(InstructionBuilder):
         if new.value is not None:
             value = self._value(new.value)
         if new.type is None:
-            is_integer = value is not None and scalars.type_name(value) in ("i32", "integer")
-            type_ = BufferType.of((1,), i32 if is_integer else f32, None, space)
+            type_ = BufferType.of((1,), scalars.computed_type(value), None, space)
         else:
             type_ = self.buffer_type(new.type, space)
         scalar = new.type is None or new.type.extents is None

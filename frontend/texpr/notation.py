@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, f32, f64
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -107,10 +107,10 @@ def is_scalar_use(op: Operation) -> bool:
 
 
 def widens(user: Operation, value: SSAValue) -> bool:
-    """Whether `.te` text extends an f16 or bf16 in this use without being told to."""
-    if isinstance(user, (te.BindOp, te.RedOp, te.AtomicOp)):
-        return user.value is value
-    return isinstance(user, _ARITHMETIC)
+    """Whether `.te` text extends an element in this use without being told to, never to f64."""
+    if stores(user, value):
+        return value.type == f32
+    return value.type != f64 and isinstance(user, _ARITHMETIC)
 
 
 def stores(user: Operation, value: SSAValue) -> bool:

@@ -9,7 +9,7 @@ from typing import IO, Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, f32, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, f32, f64, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
@@ -226,7 +226,7 @@ class _FunctionPrinter:
             raise TexprPrintError(f"there is no .te text for '{op.name}'.")
         if self._print_update(op):
             return
-        operands = [self._operand(value) for value in op.operands]
+        operands = [self._operand(value, op) for value in op.operands]
         texts = [one.text for one in operands]
         if isinstance(op, arith.SelectOp) and op.result.type == i32:
             constant = isinstance(op.lhs.owner, arith.ConstantOp)
@@ -236,14 +236,15 @@ class _FunctionPrinter:
         reads = any(one.reads for one in operands)
         self._define(op.results[0], f"{name}({arguments})", ATOM, reads=reads)
 
-    def _operand(self, value: SSAValue) -> Expression:
-        """An operand of an arithmetic operator."""
-        return self._converted(value, f32)
+    def _operand(self, value: SSAValue, user: Operation) -> Expression:
+        """An operand of an arithmetic operator; a number takes the type of what it meets."""
+        met = {one.type for one in user.operands if not isinstance(one.owner, arith.ConstantOp)}
+        return self._converted(value, f64 if f64 in met else f32)
 
     def _infix(self, op: Operation, symbol: str, level: int) -> None:
         if self._print_update(op):
             return
-        left, right = (self._operand(value) for value in op.operands)
+        left, right = (self._operand(value, op) for value in op.operands)
         text = f"{left.at(level)} {symbol} {right.at(level + 1)}"
         self._define(op.results[0], text, level, reads=left.reads or right.reads)
 
@@ -252,7 +253,7 @@ class _FunctionPrinter:
         if op not in self._updating:
             return False
         self._expression(op.operands[0])
-        value = self._operand(op.operands[1])
+        value = self._operand(op.operands[1], op)
         self._define(op.results[0], value.text, value.level, reads=value.reads)
         return True
 
@@ -274,7 +275,7 @@ class _FunctionPrinter:
 
     @_print.register
     def _(self, op: arith.NegfOp) -> None:
-        operand = self._operand(op.operand)
+        operand = self._operand(op.operand, op)
         self._define(op.result, f"-{operand.at(ATOM)}", UNARY, reads=operand.reads)
 
     @_print.register(arith.CmpfOp)
@@ -283,7 +284,7 @@ class _FunctionPrinter:
         symbol = comparison_symbol(op)
         if symbol is None:
             raise TexprPrintError(f"there is no .te text for the predicate of '{op.name}'.")
-        left, right = self._operand(op.lhs), self._operand(op.rhs)
+        left, right = self._operand(op.lhs, op), self._operand(op.rhs, op)
         text = f"{left.at(SUM)} {symbol} {right.at(SUM)}"
         self._define(op.result, text, COMPARISON, reads=left.reads or right.reads)
 
@@ -291,6 +292,7 @@ class _FunctionPrinter:
     @_print.register(arith.TruncFOp)
     @_print.register(arith.SIToFPOp)
     @_print.register(arith.ExtSIOp)
+    @_print.register(arith.ExtUIOp)
     @_print.register(arith.TruncIOp)
     @_print.register(arith.FPToSIOp)
     def _(self, op: Any) -> None:
@@ -298,7 +300,7 @@ class _FunctionPrinter:
         source = cast(SSAValue, op.operands[0])
         operand = self._converted(source, source.type)
         implied = (
-            isinstance(op, (arith.ExtFOp, arith.ExtSIOp))
+            isinstance(op, (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp))
             and is_used_once(op)
             and all(widens(use.operation, result) for use in result.uses)
         ) or (
@@ -314,7 +316,7 @@ class _FunctionPrinter:
 
     @_print.register
     def _(self, op: te.IndexOfOp) -> None:
-        self._names[op.result] = self._operand(op.value).text
+        self._names[op.result] = self._operand(op.value, op).text
 
     @_print.register
     def _(self, op: te.IndexValueOp) -> None:
@@ -409,7 +411,7 @@ class _FunctionPrinter:
     @_print.register
     def _(self, op: te.WhenOp) -> None:
         self._flush([op.condition])
-        self._line(f"if {self._operand(op.condition).at(COMPARISON)} {{")
+        self._line(f"if {self._operand(op.condition, op).at(COMPARISON)} {{")
         self._block(op.body.block)
         self._line("}")
 

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.build import DTensor, KernelGraph
 from mugraph.build.errors import BuildError
-from mugraph.dialects.element_types import DESCRIPTIONS
+from mugraph.dialects.element_types import DESCRIPTIONS, ELEMENT_TYPES
 from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike, views
 from mugraph.torch.aten.collectives import WAIT
@@ -24,7 +24,7 @@ PROGRAM = "torch_program"
 """The name of every program of a model, with which the names of its kernels start."""
 
 _ELEMENT_TYPES: dict[str, Attribute] = {
-    f"torch.{known.array}": type_ for type_, known in DESCRIPTIONS.items()
+    f"torch.{DESCRIPTIONS[type_].array}": type_ for type_ in ELEMENT_TYPES
 }
 
 

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     f8E4M3FN,
     f8E5M2,
     f32,
+    f64,
     i1,
     i8,
     i32,
@@ -30,11 +31,12 @@ from mugraph.dialects.cute.attributes import (
     parse_layout_parameter,
     print_layout_parameter,
 )
-from mugraph.dialects.element_types import HALF_TYPES
+from mugraph.dialects.element_types import HALF_TYPES, u8
 from mugraph.dialects.tensor_types import row_major_strides, strides_of, verify_layout_fits
 
 ELEMENT_TYPES: dict[str, Attribute] = {
-    **{str(type_): type_ for type_ in (*HALF_TYPES, f32, i32, i8)},
+    **{str(type_): type_ for type_ in (*HALF_TYPES, f32, f64, i32, i8)},
+    "u8": u8,
     "f8e4m3": f8E4M3FN,
     "f8e5m2": f8E5M2,
     "bool": i1,
@@ -42,7 +44,7 @@ ELEMENT_TYPES: dict[str, Attribute] = {
 """The types of elements and of scalars, by their names in `.te` text."""
 EXTENDED_TYPES = (*HALF_TYPES, f8E4M3FN, f8E5M2)
 """Floating-point types of elements that are computed with in f32."""
-REDUCED_TYPES = (*HALF_TYPES, f32, i32)
+REDUCED_TYPES = (*HALF_TYPES, f32, f64, i32)
 """Types of elements that reductions and atomic operations change."""
 
 

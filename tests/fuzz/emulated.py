@@ -83,7 +83,7 @@ struct Placed {
 };
 
 static int run(Execute execute, std::vector<Placed> inputs, std::vector<Placed> outputs,
-               std::size_t workspace, std::string const& folder) {
+               std::size_t workspace, std::string const& folder, unsigned orders = 2) {
   std::vector<void const*> sources;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     void* const memory = poisoned(inputs[i].bytes, inputs[i].alignment);
@@ -93,8 +93,9 @@ static int run(Execute execute, std::vector<Placed> inputs, std::vector<Placed> 
     if (inputs[i].is_constant) emulator::mark_constant(memory);
     sources.push_back(memory);
   }
-  for (unsigned order = 0; order < 2; ++order) {
+  for (unsigned order = 0; order < orders; ++order) {
     emulator::launches = order;
+    emulator::drawn_order = order < 2 ? 0 : order;
     std::vector<void*> targets;
     for (Placed output : outputs) targets.push_back(poisoned(output.bytes, output.alignment));
     try {
@@ -241,7 +242,7 @@ def program_of(compiled: Sequence[Compiled]) -> str:
         calls.append(
             f"    case {number}: emulator::cluster_size = {cluster[1] if cluster else 1}; "
             f"return run(_execute_mugraph_{number}, {{{inputs}}}, "
-            f"{{{outputs}}}, {workspace_bytes(function)}u, folder);"
+            f"{{{outputs}}}, {workspace_bytes(function)}u, folder, orders);"
         )
     return "\n".join([*parts, *main_of(calls)]) + "\n"
 
@@ -251,6 +252,7 @@ def main_of(calls: Sequence[str]) -> list[str]:
     return [
         "int main(int, char** arguments) {",
         "  std::string const folder = arguments[2];",
+        "  unsigned const orders = std::atoi(arguments[3]);",
         "  switch (std::atoi(arguments[1])) {",
         *calls,
         "  }",
@@ -278,9 +280,12 @@ def build_program(text: str, folder: Path) -> Path:
     return executable
 
 
-def run_program(executable: Path, number: int, folder: Path) -> None:
-    """Runs a case on the inputs in a folder; raises ``PropertyError`` where that fails."""
-    command = [str(executable), str(number), str(folder)]
+def run_program(executable: Path, number: int, folder: Path, orders: int = 2) -> None:
+    """Runs a case on the inputs in a folder; raises ``PropertyError`` where that fails.
+
+    In so many ``orders`` of threads: rising, falling, and others that are drawn.
+    """
+    command = [str(executable), str(number), str(folder), str(orders)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     if ran.returncode:
         raise PropertyError(STAGE, f"ends with {ran.returncode}: {ran.stderr.strip()[:400]}")

@@ -69,7 +69,7 @@ def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
         ]
         calls.append(
             f"    case {number}: return run(program_{number}::_execute_mugraph, {{{placed[0]}}}, "
-            f"{{{placed[1]}}}, {workspace_bytes(function)}u, folder);"
+            f"{{{placed[1]}}}, {workspace_bytes(function)}u, folder, orders);"
         )
     return "\n".join([*parts, *main_of(calls)]) + "\n"
 
@@ -80,19 +80,19 @@ def build_texpr(programs: Sequence[TexprProgram], folder: Path) -> Path:
 
 
 def emulate_texpr(
-    executable: Path, number: int, program: TexprProgram, folder: Path
+    executable: Path, number: int, program: TexprProgram, folder: Path, orders: int = 2
 ) -> list[list[Array]]:
-    """What a function writes, with threads in rising and in falling order."""
+    """What a function writes, with threads in rising, in falling and in other orders."""
     folder.mkdir(parents=True, exist_ok=True)
     function = program.function
     types = program.types(input_parameters(function))
     for index, (type_, values) in enumerate(zip(types, program.inputs, strict=True)):
         values.astype(storage_dtype(type_.element_type)).tofile(folder / f"input{index}")
-    run_program(executable, number, folder)
+    run_program(executable, number, folder, orders)
     return [
         [
             np.fromfile(folder / f"output{order}_{index}", storage_dtype(type_.element_type))
             for index, type_ in enumerate(program.types(written_parameters(function)))
         ]
-        for order in range(2)
+        for order in range(orders)
     ]

@@ -103,8 +103,27 @@ fn f(x: f32[4, 64], m: bool[4, 64]): bool[4, 64] {
 }
 """
 
+# Arithmetic of f64: a sum over threads, a minimum by comparing and swapping, and bytes.
+WIDE = """
+fn f(x: f64[4, 64], h: f16[4, 64], u: u8[4, 64], m: f64[4], w: u8[64]): f64[4, 64] {
+    par 4 b #grid {
+        new t: f64[64]
+        new s: f64
+        s = 0.0
+        par 64 i #block { t[i] = x[b, 63 - i] * f32(u[b, i]) + h[b, i] / 3 }
+        par 64 i #block {
+            red s += t[i]
+            atomic m[b] min= abs(t[i])
+        }
+        par 64 i #block { result[b, i] = fma(t[(i + 7) % 64], 0.1, exp(s)) - rsqrt(f64(i + 1)) }
+    }
+    par 64 i { w[i] = u8(u[0, i] * 100 + 200) }
+}
+"""
+
 TEXTS = {
     "narrow": NARROW,
+    "wide": WIDE,
     "truths": TRUTHS,
     "fragments": FRAGMENTS,
     "reductions_f16": REDUCTIONS,
@@ -138,6 +157,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("reductions_f16", {}),
     ("reductions_bf16", {}),
     ("narrow", {}),
+    ("wide", {}),
     ("truths", {}),
     ("softmax", {"M": 7, "N": 50}),
     ("softmax", {"M": 3, "N": 4096}),
@@ -158,6 +178,7 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
     """Random contents of the inputs."""
     from mugraph.dialects.te import BufferType, input_parameters
     from mugraph.runtime.interpreter.arithmetic import storage_dtype
+    from mugraph.runtime.interpreter.run import random_elements
 
     types = function.function_type.inputs.data
     drawn: list[Array] = []
@@ -165,7 +186,7 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
         type_ = types[position]
         assert isinstance(type_, BufferType)
         values = generator.standard_normal(type_.get_shape())
-        drawn.append(values.astype(storage_dtype(type_.element_type)))
+        drawn.append(random_elements(values, storage_dtype(type_.element_type)))
     return drawn
 
 

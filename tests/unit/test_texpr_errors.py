@@ -54,8 +54,9 @@ CASES = [
     ("fn f(a: f32[4]) { «a» = 1.0 }", "'a' has several elements: write a[...]"),
     ("fn f(a: f32[4]) { «new a: f32[2]» }", "'a' is defined already"),
     (
-        "fn f(a: «f64»[4]) { }",
-        "expected an element type (f16, bf16, f32, i32, i8, f8e4m3, f8e5m2, bool), got 'f64'",
+        "fn f(a: «f4»[4]) { }",
+        "expected an element type (f16, bf16, f32, f64, i32, i8, u8, f8e4m3, f8e5m2, bool), "
+        "got 'f4'",
     ),
     ("fn f(a: f32[«0»]) { }", "an extent is at least 1, not 0"),
     ("fn f(a: i32[4]) { «a[0] = 1.5» }", "1.5 is no i32"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import singledispatch, singledispatchmethod
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -380,7 +380,7 @@ class TexprPrinter:
         """Constraint and expression of each register of an operand; whether it can be written."""
         type_ = argument.type
         if touch is None or not isinstance(type_, BufferType):
-            constraint = {f32: "f", i32: "r"}.get(type_, "h")  # type: ignore[arg-type]
+            constraint = {f32: "f", f64: "d", i32: "r"}.get(type_, "h")  # type: ignore[arg-type]
             text = self.text(argument)
             return [(constraint, f"mugraph::bits_of({text})" if constraint == "h" else text, False)]
         buffer, starts = touch.buffer, touch.expressions
@@ -391,13 +391,13 @@ class TexprPrinter:
                 return [("r", f"mugraph::te::shared_address({address})", False)]
             return [("l", address, False)]
         size = element_bytes_of(type_)
-        per = 4 // size
+        per = max(1, 4 // size)
         if type_.elements % per:
             raise CodegenError(
                 f"{self.text(buffer)}: instructions take registers of two 16-bit elements, and "
                 f"{type_.elements} are no whole number of them"
             )
-        constraint = "f" if type_.element_type == f32 else "r"
+        constraint = {"f32": "f", "f64": "d"}.get(str(type_.element_type), "r")
         found: list[tuple[str, str, bool]] = []
         for first in range(0, type_.elements, per):
             moved = _offset(starts, type_.get_shape(), first)

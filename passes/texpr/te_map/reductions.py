@@ -47,7 +47,7 @@ def identity_of(combination: Combination, type_: Attribute) -> Operation:
         value = {Combination.ADD: 0, Combination.MAX: least, Combination.MIN: most}[combination]
         return arith.ConstantOp(IntegerAttr(value, i32))
     number = {Combination.ADD: 0.0, Combination.MAX: -math.inf, Combination.MIN: math.inf}
-    return arith.ConstantOp(FloatAttr(number[combination], f32))
+    return arith.ConstantOp(FloatAttr(number[combination], type_))  # type: ignore[arg-type]
 
 
 def combine(combination: Combination, left: SSAValue, right: SSAValue) -> Operation:

@@ -1,7 +1,7 @@
 // The element types of tensors, and their conversion to and from the numbers that kernels compute with.
 //
-// Elements are half_t, bfloat16_t, float, float_e4m3_t, float_e5m2_t, int8_t, int32_t, int64_t or bool. Kernels compute
-// with `float`; sums of int32_t alone are int32_t, modulo 2^32, and functions of whole tensors of integers alone are
+// Elements are half_t, bfloat16_t, float, float_e4m3_t, float_e5m2_t, int8_t, int32_t, int64_t or bool; of tensor
+// expressions also double, which is computed with as such, and uint8_t. Kernels compute with `float`; sums of int32_t alone are int32_t, modulo 2^32, and functions of whole tensors of integers alone are
 // int64_t, modulo 2^64. Narrowing conversions round to nearest even. The 8-bit types and integers saturate: what is
 // larger than their largest number, infinities included, becomes that; but of integers, int32_t and int64_t are what
 // they are modulo 2^32 and 2^64. NaN stays NaN, and becomes 0 in integers. A bool is false of 0 and true of everything
@@ -27,6 +27,7 @@ template <class T>
 inline constexpr __nv_fp8_interpretation_t kFp8Format = cute::is_same<T, float_e4m3_t>::value ? __NV_E4M3 : __NV_E5M2;
 
 __device__ __forceinline__ float plus(float x, float y) { return x + y; }
+__device__ __forceinline__ double plus(double x, double y) { return x + y; }
 __device__ __forceinline__ int32_t plus(int32_t x, int32_t y) {
   return static_cast<int32_t>(static_cast<uint32_t>(x) + static_cast<uint32_t>(y));
 }
@@ -41,7 +42,8 @@ inline constexpr bool is_whole = cute::is_std_integral<T>::value;
 template <class... T>
 using Number = cute::conditional_t<
     (cute::is_same<T, int32_t>::value && ...), int32_t,
-    cute::conditional_t<(is_whole<T> && ...) && (cute::is_same<T, int64_t>::value || ...), int64_t, float>>;
+    cute::conditional_t<(is_whole<T> && ...) && (cute::is_same<T, int64_t>::value || ...), int64_t,
+                        cute::conditional_t<(cute::is_same<T, double>::value && ...), double, float>>>;
 
 // What functions of whole tensors compute with: of integers alone it is exact.
 template <class... T>

@@ -108,6 +108,7 @@ struct Max {
     return x > y || x != x ? x : y;
 #endif
   }
+  __device__ __forceinline__ static double combine(double x, double y) { return x > y || x != x ? x : y; }
   __device__ __forceinline__ static int32_t combine(int32_t x, int32_t y) { return x > y ? x : y; }
 };
 
@@ -121,6 +122,7 @@ struct Min {
     return x < y || x != x ? x : y;
 #endif
   }
+  __device__ __forceinline__ static double combine(double x, double y) { return x < y || x != x ? x : y; }
   __device__ __forceinline__ static int32_t combine(int32_t x, int32_t y) { return x < y ? x : y; }
 };
 
@@ -177,6 +179,8 @@ __device__ __forceinline__ float reciprocal_root(float x) {
 #endif
 }
 
+__device__ __forceinline__ double reciprocal_root(double x) { return 1.0 / sqrt(x); }
+
 #if defined(__CUDACC__)
 __device__ __forceinline__ uint32_t shared_address(void const* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
@@ -184,6 +188,7 @@ __device__ __forceinline__ uint32_t shared_address(void const* pointer) {
 
 // Elements changed in one step; what they were before.
 __device__ __forceinline__ float atomic_add(float* place, float value) { return atomicAdd(place, value); }
+__device__ __forceinline__ double atomic_add(double* place, double value) { return atomicAdd(place, value); }
 __device__ __forceinline__ int32_t atomic_add(int32_t* place, int32_t value) { return atomicAdd(place, value); }
 __device__ __forceinline__ half_t atomic_add(half_t* place, half_t value) {
   return half_t(atomicAdd(reinterpret_cast<__half*>(place), value.to_half()));
@@ -199,13 +204,14 @@ __device__ __forceinline__ int32_t atomic_min(int32_t* place, int32_t value) { r
 // What has no instruction: the bits are swapped as soon as nobody else has changed them.
 template <class Operation, class T>
 __device__ __forceinline__ T atomic_swap(T* place, T value) {
-  using Bits = cute::conditional_t<sizeof(T) == 4, unsigned, unsigned short>;
+  using Bits = cute::conditional_t<sizeof(T) == 8, unsigned long long,
+                                   cute::conditional_t<sizeof(T) == 4, unsigned, unsigned short>>;
   Bits* const bits = reinterpret_cast<Bits*>(place);
   Bits seen = *bits;
   while (true) {
-    const Bits wanted = static_cast<Bits>(bits_of(combined<Operation>(from_bits<T>(seen), value)));
-    const Bits before = atomicCAS(bits, seen, wanted);
-    if (before == seen) return from_bits<T>(before);
+    const T wanted = combined<Operation>(reinterpret_cast<T const&>(seen), value);
+    const Bits before = atomicCAS(bits, seen, reinterpret_cast<Bits const&>(wanted));
+    if (before == seen) return reinterpret_cast<T const&>(before);
     seen = before;
   }
 }
@@ -220,6 +226,7 @@ __device__ __forceinline__ T atomic_min(T* place, T value) {
 
 // Pins a number in a register.
 __device__ __forceinline__ void anchor(float value) { asm volatile("" ::"f"(value)); }
+__device__ __forceinline__ void anchor(double value) { asm volatile("" ::"d"(value)); }
 __device__ __forceinline__ void anchor(int32_t value) { asm volatile("" ::"r"(value)); }
 template <class T>
 __device__ __forceinline__ void anchor(T value) {

@@ -33,6 +33,7 @@ def multiply_add(a: Array, b: Array, c: Array) -> Array:
     if isinstance(a, ComponentArray):
         return a * b + c
     # The product of two f32 is exact in f64; the sum is rounded to f64 first, rarely not the same.
+    # Of f64 the product is rounded, too.
     wide = a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
     return wide.astype(a.dtype)
 
@@ -98,7 +99,9 @@ def compute(op: Operation, operands: list[Array], count: int, precision: Precisi
             return np.full(count, attribute.value.data, dtype)
         case arith.TruncFOp():
             return convert(operands[0], dtype)  # 8 bits saturate
-        case arith.ExtFOp() | arith.SIToFPOp() | arith.ExtSIOp() | arith.TruncIOp():
+        case (
+            arith.ExtFOp() | arith.SIToFPOp() | arith.ExtSIOp() | arith.ExtUIOp() | arith.TruncIOp()
+        ):
             return operands[0].astype(dtype)
         case arith.FPToSIOp():
             return np.trunc(operands[0].astype(np.float64)).astype(dtype)

@@ -19,7 +19,7 @@ from mugraph.dialects.te.points import box_offsets
 from mugraph.dialects.tensor_types import source_name, source_values
 from mugraph.passes.texpr.analysis.roles import takes_turns
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
-from mugraph.runtime.interpreter.arithmetic import Array, Precision
+from mugraph.runtime.interpreter.arithmetic import Array, Precision, is_whole
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 from mugraph.runtime.interpreter.memory import InFlight
 from mugraph.runtime.interpreter.texpr.batch import Batch, Places, Rows, Storage
@@ -117,7 +117,7 @@ class Runner:
     def storage(self, type_: te.BufferType, copies: int) -> Storage:
         """Buffers without contents."""
         dtype = dtype_of(type_.element_type, self._precision)
-        elements = np.full((copies, type_.elements), 0 if dtype.kind == "i" else math.nan, dtype)
+        elements = np.full((copies, type_.elements), 0 if is_whole(dtype) else math.nan, dtype)
         return Storage(elements, np.zeros(elements.shape, np.bool_), type_.get_shape())
 
     def dtype_of(self, buffer: SSAValue) -> np.dtype[Any]:

@@ -1,7 +1,7 @@
 // RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
 
-// CHECK: !te.buffer: elements are f16, bf16, f32, i32, i8, f8e4m3, f8e5m2, bool, not f64
-func.func @f(%A: !te.buffer<4xf64>) { func.return }
+// CHECK: !te.buffer: elements are f16, bf16, f32, f64, i32, i8, u8, f8e4m3, f8e5m2, bool, not i16
+func.func @f(%A: !te.buffer<4xi16>) { func.return }
 
 // -----
 
@@ -105,10 +105,10 @@ func.func @g(%A: !te.buffer<4xf32>) { func.return }
 
 // -----
 
-// CHECK: 'te.anchor' observes a number (f16, bf16, f32, i32, i8, f8e4m3, f8e5m2, bool), not f64
+// CHECK: 'te.anchor' observes a number (f16, bf16, f32, f64, i32, i8, u8, f8e4m3, f8e5m2, bool), not i16
 func.func @f() {
-  %one = arith.constant 1.0 : f64
-  te.anchor %one : f64
+  %one = arith.constant 1 : i16
+  te.anchor %one : i16
   func.return
 }
 

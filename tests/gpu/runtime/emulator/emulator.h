@@ -3,7 +3,8 @@
 // Compile a .cu file as C++17 with `g++ -x c++ -include emulator.h -I <this folder> ...` and CUDA's and CUTLASS's
 // headers on the include path; kernels are started with cudaLaunchKernel (mugraph::launch does so). Every GPU thread
 // is a fiber; fibers change at barriers and at warp-wide instructions only, so data races are not found, but their
-// order, and that of the blocks of a cooperative launch, which run in turns, is reversed at every other launch. In a kernel that overlaps with the one before it, device memory that is not
+// order, and that of the blocks of a cooperative launch, which run in turns, is reversed at every other launch (and may
+// be drawn: emulator::drawn_order). In a kernel that overlaps with the one before it, device memory that is not
 // marked as constant faults until the block's first grid_wait(), which every block must reach. What is emulated faithfully: who holds what in ldmatrix and mma, cp.async
 // copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared memory that
 // starts as NaN, and faults for accesses past
@@ -26,6 +27,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -166,6 +169,8 @@ inline void grid_wait() {
 
 inline Block* block = nullptr;
 inline unsigned launches = 0;
+inline unsigned drawn_order = 0;  // not 0: in each turn a thread runs at random or not, in an order drawn of this number
+inline std::mt19937 generator;
 inline unsigned cluster_size = 1;
 inline std::vector<Block>* cluster = nullptr;
 inline Barrier of_cluster;
@@ -328,8 +333,15 @@ inline void begin_block(dim3 size) {
 // Each thread of the block that runs, up to where it must wait.
 inline void step_block() {
   const int threads = static_cast<int>(block->fibers.size());
-  for (int i = 0; i < threads; ++i) {
-    Fiber& fiber = block->fibers[launches % 2 == 0 ? i : threads - 1 - i];
+  std::vector<int> order(threads);
+  std::iota(order.begin(), order.end(), 0);
+  if (launches % 2 == 1) std::reverse(order.begin(), order.end());
+  if (drawn_order != 0) {
+    std::shuffle(order.begin(), order.end(), generator);
+    order.resize(1 + generator() % order.size());
+  }
+  for (int number : order) {
+    Fiber& fiber = block->fibers[number];
     if (fiber.is_done || (fiber.awaited != nullptr && fiber.awaited->generation == fiber.generation)) continue;
     block->current = &fiber;
     threadIdx = fiber.index;
@@ -359,7 +371,9 @@ inline void run_cluster(std::vector<Block>& blocks, dim3 size) {
     blockIdx = each.index;
     begin_block(size);
   }
-  for (int running = 1; running > 0;) {
+  // Of a drawn order those that can go on are not in every turn.
+  const int patience = drawn_order == 0 ? 1 : 100;
+  for (int running = 1, idle = 0; running > 0;) {
     running = 0;
     unsigned events = 0;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -371,7 +385,8 @@ inline void run_cluster(std::vector<Block>& blocks, dim3 size) {
       events += each.events - before;
       running += each.running;
     }
-    if (running > 0 && events == 0) fail("deadlock: threads wait for others that never come");
+    idle = events == 0 ? idle + 1 : 0;
+    if (running > 0 && idle == patience) fail("deadlock: threads wait for others that never come");
   }
   for (Block& each : blocks) {
     activate(&each);
@@ -399,6 +414,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size
   const auto parameters = emulator::read_parameters<Parameters...>(arguments, std::index_sequence_for<Parameters...>{});
   gridDim = grid;
   blockDim = size;
+  emulator::generator.seed(emulator::drawn_order);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; x += emulator::cluster_size) {

@@ -17,7 +17,6 @@ __global__ void __launch_bounds__(256, 2) rmsnorm_bs8_custom0(half_t const* dx, 
   auto* const o_tile = o + blockIdx.x * 32;  // sched.local_tile o
 
   // sched.prologue
-  tb::grid_launch();  // sched.grid_launch
   {  // sched.copy dw_tile, sw
     using Source = Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<6144>>>;
     using Target = ComposedLayout<Swizzle<2, 3, 3>, Int<0>, Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<32>>>>;
@@ -82,6 +81,7 @@ __global__ void __launch_bounds__(256, 2) rmsnorm_bs8_custom0(half_t const* dx, 
       tb::Elementwise<ops::Square, ops::Chain<>, 256, 8, Target, Source0>::accumulate(norm, thread, sx + it % 4 * 2048);
     }
   }
+  tb::grid_launch();  // sched.grid_launch
 
   // sched.epilogue
   {  // sched.store product, product_parts
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(256, 2) rmsnorm_bs8_custom0(half_t const* dx, 
     half_t *x = (half_t*)input_tensors.at(0);
     half_t *w = (half_t*)input_tensors.at(1);
     half_t *o = (half_t*)output_tensors.at(0);
-    mugraph::launch("rmsnorm_bs8_custom0", rmsnorm_bs8_custom0, dim3(192, 1, 1), dim3(256, 1, 1), 76928, mugraph::overlapping(stream), x, w, o);
+    mugraph::launch("rmsnorm_bs8_custom0", rmsnorm_bs8_custom0, dim3(192, 1, 1), dim3(256, 1, 1), 65664, mugraph::overlapping(stream), x, w, o);
   }
   (void)buf;
 }

@@ -83,7 +83,7 @@ def test_elements_and_places_are_as_sure_as_what_they_are_found_in() -> None:
     ("arguments", "message"),
     [
         ((8,), "'kn.top_k': .* has 4x8, expected 4x6 with 1 to 6 elements along dimension 1"),
-        ((0,), "has 4x0, expected 4x6 with 1 to 6 elements"),
+        ((0,), "top_k: k is 0; expected a number of at least 1"),
         ((2, 2), "top_k: dimension 2 does not exist in a tensor of rank 2: expected -2 to 1"),
         ((1.5,), r"top_k: \[1.5\]; expected integers"),
     ],

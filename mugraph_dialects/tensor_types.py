@@ -91,6 +91,11 @@ def element_bytes_of(type_: Attribute) -> int:
     return element_type.size
 
 
+def bytes_of(type_: Attribute) -> int:
+    """The bytes of all elements, whatever lies between them."""
+    return math.prod(shape_of(type_)) * element_bytes_of(type_)
+
+
 @kept_with_attribute
 def layout_of(type_: Attribute) -> AnyLayout | None:
     """The layout of a type, ``None`` where it has not been resolved."""

@@ -27,8 +27,8 @@ from mugraph.dialects.reductions import Combiner, CombinerAttr, combiner_attribu
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.sharding import MESH, PER_DEVICE, Axes, Mesh, Sharding, is_per_device, mesh_of
 from mugraph.dialects.tensor_types import (
+    bytes_of,
     dims,
-    element_bytes_of,
     op_label,
     shape_of,
 )
@@ -144,7 +144,7 @@ def bytes_sent(type_: Attribute, devices: int, *, cuts: bool, joins: bool, combi
     No way to exchange them takes fewer.  A sum that every device needs is sent twice: its parts to
     the one that adds them up, and from there to all.
     """
-    own = math.prod(shape_of(type_)) * element_bytes_of(type_)
+    own = bytes_of(type_)
     if joins and not cuts:
         return own * (devices - 1)
     times = 2 if combines and not cuts else 1 if combines or joins else 0
@@ -433,7 +433,7 @@ class PeerOp(CollectiveOp):
 
     def bytes_sent(self) -> int:
         """What the member sends where each device loads its tensor once, shared out over all."""
-        own = math.prod(shape_of(self.input.type)) * element_bytes_of(self.input.type)
+        own = bytes_of(self.input.type)
         return own * (self.devices - 1) // self.devices
 
     def verify_(self) -> None:

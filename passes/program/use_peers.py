@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.sharding import is_per_device
-from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
+from mugraph.dialects.tensor_types import bytes_of, element_type_of, shape_of
 from mugraph.passes.costs.devices import Loads, library_microseconds
 from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.partition.segments import reads_again
@@ -42,7 +42,7 @@ def ways_of(op: kn.CollectiveOp) -> Ways:
 
 def loads_of(op: kn.CollectiveOp) -> Loads:
     """A collective as loads of what the others hold."""
-    own = math.prod(shape_of(op.input.type)) * element_bytes_of(op.input.type)
+    own = bytes_of(op.input.type)
     piece = own if op.cut_dim is None else own // op.devices
     # Where no other exchange keeps calls apart, one meeting more does.
     meetings = 1 if _has_others(op) else 2
@@ -52,7 +52,7 @@ def loads_of(op: kn.CollectiveOp) -> Loads:
 
 def loads_in_two(op: kn.CollectiveOp) -> Loads:
     """A sum of which each device makes a part, as loads, and then loads the other parts."""
-    own = math.prod(shape_of(op.input.type)) * element_bytes_of(op.input.type)
+    own = bytes_of(op.input.type)
     launches = 3 + (not _is_made_here(op.input)) + (not _shares_a_kernel(op.result))
     return Loads(launches, 2 * own * (op.devices - 1) // op.devices)
 

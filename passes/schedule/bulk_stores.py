@@ -40,6 +40,7 @@ from mugraph.dialects.sched.structure import computing_block
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
+    bytes_of,
     element_bytes_of,
     element_type_of,
     resolved_layout_of,
@@ -92,7 +93,7 @@ class Result(NamedTuple):
 
     def vectors(self) -> float:
         """How many vectors of 16 bytes each thread would write."""
-        size = math.prod(shape_of(self.tile.type)) * element_bytes_of(self.tile.type)
+        size = bytes_of(self.tile.type)
         return size / CHUNK_BYTES / enclosing_threads(self.op)
 
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.sched import LaunchOp
 from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.sched.programs import is_task
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import bytes_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -31,19 +30,13 @@ def spread_bytes(blocks: int, smem: int, target: Target) -> int:
     return max(smem, least)
 
 
-def bytes_of(type_: Attribute) -> int:
-    """The bytes of a tensor; none of an extent."""
-    if isinstance(type_, IndexType):
-        return 0
-    return math.prod(shape_of(type_)) * element_bytes_of(type_)
-
-
 def brings_weights(launch: LaunchOp) -> bool:
     """Analysis: whether most of what a kernel reads is loaded before it waits for others."""
     kernel = launch.resolve()
     if not kernel.waits_for_grids():
         return False
-    sizes = [bytes_of(value.type) for value in launch.arguments]
+    types = [value.type for value in launch.arguments]
+    sizes = [0 if isinstance(each, IndexType) else bytes_of(each) for each in types]
     return 2 * sum(sizes[index] for index in kernel.constant_inputs) > sum(sizes)
 
 

@@ -80,6 +80,11 @@ class Target:
         """Whether warp groups multiply what lies in shared memory (``wgmma``)."""
         return WGMMA in self.macs_a_cycle
 
+    def most_macs_a_cycle(self, element: str) -> int | None:
+        """What a multiprocessor multiplies of a type by its fastest instruction, if it has one."""
+        rates = [rates[element] for rates in self.macs_a_cycle.values() if element in rates]
+        return max(rates, default=None)
+
     @property
     def shared_bytes_a_cycle(self) -> int:
         """What a multiprocessor's shared memory delivers: a word of each bank."""

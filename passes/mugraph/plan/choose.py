@@ -257,18 +257,13 @@ def leaves_room(shape: KernelShape, target: Target) -> bool:
         return False
     work = [(shape.turns, shape.loop), (1, shape.after)]
     cycles = math.fsum(
-        times * product.macs / fastest_rate(product.element, target)
+        times * product.macs / (target.most_macs_a_cycle(product.element) or 1)
         for times, phase in work
         for product in phase.products
     )
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     tensor_bytes = shape.loading.tensor_bytes
     return busiest * cycles / target.clock_ghz < LAUNCH_NS + device_ns(tensor_bytes, target)
-
-
-def fastest_rate(element: str, target: Target) -> float:
-    """Products that a multiprocessor adds up in a cycle, by its fastest instruction."""
-    return max((rates.get(element, 1) for rates in target.macs_a_cycle.values()), default=1)
 
 
 def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:

@@ -33,7 +33,7 @@ from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.layout_problem import Bounded, LayoutProblem, Literal, Variable
 from mugraph.dialects.partition import VECTOR_BYTES
 from mugraph.dialects.tb import STensorType
-from mugraph.dialects.tensor_types import AnyLayout, element_bytes_of, op_label, shape_of
+from mugraph.dialects.tensor_types import AnyLayout, bytes_of, element_bytes_of, op_label, shape_of
 from mugraph.passes.mugraph.resolve_layout.access_work import AccessWork, plain_layout, swizzles_of
 from mugraph.passes.mugraph.resolve_layout.operator_costs import (
     AccessCosts,
@@ -57,11 +57,6 @@ COST_ENTRIES = 1 << 16
 
 Candidate: TypeAlias = tuple[tuple[Literal, ...], Strides]
 """Strides of a tensor, and what holds where it has them."""
-
-
-def bytes_of(value: SSAValue) -> int:
-    """The bytes of all elements of a tensor."""
-    return math.prod(shape_of(value.type)) * element_bytes_of(value.type)
 
 
 class _Charge(NamedTuple):
@@ -96,7 +91,7 @@ class _Accesses:
     @property
     def walk(self) -> int:
         """The steps of looking at the addresses of all tiles, each under each layout."""
-        size = sum(len(self.candidates[tile]) * bytes_of(tile) for tile in self.tiles)
+        size = sum(len(self.candidates[tile]) * bytes_of(tile.type) for tile in self.tiles)
         return size // BYTES_OF_A_STEP
 
     @property
@@ -151,7 +146,7 @@ class _Charger:
             for costs in layout_costs(op, self.site)
         ]
         room = self.site.target.shared_memory_per_multiprocessor
-        return [each for each in found if all(bytes_of(tile) <= room for tile in each.tiles)]
+        return [each for each in found if all(bytes_of(tile.type) <= room for tile in each.tiles)]
 
     def add(self, accesses: _Accesses) -> None:
         """Charges what strides alone decide, for every combination, and notes the rest."""

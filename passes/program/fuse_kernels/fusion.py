@@ -283,13 +283,11 @@ class Fusion:
             if as_kernel.part is not None and not self.may_call_library(op):
                 return as_kernel
             if as_kernel.part is not None:
-                by_library = library_time(op, self.target) if isinstance(op, MatmulOp) else math.inf
-                beats = isinstance(op, MatmulOp) and beats_library(op, as_kernel.time, by_library)
-                if beats and not self.is_bucket:
+                assert isinstance(op, MatmulOp)  # a library has nothing else
+                by_library = library_time(op, self.target)
+                if beats_library(op, as_kernel.time, by_library) and not self.is_bucket:
                     return as_kernel
-                is_slow = (
-                    isinstance(op, MatmulOp) and by_library < math.inf and is_slow_in_library(op)
-                )
+                is_slow = by_library < math.inf and is_slow_in_library(op)
                 time = max(time, by_library if is_slow else min(as_kernel.time, by_library))
         return Attempt(time)
 

@@ -24,7 +24,7 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import (
-    element_bytes_of,
+    bytes_of,
     element_type_of,
     layout_of,
     shape_of,
@@ -110,7 +110,7 @@ def _without_loose(chain: Sequence[Operation], stack: Stack) -> list[Operation]:
 
 
 def _bytes(value: SSAValue) -> int:
-    return math.prod(shape_of(value.type)) * element_bytes_of(value.type)
+    return bytes_of(value.type)
 
 
 def join_stacks(function: FuncOp) -> None:

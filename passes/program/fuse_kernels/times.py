@@ -20,6 +20,7 @@ from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.tensor_types import (
+    bytes_of,
     element_bytes_of,
     element_type_of,
     layout_of,
@@ -42,9 +43,7 @@ from mugraph.passes.targets import Target
 
 def moved_bytes(values: Iterable[SSAValue]) -> int:
     """The bytes of some tensors, each once."""
-    return sum(
-        math.prod(shape_of(value.type)) * element_bytes_of(value.type) for value in {*values}
-    )
+    return sum(bytes_of(value.type) for value in {*values})
 
 
 def least_time(operands: Iterable[SSAValue], stored: Iterable[SSAValue], target: Target) -> float:
@@ -113,8 +112,7 @@ def fastest_cycles(op: MatmulOp | tb.MatmulOp, target: Target) -> float:
     name = element_type_name(element_type_of(op.lhs.type))
     if op.multiplies_in_tf32(op.lhs):
         name = "tf32"
-    rates = [rates[name] for rates in target.macs_a_cycle.values() if name in rates]
-    return macs / max(rates, default=math.inf)
+    return macs / (target.most_macs_a_cycle(name) or math.inf)
 
 
 LIBRARY_START_NS, LIBRARY_FACTOR = 4_000.0, 1.4

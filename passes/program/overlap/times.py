@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.device_cuts import DeviceCut
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import bytes_of, shape_of
 from mugraph.passes.costs.devices import LAUNCH, MOVED_BYTES, START
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
@@ -83,4 +83,4 @@ def _uncut(op: Operation, cut: DeviceCut) -> list[SSAValue]:
 
 
 def _bytes(value: SSAValue) -> int:
-    return math.prod(shape_of(value.type)) * element_bytes_of(value.type)
+    return bytes_of(value.type)

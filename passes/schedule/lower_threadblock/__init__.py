@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +23,9 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
-    element_bytes_of,
+    bytes_of,
     layout_of,
     op_label,
-    shape_of,
     value_label,
 )
 from mugraph.passes.options import refuse
@@ -69,7 +67,7 @@ __all__ = ["LowerThreadblockPass", "lower_threadblock"]
 
 def tile_bytes(load: tb.InputOp) -> int:
     """The bytes of an input's tile."""
-    return math.prod(shape_of(load.result.type)) * element_bytes_of(load.result.type)
+    return bytes_of(load.result.type)
 
 
 def bytes_loaded_an_iteration(loads: Iterable[tb.InputOp]) -> int:

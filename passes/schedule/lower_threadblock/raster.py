@@ -17,7 +17,7 @@ from typing import NamedTuple
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.linear_forms import LinearForm
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import bytes_of
 from mugraph.passes.targets import Target
 
 ACROSS, DOWN, BEHIND = 0, 1, 2
@@ -26,11 +26,7 @@ ACROSS, DOWN, BEHIND = 0, 1, 2
 
 def bytes_along(inputs: Sequence[tb.InputOp], axis: int) -> int:
     """The bytes of tiles, an iteration, of which blocks apart along an axis load different ones."""
-    return sum(
-        math.prod(shape_of(op.result.type)) * element_bytes_of(op.result.type)
-        for op in inputs
-        if op.map_[axis] >= 0 and op.loop_dim >= 0
-    )
+    return sum(bytes_of(op.result.type) for op in inputs if op.map_[axis] >= 0 and op.loop_dim >= 0)
 
 
 def choose_raster(grid: Sequence[int], down: int, across: int, wave: int) -> int:

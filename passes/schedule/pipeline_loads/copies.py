@@ -6,7 +6,6 @@ its own tiles and starts the loads of the iteration S - 1 ahead.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeGuard
@@ -21,7 +20,7 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import bytes_of, element_bytes_of
 
 
 class ThreadCopies(NamedTuple):
@@ -42,7 +41,7 @@ class ThreadCopies(NamedTuple):
     def tile_bytes(self) -> int:
         """The bytes that an iteration brings."""
         tiles = [copy.source.type for copy in self.moving]
-        return sum(math.prod(shape_of(tile)) * element_bytes_of(tile) for tile in tiles)
+        return sum(bytes_of(tile) for tile in tiles)
 
 
 def find_copies(kernel: sched.KernelOp) -> ThreadCopies:

@@ -5,21 +5,23 @@ prefix that all else needs.  Every other prefix is shorter or longer than it, so
 has as many prefixes as its segments between waists have together, and not their product.
 
 What stands beside that stream restricts no waist: what only prepares an operand is taken in the
-segment of its first user, and what nothing of the stream uses in that of its last operand.
+segment of its first user, and what nothing of the stream uses in that of its last operand.  What
+segments use that no kernel spans, such as a mask for all layers, is stored whatever kernel computes
+it: it comes as early as what it needs allows, before the segments of its users.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.passes.program.fuse_kernels.groups import (
+    MOST_OPERATORS,
     Group,
     Program,
     Segment,
-    Unit,
     bits,
     is_given,
 )
@@ -37,10 +39,13 @@ class _Order(NamedTuple):
     before: Sequence[Group]
     """All units that each needs, those too that others of them need."""
     after: Sequence[Group]
+    sizes: Sequence[int]
+    """How many operators each unit has."""
 
     @classmethod
-    def of(cls, units: Sequence[Unit]) -> _Order:
-        """The order of units, each of which needs earlier ones only."""
+    def of(cls, program: Program) -> _Order:
+        """The order of a program's units, each of which needs earlier ones only."""
+        units = program.units
         owner = {number: place for place, unit in enumerate(units) for number in bits(unit.whole)}
         direct = [
             _group({owner[number] for number in bits(unit.needed) if number in owner})
@@ -53,7 +58,7 @@ class _Order(NamedTuple):
         for place in reversed(range(len(units))):
             for other in bits(direct[place]):
                 after[other] |= after[place] | 1 << place
-        return cls(direct, before, after)
+        return cls(direct, before, after, [program.size(unit.whole) for unit in units])
 
     def stream(self) -> Group:
         """What leads from the unit that most depends on to the one that depends on most."""
@@ -78,19 +83,49 @@ class _Order(NamedTuple):
         """The number of each unit's segment, and whether all units are of the stream."""
         stream = self.stream()
         waists = self.waists(stream)
-        numbers = [0] * len(self.direct)
+        numbers = [0] * len(self.direct)  # odd ones; what is shared gets an even one before them
         for number, (waist, shorter) in enumerate(zip(waists, [0, *waists], strict=False)):
             for place in bits(waist & ~shorter):
-                numbers[place] = number
+                numbers[place] = 2 * number + 1
         for place, needed in enumerate(self.direct):
             if stream >> place & 1:
                 continue
-            users = self.after[place] & stream
+            users = {numbers[user] for user in bits(self.after[place] & stream)}
             if users:
-                numbers[place] = min(numbers[user] for user in bits(users))
+                alone = not self.before[place] & stream
+                numbers[place] = min(users) - (alone and self._are_far(users, numbers))
             else:
-                numbers[place] = max((numbers[other] for other in bits(needed)), default=0)
-        return numbers, stream == (1 << len(numbers)) - 1
+                numbers[place] = max((numbers[other] for other in bits(needed)), default=1)
+        by_waists = _counted(numbers)
+        self._move_shared(numbers)
+        found = _counted(numbers)
+        return found, stream == (1 << len(numbers)) - 1 and found == by_waists
+
+    def _move_shared(self, numbers: list[int]) -> None:
+        """Moves what far segments use to the first even number behind what it needs."""
+        users = [set[int]() for _ in numbers]
+        for place, needed in enumerate(self.direct):
+            for other in bits(needed):
+                users[other].add(numbers[place])
+        far = [self._are_far(each, numbers) for each in users]
+        for place, needed in enumerate(self.direct):
+            ready = max((numbers[other] for other in bits(needed)), default=0)
+            if far[place] and ready < numbers[place] - 1:
+                numbers[place] = ready + ready % 2
+
+    def _are_far(self, users: Collection[int], numbers: Sequence[int]) -> bool:
+        """Whether no kernel has operators of all of some segments."""
+        if len(users) < 2:
+            return False
+        between = zip(numbers, self.sizes, strict=True)
+        sizes = [size for number, size in between if min(users) < number <= max(users)]
+        return sum(sizes) > MOST_OPERATORS
+
+
+def _counted(numbers: Sequence[int]) -> list[int]:
+    """The same order by numbers from 0 on."""
+    place = {number: count for count, number in enumerate(sorted({*numbers}))}
+    return [place[number] for number in numbers]
 
 
 def _group(places: set[int]) -> Group:
@@ -108,7 +143,7 @@ def in_segments(operators: Sequence[Operation], *, apart: bool = False) -> Progr
     program = Program(operators, apart=apart)
     if not program.units:
         return program
-    numbers, is_all = _Order.of(program.units).segments()
+    numbers, is_all = _Order.of(program).segments()
     if not is_all and program.has_few_prefixes():
         return program
     place = dict.fromkeys(range(len(operators)), -1)

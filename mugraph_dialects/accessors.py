@@ -35,6 +35,10 @@ HELD: dict[VarIRConstruct, Held] = {
 """The tuple in which an operation holds those of each kind."""
 
 
+_item = cast("Callable[[tuple[Any, ...], int], Any]", vars(tuple)["__getitem__"])
+"""xDSL's tuples of values ask first whether they are given a slice; this does not."""
+
+
 @dataclass(frozen=True)
 class One(BeforeVariadicSingleAccessor):
     """One value or region, before any name that may have several."""
@@ -42,8 +46,7 @@ class One(BeforeVariadicSingleAccessor):
     held: Held
 
     def __get__(self, obj: Operation, objtype: object = None) -> Any:
-        # xDSL's tuples of values ask first whether they are given a slice.
-        return tuple.__getitem__(self.held(obj), self.idx)
+        return _item(self.held(obj), self.idx)
 
 
 @cache

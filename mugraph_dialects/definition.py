@@ -12,6 +12,7 @@ from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from mugraph.dialects.accessors import with_few_calls
 from mugraph.dialects.named_extents import is_verified_when_static
 
 Operator = TypeVar("Operator", bound=IRDLOperation)
@@ -31,7 +32,7 @@ def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
     if definition.assembly_format is not None:
         members |= _format_members(definition, definition.assembly_format)
     for name, member in members.items():
-        setattr(cls, name, member)
+        setattr(cls, name, with_few_calls(member))
     return cls
 
 

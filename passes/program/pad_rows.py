@@ -21,7 +21,7 @@ from mugraph.dialects.named_extents import (
     named_extents,
 )
 from mugraph.dialects.tensor_types import without_layout
-from mugraph.passes.program.fuse_kernels.times import best_padding, use_copies
+from mugraph.passes.program.fuse_kernels.times import best_padding, uneven_operands, use_copies
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -44,6 +44,9 @@ def pad_rows(function: FuncOp, target: Target) -> None:
     copies: dict[SSAValue, kn.CopyOp] = {}
     for graph in function.body.block.ops:
         if not isinstance(graph, kn.CustomizedOp) or graph.decided.parts():
+            continue
+        # Most kernels have none, and to estimate one takes longer than most passes.
+        if not uneven_operands(graph):
             continue
         padding = best_padding(graph, target, copies)
         if any(may_end_early(function, value) for value in padding.operands):

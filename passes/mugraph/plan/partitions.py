@@ -367,8 +367,12 @@ Divides = Callable[[frozenset[int]], bool]
 """Whether a loop over these dimensions may be divided."""
 
 
-def _loop_tiles(space: TileSpace, looped: Sequence[int]) -> tuple[int, int]:
-    """The fewest and the most elements of a tile along what the loop cuts."""
+LoopTiles = Callable[[tuple[int, ...]], tuple[int, int]]
+"""The fewest and the most elements of a tile along the dimensions that a loop cuts."""
+
+
+def _loop_tiles(space: TileSpace, looped: tuple[int, ...]) -> tuple[int, int]:
+    """Those of :data:`LoopTiles`."""
     if any(numbers_matrices(space, number) for number in looped):
         return 1, 1
     if products_of(space):
@@ -389,6 +393,7 @@ def _loops(
     partition: Partition,
     divides: Divides,
     with_a_loop: Callable[[], Partition | None],
+    loop_tiles: LoopTiles,
 ) -> Iterator[Partition]:
     """The same with other numbers of iterations, as far as the loop's tiles may change."""
     yield partition
@@ -405,7 +410,7 @@ def _loops(
             for cut, new in zip(partition.cuts, chosen.cuts, strict=True)
         )
         partition = chosen._replace(grid=partition.grid, cuts=cuts)
-    looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
+    looped = tuple(n for n, cut in enumerate(partition.cuts) if cut.looped)
     if not looped or any(space.dimensions[number].fixed for number in looped):
         return
     if not divides(frozenset(looped)):
@@ -414,8 +419,8 @@ def _loops(
     for number in looped:
         whole = partition.with_loop(1).split(number, space.dimensions[number].extent)
         common = math.gcd(common, whole.block_extent)
-    shortest, longest = _loop_tiles(space, looped)
-    in_powers = bool(products_of(space)) and common % max(WHOLE_ROW, shortest) == 0
+    shortest, longest = loop_tiles(looped)
+    in_powers = common % max(WHOLE_ROW, shortest) == 0 and bool(products_of(space))
     for iterations in divisors(common):
         tile = common // iterations
         if in_powers and tile.bit_count() > 1 and iterations > 1:
@@ -440,12 +445,14 @@ def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[P
     """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
     with_a_loop = cache(partial(_with_a_loop, space))
+    loop_tiles = cache(partial(_loop_tiles, space))
     present, depths = partition_of(space), whole_depths(space)
     padded = padded_rows(space) if reduces_rows(space) else {}
     for grid in (present, *_grids(space, target)):
-        for cut in _loops(space, grid, divides, with_a_loop):
+        for cut in _loops(space, grid, divides, with_a_loop, loop_tiles):
             whole = cut if cut == present else with_whole_steps(cut, depths)
-            for partition in (whole, with_padded_rows(space, whole, padded)):
+            of_padded_rows = with_padded_rows(space, whole, padded) if padded else None
+            for partition in (whole, of_padded_rows):
                 if partition is not None and partition not in seen:
                     seen.add(partition)
                     yield partition

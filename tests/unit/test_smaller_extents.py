@@ -8,9 +8,8 @@ import mugraph.build as mi
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import before_planning
 from mugraph.passes.costs.kernels import KernelShape
-from mugraph.passes.costs.work import Load, PhaseWork
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
-from mugraph.passes.mugraph.plan.choose import space_of, stages_by_threads, trial_of
+from mugraph.passes.mugraph.plan.choose import space_of, trial_of
 from mugraph.passes.mugraph.plan.shape import KernelModel
 from mugraph.passes.mugraph.plan.smaller_extents import (
     Candidate,
@@ -19,7 +18,6 @@ from mugraph.passes.mugraph.plan.smaller_extents import (
     least_regret,
 )
 from mugraph.passes.mugraph.retile.partition import partition_of
-from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 
 
@@ -50,20 +48,3 @@ def test_the_plan_nearest_to_the_fastest_at_all_lengths_and_calls_is_kept() -> N
         assert least_regret(space, [long, short], time_of) == [short]
     assert {shape.blocks for shape in seen} == {128, 8}
     assert min(shape.iterations for shape in seen) == 1
-
-
-def test_few_blocks_of_the_last_round_or_of_a_call_have_more_stages_in_as_many_rounds() -> None:
-    """Three blocks of 72 KB share one of 132 multiprocessors, or two with a third stage."""
-    load = Load(32 << 10, 1 << 30, looped=True)
-    shape = KernelShape(512, 128, 256, (load,), PhaseWork((), 1), PhaseWork((), 1), 1024, 6 << 10)
-    target = target_named("h200")
-    # 512 blocks: two rounds either way, 116 blocks in the last one of three blocks.
-    assert stages_by_threads(shape, 512, target) == (3,)
-    # 396 blocks are one round of three, and two of two.
-    whole = shape._replace(blocks=396)
-    assert stages_by_threads(whole, 396, target) is None
-    assert stages_by_threads(whole, 100, target) is None
-    # 264 blocks are one round also of two: a call with fewer blocks has the third stage.
-    half = shape._replace(blocks=264)
-    assert stages_by_threads(half, 264, target) is None
-    assert stages_by_threads(half, 100, target) == (3,)

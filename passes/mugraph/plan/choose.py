@@ -27,7 +27,6 @@ from mugraph.passes.costs.kernels import (
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import shape_under
-from mugraph.passes.mugraph.plan.smaller_extents import Candidate, fewest_blocks
 from mugraph.passes.mugraph.plan.tiles import (
     TileChoice,
     choose_least_time,
@@ -78,11 +77,10 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             if not plan.cuts():
                 plan = plan.over(chosen_tiles(space, target, plan, may_outline=may_outline))
                 require_cuttable(graph, plan)
-            partition = choose_partition(space, plan)
+            shape = shape_under(space, choose_partition(space, plan))
         except RetileError:
             return written  # --retile says why, where that asks for what cannot be
-        shape = shape_under(space, partition).divided(plan.split_k or 1)
-        fewest = fewest_blocks(space, Candidate(partition, plan.split_k or 1), shape)
+    shape = shape.divided(plan.split_k or 1)
     early = has_weights(graph) and leaves_room(shape, target)
     if plan.needs_producer() or producer_pays(shape, target):
         # A loop of one iteration has a producer only where that is said.
@@ -92,7 +90,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         preferred = tuple(name for name, part in parts if part) or None
         start = "early" if early else "end"
         return plan.over(Plan(pdl=start, loads=loads, stages=stages, preferred=preferred))
-    return plan.over(loads_by_threads(shape, fewest, target, early=early))
+    return plan.over(loads_by_threads(shape, target, early=early))
 
 
 def why_tiles_stay(graph: CustomizedOp, target: Target) -> str:
@@ -208,15 +206,15 @@ def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:
     )
 
 
-def loads_by_threads(shape: KernelShape, fewest: int, target: Target, *, early: bool) -> Plan:
+def loads_by_threads(shape: KernelShape, target: Target, *, early: bool) -> Plan:
     """How far ahead all threads load, and when the next kernel may start.
 
     A producer keeps as many bytes on their way as the memory needs, so that what starts beside it
     only takes from it: its next kernel starts at its end.  Where all threads load, they are late.
     A long kernel that only brings and stores each tile once hides the next one's launch, and so
-    does one that is to begin it ``early``.  A call has so many blocks, the ``fewest``, or more.
+    does one that is to begin it ``early``.
     """
-    stages = stages_by_threads(shape, fewest, target)
+    stages = stages_by_threads(shape, target)
     preferred = None if stages is None else ("stages",)
     start = "early" if early or streams_long(shape, target) else "late"
     return Plan(loads="cp_async", stages=stages, pdl=start, preferred=preferred)
@@ -268,25 +266,25 @@ def leaves_room(shape: KernelShape, target: Target) -> bool:
     return busiest * cycles / target.clock_ghz < LAUNCH_NS + device_ns(tensor_bytes, target)
 
 
-def stages_by_threads(shape: KernelShape, fewest: int, target: Target) -> tuple[int, ...] | None:
+def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:
     """More stages than ``--lower-threadblock`` takes where few blocks load; else free.
 
     It takes as many bytes as Little's law says of all multiprocessors; requests come in bursts.
     Where threads wait for what they load, more stages leave room for fewer blocks: 1 x 50257 x 1001
     took 37.8 us on an H200, with two stages 46.4 and with three 56.7.
 
-    Where few blocks run in the last round, or in a call, they need more stages than all of them do:
-    as many more are taken as leave the number of rounds.  Decode of 64 x 8 heads over 16,384 keys
-    took 1121 us on an H200 in two rounds of three blocks and two stages, 959 in two rounds of two
-    blocks and three stages, 1029 in four of one and four stages; of 53 x 8 heads over 10,000 keys
-    657, 519 and 608.
+    Where few blocks run in the last round, they need more stages than all of them do: as many more
+    are taken as leave the number of rounds.  Decode of 64 x 8 heads over 16,384 keys took 1121 us
+    on an H200 in two rounds of three blocks and two stages, 959 in two rounds of two blocks and
+    three stages, 1029 in four of one and four stages; of 53 x 8 heads over 10,000 keys 657, 519 and
+    608.
     """
     if shape.loading.waits:
         return (1,)
     own = _stages_for(shape.blocks, shape, target)
     rounds = _rounds(shape, own, target)
     last = shape.blocks - sum(rounds[:-1])
-    most = max(_stages_for(blocks, shape, target) for blocks in (shape.blocks, last, fewest))
+    most = max(own, _stages_for(last, shape, target))
     alike = (n for n in range(own, most + 1) if len(_rounds(shape, n, target)) == len(rounds))
     wanted = max(alike)
     taken = choose_stages(shape.loop_bytes, shape.blocks, shape.iterations, 0, target)

@@ -75,19 +75,9 @@ def values_of(space: TileSpace) -> Iterator[Values]:
     lengths = [1.0]
     while lengths[-1] * largest > STEP:
         lengths.append(lengths[-1] / STEP)
-    for length, part in itertools.product(lengths, sorted({1.0, least_called(space)})):
+    called = [max(e.least, 1) / e.largest for e in called_dimensions(space).values()]
+    for length, part in itertools.product(lengths, sorted({1.0, min(called, default=1.0)})):
         yield Values(length, part)
-
-
-def least_called(space: TileSpace) -> float:
-    """The least part of the dimensions that a call says."""
-    called = called_dimensions(space).values()
-    return min((max(extent.least, 1) / extent.largest for extent in called), default=1.0)
-
-
-def fewest_blocks(space: TileSpace, candidate: Candidate, shape: KernelShape) -> int:
-    """How many blocks of a kernel run where a call says the least."""
-    return smaller(space, candidate, Values(1.0, least_called(space)))(shape).blocks
 
 
 def smaller(space: TileSpace, candidate: Candidate, values: Values) -> Shrink:

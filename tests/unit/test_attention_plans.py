@@ -9,7 +9,11 @@ from xdsl.passes import PassPipeline
 import mugraph.build as mi
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.costs.kernels import KernelShape
+from mugraph.passes.costs.work import Load, PhaseWork
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.mugraph.plan.choose import stages_by_threads
+from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 
@@ -36,3 +40,17 @@ def test_short_prompts_have_one_stage_so_that_three_blocks_start_side_by_side() 
 
 def test_long_rows_keep_their_stages() -> None:
     assert plan_of(32, 4096, 128, causal=False)[0].stages is None
+
+
+def test_few_blocks_of_the_last_round_have_more_stages_in_as_many_rounds() -> None:
+    """Three blocks of 72 KB share one of 132 multiprocessors, or two with a third stage."""
+    load = Load(32 << 10, 1 << 30, looped=True)
+    shape = KernelShape(512, 128, 256, (load,), PhaseWork((), 1), PhaseWork((), 1), 1024, 6 << 10)
+    target = target_named("h200")
+    # 512 blocks: two rounds either way, 116 blocks in the last one of three blocks.
+    assert stages_by_threads(shape, target) == (3,)
+    # 396 blocks are one round of three, and two of two; 450 are two either way.
+    assert stages_by_threads(shape._replace(blocks=396), target) is None
+    assert stages_by_threads(shape._replace(blocks=450), target) == (3,)
+    # 792 blocks are two rounds of three, and three of two.
+    assert stages_by_threads(shape._replace(blocks=792), target) is None

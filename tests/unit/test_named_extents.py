@@ -21,6 +21,7 @@ from xdsl.passes import PassPipeline
 import mugraph
 import mugraph.build as mi
 from mugraph.dialects.named_extents import ExtentError
+from mugraph.dialects.sched import KernelOp
 from mugraph.jit.arguments import ArgumentError
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.mugraph.plan import PlanPass
@@ -186,6 +187,34 @@ def test_the_library_multiplies_rows_of_a_call_where_there_are_buckets() -> None
     module = graph.module()
     PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
     assert "kn.matmul" not in str(module)
+
+
+def test_blocks_that_share_a_loop_are_launched_for_the_matrices_of_a_call() -> None:
+    """Each block stores its part beside those of others along the dimension that the call says."""
+    graph = mi.new_kernel_graph("products")
+    b = mi.Extent("b", largest=6)
+    x, w = (
+        graph.new_input((b, *shape), name=n) for n, shape in (("x", (16, 256)), ("w", (256, 32)))
+    )
+    graph.mark_output(x @ w)
+    module = graph.module()
+    plan = mugraph.Plan(grid=(6, 1, 1), forloop=8, split_k=4)
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    assert [kernel.grid_dim[0] for kernel in kernels] == [6, 6]
+    assert all([(cut.axis, cut.step) for cut in kernel.cuts] == [(0, 1)] for kernel in kernels)
+
+    def check(kernel: CudaModule) -> None:
+        for size in (0, 1, 5, 6):
+            given = [
+                RANDOM.standard_normal((size, *n)).astype(np.float16)
+                for n in ((16, 256), (256, 32))
+            ]
+            (result,) = kernel.run(given)
+            expected = np.matmul(*(array.astype(np.float64) for array in given))
+            np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-2, err_msg=f"{size}")
+
+    check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
 def test_blocks_of_a_grid_that_a_call_cuts_alternate_consumers() -> None:

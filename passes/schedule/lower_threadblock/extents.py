@@ -58,11 +58,30 @@ class CallExtents:
     """Names whose values arguments of the function hold."""
     inner: dict[SSAValue, Names] = field(default_factory=dict[SSAValue, Names])
     """Intermediates, as far as the grids of their kernels show it."""
+    parts: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
+    """Dimensions of them that have several elements for each that the name counts: those of blocks
+    that share a loop stand side by side."""
 
     def names_of(self, value: SSAValue) -> Names:
         """The names of a tensor's dimensions, as far as they are known."""
         unknown = ("",) * len(shape_of(value.type))
         return self.outer.get(value) or self.inner.get(value, unknown)
+
+    def split_by(
+        self, op: tb.InputOp | tb.OutputOp, axis: int, value: SSAValue, names: Names
+    ) -> tuple[str, int] | None:
+        """What an axis splits of a named dimension, if it is the outermost that splits it.
+
+        The name, and of how many of the elements that it counts a block has parts.
+        """
+        dim = op.map_[axis]
+        if dim < 0 or not names[dim]:
+            return None
+        split = op.slicing().split(dim)
+        parts = self.parts.get((value, dim), 1)
+        step, rest = divmod(split.factors()[axis], parts)
+        is_outermost = all(blocks == 1 for blocks in split.blocks[:axis])
+        return (names[dim], step) if is_outermost and step and not rest else None
 
 
 def call_extents(function: FuncOp) -> CallExtents:
@@ -185,11 +204,13 @@ def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[st
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     for axis, blocks in enumerate(graph.grid_dim):
         cut = [op for op in loads if op.map_[axis] >= 0]
-        given = {_along(op, axis, _names_of_load(op, graph, extents)) for op in cut}
+        given = {_split_of_load(op, axis, graph, extents) for op in cut}
         if len(given) == 1 and blocks > 1 and (named := given.pop()) is not None:
             for op in stores if named[0] not in extents.lengths else ():
                 _infer(op, axis, named, extents)
-        stored = {_along(op, axis, extents.names_of(op.dtensor)) for op in stores}
+        stored = {
+            extents.split_by(op, axis, op.dtensor, extents.names_of(op.dtensor)) for op in stores
+        }
         if blocks > 1 and len(stored) == 1 and (part := stored.pop()) is not None:
             found[axis] = part
     return found
@@ -217,12 +238,15 @@ def _end_along(op: tb.OutputOp, axis: int) -> tuple[int, int] | None:
     return (op.ends[dim], split.factors()[axis]) if is_alone else None
 
 
-def _names_of_load(op: tb.InputOp, graph: kn.CustomizedOp, extents: CallExtents) -> Names:
-    """The names of the dimensions that an input cuts tiles from."""
-    names = extents.names_of(_operand(graph, op.dtensor))
-    if op.through is None:
-        return names
-    return _names_of_rows(op, extents.names_of(_operand(graph, op.through)), names)
+def _split_of_load(
+    op: tb.InputOp, axis: int, graph: kn.CustomizedOp, extents: CallExtents
+) -> tuple[str, int] | None:
+    """What an axis splits of the dimensions that an input cuts tiles from."""
+    source = _operand(graph, op.dtensor)
+    names = extents.names_of(source)
+    if op.through is not None:
+        names = _names_of_rows(op, extents.names_of(_operand(graph, op.through)), names)
+    return extents.split_by(op, axis, source, names)
 
 
 def _names_of_rows(op: Operation, numbers: Names, source: Names) -> Names:
@@ -242,24 +266,18 @@ def _operand(graph: kn.CustomizedOp, argument: SSAValue) -> SSAValue:
     return graph.inputs[argument.index]
 
 
-def _along(op: tb.InputOp | tb.OutputOp, axis: int, names: Names) -> tuple[str, int] | None:
-    """What an axis splits of a named dimension, if it is the outermost that splits it."""
-    dim = op.map_[axis]
-    if dim < 0 or not names[dim]:
-        return None
-    split = op.slicing().split(dim)
-    is_outermost = all(blocks == 1 for blocks in split.blocks[:axis])
-    return (names[dim], split.factors()[axis]) if is_outermost and split.factors()[axis] else None
-
-
 def _infer(op: tb.OutputOp, axis: int, part: tuple[str, int], extents: CallExtents) -> None:
     """Notes the name of a dimension of an intermediate that is split as a named one is."""
     dim, (name, step) = op.map_[axis], part
-    if op.dtensor in extents.outer or dim < 0 or op.slicing().split(dim).factors()[axis] != step:
+    if op.dtensor in extents.outer or dim < 0:
+        return
+    parts, rest = divmod(op.slicing().split(dim).factors()[axis], step)
+    if rest or not parts:
         return
     names = list(extents.names_of(op.dtensor))
     names[dim] = name
     extents.inner[op.dtensor] = tuple(names)
+    extents.parts[op.dtensor, dim] = parts
 
 
 def hold_lengths(graph: kn.CustomizedOp, extents: CallExtents) -> None:

@@ -17,8 +17,9 @@ from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects.sched import CustomOp
 from mugraph.dialects.te import ApplyOp, IndexOfOp, LoopOp
 from mugraph.dialects.te.indices import index_text as te_index_text
+from mugraph.dialects.te.sizes import size_of
 
-_INT_MAX = 2**31 - 1
+INT_MAX = 2**31 - 1
 
 
 def range_of(expression: AffineExpr, operands: Sequence[SSAValue]) -> tuple[int, int]:
@@ -55,6 +56,8 @@ def variable_range(value: SSAValue) -> tuple[int, int]:
         return range_of(owner.expression, list(owner.indices))
     if isinstance(owner, IndexOfOp):
         return 0, owner.below - 1
+    if (size := size_of(value)) is not None:
+        return 0, size.largest
     loop = owner if isinstance(owner, Operation) else owner.parent_op()
     if isinstance(loop, CustomOp):
         return 0, loop.thread_count - 1
@@ -117,7 +120,7 @@ def index_text(
 ) -> str:
     """An expression in C++, of ``int``, or of ``int64_t`` where that is too narrow."""
     low, high = range_of(expression, operands)
-    is_wide = low < -_INT_MAX or high > _INT_MAX
+    is_wide = low < -INT_MAX or high > INT_MAX
     names = [f"int64_t({name(one)})" if is_wide else name(one) for one in operands]
 
     def call(one: AffineBinaryOpExpr, text: Callable[[AffineExpr], str]) -> str | None:

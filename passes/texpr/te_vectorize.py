@@ -41,6 +41,7 @@ from mugraph.dialects.te import (
     touches_in,
 )
 from mugraph.dialects.te.mapped import UNROLL
+from mugraph.dialects.te.sizes import ends_of, factors_of_strides
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
 from mugraph.passes.texpr.analysis.contents import made_of
 from mugraph.passes.texpr.analysis.evaluate import Along, starts_vector, variables_of
@@ -124,6 +125,8 @@ def _moves_by_one(touch: Touch, loop: SeqOp) -> bool:
     if width * element_bytes_of(type_) not in (4, 8, VECTOR_BYTES) or width == 1:
         return False
     shape, strides = type_.get_shape(), type_.strides()
+    if ends_of(touch.buffer):
+        strides = factors_of_strides(touch.buffer)
     by_number = len(touch.expressions) != len(shape)
     if by_number and tuple(strides) != tuple(row_major_strides(shape)):
         return False

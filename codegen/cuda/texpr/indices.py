@@ -17,6 +17,7 @@ from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects.sched import CustomOp
 from mugraph.dialects.te import ApplyOp, IndexOfOp, LoopOp
 from mugraph.dialects.te.indices import index_text as te_index_text
+from mugraph.dialects.te.indices import range_of as te_range_of
 from mugraph.dialects.te.sizes import size_of
 
 INT_MAX = 2**31 - 1
@@ -24,29 +25,7 @@ INT_MAX = 2**31 - 1
 
 def range_of(expression: AffineExpr, operands: Sequence[SSAValue]) -> tuple[int, int]:
     """Bounds of an expression, by those of the loops."""
-    match expression:
-        case AffineConstantExpr(value):
-            return value, value
-        case AffineDimExpr():
-            return variable_range(operands[expression.position])
-        case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
-            low, high = range_of(lhs, operands)
-            first, last = range_of(rhs, operands)
-            match kind:
-                case AffineBinaryOpKind.Add:
-                    return low + first, high + last
-                case AffineBinaryOpKind.Mul:
-                    products = (low * first, high * first)
-                    return min(products), max(products)
-                case AffineBinaryOpKind.FloorDiv:
-                    return low // first, high // first
-                case AffineBinaryOpKind.CeilDiv:
-                    return -(-low // first), -(-high // first)
-                case AffineBinaryOpKind.Mod:
-                    fits = low >= 0 and high < first
-                    return (low, high) if fits else (0, first - 1)
-        case _:
-            raise CodegenError("an index expression has no symbols")
+    return te_range_of(expression, operands, variable_range)
 
 
 def variable_range(value: SSAValue) -> tuple[int, int]:

@@ -257,7 +257,11 @@ class TexprPrinter:
         for dim, (one, extent) in enumerate(zip(expressions, type_.get_shape(), strict=True)):
             index = self.index(one, operands)
             length = self.text(ends[dim]) if dim in ends else str(extent)
-            number = f"({number}) * {length} + {index}" if number else index
+            if number:
+                before = f"({number})" if " " in number else number
+                number = f"{before} * {length} + {index}"
+            else:
+                number = index
         return number
 
     def layout(self, buffer: SSAValue) -> AnyLayout | None:

@@ -25,6 +25,7 @@ from mugraph.dialects.te import (
     Touch,
 )
 from mugraph.dialects.te.points import all_hold, first_numbers
+from mugraph.dialects.te.sizes import ends_of, factors_of_strides
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.costs.memory import DEVICE_INSTRUCTION
 from mugraph.passes.memory.wavefronts import (
@@ -100,7 +101,8 @@ def width_of(band: Band, place: BandAccess, vector: Sequence[int]) -> int:
     if band.loops[along].variable in sources_of(contents):
         return 1
     shape = place.type.get_shape()
-    starts = starts_vector(place.expressions, place.indices, shape, leaves, count)
+    strides = factors_of_strides(place.buffer) if ends_of(place.buffer) else None
+    starts = starts_vector(place.expressions, place.indices, shape, leaves, count, strides)
     return count if starts else 1
 
 

@@ -1,4 +1,5 @@
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,13 @@ def test_results_are_printed_where_nothing_else_is_asked_for(run: Runner):
     code, out, err = run("--scale", "0")
     assert (code, err) == (0, "")
     assert out.startswith("output 0, 4x8 float16:\n[[1. 1. 1. 1. 1. 1. 1. 1.]\n")
+
+
+def test_a_long_run_says_what_it_does(run: Runner, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mg_run, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(mg_run, "run_function", lambda *_given: time.sleep(0.2) or [np.ones(1)])
+    _code, _out, err = run()
+    assert "the interpreter is computing @f on 4x8; smaller sizes take less time" in err
 
 
 def test_random_inputs_are_the_same_for_the_same_seed(run: Runner):

@@ -34,6 +34,8 @@ from mugraph.runtime.interpreter.texpr.instructions import execute_asm
 from mugraph.runtime.interpreter.texpr.numbers import compute, dtype_of
 from mugraph.runtime.interpreter.texpr.roles import chosen_by, run_in_turns
 
+_MOST_DRAWN = 1 << 16
+"""How many iterations, or runs of neighbours, are put in random order at most."""
 _MOST_GROUPS = 3
 """Into how many groups the iterations of a parallel loop are dealt at most."""
 
@@ -199,11 +201,10 @@ class Runner:
             run_in_turns(self, op, batch, self._generator)
             return
         count, extent = batch.count, op.iterations
-        points = np.arange(count * extent)
         if op.is_fully or self._generator is None:
-            groups = [points]
+            groups = [np.arange(count * extent)]
         else:
-            self._generator.shuffle(points)
+            points = _in_random_order(count * extent, self._generator)
             cuts = np.sort(self._generator.integers(0, len(points) + 1, _MOST_GROUPS - 1))
             groups = np.split(points, cuts)
         for group in groups:
@@ -424,6 +425,16 @@ class Runner:
             operands.append(self.read(op, argument, places, batch) if is_read else places.read())
         for position, value in execute_asm(op, operands, batch.lanes).items():
             buffers[position].write(value)
+
+
+def _in_random_order(count: int, generator: np.random.Generator) -> Rows:
+    """The numbers below ``count`` in random order; of many numbers neighbours stay neighbours."""
+    together = -(-count // _MOST_DRAWN)
+    starts = generator.permutation(-(-count // together)) * together
+    if together == 1:
+        return starts
+    points = (starts[:, None] + np.arange(together)).reshape(-1)
+    return points[points < count]
 
 
 def _launched_blocks(kernel: te.KernelOp, batch: Batch) -> Rows:

@@ -159,6 +159,8 @@ def test_the_command_draws(arguments: list[str], tmp_path: Path) -> None:
         (["layout", "(4,8"], "Expected ')'"),
         (["layout", "S<1,0,1>"], "Expected a layout"),
         (["mma", "SM80_16x8x16"], "There is no MMA atom"),
+        (["mma", "FMA"], "There are UniversalFMA_*, SM61_DP4A, SM70_8x8x4_*, SM80_16x8x8_*"),
+        (["mma", "SM90_64x8x16"], "SM90_64x8x16_F32F16F16_SS or SM90_64x8x16_F32F16F16_RS"),
         (["copy", "SM75"], "There is no copy atom"),
         (["swizzle", "(4,8):(8,1)"], "Expected a swizzled layout"),
         (["banks", "(8,64):(64,1)", "8:1"], "two modes, (lane, value)"),

@@ -139,6 +139,7 @@ def test_too_large_pictures_say_so() -> None:
         ["mma", "SM80_16x8x16_F32F16F16F32_TN"],
         ["mma", "SM90_16x8x4_F64F64F64F64_TN", "--atoms", "(2,2)", "--permutation",
          "<(8,2,2):(2,1,16)>"],
+        ["mma", "SM100_64x8x16_F32F16F16_SS"],
         ["copy", "SM75_U32x4_LDSM_N"],
         ["copy", "UniversalCopy_U64", "--threads", "(4,2):(2,1)", "--values", "(1,4)"],
         ["swizzle", "S<3,3,3> o (8,64):(64,1)"],

@@ -15,7 +15,7 @@ from mugraph.cute import _
 
 def exists_in(shape):
     """What says whether coordinates are those of an element."""
-    before = (-1,) * len(shape)
+    before = (-1,) * (len(shape) if isinstance(shape, tuple) else 1)
     return lambda at: cute.elem_less(before, at) & cute.elem_less(at, shape)
 
 

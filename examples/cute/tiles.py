@@ -26,7 +26,7 @@ def matrices_of(views, *tensors):
 
 def tiles_of(shape, tile):
     """How many tiles there are along a mode, those of its modes multiplied."""
-    if not isinstance(shape, tuple):
+    if not isinstance(shape, (tuple, list)):
         return -(-shape // tile)
     return prod(tiles_of(*pair) for pair in zip(shape, tile, strict=True))
 

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import ParseError
 
 from mugraph.dialects.te import BarrierOp, KernelOp
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
+from mugraph.passes.texpr.te_check_mapping import prove_mappings
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr, texpr_text
 
@@ -152,6 +153,19 @@ def test_its_cuda_is_right_at_all_sizes(tmp_path: Path) -> None:
             folder = tmp_path / f"{name}{sizes}"
             for (found,) in emulate_texpr(executable, number, TexprProgram(module, inputs), folder):
                 required(found, inputs, exact)
+
+
+def test_rows_of_a_multiple_are_moved_in_vectors() -> None:
+    text = "fn f(a: f32[M, N]): f32[M, N] { par M i { par N j { result[i, j] = a[i, j] } } }"
+    sizes = ("size M <= 4096, N <= 4096", "size M <= 4096, N <= 4096 #multiple(4)")
+    one, four = (lowered(read_texpr(f"{first}\n{text}", "f.te", {})) for first in sizes)
+    assert "te.load" not in str(one)
+    assert "te.load" in str(four)
+    prove_mappings(four, "te-lower")
+    for module, shape in ((one, (31, 3)), (four, (31, 508))):
+        inputs = inputs_of([shape])
+        (found,) = run_texpr(function_of(module), inputs).outputs.values()
+        required(found, inputs, np.asarray)
 
 
 def test_a_value_makes_a_program_of_one_size() -> None:

@@ -7,7 +7,13 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, SSAValue
 
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasWorkspace
-from mugraph.dialects.named_extents import EXTENTS, is_smaller_bucket
+from mugraph.dialects.named_extents import (
+    EXTENTS,
+    Names,
+    argument_names,
+    is_smaller_bucket,
+    result_names,
+)
 from mugraph.dialects.sharding import device_program
 from mugraph.dialects.te import input_parameters, is_texpr, written_parameters
 
@@ -76,6 +82,20 @@ def results_of(function: FuncOp) -> list[SSAValue]:
         return [function.args[position] for position in written_parameters(function)]
     last = function.body.block.last_op
     return list(last.operands) if isinstance(last, ReturnOp) else []
+
+
+def given_names(function: FuncOp) -> list[Names]:
+    """The names of the dimensions of what a call gives, as :func:`argument_types`."""
+    if is_texpr(function):
+        return [argument_names(function, position) for position in input_parameters(function)]
+    return [argument_names(function, index) for index in range(len(argument_types(function)))]
+
+
+def got_names(function: FuncOp) -> list[Names]:
+    """The names of the dimensions of what a call gets, as :func:`result_types`."""
+    if is_texpr(function):
+        return [argument_names(function, position) for position in written_parameters(function)]
+    return [result_names(function, index) for index in range(len(result_types(function)))]
 
 
 def whole_argument_types(function: FuncOp) -> list[Attribute]:

@@ -56,6 +56,18 @@ def largest_held(lengths: Sequence[HeldLength], argument: int) -> int | None:
     return min((each.largest for each in lengths if each.argument == argument), default=None)
 
 
+class GridCut(NamedTuple):
+    """Along an axis of the grid: which argument says how many elements there are, and a block's."""
+
+    axis: int
+    argument: int
+    step: int
+
+    def blocks(self, elements: int, together: int) -> int:
+        """How many blocks have some of the elements, in whole runs of ``together``."""
+        return -(-elements // (self.step * together)) * together
+
+
 class HasLaunchExtents(IRDLOperation):
     """An operator that runs a ``grid`` of blocks of ``block`` threads, along x, y and z."""
 

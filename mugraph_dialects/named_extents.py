@@ -31,7 +31,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     StringAttr,
-    TensorType,
     i64,
 )
 from xdsl.dialects.func import FuncOp
@@ -40,7 +39,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.launch_extents import HeldLength
-from mugraph.dialects.tensor_types import op_label, value_label
+from mugraph.dialects.tensor_types import LaidOutType, op_label, value_label
 
 EXTENTS = "mugraph.extents"
 """The attribute of a function: what its names mean."""
@@ -313,10 +312,8 @@ def sized(names: Names, shape: Sequence[int], sizes: Mapping[str, int]) -> tuple
 
 
 def extents_in(type_: Attribute) -> tuple[int, ...]:
-    """The extents of a tensor's type, -1 for those that it leaves open; none of other types."""
-    if not isinstance(type_, TensorType):
-        return ()
-    return cast(TensorType[Attribute], type_).get_shape()
+    """The extents of a tensor or a buffer, -1 for those that are open; none of other types."""
+    return type_.get_shape() if isinstance(type_, LaidOutType) else ()
 
 
 def is_dynamic(type_: Attribute) -> bool:

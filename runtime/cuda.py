@@ -14,8 +14,14 @@ from xdsl.passes import PassPipeline
 
 from mugraph.dialects.alignment import argument_alignment, result_alignment
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.functions import argument_types, mugraphs_of, result_types
-from mugraph.dialects.named_extents import argument_names, named_extents, result_names
+from mugraph.dialects.functions import (
+    argument_types,
+    given_names,
+    got_names,
+    mugraphs_of,
+    result_types,
+)
+from mugraph.dialects.named_extents import named_extents
 from mugraph.dialects.te import input_parameters, is_texpr, written_parameters
 from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
 from mugraph.errors import UserError
@@ -99,8 +105,10 @@ def signature_of(function: FuncOp) -> Signature:
     inputs = [_tensor_spec(*pair) for pair in zip(argument_types(function), taken, strict=True)]
     outputs = [_tensor_spec(*pair) for pair in zip(result_types(function), given, strict=True)]
     if extents:
-        inputs = [replace(s, names=argument_names(function, i)) for i, s in enumerate(inputs)]
-        outputs = [replace(s, names=result_names(function, i)) for i, s in enumerate(outputs)]
+        pairs = (inputs, given_names(function)), (outputs, got_names(function))
+        inputs, outputs = (
+            [replace(spec, names=own) for spec, own in zip(*pair, strict=True)] for pair in pairs
+        )
     needed = workspace_bytes(function) if is_planned else 0
     return Signature(tuple(inputs), tuple(outputs), needed, extents)
 

@@ -10,9 +10,8 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp
 
-from mugraph.dialects.functions import whole_argument_types
+from mugraph.dialects.functions import given_names, whole_argument_types
 from mugraph.dialects.named_extents import (
-    argument_names,
     extents_in,
     held_extents,
     named_extents,
@@ -61,7 +60,7 @@ def input_shape(function: FuncOp, index: int, sizes: Mapping[str, int]) -> tuple
     """The extents of an input at values of named extents."""
     type_ = whole_argument_types(function)[index]
     extents = named_extents(function)
-    names = argument_names(function, index) if extents else ()
+    names = given_names(function)[index] if extents else ()
     held = {name: each.largest for name, each in held_extents(extents.values()).items()}
     return sized(names, extents_in(type_), {**sizes, **held})
 

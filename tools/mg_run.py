@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from xdsl.dialects.func import FuncOp
 from mugraph.codegen.architecture import choose_architecture
 from mugraph.dialects.functions import result_types, whole_argument_types
 from mugraph.dialects.locations import place_of, reported_within
+from mugraph.dialects.named_extents import named_extents
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of
 from mugraph.reading import make_context, parse_sizes, read_module
@@ -51,6 +54,8 @@ REPEATS = 3
 """How often the GPU runs; the results must be the same to the bit."""
 
 
+LONG_SECONDS = 5.0
+"""How long the interpreter computes before a line says so."""
 SCALES_BETWEEN = 3
 """How many sizes of inputs are tried beside those of ``SCALES``."""
 
@@ -123,6 +128,19 @@ def _run_repeatedly(module: CudaModule, inputs: Sequence[Array]) -> tuple[list[A
                     f"output {index}"
                 )
     return first, ""
+
+
+@contextmanager
+def _said_when_long(what: str) -> Generator[None]:
+    """Says on stderr what is computed, once it has taken a while."""
+    text = f"mg-run: the interpreter is computing {what}; smaller sizes take less time"
+    timer = threading.Timer(LONG_SECONDS, print, (text,), {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _is_finite(
@@ -349,7 +367,7 @@ def _main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     context = make_context()
     is_te = options.input_file.endswith(".te")
-    module = read_module(options.input_file, context, options.size if is_te else ())
+    module = read_module(options.input_file, context, options.size if is_te else (), of_call=True)
     with reported_within(module):
         if options.each_kernel:
             return _run_each_kernel(module, context, options)
@@ -371,8 +389,10 @@ def _run_each_kernel(module: ModuleOp, context: Context, options: argparse.Names
 
 def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int:
     function = only_function(module)
-    named = not options.input_file.endswith(".te")
-    sizes = sizes_for(function, parse_sizes(options.size, least=0) if named else {})
+    given = parse_sizes(options.size, least=0)
+    if options.input_file.endswith(".te"):
+        given = {name: size for name, size in given.items() if name in named_extents(function)}
+    sizes = sizes_for(function, given)
     result_count = len(result_types(function))
     if options.outputs is not None and len(options.outputs) != result_count:
         raise ToolError(
@@ -424,7 +444,8 @@ def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int
             execution = _run_by_address(module, name, inputs, options)
             written = execution.written
             return execution.outputs
-        return run_function(module, name, inputs)
+        with _said_when_long(f"@{name} on {', '.join(dims(one.shape) for one in inputs)}"):
+            return run_function(module, name, inputs)
 
     start = time.perf_counter()
     outputs = run(inputs)
@@ -450,7 +471,8 @@ def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int
             if found is not None and is_random:
                 inputs = found[1]
                 outputs = run(inputs)
-        reference = make_reference(module, name, inputs)
+        with _said_when_long(f"the reference of @{name} in float64"):
+            reference = make_reference(module, name, inputs)
         succeeded = _check(outputs, reference, options.tolerance, written) and succeeded
     if options.outputs is not None:
         write_outputs(options.outputs, outputs)

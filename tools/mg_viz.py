@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mugraph.dialects.cute import pictures
-from mugraph.dialects.cute.atoms import copy_atom, mma_atom
+from mugraph.dialects.cute.atoms import copy_atom, mma_atom, umma_atom
 from mugraph.dialects.cute.errors import LayoutError, NotationError
 from mugraph.dialects.cute.int_tuple import Underscore, flatten, is_tuple, product_each, size
 from mugraph.dialects.cute.layout import is_layout
@@ -84,7 +84,9 @@ def _tv_command(options: argparse.Namespace) -> Picture:
 
 def _mma_command(options: argparse.Namespace) -> Picture:
     permutation = _permutation(options.permutation) if options.permutation else ()
-    mma = TiledMma(mma_atom(options.atom), _shape(options.atoms), permutation)
+    is_umma = options.atom.startswith("SM100")
+    atom = umma_atom(options.atom) if is_umma else mma_atom(options.atom)
+    mma = TiledMma(atom, _shape(options.atoms), permutation)
     return pictures.mma_picture(mma)
 
 

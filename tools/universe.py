@@ -90,6 +90,7 @@ PASSES = {
     "te-vectorize": "mugraph.passes.texpr.te_vectorize:TeVectorizePass",
     "te-prefetch": "mugraph.passes.texpr.te_prefetch:TePrefetchPass",
     "te-sync": "mugraph.passes.texpr.te_sync:TeSyncPass",
+    "te-cut-grid": "mugraph.passes.texpr.te_cut_grid:TeCutGridPass",
     "te-lower": "mugraph.passes.texpr.te_lower:TeLowerPass",
     "transpile": "mugraph.passes.transpile:TranspilePass",
 }

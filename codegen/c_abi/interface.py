@@ -15,13 +15,11 @@ from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.functions import arguments_of, results_of
+from mugraph.dialects.functions import arguments_of, given_names, got_names, results_of
 from mugraph.dialects.model_arguments import ModelArguments, model_arguments
 from mugraph.dialects.named_extents import (
     NamedExtent,
-    argument_names,
     named_extents,
-    result_names,
     sized,
     sizes_of_call,
 )
@@ -219,8 +217,8 @@ def _with_extents(
     if not named_extents(function):
         return tuple(inputs), tuple(outputs)
     return (
-        tuple(replace(t, names=argument_names(function, i)) for i, t in enumerate(inputs)),
-        tuple(replace(t, names=result_names(function, i)) for i, t in enumerate(outputs)),
+        tuple(replace(t, names=n) for t, n in zip(inputs, given_names(function), strict=True)),
+        tuple(replace(t, names=n) for t, n in zip(outputs, got_names(function), strict=True)),
     )
 
 

@@ -120,11 +120,17 @@ def print_host_maps(
             f"{{{extents}}}, {{{strides}}}, {{{box}}}, CU_TENSOR_MAP_SWIZZLE_{swizzle}{every});"
         )
         ends = {dim: names.of(tensors[argument]) for dim, argument in parameter.ends}
-        given = ", ".join(
-            f"static_cast<uint64_t>({ends[dim]})" if dim in ends else str(extent)
-            for dim, extent in zip(dims.order, dims.extents, strict=True)
-        )
-        arguments.append(f"{name}.at({pointer}{f', {{{given}}}' if ends else ''})")
+        known = dict(zip(dims.order, map(str, dims.extents), strict=True))
+        known |= {dim: f"static_cast<uint64_t>({end})" for dim, end in ends.items()}
+        given = f", {{{', '.join(known[dim] for dim in dims.order)}}}" if ends else ""
+        if max(ends, default=0) > 0:
+            # Of a row-major tensor strides follow from the extents of a call.
+            steps_of_call = ", ".join(
+                " * ".join([str(size), *(known[inner] for inner in known if inner > dim)])
+                for dim in dims.order[1:]
+            )
+            given += f", {{{steps_of_call}}}"
+        arguments.append(f"{name}.at({pointer}{given})")
     return arguments
 
 

@@ -22,8 +22,8 @@ from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter
 from mugraph.codegen.cuda.transfers import print_grid_wait
 from mugraph.dialects import sched
+from mugraph.dialects.launch_extents import GridCut
 from mugraph.dialects.maps import AXES
-from mugraph.dialects.sched.kernel import GridCut
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label
 

@@ -27,7 +27,7 @@ def add(a, b, c, load, tile):
 
 def launch(a, b, c):
     """The kernel on matrices of f32: 128 threads a block, 4 x 4 elements a thread."""
-    width = 4 if c.shape[1] % 4 == 0 else 1
+    width = 4 if cute.divisibility(c.shape[1]) % 4 == 0 else 1
     tile = (16, 32 * width)
     threads, values = cute.Layout((4, 32), (32, 1)), cute.Layout((4, width), (width, 1))
     load = cute.make_tiled_copy(f"UniversalCopy_U{32 * width}", 32, threads, values)

@@ -15,7 +15,7 @@ from mugraph.cute import _
 
 def exists_in(shape):
     """What says whether coordinates are those of an element."""
-    before = (-1,) * cute.Layout(shape).rank
+    before = (-1,) * (len(shape) if isinstance(shape, tuple) else 1)
     return lambda at: cute.elem_less(before, at) & cute.elem_less(at, shape)
 
 
@@ -65,7 +65,7 @@ def gemm_predicated(a, b, c, tiler, mma, load_a, load_b, stored, views=as_they_a
         (cute.make_tiled_copy_for("SM75_U32x4_LDSM_N", 16, mma, side), shared, held)
         for side, shared, held in (("A", sa, ra), ("B", sb, rb))
     ]
-    steps = ga.layout[ga.rank - 1].size()
+    steps = cute.size(ga, [ga.rank - 1])
     cute.clear(sums)
     fetch(0)
     for k in cute.dynamic_range(steps):
@@ -122,7 +122,8 @@ def launch(a, b, c, tiler=(64, 64, 32), views=as_they_are):
     loads = tiled_load(in_a, (m, k), mma.threads), tiled_load(in_b, (n, k), mma.threads)
     stored = min(2, neighbours(in_c, 1, (m, n)))
     call = gemm_predicated(a, b, c, tiler, mma, *loads, stored, views)
-    grid = [tiles_of(in_c.layout[mode].shape, tiler[mode]) for mode in (0, 1)]
+    extents = c.shape if views is as_they_are else in_c.layout.shape
+    grid = [tiles_of(*pair) for pair in zip(extents, tiler, strict=False)]
     return call.launch(grid=grid, block=(mma.threads,))
 
 

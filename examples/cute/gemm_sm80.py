@@ -45,9 +45,9 @@ def gemm_sm80(a, b, c, tiler, stages, mma):
     shared_a, shared_b = lines_a.partition_S(sa), lines_b.partition_S(sb)
     held_a, held_b = lines_a.retile_D(ra), lines_b.retile_D(rb)
 
-    steps = from_a.layout[3].size()
+    steps = from_a.shape[3]
     for stage in range(stages - 1):
-        if stage < steps:
+        with cute.when(stage < steps):
             cute.copy(load, from_a[_, _, _, stage], to_a[_, _, _, stage])
             cute.copy(load, from_b[_, _, _, stage], to_b[_, _, _, stage])
         cute.arch.cp_async_commit_group()

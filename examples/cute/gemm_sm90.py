@@ -121,10 +121,14 @@ def launch(a, b, c, tiler=(128, 256, 64), stages=4, rows=8, blocks=132, views=as
         cute.TiledMma(f"SM90_64x{columns}x16_F32F16F16_SS", (m // 64, 1, 1))
         for columns in (n, min(n, 128))
     )
-    down, across = map(tiles_of, matrices_of(views, a, b, c)[2].shape, tiler[:2])
-    rows = next(count for count in range(rows, 0, -1) if down % count == 0)
+    extents = c.shape if views is as_they_are else matrices_of(views, a, b, c)[2].shape
+    down, across = map(tiles_of, extents, tiler[:2])
+    # Where a call says M, all blocks are launched.
+    is_known = isinstance(down, int)
+    rows = next(count for count in range(rows if is_known else 1, 0, -1) if down % count == 0)
     call = gemm_sm90(a, b, c, tiler, stages, rows, mma, part, views)
-    return call.launch(grid=(min(blocks, down * across),), block=(mma.threads + 32,))
+    grid = min(blocks, down * across) if is_known else blocks
+    return call.launch(grid=(grid,), block=(mma.threads + 32,))
 
 
 if __name__ == "__main__":

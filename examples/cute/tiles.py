@@ -12,14 +12,21 @@ def as_they_are(*tensors):
 
 
 def matrices_of(views, *tensors):
-    """The layouts of row-major tensors that ``views`` makes matrices of."""
-    layouts = (cute.make_row_major_layout(one.shape) for one in tensors)
+    """The layouts of row-major tensors that ``views`` makes matrices of.
+
+    An extent that a call says is taken for one with the same powers of two.
+    """
+
+    def known(extent):
+        return extent if isinstance(extent, int) else 3 * cute.divisibility(extent)
+
+    layouts = (cute.make_row_major_layout(tuple(map(known, one.shape))) for one in tensors)
     return views(*(cute.make_counting_tensor(layout) for layout in layouts))
 
 
 def tiles_of(shape, tile):
     """How many tiles there are along a mode, those of its modes multiplied."""
-    if isinstance(shape, int):
+    if not isinstance(shape, (tuple, list)):
         return -(-shape // tile)
     return prod(tiles_of(*pair) for pair in zip(shape, tile, strict=True))
 

@@ -21,6 +21,7 @@ from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import FakeTensor, Kernel, KernelCall, Launch, kernel, make_fake_tensor
 from mugraph.cute.numbers import size_in_bytes
+from mugraph.cute.sizes import ceil_div, divisibility, size, sym_int
 from mugraph.dialects import cute as algebra
 from mugraph.dialects.cute import *  # noqa: F403 (one list of operations, in that module)
 from mugraph.dialects.cute.algorithms import (
@@ -63,10 +64,12 @@ __all__ = [
     "arch",
     "axpby",
     "call_mma",
+    "ceil_div",
     "clear",
     "copy",
     "copy_atom",
     "copy_if",
+    "divisibility",
     "domain_offset",
     "dynamic_range",
     "elem_less",
@@ -87,7 +90,9 @@ __all__ = [
     "math",
     "mma_atom",
     "reduce",
+    "size",
     "size_in_bytes",
+    "sym_int",
     "tma_atom",
     "tma_partition",
     "transform",

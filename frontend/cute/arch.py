@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from mugraph.cute.errors import KernelError
+from mugraph.cute.indices import Numeric
 from mugraph.cute.machine import kernel_machine
+from mugraph.cute.sizes import grid_at_most
 from mugraph.dialects.programming_model import WARP
 
 
@@ -26,7 +28,7 @@ def thread_idx() -> tuple[Any, Any, Any]:
 def block_idx() -> tuple[Any, Any, Any]:
     """The block's number in the grid along x, y and z."""
     machine = kernel_machine("block_idx")
-    return _split(machine.block, machine.grid_dim)
+    return _split(machine.block, grid_at_most(machine.grid_dim))
 
 
 def block_dim() -> tuple[int, int, int]:
@@ -34,7 +36,7 @@ def block_dim() -> tuple[int, int, int]:
     return kernel_machine("block_dim").block_dim
 
 
-def grid_dim() -> tuple[int, int, int]:
+def grid_dim() -> tuple[Numeric, Numeric, Numeric]:
     """The blocks of the grid along x, y and z."""
     return kernel_machine("grid_dim").grid_dim
 

@@ -7,25 +7,25 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from mugraph.cute.errors import KernelError
-from mugraph.cute.indices import Index
+from mugraph.cute.indices import Index, Numeric
 from mugraph.cute.machine import kernel_machine
+from mugraph.cute.sizes import at_most
 from mugraph.dialects.cute import ComposedLayout, IntTuple, Layout
 from mugraph.dialects.cute.int_tuple import flatten
 from mugraph.dialects.cute.tensor import Tensor
 
 
-def dynamic_range(extent: int, name: str = "k") -> Iterator[Any]:
+def dynamic_range(extent: Numeric, name: str = "k") -> Iterator[Any]:
     """A loop of the kernel: ``for k in dynamic_range(8): ...``, recorded once.
+
+    The extent may be one that a call says, or depend on blocks and loops around.
 
     Python's ``range`` is written out instead.  What the body rebinds it rebinds once: keep what
     changes from iteration to iteration in tensors, or compute it from ``k``.
-    Raises KernelError where the extent is no positive number.
+    Raises KernelError where the extent is no number from 0 on.
     """
-    if isinstance(extent, Index) or not isinstance(extent, int) or extent < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise KernelError(
-            f"dynamic_range: the extent {extent} is no number from 0 on that is known when the "
-            "kernel is recorded"
-        )
+    if not isinstance(extent, int | Index) or at_most(extent) < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelError(f"dynamic_range: the extent {extent} is no number from 0 on")
     return kernel_machine("dynamic_range").iterate(extent, name)
 
 

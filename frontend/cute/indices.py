@@ -21,11 +21,18 @@ from mugraph.cute.errors import KernelError
 
 @dataclass(frozen=True)
 class Variable:
-    """The number of a thread, a block or an iteration: 0 to ``extent`` - 1."""
+    """The number of a thread, a block or an iteration, or a size: 0 to ``extent`` - 1."""
 
     value: SSAValue
     extent: int
     name: str
+    multiple: int = 1
+    """What its values are multiples of."""
+
+    @property
+    def is_size(self) -> bool:
+        """Whether a call says it."""
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +85,16 @@ class Index:
         return low, high
 
     @property
+    def largest(self) -> int:
+        """The greatest value that it can have."""
+        return self.bounds[1]
+
+    @property
     def multiple(self) -> int:
         """A number that divides all values; 0 for the index 0."""
         found = abs(self.constant)
         for atom, factor in self.terms:
-            within = 1
+            within = atom.multiple if isinstance(atom, Variable) else 1
             if isinstance(atom, Part) and atom.is_remainder:
                 within = gcd(atom.index.multiple, atom.divisor)
             found = gcd(found, factor * within)
@@ -92,6 +104,14 @@ class Index:
         """Whether it depends on a variable."""
         return any(
             atom.value is variable if isinstance(atom, Variable) else atom.index.uses(variable)
+            for atom, _ in self.terms
+        )
+
+    @property
+    def is_of_call(self) -> bool:
+        """Whether it depends on nothing but sizes that a call says."""
+        return all(
+            atom.is_size if isinstance(atom, Variable) else atom.index.is_of_call
             for atom, _ in self.terms
         )
 
@@ -143,7 +163,10 @@ class Index:
             )
         whole, constant = divmod(self.constant, divisor)
         quotient = {atom: by // divisor for atom, by in self.terms if by % divisor == 0}
-        rest = as_index(_simplest(constant, {atom: by for atom, by in self.terms if by % divisor}))
+        left = {atom: by for atom, by in self.terms if by % divisor}
+        if is_remainder:
+            left = {atom: by for atom, by in left.items() if _multiple_of(atom, by) % divisor}
+        rest = as_index(_simplest(constant, left))
         out: Numeric = 0 if is_remainder else _simplest(whole, quotient)
         low, high = rest.bounds
         if low // divisor == high // divisor:
@@ -210,6 +233,10 @@ class Index:
     __repr__ = __str__
 
 
+def _multiple_of(atom: Atom, factor: int) -> int:
+    return factor * atom.multiple if isinstance(atom, Variable) else factor
+
+
 def _atom_text(atom: Atom) -> str:
     if isinstance(atom, Variable):
         return atom.name
@@ -269,6 +296,12 @@ class Predicate:
         return any(index.uses(variable) for index, _ in self.conditions)
 
     def __bool__(self) -> bool:
+        if all(index.is_of_call for index, _ in self.conditions):
+            raise KernelError(
+                f"a Python 'if', 'while', 'and' or 'or' asks for {self}, which a call decides; "
+                "say more of the extent, sym_int(..., divisibility=8), or use 'with "
+                "when(...)' in the kernel"
+            )
         raise KernelError(
             f"a Python 'if', 'while', 'and' or 'or' asks for the condition {self}, which differs "
             "from thread to thread or iteration; use 'with when(...)', and '&' between conditions"

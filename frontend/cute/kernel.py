@@ -12,7 +12,16 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 from xdsl.printer import Printer
@@ -20,19 +29,22 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.cute.carried import carried_variable
 from mugraph.cute.errors import KernelError, ends_in_user_code, place_in_traceback, short_path
+from mugraph.cute.indices import Numeric
 from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import RecordedEngine, dtype_named, element_of
 from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
 from mugraph.cute.simt import SimtMachine
+from mugraph.cute.sizes import Size, at_most, grid_at_most, size_named, sizes_in
 from mugraph.cute.tensors import order_in_memory, whole_tensor
-from mugraph.dialects.cute import IntTuple, Layout, LayoutError, make_row_major_layout
+from mugraph.dialects.cute import Layout, LayoutError, make_row_major_layout
 from mugraph.dialects.cute.engines import ArrayEngine
-from mugraph.dialects.cute.int_tuple import is_tuple
+from mugraph.dialects.cute.int_tuple import flatten, is_tuple
 from mugraph.dialects.cute.machines import running_on
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import place_of
+from mugraph.dialects.named_extents import EXTENT, set_named_extents
 from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te import RESULT, BufferType
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
@@ -41,7 +53,8 @@ from mugraph.passes.texpr.instructions import require_instructions
 from mugraph.passes.texpr.te_check import out_of_bounds_message
 from mugraph.runtime.interpreter.texpr import run_texpr
 
-Extents = Sequence[int]
+Extents = Sequence[Numeric]
+"""Numbers, and extents of tensors that a call says, divided and rounded up."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +63,22 @@ class FakeTensor:
 
     dtype: np.dtype[Any]
     layout: Layout[int]
+    """At the largest extents, where a call says them."""
+    extents: Any = None
+    """The extents where a call says some of them."""
 
     @property
-    def shape(self) -> IntTuple:
-        """The layout's shape."""
-        return self.layout.shape
+    def shape(self) -> Any:
+        """The extents: numbers, and those that a call says."""
+        return self.layout.shape if self.extents is None else self.extents
 
     def reshape(self, *shape: int) -> FakeTensor:
         """The same elements in other extents, row-major; one may be -1.
 
         Raises KernelError where they are not row-major, or do not fit.
         """
+        if self.extents is not None:
+            raise KernelError("reshape: a tensor whose extents a call says keeps them")
         known = prod(extent for extent in shape if extent != -1)
         extents = tuple(self.layout.size() // known if one == -1 else one for one in shape)
         if self.layout != make_row_major_layout(self.shape) or prod(extents) != self.layout.size():
@@ -68,9 +86,36 @@ class FakeTensor:
         return FakeTensor(self.dtype, make_row_major_layout(extents))
 
 
-def make_fake_tensor(dtype: Any, shape: Any, stride: Any = None) -> FakeTensor:
-    """A tensor of a type and a layout without contents; row-major where no strides are given."""
+def make_fake_tensor(
+    dtype: Any, shape: Any, stride: Any = None, *, stride_order: Sequence[int] | None = None
+) -> FakeTensor:
+    """A tensor of a type and a layout without contents; row-major where no strides are given.
+
+    Extents may be :func:`~mugraph.cute.sizes.sym_int`, which a call says; then ``stride_order``
+    numbers the modes from the dense one on, in the place of strides: ``(0, 1)`` is column-major.
+    """
     extents: Any = shape[0] if is_tuple(shape) and len(shape) == 1 else shape
+    if any(True for _size in sizes_in([extents])):
+        flat = flatten(extents)
+        if stride is not None or (is_tuple(extents) and len(flat) != len(extents)):
+            raise KernelError(
+                "make_fake_tensor: a tensor whose extents a call says has modes of one extent, "
+                "without gaps; give a 'stride_order' in the place of strides"
+            )
+        order = tuple(stride_order or reversed(range(len(flat))))
+        if sorted(order) != list(range(len(flat))):
+            raise KernelError(
+                f"make_fake_tensor: stride_order {order} numbers {len(flat)} modes from 0 on"
+            )
+        whole = tuple(map(at_most, flat))
+        steps = tuple(
+            prod(part for part, other in zip(whole, order, strict=True) if other < own)
+            for own in order
+        )
+        layout = Layout(whole, steps) if is_tuple(extents) else Layout(*whole)
+        return FakeTensor(dtype_named(dtype), layout, extents)
+    if stride_order is not None:
+        raise KernelError("make_fake_tensor: 'stride_order' is of extents that a call says")
     layout = make_row_major_layout(extents) if stride is None else Layout(shape, stride)
     return FakeTensor(dtype_named(dtype), layout)
 
@@ -85,11 +130,17 @@ class _Parameter:
     storage: Any
     shape: tuple[int, ...]
     """The extents of the elements as they lie, row-major."""
+    sizes: tuple[Size | None, ...] = ()
+    """Of each of them the size that a call says; none where all are numbers."""
 
 
 def _parameter(name: str, value: Any) -> _Parameter | None:
     if isinstance(value, FakeTensor):
-        return _Parameter(name, value.dtype, value.layout, None, _lying(name, value.layout))
+        sizes: tuple[Size | None, ...] = ()
+        if value.extents is not None:
+            sizes = tuple(size_named(extent) for extent in flatten(value.extents))
+            sizes = tuple(sizes[mode] for mode in reversed(order_in_memory(value.layout)))
+        return _Parameter(name, value.dtype, value.layout, None, _lying(name, value.layout), sizes)
     if isinstance(value, Tensor):
         if not isinstance(value.engine, ArrayEngine) or not isinstance(value.layout, Layout):
             raise KernelError(f"{name}: a kernel is given tensors over arrays, without a swizzle")
@@ -203,7 +254,7 @@ class Launch:
     """A kernel with arguments, blocks and threads."""
 
     call: KernelCall
-    grid: tuple[int, int, int]
+    grid: tuple[Numeric, Numeric, Numeric]
     block: tuple[int, int, int]
 
     @property
@@ -242,8 +293,9 @@ class Launch:
                 one.storage[...] = outputs[one.name].reshape(-1)
 
     def _run_in_step(self) -> None:
-        for number in range(prod(self.grid)):
-            machine = SimtMachine(self.grid, self.block, number)
+        grid = grid_at_most(self.grid)
+        for number in range(prod(grid)):
+            machine = SimtMachine(grid, self.block, number)
             tensors = {
                 one.name: Tensor(ArrayEngine(one.storage, machine.lanes), one.layout)
                 for one in self.call.parameters
@@ -260,12 +312,17 @@ class Launch:
         lacks.
         """
         parameters = self.call.parameters
-        body = Block(arg_types=[self._type(one) for one in parameters])
-        recording = Recording(self.name, self.grid, self.block)
+        sizes = list(dict.fromkeys(size for one in parameters for size in one.sizes if size))
+        with _reported():
+            _require_names(sizes)
+        body = Block(arg_types=[*map(self._type, parameters), *(IndexType() for _one in sizes)])
+        values = [size.value for size in sizes]
+        with _reported():
+            recording = Recording(self.name, self.grid, self.block, values, len(parameters))
         tensors: dict[str, Tensor] = {}
-        for one, argument in zip(parameters, body.args, strict=True):
+        for one, argument in zip(parameters, body.args, strict=False):
             argument.name_hint = one.name
-            engine = RecordedEngine(recording, argument, one.dtype)
+            engine = RecordedEngine(recording, argument, one.dtype, sizes=one.sizes)
             tensors[one.name] = whole_tensor(engine, one.layout)
         with running_on(Recorder(recording)):
             self._call(tensors)
@@ -277,11 +334,20 @@ class Launch:
             )
         with _reported():
             body.add_ops([recording.finish(), ReturnOp()])
+        for size, argument in zip(sizes, body.args[len(parameters) :], strict=True):
+            argument.name_hint = size.name
+            size.value.replace_all_uses_with(argument)
         written = self.call.kernel.results
         attributes = [
             DictionaryAttr({RESULT: UnitAttr()} if one.name in written else {})
             for one in parameters
         ]
+        for place, one in enumerate(parameters):
+            if one.sizes:
+                names = [StringAttr(size.name if size else "") for size in one.sizes]
+                entry = {**attributes[place].data, EXTENT: ArrayAttr(names)}
+                attributes[place] = DictionaryAttr(entry)
+        attributes += [DictionaryAttr({EXTENT: StringAttr(size.name)}) for size in sizes]
         function = FuncOp(
             self.name,
             ([argument.type for argument in body.args], []),
@@ -289,6 +355,8 @@ class Launch:
             arg_attrs=ArrayAttr(attributes),
         )
         function.attributes[WORKSPACE_BYTES] = IntegerAttr(0, i64)
+        if sizes:
+            set_named_extents(function, {size.name: size.named for size in sizes})
         module = ModuleOp([function])
         with _reported():
             module.verify()
@@ -312,8 +380,16 @@ class Launch:
         return BufferType.of(one.shape, element_of(one.dtype))
 
 
-def _three(what: str, extents: Extents) -> tuple[int, int, int]:
-    if not 1 <= len(extents) <= 3 or any(one < 1 for one in extents):
+def _require_names(sizes: Sequence[Size]) -> None:
+    """Raises KernelError where two sizes have one name."""
+    names = [size.name for size in sizes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise KernelError(f"two sizes are called '{twice}'; make one 'sym_int', and use it twice")
+
+
+def _three(what: str, extents: Sequence[Any]) -> tuple[Any, Any, Any]:
+    if not 1 <= len(extents) <= 3 or any(at_most(one) < 1 for one in extents):
         raise KernelError(f"the {what} has 1 to 3 extents of at least 1, not {tuple(extents)}")
     x, y, z = (*extents, 1, 1)[:3]
     return x, y, z

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, cast
 
 from mugraph.cute.errors import KernelError
+from mugraph.cute.indices import Numeric
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.machines import current_machine
 from mugraph.dialects.cute.tensor import Tensor
@@ -87,7 +88,7 @@ class KernelMachine(AsyncMachine, Protocol):
         ...
 
     @property
-    def grid_dim(self) -> tuple[int, int, int]:
+    def grid_dim(self) -> tuple[Numeric, Numeric, Numeric]:
         """The blocks of the grid along x, y and z."""
         ...
 
@@ -113,7 +114,7 @@ class KernelMachine(AsyncMachine, Protocol):
         """What runs where a condition holds."""
         ...
 
-    def iterate(self, extent: int, name: str) -> Iterator[Any]:
+    def iterate(self, extent: Numeric, name: str) -> Iterator[Any]:
         """The numbers of a loop of the kernel."""
         ...
 

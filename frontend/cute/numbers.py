@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -9,7 +10,7 @@ from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.cute.errors import KernelError
-from mugraph.cute.indices import Index, Numeric, affine_map, as_index
+from mugraph.cute.indices import Index, Numeric, Variable, affine_map, as_index
 from mugraph.cute.recording import Recording
 from mugraph.dialects.cute import AnyLayout
 from mugraph.dialects.te import BindOp, BufferType, IndexValueOp, Space, ViewOp
@@ -183,13 +184,20 @@ class RecordedEngine:
     """A buffer of the kernel: in device memory, in shared memory, or in registers."""
 
     def __init__(
-        self, recording: Recording, buffer: SSAValue, dtype: np.dtype[Any], swizzle: Any = None
+        self,
+        recording: Recording,
+        buffer: SSAValue,
+        dtype: np.dtype[Any],
+        swizzle: Any = None,
+        sizes: Sequence[Variable | None] = (),
     ) -> None:
         self.recording = recording
         self.buffer = buffer
         self.dtype = dtype
         self.swizzle = swizzle
         """The swizzle that the buffer's own layout has: indices are those before it."""
+        self.sizes = tuple(sizes)
+        """Of each dimension the size that a call says; none where all are numbers."""
 
     @property
     def type(self) -> BufferType:
@@ -229,7 +237,7 @@ class RecordedEngine:
                     f"the index {number} is outside of '{self.buffer.name_hint}', which has "
                     f"{extent} there"
                 )
-            if low < 0 or high >= extent:
+            if low < 0 or high >= extent or self.sizes:
                 self.recording.may_leave_buffers = True
         variables, map_ = affine_map(indices)
         return variables, AffineMapAttr(map_)

@@ -16,6 +16,7 @@ from mugraph.cute.async_recorder import AsyncRecorder
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Numeric, Predicate, as_index
 from mugraph.cute.numbers import Number, RecordedEngine, dtype_named, element_of, stored
+from mugraph.cute.sizes import at_most
 from mugraph.cute.tensors import RecordedTensor
 from mugraph.cute.views import apart, element, engine_of, plain, start_of
 from mugraph.dialects.cute import Layout, coalesce, logical_divide
@@ -63,7 +64,7 @@ class Recorder(AsyncRecorder):
         return self.recording.block_dim
 
     @property
-    def grid_dim(self) -> tuple[int, int, int]:
+    def grid_dim(self) -> tuple[Numeric, Numeric, Numeric]:
         """The blocks of the grid along x, y and z."""
         return self.recording.grid
 
@@ -108,16 +109,20 @@ class Recorder(AsyncRecorder):
             "iterations, or 'a[i] > 0' on elements"
         )
 
-    def iterate(self, extent: int, name: str) -> Iterator[Numeric]:
+    def iterate(self, extent: Numeric, name: str) -> Iterator[Numeric]:
         """One iteration, which stands for all of a loop."""
-        if extent < 2:
+        most = at_most(extent)
+        if most < 2 and isinstance(extent, int):
             yield from range(extent)
             return
-        with self.recording.shared_loop(extent, name) as variable:
+        with (
+            self.recording.shared_loop(most, name) if most > 1 else nullcontext(0) as variable,
+            self.when(variable < extent),
+        ):
             try:
                 yield variable
             except GeneratorExit:
-                self.recording.left_early = extent
+                self.recording.left_early = most
                 raise
 
     def registers(self, elements: int, dtype: Any) -> RecordedEngine:
@@ -211,6 +216,10 @@ class Recorder(AsyncRecorder):
             if any(start % width for start in (as_index(start_of(tensor)).multiple, *starts)):
                 return False
             if engine.swizzle is not None and (1 << engine.swizzle.base) % width:
+                return False
+            # Rows as long as a call says begin where its multiples are.
+            row = engine.sizes[-1] if len(engine.sizes) > 1 else None
+            if row is not None and row.multiple % width:
                 return False
         return True
 

@@ -8,16 +8,19 @@ comes that all threads share.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from math import prod
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.cute.errors import KernelError, place_of_frame, user_frame
 from mugraph.cute.indices import Index, Numeric, Predicate, Variable, affine_map
+from mugraph.cute.sizes import cuts_of, grid_at_most
+from mugraph.dialects.launch_extents import GridCut
 from mugraph.dialects.locations import file_location
 from mugraph.dialects.te import (
     BindOp,
@@ -45,16 +48,29 @@ _TITLE = 60
 class Recording:
     """The operators of one kernel, and where the next one goes."""
 
-    def __init__(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+    def __init__(
+        self,
+        name: str,
+        grid: tuple[Numeric, Numeric, Numeric],
+        block: tuple[int, int, int],
+        sizes: Sequence[SSAValue] = (),
+        buffers: int = 0,
+    ) -> None:
+        """``sizes`` are those that a call says, which the function has behind its ``buffers``."""
         self.grid = grid
         self.block_dim = block
         body = Block(arg_types=[IndexType()])
         self.threads = ThreadsOp(prod(self.block_dim), body)
         outer = Block([self.threads], arg_types=[IndexType()])
-        self.kernel = KernelOp(name, prod(self.grid), outer)
+        whole = grid_at_most(grid)
+        self.kernel = KernelOp(name, prod(whole), outer)
         self.thread = self._variable(self.threads.variable, prod(self.block_dim), "thread")
-        self.block = self._variable(self.kernel.variable, prod(self.grid), "block")
+        self.block = self._variable(self.kernel.variable, prod(whole), "block")
         self._blocks: list[Block] = [body]
+        cuts = cuts_of(grid, sizes, buffers)
+        if cuts:
+            self.kernel.cut_by(whole, cuts)
+            self._leave_out_blocks(cuts, sizes, buffers)
         """From the threads' own block to the innermost one that operators go to."""
         self._step: int | None = None
         """How many blocks are outside of the current step; ``None`` between steps."""
@@ -64,6 +80,17 @@ class Recording:
         """Whether bounds alone do not say that all accesses stay in their buffers."""
         self.left_early: int | None = None
         """The extent of a loop that did not come to its end."""
+
+    def _leave_out_blocks(
+        self, cuts: Sequence[GridCut], sizes: Sequence[SSAValue], buffers: int
+    ) -> None:
+        """All stands under the condition that a block is launched."""
+        found = [self.kernel.cut_condition(cut, place) for place, cut in enumerate(cuts, 1)]
+        operands = [self.kernel.variable, *(sizes[cut.argument - buffers] for cut in cuts)]
+        inner = Block()
+        map_ = AffineMapAttr(AffineMap(len(operands), 0, tuple(found)))
+        self._blocks[-1].add_op(IfOp(operands, map_, [False] * len(found), inner))
+        self._blocks.append(inner)
 
     def _variable(self, value: SSAValue, extent: int, name: str) -> Numeric:
         value.name_hint = name
@@ -212,8 +239,8 @@ class Recording:
         if isinstance(value.type, BufferType | MbarriersType) or home in self._blocks:
             return value
         if isinstance(owner, Block):
-            if owner is self.kernel.body.block:
-                return value
+            if owner is self.kernel.body.block or owner.parent is None:
+                return value  # the block's number, or a size
             raise KernelError(
                 f"the variable '{value.name_hint}' of a loop is used behind the loop, where it has "
                 "no value"

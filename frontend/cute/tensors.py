@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from mugraph.cute.indices import Index
 from mugraph.cute.numbers import RecordedEngine
 from mugraph.dialects.cute import E, Layout, LayoutError, ScaledBasis, static_text
 from mugraph.dialects.cute.basis import add_coordinates
@@ -25,7 +26,7 @@ class RecordedTensor(Tensor):
     ``coordinates`` is ``None`` where there is one dimension, or where only the place is known.
     """
 
-    __slots__ = ("coordinates", "first")
+    __slots__ = ("coordinates", "first", "is_moved")
 
     def __init__(
         self,
@@ -38,6 +39,36 @@ class RecordedTensor(Tensor):
         super().__init__(engine, layout, offset)
         self.coordinates = coordinates
         self.first = first
+        self.is_moved = False
+        """Whether it, or what it is a part of, was moved: its ends are not the tensor's."""
+
+    @property
+    def shape(self) -> Any:
+        """The extents of its modes; of those that reach the end of what a call says, as it says."""
+        engine: Any = self.engine
+        if self.coordinates is None or not engine.sizes or self.is_moved:
+            return self.layout.shape
+        modes = zip(self.coordinates.flat_shape, self.coordinates.flat_stride, strict=True)
+        found = tuple(self._said(extent, step) for extent, step in modes)
+        return unflatten(found, self.coordinates.shape)
+
+    def _said(self, extent: int, step: Any) -> Any:
+        """The extent of a mode with a step along a dimension."""
+        if not isinstance(step, ScaledBasis):
+            return extent
+        engine: Any = self.engine
+        size = engine.sizes[len(engine.sizes) - 1 - step.modes[0]]
+        if size is None or not (extent - 1) * step.value < size.extent - 1 <= extent * step.value:
+            return extent
+        whole = size.multiple % step.value == 0
+        return Index(0 if whole else step.value - 1, ((size, 1),)) // step.value
+
+    def _part(self, *arguments: Any) -> RecordedTensor:
+        """A view of the same buffer."""
+        engine: Any = self.engine
+        part = RecordedTensor(engine, *arguments)
+        part.is_moved = self.is_moved
+        return part
 
     def __getitem__(self, coord: Any) -> Any:
         """The element at a coordinate, or the subtensor of its ``_`` modes."""
@@ -46,34 +77,34 @@ class RecordedTensor(Tensor):
             return engine.load(self.element(coord))
         part = super().__getitem__(coord)
         if self.coordinates is None:
-            return RecordedTensor(engine, part.layout, part.offset)
+            return self._part(part.layout, part.offset)
         kept, step = self.coordinates.slice_and_offset(coord)
         first = add_coordinates(self.first, step)
-        return RecordedTensor(engine, part.layout, part.offset, kept, first)
+        return self._part(part.layout, part.offset, kept, first)
 
     def __setitem__(self, coord: Any, value: Any) -> None:
         self.engine.store(self.element(coord), value)
 
     def apply(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Tensor:
         """The tensor whose layout is ``operation(layout, *arguments)``."""
-        engine: Any = self.engine
         layout = operation(self.layout, *arguments, **options)
         coordinates: Layout[Any] | None = None
         if self.coordinates is not None:
             # An operation on places alone, such as a recast, leaves no coordinates.
             with suppress(LayoutError, TypeError):
                 coordinates = operation(self.coordinates, *arguments, **options)
-        return RecordedTensor(engine, layout, self.offset, coordinates, self.first)
+        return self._part(layout, self.offset, coordinates, self.first)
 
     def moved(self, coord: Any) -> Tensor:
         """The tensor that begins at a coordinate, which may lie outside of it."""
-        engine: Any = self.engine
         moved = super().moved(coord)
         if self.coordinates is None:
-            return RecordedTensor(engine, moved.layout, moved.offset)
+            return self._part(moved.layout, moved.offset)
         evaluate: Any = self.coordinates
         first = add_coordinates(self.first, evaluate(coord))
-        return RecordedTensor(engine, moved.layout, moved.offset, self.coordinates, first)
+        found = self._part(moved.layout, moved.offset, self.coordinates, first)
+        found.is_moved = True
+        return found
 
     def __str__(self) -> str:
         """The buffer, where the view begins in it, and its layout: ``a[block * 8] o (_8):(_1)``."""
@@ -130,7 +161,7 @@ def order_in_memory(layout: Layout[int]) -> list[int]:
 def whole_tensor(engine: RecordedEngine, layout: Layout[int]) -> RecordedTensor:
     """A parameter of a kernel; its buffer has a dimension for each mode."""
     order = order_in_memory(layout)
-    if len(order) < 2:
+    if len(order) < 2 and not engine.sizes:
         return RecordedTensor(engine, layout)
     steps = tuple(E(order.index(mode)) for mode in range(len(order)))
     coordinates: Layout[Any] = Layout(layout.shape, unflatten(steps, layout.shape))

@@ -53,11 +53,14 @@ def read_text(path: str) -> str:
         raise UserError(f"{path} is not UTF-8 text: {error}.") from error
 
 
-def read_te(text: str, name: str, sizes: Sequence[str]) -> ModuleOp:
-    """The module that a `.te` text describes, checked; ``sizes`` are such as ``M=64,N=32``."""
+def read_te(text: str, name: str, sizes: Sequence[str], *, of_call: bool = False) -> ModuleOp:
+    """The module that a `.te` text describes, checked; ``sizes`` are such as ``M=64,N=32``.
+
+    With ``of_call`` those that a call says, by the text, are left to the call.
+    """
     from mugraph.texpr import read_texpr
 
-    return read_texpr(text, name, parse_sizes(sizes))
+    return read_texpr(text, name, parse_sizes(sizes, least=0 if of_call else 1), of_call=of_call)
 
 
 def parse_sizes(texts: Sequence[str], least: int = 1) -> dict[str, int]:
@@ -73,11 +76,16 @@ def parse_sizes(texts: Sequence[str], least: int = 1) -> dict[str, int]:
     return sizes
 
 
-def read_module(path: str, context: Context, sizes: Sequence[str] = ()) -> ModuleOp:
-    """The verified module in a file, or in stdin for ``-``; ``sizes`` are those of a `.te` file."""
+def read_module(
+    path: str, context: Context, sizes: Sequence[str] = (), *, of_call: bool = False
+) -> ModuleOp:
+    """The verified module in a file, or in stdin for ``-``; ``sizes`` are those of a `.te` file.
+
+    ``of_call`` is that of :func:`read_te`.
+    """
     name = "stdin" if path == "-" else path
     if path.endswith(".te"):
-        return read_te(read_text(path), name, sizes)
+        return read_te(read_text(path), name, sizes, of_call=of_call)
     refuse_sizes(sizes)
     module = parse_text(context, read_text(path), name)
     from mugraph.dialects.locations import reported_within

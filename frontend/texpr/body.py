@@ -9,6 +9,7 @@ from itertools import takewhile
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr, f32, i1, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
@@ -34,6 +35,7 @@ from mugraph.dialects.te import (
     ViewOp,
     WhenOp,
 )
+from mugraph.dialects.te.indices import range_of
 from mugraph.dialects.te.numbers import COMPARISONS
 from mugraph.passes.texpr.analysis.numbers import is_number
 from mugraph.texpr import scalars
@@ -73,6 +75,42 @@ from mugraph.texpr.syntax import (
     Update,
 )
 
+
+def _move_inwards(condition: IfOp) -> None:
+    """Lets the only parallel loop under a condition stand around it: nested loops are dealt as one.
+
+    The condition joins one that all of the loop's body stands under.
+    """
+    (*rest,) = condition.body.block.ops
+    if len(rest) != 1 or not isinstance(loop := rest[0], ParOp) or loop.is_fully:
+        return
+    loop.detach()
+    Rewriter.insert_op(loop, InsertPoint.before(condition))
+    condition.detach()
+    inside = [*loop.body.block.ops]
+    if len(inside) == 1 and isinstance(inner := inside[0], IfOp):
+        count = len(condition.indices)
+        moved = [AffineExpr.dimension(count + place) for place in range(len(inner.indices))]
+        expressions = (
+            *condition.map.data.results,
+            *(one.replace_dims_and_symbols(moved, []) for one in inner.map.data.results),
+        )
+        operands = [*condition.indices, *inner.indices]
+        map_ = AffineMapAttr(AffineMap(len(operands), 0, expressions))
+        equal = [*condition.equalities.get_values(), *inner.equalities.get_values()]
+        joined = IfOp(operands, map_, [bool(one) for one in equal], inner.detach_region(inner.body))
+        joined.location = condition.location
+        inner.detach()
+        inner.erase()
+        condition.erase()
+        loop.body.block.add_op(joined)
+        return
+    for op in inside:
+        op.detach()
+        condition.body.block.add_op(op)
+    loop.body.block.add_op(condition)
+
+
 Specialise = Callable[[Apply, Sequence[BufferType]], tuple[str, BufferType | None]]
 """The symbol of a function for arguments of these types, and the type of its declared result."""
 
@@ -88,6 +126,11 @@ class BodyBuilder(InstructionBuilder):
         self._outer: Bindings = {}
         self._specialise = specialise
         self._named_indices: list[SSAValue] = []
+        self._sizes = {
+            one.value: one.size
+            for one in bindings.values()
+            if isinstance(one, IndexBinding) and one.size is not None
+        }
 
     @contextmanager
     def _inside(self, block: Block) -> Generator[None]:
@@ -155,7 +198,11 @@ class BodyBuilder(InstructionBuilder):
                 self._asm(statement)
 
     def _loop(self, loop: Loop) -> None:
-        extent = constant_of(loop.extent, self._bindings, "the extent of a loop")
+        of_call = self._extent_of_call(loop)
+        if of_call is None:
+            extent = constant_of(loop.extent, self._bindings, "the extent of a loop")
+        else:
+            extent = range_of(*of_call, self._range_of_size)[1]
         if extent < 1:
             fail(loop.extent, f"the extent of a loop is at least 1, not {extent}")
         block = Block(arg_types=[IndexType()])
@@ -177,7 +224,48 @@ class BodyBuilder(InstructionBuilder):
         self._append(operation, loop)
         with self._inside(block):
             self._bindings[loop.variable] = IndexBinding(variable)
-            self.statements(loop.body)
+            if of_call is None:
+                self.statements(loop.body)
+                return
+            # The largest loop, with nothing behind the end that a call says.
+            expression, sizes = of_call
+            left = expression - AffineExpr.dimension(len(sizes)) - 1
+            inner = Block()
+            map_ = AffineMapAttr(AffineMap(len(sizes) + 1, 0, (left,)))
+            condition = IfOp([*sizes, variable], map_, [False], inner)
+            self._append(condition, loop)
+            with self._inside(inner):
+                self.statements(loop.body)
+            _move_inwards(condition)
+
+    def _range_of_size(self, size: SSAValue) -> tuple[int, int]:
+        """The least and the largest value of a size that a call says."""
+        return self._sizes[size].multiple, self._sizes[size].largest
+
+    def _extent_of_call(self, loop: Loop) -> tuple[AffineExpr, list[SSAValue]] | None:
+        """The extent of a loop and the sizes in it, where a call says some."""
+        sizes: list[SSAValue] = []
+        expression = index_of(loop.extent, self._bindings, sizes)
+        if not any(one in self._sizes for one in sizes):
+            return None
+        if any(one not in self._sizes for one in sizes):
+            fail(loop.extent, "the extent of a loop is made of sizes, not of loops' variables")
+        if loop.fully or loop.prefetch is not None:
+            what = "'fully par' has a thread" if loop.fully else "#prefetch(n) has a buffer"
+            fail(loop.extent, f"{what} for each iteration: their number is a constant")
+        return expression, sizes
+
+    def names_of_extents(self, type_: Type) -> list[str]:
+        """Of each dimension of a buffer the size that a call says; ``""`` for numbers."""
+        names: list[str] = []
+        for extent in type_.extents or ():
+            binding = self._bindings.get(extent.name) if isinstance(extent, Name) else None
+            of_call = binding.size if isinstance(binding, IndexBinding) else None
+            if of_call is None:
+                what = "the extent of a parameter, which is no size alone,"
+                constant_of(extent, self._bindings, what)
+            names.append("" if of_call is None else of_call.name)
+        return names
 
     def _if(self, statement: If) -> None:
         self._under(list(statement.conditions), statement)
@@ -247,13 +335,19 @@ class BodyBuilder(InstructionBuilder):
 
     def buffer_type(self, type_: Type, space: Space | None) -> BufferType:
         """The type of a buffer as it is declared."""
-        extents = [
-            constant_of(extent, self._bindings, "an extent") for extent in type_.extents or ()
-        ]
+        extents = [self._largest_extent(extent) for extent in type_.extents or ()]
         for extent, expression in zip(extents, type_.extents or (), strict=True):
             if extent < 1:
                 fail(expression, f"an extent is at least 1, not {extent}")
         return BufferType.of(extents or (1,), ELEMENT_TYPES[type_.element], None, space)
+
+    def _largest_extent(self, extent: Expression) -> int:
+        """The extent of a buffer; of one that a call says the largest."""
+        sizes: list[SSAValue] = []
+        expression = index_of(extent, self._bindings, sizes)
+        if sizes and all(one in self._sizes for one in sizes):
+            return range_of(expression, sizes, self._range_of_size)[1]
+        return constant_of(extent, self._bindings, "an extent")
 
     def _new(self, new: New) -> None:
         space = None if new.space is None else Space(new.space)
@@ -419,6 +513,12 @@ class BodyBuilder(InstructionBuilder):
                 binding = lookup(argument, name, self._bindings)
                 if not isinstance(binding, BufferBinding):
                     fail(argument, f"a function takes buffers, and '{name}' is none")
+                if binding.ends_with_call:
+                    fail(
+                        argument,
+                        f"a call says how long '{name}' is, and a function takes as many elements "
+                        f"as its text says: give it a section, {name}[i * 16 : 16]",
+                    )
                 return binding.value
             case Section():
                 return self._section(argument)

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
+    IndexType,
     ModuleOp,
     StringAttr,
     UnitAttr,
@@ -21,6 +22,12 @@ from xdsl.ir import Attribute, Block, Region
 from xdsl.utils.lexer import Span
 
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.named_extents import (
+    EXTENT,
+    LARGEST_EXTENT,
+    NamedExtent,
+    set_named_extents,
+)
 from mugraph.dialects.te import ELEMENT_TYPES, RESULT, BufferType, Space, accesses_in
 from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.bounds import largest_indices
@@ -30,6 +37,8 @@ from mugraph.texpr.parser import parse_text
 from mugraph.texpr.scope import (
     Binding,
     BufferBinding,
+    CallSizeBinding,
+    IndexBinding,
     SizeBinding,
     constant_of,
     fail,
@@ -45,18 +54,25 @@ from mugraph.texpr.syntax import (
     New,
     Node,
     Parameter,
+    Size,
     Update,
 )
 
 
-def build_module(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
+def build_module(
+    text: str, name: str, sizes: Mapping[str, int], *, of_call: bool = False
+) -> ModuleOp:
     """The module that a `.te` text describes; it is not checked for races yet.
 
     ``name`` is the file's: statements outside functions become a function called after it.
-    ``sizes`` are values of named sizes, which come before those in the text.  Raises ``ParseError``
+    ``sizes`` are values of named sizes, which come before those in the text; with ``of_call`` those
+    that a call says, by the text, are left to the call.  Raises ``ParseError``
     at the place of an error, and ``UserError`` for a size that the text does not have.
     """
     file = parse_text(text, name)
+    if of_call:
+        said = {size.name for size in file.sizes if size.is_of_call}
+        sizes = {size: value for size, value in sizes.items() if size not in said}
     module = _ModuleBuilder(file, name, sizes).build()
     if not (file.functions or file.body):
         raise UserError(f"{name} has no function and no statement.")
@@ -108,7 +124,10 @@ class _ModuleBuilder:
                 fail(size, f"the size '{size.name}' is defined already")
             if size.value is None:
                 fail(size, f"the size {size.name} has no value; give it: --size {size.name}=64")
-            sizes[size.name] = SizeBinding(constant_of(size.value, sizes, "a size"))
+            value = constant_of(size.value, sizes, "a size")
+            sizes[size.name] = SizeBinding(value)
+            if size.is_of_call:
+                sizes[size.name] = CallSizeBinding(_extent_of_call(size, value, sizes))
         return sizes
 
     def _name_functions(self) -> None:
@@ -177,6 +196,7 @@ class _ModuleBuilder:
         self._built[symbol] = None
         block = Block()
         scope = dict(bindings)
+        extents = self._sizes_of_call(function, scope, block)
         builder = BodyBuilder(block, scope, self._specialise)
         parameters = [*function.parameters]
         if function.result is not None:
@@ -187,17 +207,49 @@ class _ModuleBuilder:
             type_ = builder.buffer_type(parameter.type, space)
             if parameter.name in scope:
                 fail(parameter, f"'{parameter.name}' is defined already")
-            argument = block.insert_arg(type_, len(block.args))
+            argument = block.insert_arg(type_, len(block.args) - len(extents))
             argument.name_hint = parameter.name
             argument.location = location_of(parameter.span)
-            scope[parameter.name] = BufferBinding(argument, type_, parameter.type.extents is None)
-            is_result = parameter is function.result
-            attributes.append(DictionaryAttr({RESULT: UnitAttr()} if is_result else {}))
+            names = builder.names_of_extents(parameter.type)
+            scope[parameter.name] = BufferBinding(
+                argument, type_, parameter.type.extents is None, any(names)
+            )
+            entry: dict[str, Attribute] = {}
+            if parameter is function.result:
+                entry[RESULT] = UnitAttr()
+            if any(names):
+                entry[EXTENT] = ArrayAttr([StringAttr(each) for each in names])
+            attributes.append(DictionaryAttr(entry))
+        attributes += [DictionaryAttr({EXTENT: StringAttr(each.name)}) for each in extents]
         builder.statements(function.body)
         builder.finish()
         operation = _func(symbol, block, attributes, function.span)
+        if extents:
+            set_named_extents(operation, {each.name: each for each in extents})
         self._built[symbol] = operation
         return operation
+
+    def _sizes_of_call(
+        self, function: Function, scope: dict[str, Binding], block: Block
+    ) -> list[NamedExtent]:
+        """Makes parameters of the sizes that a call says, of those that a function names."""
+        used = {node.name for node in _nodes(function) if isinstance(node, Name)}
+        extents: list[NamedExtent] = []
+        for name, binding in [*scope.items()]:
+            if name in used and isinstance(binding, CallSizeBinding):
+                value = block.insert_arg(IndexType(), len(block.args))
+                value.name_hint = name
+                scope[name] = IndexBinding(value, binding.extent)
+                extents.append(binding.extent)
+        in_inputs = {node.name for node in _nodes(function.parameters) if isinstance(node, Name)}
+        missing = next((each.name for each in extents if each.name not in in_inputs), None)
+        if missing is not None:
+            fail(
+                function,
+                f"{function.name} has {missing}, which a call says, and no input that is as long; "
+                f"give it one, or write 'size {missing} = 64'",
+            )
+        return extents
 
     def _specialise(
         self, call: Apply, types: Sequence[BufferType]
@@ -218,6 +270,13 @@ class _ModuleBuilder:
         """The copy of a function for parameters of these types, and what it gives."""
         free = self._free_sizes(function)
         bindings = dict(self._globals)
+        for node in _nodes(function):
+            if isinstance(node, Name) and isinstance(bindings.get(node.name), CallSizeBinding):
+                fail(
+                    call,
+                    f"{function.name} has {node.name}, which a call from outside says, and no "
+                    "function calls it then; write its body in the place of the call",
+                )
         for parameter, type_ in zip(function.parameters, types, strict=True):
             self._unify(call, function, parameter, type_, free, bindings)
         values = [bindings[name] for name in free]
@@ -274,6 +333,14 @@ class _ModuleBuilder:
             argument.name_hint = name
             scope[name] = BufferBinding(argument, type_)
         builder = BodyBuilder(block, scope, self._specialise)
+        for node in _nodes(self._file.body):
+            binding = scope.get(node.name) if isinstance(node, Name) else None
+            if isinstance(binding, CallSizeBinding):
+                fail(
+                    node,
+                    f"a call says {binding.extent.name}, by the extents of buffers: write a "
+                    f"function that has them, fn f(x: f32[{binding.extent.name}]) {{ ... }}",
+                )
         builder.statements(self._file.body)
         builder.finish()
         symbol = _symbol_of(self._name)
@@ -304,6 +371,18 @@ def _func(
     operation = FuncOp(symbol, type_, Region(block), arg_attrs=ArrayAttr(attributes))
     operation.location = location_of(span)
     return operation
+
+
+def _extent_of_call(size: Size, largest: int, sizes: Mapping[str, Binding]) -> NamedExtent:
+    """What is known of a size that a call says."""
+    multiple = 1 if size.multiple is None else constant_of(size.multiple, sizes, "a multiple")
+    if not 1 <= largest <= LARGEST_EXTENT or multiple < 1 or largest % multiple:
+        fail(
+            size,
+            f"{size.name} is at most {largest}, in multiples of {multiple}; give a multiple of it "
+            f"from 1 to {LARGEST_EXTENT}",
+        )
+    return NamedExtent(size.name, largest, multiple)
 
 
 def _symbol_of(path: str) -> str:

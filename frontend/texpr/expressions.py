@@ -24,6 +24,7 @@ from mugraph.texpr import scalars
 from mugraph.texpr.scope import (
     Binding,
     BufferBinding,
+    CallSizeBinding,
     IndexBinding,
     MbarriersBinding,
     SizeBinding,
@@ -208,6 +209,8 @@ class ExpressionBuilder:
                 return view.result
             case IndexBinding():
                 return self._index_value(name)
+            case CallSizeBinding():
+                fail(name, f"a call says '{name.name}', and only functions that it calls know it")
             case MbarriersBinding():
                 fail(name, f"'{name.name}' are mbarriers, which are no numbers")
 

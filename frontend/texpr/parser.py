@@ -122,8 +122,17 @@ class _Parser:
         sizes: list[Size] = []
         while True:
             name = self._name("a size")
-            value = self._sum() if self._accept("=") else None
-            sizes.append(Size(self._since(name), name.text, value))
+            is_of_call = bool(self._accept("<="))
+            value = self._sum() if is_of_call or self._accept("=") else None
+            multiple: Expression | None = None
+            if is_of_call and self._accept("#"):
+                if self._next.text != "multiple":
+                    self._fail("a size that a call says has no pragma but #multiple(n)")
+                self._take()
+                self._expect("(")
+                multiple = self._sum()
+                self._expect(")")
+            sizes.append(Size(self._since(name), name.text, value, is_of_call, multiple))
             if not self._accept(","):
                 return sizes
 

@@ -17,8 +17,10 @@ from xdsl.utils.target import Target
 
 from mugraph.dialects import te
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.named_extents import NamedExtent, named_extents
 from mugraph.dialects.te.indices import compared, index_text
 from mugraph.dialects.te.numbers import comparison_symbol
+from mugraph.dialects.te.sizes import ends_of, size_arguments
 from mugraph.texpr.notation import (
     ATOM,
     COMBINATIONS,
@@ -46,11 +48,20 @@ def texpr_text(module: ModuleOp) -> str:
     Raises ``TexprPrintError`` for what the language has no words for: other operators, layouts.
     """
     functions: list[str] = []
+    sizes: dict[str, NamedExtent] = {}
     for op in module.ops:
         if not isinstance(op, FuncOp):
             raise TexprPrintError(f"there is no .te text for '{op.name}'.")
+        for name, size in named_extents(op).items():
+            if sizes.setdefault(name, size) != size:
+                raise TexprPrintError(f"{name} is of two kinds; a .te file has one size of a name.")
         functions.append(_FunctionPrinter(op).text())
-    return "\n".join(functions)
+    return "\n".join([*map(_size_text, sizes.values()), *functions])
+
+
+def _size_text(size: NamedExtent) -> str:
+    multiple = "" if size.multiple == 1 else f" #multiple({size.multiple})"
+    return f"size {size.name} <= {size.largest}{multiple}"
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,7 @@ class _FunctionPrinter:
         self._skipped: set[Operation] = set()
         self._updates: dict[te.BindOp, str] = {}
         self._updating: set[Operation] = set()
+        self._sizes = set(size_arguments(function).values())
         for op in function.walk():
             if isinstance(op, te.BindOp) and (update := update_of(op)) is not None:
                 self._updates[op], operator = update
@@ -85,9 +97,13 @@ class _FunctionPrinter:
         function = self._function
         parameters: list[str] = []
         result = ""
+        for name, argument in size_arguments(function).items():
+            self._names[argument] = name
         for position, argument in enumerate(function.body.block.args):
-            name = self._name(argument)
+            name = self._names.get(argument) or self._name(argument)
             type_ = argument.type
+            if argument in self._sizes:
+                continue
             if not isinstance(type_, te.BufferType):
                 raise TexprPrintError(
                     f"@{function.sym_name.data} takes {type_}; functions of .te text take buffers."
@@ -129,7 +145,10 @@ class _FunctionPrinter:
         if type_.get_shape() == (1,) and all(is_scalar_use(use.operation) for use in value.uses):
             self._scalars.add(value)
             return element
-        return f"{element}[{', '.join(map(str, type_.get_shape()))}]"
+        extents = [str(extent) for extent in type_.get_shape()]
+        for dim, size in ends_of(value).items():
+            extents[dim] = self._names[size]
+        return f"{element}[{', '.join(extents)}]"
 
     def _block(self, block: Block) -> None:
         names = dict(self._names)

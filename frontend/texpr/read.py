@@ -13,13 +13,15 @@ from mugraph.passes.texpr.te_check import TexprError, check_module
 from mugraph.texpr.build import build_module, build_operator
 
 
-def read_texpr(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
+def read_texpr(
+    text: str, name: str, sizes: Mapping[str, int], *, of_call: bool = False
+) -> ModuleOp:
     """The module of a `.te` text, without races and accesses out of bounds.
 
-    ``name`` is the file's, ``sizes`` are values of its named sizes.  Raises ``ParseError`` with the
-    place of the first error.
+    As :func:`mugraph.texpr.build.build_module`.  Raises ``ParseError`` with the place of the first
+    error.
     """
-    module = build_module(text, name, sizes)
+    module = build_module(text, name, sizes, of_call=of_call)
     _check(module, text, name)
     return module
 

@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 
+from mugraph.dialects.named_extents import NamedExtent
 from mugraph.dialects.te import BufferType
 from mugraph.texpr.syntax import (
     Apply,
@@ -33,10 +34,18 @@ class SizeBinding:
 
 
 @dataclass(frozen=True)
+class CallSizeBinding:
+    """A named size that a call says; in a function it is one of its parameters."""
+
+    extent: NamedExtent
+
+
+@dataclass(frozen=True)
 class IndexBinding:
-    """The variable of a loop."""
+    """The variable of a loop, or a size that a call says."""
 
     value: SSAValue
+    size: NamedExtent | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,8 @@ class BufferBinding:
     value: SSAValue
     type: BufferType
     scalar: bool = False
+    ends_with_call: bool = False
+    """Whether a call says some of its extents."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,9 @@ class MbarriersBinding:
     value: SSAValue
 
 
-Binding = SizeBinding | IndexBinding | BufferBinding | ValueBinding | MbarriersBinding
+Binding = (
+    SizeBinding | CallSizeBinding | IndexBinding | BufferBinding | ValueBinding | MbarriersBinding
+)
 Bindings = Mapping[str, Binding]
 
 

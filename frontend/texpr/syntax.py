@@ -202,10 +202,12 @@ class Function(Node):
 
 @dataclass(frozen=True)
 class Size(Node):
-    """``size M = 64``."""
+    """``size M = 64``, or ``size M <= 8192 #multiple(4)``: a number that a call says."""
 
     name: str
     value: Expression | None
+    is_of_call: bool = False
+    multiple: Expression | None = None
 
 
 @dataclass

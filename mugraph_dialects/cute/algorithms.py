@@ -233,13 +233,13 @@ def _with_mode_of_one(layout: Any, *, first: bool = False) -> Any:
 def _check(mma: TiledMma | None, a: Tensor, b: Tensor, c: Tensor) -> None:
     ranks = (2, 3) if mma is None or mma.atom.is_scalar else (3,)
     for name, tensor in (("A", a), ("B", b), ("C", c)):
-        if tensor.rank not in ranks or tensor.rank != c.rank or not is_tuple(tensor.shape):
+        if tensor.rank not in ranks or tensor.rank != c.rank or not is_tuple(tensor.layout.shape):
             wanted = c.rank if c.rank in ranks else " or ".join(map(str, ranks))
             raise LayoutError(
                 f"gemm: {name} has the layout {tensor.layout}; its rank must be {wanted}."
             )
     extents = {
-        name: [size(part) for part in cast("tuple[Any, ...]", tensor.shape)]
+        name: [size(part) for part in cast("tuple[Any, ...]", tensor.layout.shape)]
         for name, tensor in (("A", a), ("B", b), ("C", c))
     }
     first = c.rank - 2

@@ -38,6 +38,7 @@ from mugraph.dialects.cute.int_tuple import (
     Underscore,
     _,
     compact_col_major,
+    flatten,
     has_underscore,
     is_tuple,
     product_each,
@@ -215,7 +216,12 @@ def make_counting_tensor(layout: Layout[Any] | ComposedLayout) -> Tensor:
 
 
 def make_identity_tensor(shape: IntTuple) -> Tensor:
-    """The tensor whose elements are their own coordinates, for predicates and TMA."""
+    """The tensor whose elements are their own coordinates, for predicates and TMA.
+
+    Of extents that a call says it has the largest.
+    """
+    most = tuple(getattr(extent, "largest", extent) for extent in flatten(shape))
+    shape = unflatten(most, shape)
     if not is_tuple(shape):
         return Tensor(CountingEngine(), Layout(shape, 1))
     layout = make_identity_layout(shape)

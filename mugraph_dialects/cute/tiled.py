@@ -212,7 +212,7 @@ class ThrMma:
 
     def make_fragment_c(self, partitioned: Tensor, dtype: DTypeLike) -> Tensor:
         """Registers for a partitioned C: dense, column-major."""
-        return make_fragment_of_shape(partitioned.shape, dtype)
+        return make_fragment_of_shape(partitioned.layout.shape, dtype)
 
     make_fragment_A, make_fragment_B = make_fragment_a, make_fragment_b  # noqa: N815
     make_fragment_C = make_fragment_c  # noqa: N815

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     AffineSetAttr,
@@ -31,6 +30,7 @@ from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.launch_extents import (
+    GridCut,
     HoldsLengths,
     extents_of,
     three_fault,
@@ -55,18 +55,6 @@ from mugraph.dialects.tensor_types import (
 
 MIN_REGISTERS, MAX_REGISTERS = 24, 256
 """What ``setmaxnreg`` can give to the threads of a role."""
-
-
-class GridCut(NamedTuple):
-    """Along an axis of the grid: which argument says how many elements there are, and a block's."""
-
-    axis: int
-    argument: int
-    step: int
-
-    def blocks(self, elements: int, together: int) -> int:
-        """How many blocks have some of the elements, in whole runs of ``together``."""
-        return -(-elements // (self.step * together)) * together
 
 
 @irdl_op_definition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -122,6 +123,8 @@ class Touch:
     offsets: tuple[int, ...] | None = None
     clipped: bool = False
     steps: tuple[int, ...] | None = None
+    sized: tuple[int, ...] | None = None
+    """The buffer's extents in a call that says them."""
 
     @property
     def section(self) -> SectionOp | None:
@@ -137,8 +140,8 @@ class Touch:
     @property
     def extents(self) -> tuple[int, ...]:
         """What each index is below: the buffer's extents, or all of its elements."""
-        shape = self.type.get_shape()
-        return shape if len(self.expressions) == len(shape) else (self.type.elements,)
+        shape = self.type.get_shape() if self.sized is None else self.sized
+        return shape if len(self.expressions) == len(shape) else (math.prod(shape),)
 
     @property
     def writes(self) -> bool:

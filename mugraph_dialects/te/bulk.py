@@ -37,6 +37,7 @@ from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import StepOp, runs_on_threads
 from mugraph.dialects.te.mbarriers import MbarriersType, verify_on_threads, verify_one_index
 from mugraph.dialects.te.sections import SectionOp
+from mugraph.dialects.te.sizes import ends_of, factors_of_strides
 from mugraph.dialects.te.types import BufferType, Space
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
 
@@ -165,8 +166,9 @@ class BulkCopyOp(IRDLOperation, HasTouches):
                 f"{label}: the rows of the box have {row} bytes; expected a multiple of "
                 f"{CHUNK_BYTES}" + (f", at most {self.span}" if self.span else "")
             )
+        strides = factors_of_strides(self.tensor) if ends_of(self.tensor) else tensor.strides()
         if tensor.strides()[-1] != 1 or any(
-            stride * element_bytes_of(tensor) % CHUNK_BYTES for stride in tensor.strides()[:-1]
+            stride * element_bytes_of(tensor) % CHUNK_BYTES for stride in strides[:-1]
         ):
             raise VerifyException(
                 f"{label}: rows of {tensor} are not a multiple of {CHUNK_BYTES} bytes apart"

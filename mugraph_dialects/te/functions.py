@@ -49,6 +49,9 @@ def _is_written(buffer: SSAValue) -> bool:
 
 
 def input_parameters(function: FuncOp) -> tuple[int, ...]:
-    """The parameters that are given contents: all but the declared result."""
-    count = len(function.function_type.inputs)
-    return tuple(position for position in range(count) if not is_result(function, position))
+    """The buffers that are given contents: all parameters but the declared result and sizes."""
+    return tuple(
+        position
+        for position, type_ in enumerate(function.function_type.inputs)
+        if isinstance(type_, BufferType) and not is_result(function, position)
+    )

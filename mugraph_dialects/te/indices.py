@@ -163,6 +163,37 @@ class IndexReader(AffineParser):
         return AffineMapAttr(AffineMap(len(self.operands), 0, tuple(expressions)))
 
 
+def range_of(
+    expression: AffineExpr,
+    operands: Sequence[SSAValue],
+    bounds: Callable[[SSAValue], tuple[int, int]],
+) -> tuple[int, int]:
+    """The least and the greatest value of an expression, by the ``bounds`` of its operands."""
+    match expression:
+        case AffineConstantExpr(value):
+            return value, value
+        case AffineDimExpr():
+            return bounds(operands[expression.position])
+        case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
+            low, high = range_of(lhs, operands, bounds)
+            first, last = range_of(rhs, operands, bounds)
+            match kind:
+                case AffineBinaryOpKind.Add:
+                    return low + first, high + last
+                case AffineBinaryOpKind.Mul:
+                    products = (low * first, high * first)
+                    return min(products), max(products)
+                case AffineBinaryOpKind.FloorDiv:
+                    return low // first, high // first
+                case AffineBinaryOpKind.CeilDiv:
+                    return -(-low // first), -(-high // first)
+                case AffineBinaryOpKind.Mod:
+                    fits = low >= 0 and high < first
+                    return (low, high) if fits else (0, first - 1)
+        case _:
+            raise VerifyException("an index expression has no symbols")
+
+
 def coordinates_of(index: Sequence[AffineExpr], shape: Sequence[int]) -> tuple[AffineExpr, ...]:
     """An index as one expression a dimension, also where it is the row-major number."""
     if len(index) == len(shape):

@@ -16,7 +16,13 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
 from xdsl.irdl import (
     IRDLOperation,
     opt_prop_def,
@@ -33,6 +39,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import Conditions, verify_indices
+from mugraph.dialects.te.sizes import size_of
 from mugraph.dialects.te.types import Level
 
 
@@ -237,6 +244,22 @@ class SeqOp(LoopOp):
         """How many iterations ahead loads are asked to begin."""
         return None if self.prefetch is None else self.prefetch.value.data
 
+    def end(self) -> IfOp | None:
+        """The condition that ends the loop where a call says, if all of the body stands under one.
+
+        No iteration behind one for which it does not hold does anything.
+        """
+        body = list(self.body.block.ops)
+        if len(body) != 1 or not isinstance(body[0], IfOp):
+            return None
+        found = body[0]
+        if self.variable not in found.indices:
+            return None
+        place = list(found.indices).index(self.variable)
+        falls = all(not equal and _falls(one, place) for one, equal in found.conditions())
+        is_of_call = any(size_of(one) is not None for one in found.indices)
+        return found if falls and is_of_call else None
+
     def verify_(self) -> None:
         """Checks the number of iterations ahead."""
         super().verify_()
@@ -292,6 +315,26 @@ class IfOp(IRDLOperation):
             raise VerifyException("'te.if' has at least one condition, each '>= 0' or '== 0'")
         if self.body.block.args:
             raise VerifyException("'te.if': its body has no variables")
+
+
+def _falls(expression: AffineExpr, place: int, sign: int = 1) -> bool:
+    """Whether an expression never rises with its dimension ``place``; with sign -1 never falls."""
+    match expression:
+        case AffineDimExpr(position):
+            return position != place or sign < 0
+        case AffineConstantExpr():
+            return True
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add, lhs=lhs, rhs=rhs):
+            return _falls(lhs, place, sign) and _falls(rhs, place, sign)
+        case AffineBinaryOpExpr(
+            kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(factor)
+        ):
+            return _falls(lhs, place, sign if factor > 0 else -sign)
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.FloorDiv, lhs=lhs):
+            return _falls(lhs, place, sign)
+        case _:
+            dims = [one for one in expression.dfs() if isinstance(one, AffineDimExpr)]
+            return all(one.position != place for one in dims)
 
 
 def enclosing_loops(op: Operation) -> list[LoopOp]:

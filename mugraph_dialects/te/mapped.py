@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    DenseArrayBase,
     IndexType,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     UnitAttr,
     i64,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import (
     Attribute,
@@ -22,6 +26,7 @@ from xdsl.ir import (
     SpacedOpaqueSyntaxAttribute,
     SSAValue,
 )
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -41,7 +46,7 @@ from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.launch_extents import MAX_GRID
+from mugraph.dialects.launch_extents import MAX_GRID, GridCut, extents_of, launch_fault
 from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te.accesses import (
     ELEMENT,
@@ -51,7 +56,8 @@ from mugraph.dialects.te.accesses import (
     Combination,
     CombinationAttr,
 )
-from mugraph.dialects.te.loops import LoopOp, ParOp, as_region
+from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, as_region
+from mugraph.dialects.te.sizes import size_of
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
 from mugraph.dialects.te.values import IndexExpressionOp
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -76,6 +82,13 @@ class ScopeAttr(EnumAttribute[Scope], SpacedOpaqueSyntaxAttribute):
     name = "te.scope"
 
 
+def block_along(block: AffineExpr, grid: Sequence[int], axis: int) -> AffineExpr:
+    """The number of a block along an axis of the grid; x runs fastest."""
+    inner = math.prod(grid[:axis])
+    number = block if inner == 1 else block // inner
+    return number if inner * grid[axis] == math.prod(grid) else number % grid[axis]
+
+
 @irdl_op_definition
 class KernelOp(LoopOp):
     """A kernel of blocks 0 to ``extent`` - 1: ``te.kernel "softmax" %block = 64 { ... }``.
@@ -83,6 +96,11 @@ class KernelOp(LoopOp):
     It holds the buffers of a block, ``te.new`` in shared memory, and one ``te.threads``.  Kernels
     of a function run one after the other.  ``smem`` is the bytes of shared memory of a block.
     With ``cluster 4``, blocks 0 to 3, 4 to 7 and so on run at the same time, close to each other.
+
+    ``te.kernel "add" %block = 504 grid [63, 8, 1] cut [0, 3, 16] { ... }``: block 0 to 62 are those
+    along x, and so on.  Along axis 0, x, as many are launched as have one of as many elements as
+    argument 3 of the function says, 16 each.  The others have nothing to do: all but buffers of
+    threads stands under conditions that exclude them.
     """
 
     name = "te.kernel"
@@ -90,8 +108,11 @@ class KernelOp(LoopOp):
     symbol = prop_def(StringAttr)
     smem = opt_prop_def(IntegerAttr.constr(type=i64))
     cluster = opt_prop_def(IntegerAttr.constr(type=i64))
+    grid = opt_prop_def(DenseArrayBase.constr(i64))
+    cut = opt_prop_def(DenseArrayBase.constr(i64))
 
     NUMBERS: ClassVar[Mapping[str, str]] = {"cluster": "cluster", "smem": "smem"}
+    LISTS: ClassVar[Sequence[str]] = ("grid", "cut")
 
     def __init__(self, symbol: str, extent: int, body: Region | Block) -> None:
         super().__init__(
@@ -117,6 +138,78 @@ class KernelOp(LoopOp):
         """The blocks of a cluster; 1 where there are no clusters."""
         return 1 if self.cluster is None else self.cluster.value.data
 
+    @property
+    def grid_dim(self) -> tuple[int, ...]:
+        """The blocks along x, y and z, at the largest sizes."""
+        return (self.iterations, 1, 1) if self.grid is None else extents_of(self.grid)
+
+    @property
+    def cuts(self) -> list[GridCut]:
+        """What cuts off a part of the grid."""
+        numbers = () if self.cut is None else extents_of(self.cut)
+        return [GridCut(*numbers[start : start + 3]) for start in range(0, len(numbers), 3)]
+
+    def cut_by(self, grid: Sequence[int], cuts: Sequence[GridCut]) -> None:
+        """Lets sizes of the function cut off parts of the grid."""
+        self.grid = DenseArrayBase.from_list(i64, list(grid))
+        self.cut = DenseArrayBase.from_list(i64, [number for cut in cuts for number in cut])
+
+    def launched_grid(self, values: Mapping[int, int]) -> tuple[int, ...]:
+        """The blocks along x, y and z where arguments have these values."""
+        grid = list(self.grid_dim)
+        for one in self.cuts:
+            blocks = one.blocks(values[one.argument], self.cluster_blocks)
+            grid[one.axis] = min(grid[one.axis], blocks)
+        return tuple(grid)
+
+    def cut_condition(self, cut: GridCut, size: int) -> AffineExpr:
+        """What is at least 0 for launched blocks: of dimension 0, the block, and of a size."""
+        place = block_along(AffineExpr.dimension(0), self.grid_dim, cut.axis)
+        return AffineExpr.dimension(size) - place * cut.step - 1
+
+    def _verify_cuts(self) -> None:
+        label = f"'te.kernel' \"{self.symbol.data}\""
+        if math.prod(self.grid_dim) != self.iterations or len(self.grid_dim) != 3:
+            raise VerifyException(
+                f"{label}: grid {list(self.grid_dim)} must be three extents of "
+                f"{self.iterations} blocks in all"
+            )
+        fault = launch_fault(self.grid_dim, (1, 1, 1))
+        if fault is not None:
+            raise VerifyException(f"{label}: {fault}")
+        function = self.parent_op()
+        arguments = function.args if isinstance(function, FuncOp) else ()
+        for one in self.cuts:
+            is_size = one.argument < len(arguments) and size_of(arguments[one.argument])
+            if not 0 <= one.axis < 3 or one.step < 1 or not is_size:
+                raise VerifyException(
+                    f"{label}: cut {list(one)} must be an axis, the number of an argument of the "
+                    "function that is a size, and the elements of a block"
+                )
+        missing = {(cut.argument, self.cut_condition(cut, 1)) for cut in self.cuts}
+        rest = [op for op in self.threads.body.block.ops if op.name != "te.new"]
+        if len(rest) == 1 and isinstance(rest[0], IfOp):
+            missing -= set(self._found_conditions(rest[0], arguments))
+        if missing:
+            raise VerifyException(
+                f"{label}: blocks that 'cut' leaves out must have nothing to do: one 'te.if' whose "
+                "conditions exclude them stands around what its threads do"
+            )
+
+    def _found_conditions(
+        self, condition: IfOp, arguments: Sequence[SSAValue]
+    ) -> Iterator[tuple[int, AffineExpr]]:
+        """The conditions on the block and a size, as :meth:`cut_condition` has them."""
+        operands = list(condition.indices)
+        for argument in arguments:
+            places = {self.variable: 0, argument: 1}
+            if argument in operands:
+                renamed = [AffineExpr.dimension(places.get(one, 2)) for one in operands]
+                for expression, equal in condition.conditions():
+                    if not equal:
+                        own = expression.replace_dims_and_symbols(renamed, [])
+                        yield list(arguments).index(argument), own
+
     def verify_(self) -> None:
         """Checks that there is one ``te.threads``, and where the kernel stands."""
         super().verify_()
@@ -129,6 +222,8 @@ class KernelOp(LoopOp):
             raise VerifyException(
                 f"'te.kernel' has {self.iterations} blocks; a grid has at most {MAX_GRID[0]}"
             )
+        if self.grid is not None or self.cut is not None:
+            self._verify_cuts()
         _ = self.threads
         if isinstance(self.parent_op(), LoopOp):
             raise VerifyException("'te.kernel' stands in a function, not in a loop")
@@ -138,6 +233,24 @@ class KernelOp(LoopOp):
         printer.print_string(" ")
         printer.print_string_literal(self.symbol.data)
         super().print(printer)
+
+    def _print_clauses(self, printer: Printer) -> None:
+        for name in self.LISTS:
+            numbers = cast("DenseArrayBase[IntegerType] | None", self.properties.get(name))
+            if numbers is not None:
+                printer.print_string(f" {name} {list(extents_of(numbers))}")
+        super()._print_clauses(printer)
+
+    @classmethod
+    def _parse_clauses(cls, parser: Parser) -> dict[str, Attribute]:
+        found: dict[str, Attribute] = {}
+        for name in cls.LISTS:
+            if parser.parse_optional_keyword(name):
+                numbers = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+                )
+                found[name] = DenseArrayBase.from_list(i64, numbers)
+        return found | super()._parse_clauses(parser)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:

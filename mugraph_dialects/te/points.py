@@ -14,11 +14,15 @@ from xdsl.ir.affine import AffineExpr
 from mugraph.dialects.te.accesses import Touch
 from mugraph.dialects.te.loops import IfOp, LoopOp
 from mugraph.dialects.te.mapped import ApplyOp
+from mugraph.dialects.te.sizes import size_of
 from mugraph.dialects.tensor_types import row_major_strides
 
 Rows = npt.NDArray[np.int64]
 Points = Mapping[SSAValue, Rows]
-"""The value of each variable at a number of points; a variable that is not there is 0."""
+"""The value of each variable at a number of points.
+
+A variable that is not there is 0, a size its largest.
+"""
 
 
 def evaluate_with(
@@ -44,7 +48,8 @@ def variable_at(value: SSAValue, points: Points) -> Rows:
         return points[value]
     if isinstance(owner := value.owner, ApplyOp):
         return evaluate(owner.expression, list(owner.indices), points)
-    return np.array(0, np.int64)
+    size = size_of(value)
+    return np.array(0 if size is None else size.largest, np.int64)
 
 
 def all_hold(conditions: Iterable[IfOp], points: Points) -> npt.NDArray[np.bool_]:

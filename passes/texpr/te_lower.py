@@ -12,6 +12,7 @@ from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.texpr.instructions import require_instructions
 from mugraph.passes.texpr.te_check_handover import TeCheckHandOverPass
+from mugraph.passes.texpr.te_cut_grid import TeCutGridPass
 from mugraph.passes.texpr.te_map import TeMapPass
 from mugraph.passes.texpr.te_prefetch import TePrefetchPass
 from mugraph.passes.texpr.te_promote import TePromotePass
@@ -34,8 +35,8 @@ def steps_to_kernels(function: FuncOp, arch: str = DEFAULT_TARGET) -> tuple[Modu
 class TeLowerPass(SequencePass):
     """Runs all steps in order, verifying the IR after each.
 
-    They are ``--te-map``, ``--te-prefetch``, ``--te-promote``, ``--te-vectorize``, ``--te-sync``
-    and ``--te-check-handover``.
+    They are ``--te-map``, ``--te-prefetch``, ``--te-promote``, ``--te-vectorize``, ``--te-sync``,
+    ``--te-cut-grid`` and ``--te-check-handover``.
 
     ``arch`` is the GPU; ``threads`` is the size of a block, 0 to choose it;
     ``fragments`` is that of ``--te-prefetch``.
@@ -55,5 +56,6 @@ class TeLowerPass(SequencePass):
             TePromotePass(self.arch),
             TeVectorizePass(),
             TeSyncPass(),
+            TeCutGridPass(),
             TeCheckHandOverPass(),
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, ModuleOp, UnitAttr
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
@@ -25,6 +25,7 @@ from mugraph.dialects.te import (
     BufferType,
     CopyAsyncOp,
     HasTouches,
+    IfOp,
     IndexOfOp,
     IndexValueOp,
     IterationOp,
@@ -41,9 +42,15 @@ from mugraph.dialects.te import (
     touches_in,
 )
 from mugraph.dialects.te.mapped import UNROLL
+from mugraph.dialects.te.sizes import ends_of, factors_of_strides
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
 from mugraph.passes.texpr.analysis.contents import made_of
-from mugraph.passes.texpr.analysis.evaluate import Along, starts_vector, variables_of
+from mugraph.passes.texpr.analysis.evaluate import (
+    Along,
+    holds_alike,
+    starts_vector,
+    variables_of,
+)
 from mugraph.passes.texpr.analysis.numbers import is_number
 
 MOST_UNROLLED = 512
@@ -124,6 +131,8 @@ def _moves_by_one(touch: Touch, loop: SeqOp) -> bool:
     if width * element_bytes_of(type_) not in (4, 8, VECTOR_BYTES) or width == 1:
         return False
     shape, strides = type_.get_shape(), type_.strides()
+    if ends_of(touch.buffer):
+        strides = factors_of_strides(touch.buffer)
     by_number = len(touch.expressions) != len(shape)
     if by_number and tuple(strides) != tuple(row_major_strides(shape)):
         return False
@@ -132,6 +141,36 @@ def _moves_by_one(touch: Touch, loop: SeqOp) -> bool:
         return False
     leaves = {loop.variable: Along(1, 0)}
     return starts_vector(touch.expressions, touch.indices, shape, leaves, width, strides)
+
+
+def hoist_condition(loop: SeqOp) -> SeqOp:
+    """The loop under the condition that its body stands under, if that is alike for neighbours.
+
+    What says which iteration runs stays in a loop of its own; else the loop stays as it is.
+    """
+    stated = [op for op in loop.body.block.ops if isinstance(op, (ApplyOp, IterationOp))]
+    (*rest,) = [op for op in loop.body.block.ops if op not in stated]
+    if len(rest) != 1 or not isinstance(condition := rest[0], IfOp):
+        return loop
+    if not holds_alike(condition, {loop.variable: Along(1, 0)}, loop.iterations):
+        return loop
+    body = Block(arg_types=[IndexType()])
+    body.args[0].name_hint = loop.variable.name_hint
+    mapper: dict[SSAValue, SSAValue] = {loop.variable: body.args[0]}
+    for op in stated:
+        if isinstance(op, ApplyOp):
+            body.add_op(op.clone(mapper))
+    for op in [*condition.body.block.ops]:
+        op.detach()
+        body.add_op(op)
+        for inner in op.walk():
+            inner.operands = [mapper.get(one, one) for one in inner.operands]
+    operands, map_ = _at_first(condition.map.data, list(condition.indices), loop)
+    equal = [of_equality for _, of_equality in condition.conditions()]
+    inside = SeqOp(loop.iterations, body)
+    Rewriter.insert_op(IfOp(operands, map_, equal, Block([inside])), InsertPoint.after(loop))
+    Rewriter.erase_op(condition)
+    return inside
 
 
 def read_contents_before(loop: SeqOp) -> None:
@@ -263,6 +302,8 @@ def _instructions(op: Operation) -> int:
 class TeVectorizePass(ModulePass):
     """Makes one access of those of a loop to neighbours in memory, and marks loops to unroll.
 
+    A condition on sizes that a call says, which holds for all iterations of a loop or for none,
+    comes to stand around it.
     A loop of a step of 2, 4 or 8 iterations, whose accesses to a buffer in device or shared memory
     move on by one element from a multiple of their number, reads the elements at once into
     registers before it and writes them at once after it; up to 16 bytes.  A loop of asynchronous
@@ -297,6 +338,7 @@ class TeVectorizePass(ModulePass):
                 if is_copy_of_neighbours(loop):
                     copy_at_once(loop)
                     continue
+                loop = hoist_condition(loop)
                 read_contents_before(loop)
                 for found in find_neighbours(loop):
                     access_at_once(found)

@@ -15,6 +15,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
+from mugraph.dialects.functions import results_of
 from mugraph.dialects.kn import count_of_rows
 from mugraph.dialects.named_extents import held_extents, is_smaller_bucket, named_extents
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
@@ -35,8 +36,10 @@ from mugraph.runtime.interpreter.arithmetic import (
     Array,
     Precision,
     convert,
+    float_info,
     integer_limits,
     is_floating,
+    is_quantizing,
     is_whole,
     storage_dtype,
 )
@@ -143,6 +146,8 @@ def run_function(
     arithmetic = Arithmetic(_precision(precision), rounded=rounded)
     callee = find_function(module, function)
     if is_texpr(callee):
+        if rounded is not None:
+            rounded.update(storage_dtype(element_type_of(one.type)) for one in results_of(callee))
         return list(run_texpr(callee, inputs, precision=arithmetic.precision).outputs.values())
     call = static_call(module, callee, inputs)
     callee = call.function
@@ -174,7 +179,10 @@ def bound_rounding(module: ModuleOp, function: str | None, inputs: Sequence[Arra
     That is what a run with precision "storage" may round.  Raises ``ExecutionError`` as
     :func:`run_function` does.
     """
-    callee = expand_function(find_function(module, function))
+    callee = find_function(module, function)
+    if is_texpr(callee):
+        return _bound_texpr(callee, inputs)
+    callee = expand_function(callee)
     call = static_call(module, callee, inputs)
     if call.is_empty:
         return _empty(call, Arithmetic(Precision.FLOAT64))
@@ -182,6 +190,20 @@ def bound_rounding(module: ModuleOp, function: str | None, inputs: Sequence[Arra
     arguments = [arithmetic.exact(array) for array in _convert_inputs(call.function, call.inputs)]
     results: list[BoundedArray] = evaluate_function(module, call.function, arguments, arithmetic)
     return call.meant([result.bound(STORAGE) for result in results])
+
+
+def _bound_texpr(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
+    """Of a tensor expression, which no error is derived for: what it rounds to at last.
+
+    Whole numbers are those of float64, and numbers of f8 may be their neighbours.
+    """
+    outputs = run_texpr(function, inputs).outputs.values()
+    return [
+        np.abs(output.astype(np.float64)) * float(float_info(output.dtype).eps)
+        if is_quantizing(output.dtype) and not is_whole(output.dtype)
+        else np.zeros(output.shape)
+        for output in outputs
+    ]
 
 
 def execute_by_address(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,10 @@ from xdsl.passes import PassPipeline
 from fuzz.emulated import DRIVER, build_program, main_of, run_program, with_emulated_memory
 from fuzz.emulated_ptx import INCLUDES, with_emulated_instructions
 from mugraph.codegen.cuda import print_module, workspace_bytes
+from mugraph.dialects.functions import given_names, got_names
+from mugraph.dialects.named_extents import named_extents, sized, sizes_of_call
 from mugraph.dialects.te import BufferType, input_parameters, written_parameters
+from mugraph.dialects.te.sizes import size_arguments
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
 
@@ -35,6 +39,12 @@ class TexprProgram:
     def function(self) -> FuncOp:
         """The function of the module."""
         return cast(FuncOp, self.module.body.block.first_op)
+
+    def sizes(self) -> dict[str, int]:
+        """The sizes that the call says, by its inputs."""
+        extents = tuple(named_extents(self.function).values())
+        shapes = [one.shape for one in self.inputs]
+        return sizes_of_call(extents, given_names(self.function), shapes) if extents else {}
 
     def types(self, positions: Sequence[int]) -> list[BufferType]:
         """The types of some parameters."""
@@ -67,6 +77,7 @@ def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
             )
             for positions in (input_parameters(function), written_parameters(function))
         ]
+        placed[0] = ", ".join([placed[0], *["{8u, 16u, false}"] * len(size_arguments(function))])
         calls.append(
             f"    case {number}: return run(program_{number}::_execute_mugraph, {{{placed[0]}}}, "
             f"{{{placed[1]}}}, {workspace_bytes(function)}u, folder, orders);"
@@ -87,12 +98,24 @@ def emulate_texpr(
     function = program.function
     types = program.types(input_parameters(function))
     for index, (type_, values) in enumerate(zip(types, program.inputs, strict=True)):
-        values.astype(storage_dtype(type_.element_type)).tofile(folder / f"input{index}")
+        elements = values.astype(storage_dtype(type_.element_type)).tobytes()
+        room = type_.elements * storage_dtype(type_.element_type).itemsize
+        # Behind a tensor of fewer elements lies what none may read.
+        (folder / f"input{index}").write_bytes(elements.ljust(room, b"\xff"))
+    sizes = program.sizes()
+    for index, size in enumerate(sizes.values(), len(types)):
+        np.array([size], np.int64).tofile(folder / f"input{index}")
     run_program(executable, number, folder, orders)
     return [
         [
-            np.fromfile(folder / f"output{order}_{index}", storage_dtype(type_.element_type))
-            for index, type_ in enumerate(program.types(written_parameters(function)))
+            np.fromfile(
+                folder / f"output{order}_{index}",
+                storage_dtype(type_.element_type),
+                math.prod(sized(names, type_.get_shape(), sizes)),
+            )
+            for index, (type_, names) in enumerate(
+                zip(program.types(written_parameters(function)), got_names(function), strict=True)
+            )
         ]
         for order in range(orders)
     ]

@@ -1,4 +1,5 @@
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,12 @@ class Runner:
         (folder / "f.mlir").write_text(EXPONENTIAL)
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        return self.on("f.mlir", *arguments)
+
+    def on(self, name: str, *arguments: str) -> tuple[int, str, str]:
+        """Runs the tool on a file of the folder."""
         given = [argument.replace("{}", str(self.folder)) for argument in arguments]
-        self._monkeypatch.setattr(sys, "argv", ["mg-run", str(self.folder / "f.mlir"), *given])
+        self._monkeypatch.setattr(sys, "argv", ["mg-run", str(self.folder / name), *given])
         code = mg_run.main()
         captured = self._capsys.readouterr()
         return code, captured.out, captured.err
@@ -59,6 +64,27 @@ def test_results_are_printed_where_nothing_else_is_asked_for(run: Runner):
     code, out, err = run("--scale", "0")
     assert (code, err) == (0, "")
     assert out.startswith("output 0, 4x8 float16:\n[[1. 1. 1. 1. 1. 1. 1. 1.]\n")
+
+
+@pytest.mark.parametrize(
+    ("types", "value", "within"),
+    [
+        ("x: i32[9]): h: i32[9]", "x[i] & 15", "within 0"),
+        ("x: f32[9]): h: i32[9]", "i32(floor(x[i]))", "within 0"),
+        ("x: f32[9]): h: f8e4m3[9]", "x[i] * x[i]", "within 0.12"),
+    ],
+)
+def test_numbers_that_tensor_expressions_round_to(run: Runner, types: str, value: str, within: str):
+    (run.folder / "f.te").write_text(f"fn f({types} {{ par 9 i {{ h[i] = {value} }} }}")
+    code, out, _err = run.on("f.te", "--check")
+    assert code == 0 and within in out
+
+
+def test_a_long_run_says_what_it_does(run: Runner, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mg_run, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(mg_run, "run_function", lambda *_given: time.sleep(0.2) or [np.ones(1)])
+    _code, _out, err = run()
+    assert "the interpreter is computing @f on 4x8; smaller sizes take less time" in err
 
 
 def test_random_inputs_are_the_same_for_the_same_seed(run: Runner):

@@ -41,6 +41,7 @@ from mugraph.dialects.te import (
     WarpgroupMmaOp,
     WarpgroupWaitOp,
 )
+from mugraph.dialects.te.sizes import ends_of
 
 _FUNCTIONS: dict[type[Operation], str] = {
     MbarrierFenceOp: "mbarrier_init_fence",
@@ -81,7 +82,13 @@ def print_instructions(function: FuncOp, writer: Writer) -> None:
 def map_parameters(kernel: KernelOp, tensors: Sequence[SSAValue]) -> list[MapParameter]:
     """The tensor maps that a kernel takes after its tensors, in order."""
     found = [
-        MapParameter(tensors.index(op.tensor), tile.box, tile.span, tile)
+        MapParameter(
+            tensors.index(op.tensor),
+            tile.box,
+            tile.span,
+            tile,
+            tuple((dim, tensors.index(size)) for dim, size in ends_of(op.tensor).items()),
+        )
         for op in kernel.walk()
         if isinstance(op, BulkCopyOp)
         for tile in (op.described(),)

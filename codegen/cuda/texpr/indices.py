@@ -17,35 +17,15 @@ from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects.sched import CustomOp
 from mugraph.dialects.te import ApplyOp, IndexOfOp, LoopOp
 from mugraph.dialects.te.indices import index_text as te_index_text
+from mugraph.dialects.te.indices import range_of as te_range_of
+from mugraph.dialects.te.sizes import size_of
 
-_INT_MAX = 2**31 - 1
+INT_MAX = 2**31 - 1
 
 
 def range_of(expression: AffineExpr, operands: Sequence[SSAValue]) -> tuple[int, int]:
     """Bounds of an expression, by those of the loops."""
-    match expression:
-        case AffineConstantExpr(value):
-            return value, value
-        case AffineDimExpr():
-            return variable_range(operands[expression.position])
-        case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
-            low, high = range_of(lhs, operands)
-            first, last = range_of(rhs, operands)
-            match kind:
-                case AffineBinaryOpKind.Add:
-                    return low + first, high + last
-                case AffineBinaryOpKind.Mul:
-                    products = (low * first, high * first)
-                    return min(products), max(products)
-                case AffineBinaryOpKind.FloorDiv:
-                    return low // first, high // first
-                case AffineBinaryOpKind.CeilDiv:
-                    return -(-low // first), -(-high // first)
-                case AffineBinaryOpKind.Mod:
-                    fits = low >= 0 and high < first
-                    return (low, high) if fits else (0, first - 1)
-        case _:
-            raise CodegenError("an index expression has no symbols")
+    return te_range_of(expression, operands, variable_range)
 
 
 def variable_range(value: SSAValue) -> tuple[int, int]:
@@ -55,6 +35,8 @@ def variable_range(value: SSAValue) -> tuple[int, int]:
         return range_of(owner.expression, list(owner.indices))
     if isinstance(owner, IndexOfOp):
         return 0, owner.below - 1
+    if (size := size_of(value)) is not None:
+        return 0, size.largest
     loop = owner if isinstance(owner, Operation) else owner.parent_op()
     if isinstance(loop, CustomOp):
         return 0, loop.thread_count - 1
@@ -117,7 +99,7 @@ def index_text(
 ) -> str:
     """An expression in C++, of ``int``, or of ``int64_t`` where that is too narrow."""
     low, high = range_of(expression, operands)
-    is_wide = low < -_INT_MAX or high > _INT_MAX
+    is_wide = low < -INT_MAX or high > INT_MAX
     names = [f"int64_t({name(one)})" if is_wide else name(one) for one in operands]
 
     def call(one: AffineBinaryOpExpr, text: Callable[[AffineExpr], str]) -> str | None:

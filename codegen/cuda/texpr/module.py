@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
+from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
+from mugraph.codegen.cuda.buckets import extent_checks
 from mugraph.codegen.cuda.channels import (
     map_declarations,
     map_names,
@@ -42,6 +45,7 @@ from mugraph.dialects.te import (
     touches_in,
     written_parameters,
 )
+from mugraph.dialects.te.sizes import ends_of, size_arguments, size_of
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
@@ -70,7 +74,11 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
         with writer.of_operation(kernel):
             _print_kernel(kernel, symbol, writer, swizzles_addresses=is_asynchronous)
     places: dict[SSAValue, str] = {}
-    checks: list[str] = []
+    sizes = size_arguments(function)
+    first = len(input_parameters(function))
+    for number, argument in enumerate(sizes.values(), first):
+        places[argument] = f"input_tensors.at({number})"
+    checks = extent_checks(function, {name: places[one] for name, one in sizes.items()})
     copies: list[str] = []
     for what, positions in (
         ("input", input_parameters(function)),
@@ -82,7 +90,7 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
             checks.append(alignment_check(place, alignment, f"{what} {number}", argument))
             # What is read and written is an output, which starts as the input.
             if argument in places:
-                size = cast(BufferType, argument.type).elements * element_bytes_of(argument.type)
+                size = _bytes_text(argument)
                 moved = f"{place}, {places[argument]}, {size}"
                 copies.append(f"mugraph::te::begin_with({moved}, stream);")
             places[argument] = place
@@ -96,12 +104,25 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
     return writer.text()
 
 
+def _bytes_text(argument: SSAValue) -> str:
+    """The bytes of a buffer, in a call."""
+    shape, ends = cast(BufferType, argument.type).get_shape(), ends_of(argument)
+    known = {dim: size_of(size) for dim, size in ends.items()}
+    names = {dim: f"extent_{one.name}" for dim, one in known.items() if one is not None}
+    size = element_bytes_of(argument.type)
+    size *= math.prod(extent for dim, extent in enumerate(shape) if dim not in names)
+    return " * ".join([str(size), *names.values()])
+
+
 def _element(value: SSAValue) -> str:
     return scalar_type(element_type_of(value.type))
 
 
 def _tensors_of(kernel: KernelOp) -> dict[SSAValue, bool]:
-    """Buffers of device memory that a kernel accesses, parameters first; whether it writes each."""
+    """Buffers of device memory that a kernel accesses, parameters first; whether it writes each.
+
+    Behind them the sizes that a call says.
+    """
     found: dict[SSAValue, bool] = {}
     for touch in touches_in(kernel):
         owner = touch.buffer.owner
@@ -111,7 +132,9 @@ def _tensors_of(kernel: KernelOp) -> dict[SSAValue, bool]:
     def order(value: SSAValue) -> tuple[int, int]:
         return (0, value.index) if isinstance(value, BlockArgument) else (1, 0)
 
-    return {value: found[value] for value in sorted(found, key=order)}
+    function = kernel.parent_op()
+    sizes = size_arguments(function).values() if isinstance(function, FuncOp) else ()
+    return {value: found[value] for value in sorted(found, key=order)} | dict.fromkeys(sizes, False)
 
 
 def _print_kernel(kernel: KernelOp, name: str, writer: Writer, *, swizzles_addresses: bool) -> None:
@@ -122,7 +145,9 @@ def _print_kernel(kernel: KernelOp, name: str, writer: Writer, *, swizzles_addre
     threads, names = kernel.threads.iterations, Names()
     tensors = _tensors_of(kernel)
     parameters = [
-        f"{_element(buffer)}{'' if written else ' const'}* __restrict__ {names.of(buffer)}"
+        f"int const {names.of(buffer)}"
+        if isinstance(buffer.type, IndexType)
+        else f"{_element(buffer)}{'' if written else ' const'}* __restrict__ {names.of(buffer)}"
         for buffer, written in tensors.items()
     ]
     maps = map_names(map_parameters(kernel, list(tensors)), list(tensors), names)
@@ -137,10 +162,20 @@ def _print_kernel(kernel: KernelOp, name: str, writer: Writer, *, swizzles_addre
     printer.maps = {
         (list(tensors)[key.argument], key.box, key.span, key.tile.steps): maps[key] for key in maps
     }
-    printer.variable("block", kernel.variable, "blockIdx.x")
+    wide, high, _ = kernel.grid_dim
+    number = "blockIdx.x" if high == 1 else f"blockIdx.x + {wide} * blockIdx.y"
+    if kernel.grid_dim[2] > 1:
+        number += f" + {wide * high} * blockIdx.z"
+    printer.variable("block", kernel.variable, number)
     printer.block(kernel.body.block)
     writer.close()
     writer.line()
+
+
+def _argument(kernel: KernelOp, number: int) -> SSAValue:
+    function = kernel.parent_op()
+    assert isinstance(function, FuncOp)
+    return function.args[number]
 
 
 @print_host_operation.register
@@ -154,4 +189,10 @@ def _(op: KernelOp, printer: HostPrinter) -> None:
     name, pointers = printer.kernel_names[op], printer.declare_all(tensors)
     maps = map_parameters(op, tensors)
     pointers += print_host_maps(maps, tensors, printer.writer, printer.names)
-    print_launch(printer, name, [op.iterations], [op.threads.iterations], op.smem_bytes, pointers)
+    grid: list[str] = [*map(str, op.grid_dim)]
+    for cut in op.cuts:
+        size = printer.names.of(_argument(op, cut.argument))
+        grid[cut.axis] = f"({size} + {cut.step - 1}) / {cut.step}" if cut.step > 1 else size
+    if op.grid_dim[1:] == (1, 1):
+        grid = grid[:1]
+    print_launch(printer, name, grid, [op.threads.iterations], op.smem_bytes, pointers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch, singledispatchmethod
 from typing import cast
 
@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineExpr
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
-from mugraph.codegen.cuda.texpr.indices import index_text, range_of, split_multiples
+from mugraph.codegen.cuda.texpr.indices import INT_MAX, index_text, range_of, split_multiples
 from mugraph.codegen.cuda.texpr.scalars import is_scalar, scalar_text, scalar_type
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.cute import ComposedLayout, Layout
@@ -54,6 +54,7 @@ from mugraph.dialects.te.accesses import Placed
 from mugraph.dialects.te.indices import compared, coordinates_of
 from mugraph.dialects.te.iterations import is_only_stated
 from mugraph.dialects.te.mapped import UNROLL
+from mugraph.dialects.te.sizes import ends_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
@@ -153,10 +154,14 @@ class TexprPrinter:
         if _only_states(op.body.block):
             return
         name = self.names.of(op.variable)
+        ends, body = f"{name} < {op.iterations}", op.body.block
         if UNROLL in op.attributes:
             self.writer.line("#pragma unroll")
-        self.writer.open(f"for (int {name} = 0; {name} < {op.iterations}; ++{name}) {{")
-        self.block(op.body.block)
+        elif (condition := op.end()) is not None:
+            tests = [self.condition(*one, condition.indices) for one in condition.conditions()]
+            ends, body = " && ".join([ends, *tests]), condition.body.block
+        self.writer.open(f"for (int {name} = 0; {ends}; ++{name}) {{")
+        self.block(body)
         self.writer.close()
 
     @print.register
@@ -213,6 +218,9 @@ class TexprPrinter:
         self, buffer: SSAValue, expressions: Sequence[AffineExpr], operands: Sequence[SSAValue]
     ) -> str:
         """An element of a buffer."""
+        ends = ends_of(buffer)
+        if max(ends, default=0):
+            return f"{self.text(buffer)}[{self._sized_number(buffer, expressions, operands, ends)}]"
         shape = _type(buffer).get_shape()
         layout = self.layout(buffer)
         plain = Layout(shape, row_major_strides(shape)) if layout is None else base_layout(layout)
@@ -235,6 +243,26 @@ class TexprPrinter:
             if multiple != AffineExpr.constant(0):
                 text = f"{self.index(multiple, named)} + {text}"
         return f"{self.text(buffer)}[{text}]"
+
+    def _sized_number(
+        self,
+        buffer: SSAValue,
+        expressions: Sequence[AffineExpr],
+        operands: Sequence[SSAValue],
+        ends: Mapping[int, SSAValue],
+    ) -> str:
+        """The row-major number of an element of a buffer whose rows are as long as a call says."""
+        type_ = _type(buffer)
+        number = "" if type_.elements <= INT_MAX else "int64_t(0)"
+        for dim, (one, extent) in enumerate(zip(expressions, type_.get_shape(), strict=True)):
+            index = self.index(one, operands)
+            length = self.text(ends[dim]) if dim in ends else str(extent)
+            if number:
+                before = f"({number})" if " " in number else number
+                number = f"{before} * {length} + {index}"
+            else:
+                number = index
+        return number
 
     def layout(self, buffer: SSAValue) -> AnyLayout | None:
         """How a buffer lies; ``None`` for row-major."""

@@ -10,11 +10,11 @@ Facts of the PTX ISA (cp.async, ldmatrix, stmatrix), in the form of seed 004's s
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from mugraph.dialects.cute.atoms.names import no_atom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.cute.notation import parse_layout
@@ -169,10 +169,8 @@ COPY_ATOMS: Mapping[str, CopyAtom] = _Atoms()
 
 
 def copy_atom(name: str) -> CopyAtom:
-    """The instruction of a name.  Raises LayoutError, naming the nearest, if there is none."""
+    """The instruction of a name.  Raises LayoutError, with those there are, if there is none."""
     atom = _table().get(name)
     if atom is None:
-        near = difflib.get_close_matches(name, _table(), n=3)
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise LayoutError(f"There is no copy atom {name!r}.{hint}")
+        raise LayoutError(no_atom("copy atom", name, _table()))
     return atom

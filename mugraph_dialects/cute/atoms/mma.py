@@ -11,13 +11,13 @@ wgmma.mma_async), in the form seed 004 gives them on the slides from "Generic FM
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 from mugraph.dialects.cute.algebra import composition
+from mugraph.dialects.cute.atoms.names import no_atom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout, make_layout
 from mugraph.dialects.cute.notation import parse_layout
@@ -392,9 +392,7 @@ MMA_ATOMS: Mapping[str, MmaAtom] = _Atoms()
 
 
 def mma_atom(name: str) -> MmaAtom:
-    """The instruction of a name.  Raises LayoutError, naming the nearest, if there is none."""
+    """The instruction of a name.  Raises LayoutError, with those there are, if there is none."""
     if name not in _makers():
-        near = difflib.get_close_matches(name, _makers(), n=3)
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise LayoutError(f"There is no MMA atom {name!r}.{hint}")
+        raise LayoutError(no_atom("MMA atom", name, _makers()))
     return _made(name)

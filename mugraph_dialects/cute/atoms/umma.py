@@ -10,12 +10,12 @@ Source: PTX ISA, "tcgen05.mma": valid shapes by kind and ``cta_group``.  CuTe's 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import NamedTuple
 
 from mugraph.dialects.cute.atoms.mma import ELEMENT_BITS, GROUP_TYPES, MmaAtom
+from mugraph.dialects.cute.atoms.names import no_atom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout
 
@@ -100,9 +100,7 @@ def umma_names() -> tuple[str, ...]:
 
 
 def umma_atom(name: str) -> MmaAtom:
-    """The product of a name.  Raises LayoutError, naming the nearest, if there is none."""
+    """The product of a name.  Raises LayoutError, with those there are, if there is none."""
     if name not in _makers():
-        near = difflib.get_close_matches(name, _makers(), n=3)
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise LayoutError(f"There is no product of tensor memory {name!r}.{hint}")
+        raise LayoutError(no_atom("product of tensor memory", name, _makers()))
     return _makers()[name]()

@@ -24,7 +24,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import kn, sched, tb
-from mugraph.dialects.launch_extents import HeldLength
+from mugraph.dialects.launch_extents import GridCut, HeldLength
 from mugraph.dialects.named_extents import (
     EXTENT,
     NamedExtent,
@@ -36,7 +36,6 @@ from mugraph.dialects.named_extents import (
     named_extents,
     result_names,
 )
-from mugraph.dialects.sched.kernel import GridCut
 from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,

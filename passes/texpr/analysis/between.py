@@ -45,6 +45,7 @@ def between(
             name = f"q{depth}"
             own.append(name)
         names[loop.variable] = name
+    names |= {size: source.names[size] for size in domain_of(place).sizes}
     constraints = Domain(loops, tuple(conditions)).constraints(names)
     constraints.append(_earlier(source.names, names, order[source.op] < order[place]))
     constraints.append(_earlier(names, target.names, order[place] <= order[target.op]))

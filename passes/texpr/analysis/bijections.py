@@ -54,6 +54,12 @@ class Relation:
         return [loop for loop in self.domain.loops if loop not in self.mapped]
 
     @property
+    def fixed_names(self) -> dict[SSAValue, str]:
+        """Names for the variables of those loops, and for sizes that a call says."""
+        values = [*(loop.variable for loop in self.fixed), *self.domain.sizes]
+        return {value: f"p{place}" for place, value in enumerate(values)}
+
+    @property
     def title(self) -> str:
         """What is mapped, in words."""
         return "the blocks" if self.step is None else f"'{self.step.title.data}'"
@@ -61,7 +67,7 @@ class Relation:
     @cached_property
     def map(self) -> isl.Map:
         """The relation in isl, the variables of other loops its parameters."""
-        fixed = {loop.variable: f"p{place}" for place, loop in enumerate(self.fixed)}
+        fixed = self.fixed_names
         own = self.names("a")
         found, constraints = self.indices(fixed | own)
         indices = [f"x{place}" for place in range(len(found))]
@@ -121,7 +127,7 @@ def mapping_error(relation: Relation) -> str | None:
 
 def _pair(relation: Relation) -> tuple[list[str], list[dict[SSAValue, str]], list[list[str]]]:
     """Names and constraints of two points with the same parameters, and the indices of both."""
-    fixed = {loop.variable: f"p{place}" for place, loop in enumerate(relation.fixed)}
+    fixed = relation.fixed_names
     names = [fixed | relation.names(prefix) for prefix in "ab"]
     indices: list[list[str]] = []
     constraints: list[str] = []
@@ -151,7 +157,7 @@ def _twice(relation: Relation) -> str | None:
 
 
 def _outside(relation: Relation) -> str | None:
-    fixed = {loop.variable: f"p{place}" for place, loop in enumerate(relation.fixed)}
+    fixed = relation.fixed_names
     name = fixed | relation.names("a")
     found, constraints = relation.indices(name)
     outside = [
@@ -177,7 +183,7 @@ def _never(relation: Relation) -> str | None:
         return None
     indices = [f"x{place}" for place in range(len(relation.op.box))]
     bounds = [f"0 <= {x} < {extent}" for x, extent in zip(indices, relation.op.box, strict=True)]
-    fixed = {loop.variable: f"p{place}" for place, loop in enumerate(relation.fixed)}
+    fixed = relation.fixed_names
     outer = Domain(tuple(relation.fixed), tuple(_outer_conditions(relation)))
     text = " and ".join([*bounds, *outer.constraints(fixed)]) or "true"
     box = isl.Set(

@@ -18,6 +18,7 @@ from mugraph.dialects.te import (
     Touch,
     WarpgroupMmaOp,
 )
+from mugraph.dialects.te.sizes import ends_of
 from mugraph.passes.texpr.analysis.domains import domain_of, first_point, isl_set, isl_text
 
 
@@ -79,16 +80,21 @@ def _check(
     domain = domain_of(op)
     name = domain.named("i")
     names = [name[value] for value in indices]
+    shape, ends = cast(BufferType, buffer.type).get_shape(), ends_of(buffer)
     for dimension, (expression, extent) in enumerate(zip(expressions, extents, strict=True)):
+        end = ends.get(dimension)
+        # Where a call says the size, as many elements less can begin there.
+        below = str(extent) if end is None else f"{name[end]} + {extent - shape[dimension]}"
         constraints = [
             *domain.constraints(name),
             f"x = {isl_text(expression, names)}",
-            f"(x < 0 or x >= {extent})",
+            f"(x < 0 or x >= {below})",
         ]
         point = first_point(isl_set([*name.values(), "x"], [], constraints))
         if point is not None:
             iteration = dict(zip(name, point[:-1], strict=True))
-            return OutOfBounds(op, buffer, dimension, point[-1], extent, iteration)
+            below = extent if end is None else iteration[end] + extent - shape[dimension]
+            return OutOfBounds(op, buffer, dimension, point[-1], below, iteration)
     return None
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import islpy as isl
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -23,6 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.te import AccessKind, HasTouches, IfOp, LoopOp, Touch
+from mugraph.dialects.te.sizes import size_arguments, size_of
 from mugraph.passes.texpr.analysis.evaluate import expanded
 
 
@@ -62,17 +64,24 @@ class Domain:
 
     loops: tuple[LoopOp, ...]
     conditions: tuple[IfOp, ...]
+    sizes: tuple[SSAValue, ...] = ()
+    """The sizes that a call says, which are the same for all accesses."""
 
     def named(self, prefix: str, shared: Container[LoopOp] = ()) -> dict[SSAValue, str]:
         """A name for each variable; those of ``shared`` loops have one whatever the prefix."""
-        return {
+        of_loops = {
             loop.variable: f"s{depth}" if loop in shared else f"{prefix}{depth}"
             for depth, loop in enumerate(self.loops)
         }
+        return of_loops | {size: f"n{place}" for place, size in enumerate(self.sizes)}
 
     def constraints(self, name: Mapping[SSAValue, str]) -> list[str]:
         """What holds of the variables, under the names given."""
         bounds = [f"0 <= {name[loop.variable]} < {loop.iterations}" for loop in self.loops]
+        for value, own in name.items():
+            if (size := size_of(value)) is not None:
+                bounds.append(f"1 <= {own} <= {size.largest}")  # of 0 nothing is launched
+                bounds += [] if size.multiple == 1 else [f"{own} mod {size.multiple} = 0"]
         for condition in self.conditions:
             equalities = [equal for _, equal in condition.conditions()]
             found, variables = expanded(condition.map.data.results, list(condition.indices))
@@ -85,9 +94,12 @@ class Domain:
 def domain_of(op: Operation) -> Domain:
     """The domain of an operator."""
     around = [*ancestors(op)][::-1]
+    function = next((one for one in around if isinstance(one, FuncOp)), None)
+    sizes = () if function is None else tuple(size_arguments(function).values())
     return Domain(
         tuple(one for one in around if isinstance(one, LoopOp)),
         tuple(one for one in around if isinstance(one, IfOp)),
+        sizes,
     )
 
 

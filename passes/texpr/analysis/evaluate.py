@@ -16,8 +16,9 @@ from xdsl.ir.affine import (
 )
 
 from mugraph.dialects.sched.mappings import coordinate_offsets
-from mugraph.dialects.te import ApplyOp, BufferType
+from mugraph.dialects.te import ApplyOp, BufferType, IfOp
 from mugraph.dialects.te.points import Points, Rows, evaluate, variable_at
+from mugraph.dialects.te.sizes import size_of
 from mugraph.dialects.tensor_types import layout_of, row_major_strides
 
 
@@ -120,6 +121,31 @@ def along(
             return None
 
 
+def holds_alike(condition: IfOp, leaves: Mapping[SSAValue, Along], width: int) -> bool:
+    """Whether a condition on sizes that a call says holds for all of ``width`` neighbours or none.
+
+    ``leaves`` say how variables move on from one to the next, as in :func:`along`.
+    """
+    operands = list(condition.indices)
+    sizes = {one: size_of(one) for one in variables_of(operands)}
+    known = {one: Along(0, size.multiple) for one, size in sizes.items() if size is not None}
+    if not known:
+        return False
+
+    def is_alike(expression: AffineExpr, equal: bool) -> bool:
+        # Falling by one each: at least 0 up to the first, or behind the last.
+        for moved, step in ((expression, 1), (expression + 1, -1)):
+            found = along(moved, operands, {**leaves, **known}, width)
+            if found is not None and found.coefficient == 0:
+                return True
+            is_step = found is not None and found.coefficient == step
+            if not equal and is_step and found is not None and found.divisor % width == 0:
+                return True
+        return False
+
+    return all(is_alike(*one) for one in condition.conditions())
+
+
 def starts_vector(
     expressions: Sequence[AffineExpr],
     operands: Sequence[SSAValue],
@@ -153,6 +179,7 @@ __all__ = [
     "along",
     "evaluate",
     "expanded",
+    "holds_alike",
     "starts_vector",
     "variable_at",
     "variables_of",

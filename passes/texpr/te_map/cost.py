@@ -25,6 +25,7 @@ from mugraph.dialects.te import (
     Touch,
 )
 from mugraph.dialects.te.points import all_hold, first_numbers
+from mugraph.dialects.te.sizes import ends_of, factors_of_strides
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.costs.memory import DEVICE_INSTRUCTION
 from mugraph.passes.memory.wavefronts import (
@@ -34,7 +35,7 @@ from mugraph.passes.memory.wavefronts import (
     sectors,
 )
 from mugraph.passes.texpr.analysis.contents import sources_of, stand_ins
-from mugraph.passes.texpr.analysis.evaluate import Along, starts_vector
+from mugraph.passes.texpr.analysis.evaluate import Along, holds_alike, starts_vector
 from mugraph.passes.texpr.te_map.bands import Band
 from mugraph.passes.texpr.te_map.search import Batch
 
@@ -53,7 +54,8 @@ class BandAccess(Touch):
     conditions: tuple[IfOp, ...]
     """What it is under in the band."""
     is_direct: bool
-    """Whether it stands in the band itself, so that neighbours may be accessed at once."""
+    """Whether it stands in the band itself, or under conditions in it, so that neighbours may be
+    accessed at once."""
 
 
 def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
@@ -66,7 +68,7 @@ def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
             around = list(takewhile(lambda one: one is not band.loops[-1], ancestors(op)))
             repeats = math.prod(one.iterations for one in around if isinstance(one, LoopOp))
             conditions = [one for one in around if isinstance(one, IfOp)]
-            is_direct = op.parent_block() is band.body and not isinstance(op, (AsmOp, RedOp))
+            is_direct = len(conditions) == len(around) and not isinstance(op, (AsmOp, RedOp))
             found.append(
                 BandAccess(
                     **vars(touch),
@@ -96,11 +98,16 @@ def width_of(band: Band, place: BandAccess, vector: Sequence[int]) -> int:
         return 1
     along = next(dimension for dimension, one in enumerate(vector) if one > 1)
     leaves = {band.loops[along].variable: Along(1, count)}
+    if len(place.conditions) > 1 or not all(
+        holds_alike(one, leaves, count) for one in place.conditions
+    ):
+        return 1
     contents = [one for one in place.indices if isinstance(one.owner, IndexOfOp)]
     if band.loops[along].variable in sources_of(contents):
         return 1
     shape = place.type.get_shape()
-    starts = starts_vector(place.expressions, place.indices, shape, leaves, count)
+    strides = factors_of_strides(place.buffer) if ends_of(place.buffer) else None
+    starts = starts_vector(place.expressions, place.indices, shape, leaves, count, strides)
     return count if starts else 1
 
 

@@ -36,6 +36,15 @@ class TensorMap {
     return at(base);
   }
 
+  // The same of a tensor whose strides a call says, too.
+  CUtensorMap const& at(void const* base, std::array<uint64_t, rank> extents, std::array<uint64_t, rank - 1> strides) {
+    for (int i = 0; i + 1 < rank; ++i) {
+      if (strides[i] != strides_[i]) base_ = nullptr;
+      strides_[i] = strides[i];
+    }
+    return at(base, extents);
+  }
+
   // The map of the tensor at `base`, a multiple of 16 bytes. It lives in this object until the next call.
   CUtensorMap const& at(void const* base) {
     if (base == base_) return map_;

@@ -8,7 +8,7 @@ differ.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -200,8 +200,8 @@ class Execution(Turns[RunningRole, Batch]):
     def _box(self, touch: te.Touch, batch: Batch) -> tuple[Places, npt.NDArray[np.bool_]]:
         """The elements of a box, and which of them the tensor has; the first one for others."""
         starts = [batch.index(one, list(touch.indices)) for one in touch.expressions]
-        numbers = clipped_numbers(touch, starts)
         storage, rows = batch.buffer(touch.buffer)
+        numbers = clipped_numbers(replace(touch, sized=storage.shape), starts)
         return Places(storage, rows[:, None], np.maximum(numbers, 0)), numbers >= 0
 
     @_act.register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatchmethod
 from typing import Any, cast
 
@@ -14,6 +14,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.named_extents import (
+    ExtentError,
+    argument_names,
+    named_extents,
+    sized,
+    sizes_of_call,
+)
 from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
 from mugraph.dialects.te.points import box_offsets
 from mugraph.dialects.tensor_types import source_name, source_values
@@ -27,6 +34,8 @@ from mugraph.runtime.interpreter.texpr.instructions import execute_asm
 from mugraph.runtime.interpreter.texpr.numbers import compute, dtype_of
 from mugraph.runtime.interpreter.texpr.roles import chosen_by, run_in_turns
 
+_MOST_DRAWN = 1 << 16
+"""How many iterations, or runs of neighbours, are put in random order at most."""
 _MOST_GROUPS = 3
 """Into how many groups the iterations of a parallel loop are dealt at most."""
 
@@ -78,27 +87,44 @@ def run_texpr(
     label = f"function @{function.sym_name.data}"
     if len(inputs) != takes:
         raise ExecutionError(f"{label} takes {takes} arguments, got {len(inputs)}")
+    sizes = _sizes_of_call(function, inputs)
     for position, argument in enumerate(function.body.block.args):
-        type_ = cast(te.BufferType, argument.type)
-        storage = runner.storage(type_, 1)
+        if not isinstance(argument.type, te.BufferType):
+            value = sizes[argument_names(function, position)[0]]
+            batch.values[argument] = np.array([value], np.int64)
+            continue
+        type_ = argument.type
+        shape = sized(argument_names(function, position), type_.get_shape(), sizes)
+        storage = runner.storage(type_, 1, shape)
         if not te.is_result(function, position):
             value = np.asarray(next(given))
-            if value.size != type_.elements:
+            if value.size != math.prod(shape):
                 raise ExecutionError(
-                    f"{names[position]} of {label} has {type_.elements} elements, got an array of "
-                    f"{value.size}"
+                    f"{names[position]} of {label} has {math.prod(shape)} elements, got an array "
+                    f"of {value.size}"
                 )
             storage.elements[0] = value.reshape(-1).astype(storage.elements.dtype)
             storage.written[:] = True
         batch.buffers[argument] = storage, np.zeros(1, np.int64)
-    with np.errstate(all="ignore"):
-        runner.block(function.body.block, batch)
+    if 0 not in sizes.values():
+        with np.errstate(all="ignore"):
+            runner.block(function.body.block, batch)
     outputs: dict[str, Array] = {}
     for position in te.written_parameters(original):
         storage, _ = batch.buffer(function.body.block.args[position])
         outputs[names[position]] = storage.elements[0].reshape(storage.shape)
     anchors = [op for op in function.walk() if isinstance(op, te.AnchorOp)]
     return TexprExecution(outputs, [np.sort(runner.observed(op)) for op in anchors])
+
+
+def _sizes_of_call(function: FuncOp, inputs: Sequence[Array]) -> dict[str, int]:
+    """The sizes that a call says, which follow from the extents of its inputs."""
+    extents = tuple(named_extents(function).values())
+    names = [argument_names(function, position) for position in te.input_parameters(function)]
+    try:
+        return sizes_of_call(extents, names, [np.shape(one) for one in inputs]) if extents else {}
+    except ExtentError as error:
+        raise ExecutionError(f"function @{function.sym_name.data}: {error}") from error
 
 
 class Runner:
@@ -114,11 +140,15 @@ class Runner:
         """All that an anchor observed."""
         return np.concatenate(self._observed.get(op, [np.zeros(0)]))
 
-    def storage(self, type_: te.BufferType, copies: int) -> Storage:
-        """Buffers without contents."""
+    def storage(
+        self, type_: te.BufferType, copies: int, shape: tuple[int, ...] | None = None
+    ) -> Storage:
+        """Buffers without contents, of the type's extents or of those of a call."""
+        extents = type_.get_shape() if shape is None else shape
         dtype = dtype_of(type_.element_type, self._precision)
-        elements = np.full((copies, type_.elements), 0 if is_whole(dtype) else math.nan, dtype)
-        return Storage(elements, np.zeros(elements.shape, np.bool_), type_.get_shape())
+        filler = 0 if is_whole(dtype) else math.nan
+        elements = np.full((copies, math.prod(extents)), filler, dtype)
+        return Storage(elements, np.zeros(elements.shape, np.bool_), extents)
 
     def dtype_of(self, buffer: SSAValue) -> np.dtype[Any]:
         """The numpy type of a buffer's elements."""
@@ -171,11 +201,10 @@ class Runner:
             run_in_turns(self, op, batch, self._generator)
             return
         count, extent = batch.count, op.iterations
-        points = np.arange(count * extent)
         if op.is_fully or self._generator is None:
-            groups = [points]
+            groups = [np.arange(count * extent)]
         else:
-            self._generator.shuffle(points)
+            points = _in_random_order(count * extent, self._generator)
             cuts = np.sort(self._generator.integers(0, len(points) + 1, _MOST_GROUPS - 1))
             groups = np.split(points, cuts)
         for group in groups:
@@ -187,7 +216,7 @@ class Runner:
 
     @_run.register
     def _(self, op: te.KernelOp, batch: Batch) -> None:
-        blocks = np.arange(op.iterations)
+        blocks = _launched_blocks(op, batch)
         if self._generator is not None:
             self._generator.shuffle(blocks)
         inner = Batch(len(blocks), batch, np.zeros(len(blocks), np.int64))
@@ -258,6 +287,7 @@ class Runner:
         storage, rows = batch.buffer(touch.buffer)
         indices = list(touch.indices)
         numbers = np.zeros(batch.count, np.int64)
+        touch = replace(touch, sized=storage.shape)
         for expression, part, extent in zip(
             touch.expressions, touch.box, touch.extents, strict=True
         ):
@@ -395,6 +425,26 @@ class Runner:
             operands.append(self.read(op, argument, places, batch) if is_read else places.read())
         for position, value in execute_asm(op, operands, batch.lanes).items():
             buffers[position].write(value)
+
+
+def _in_random_order(count: int, generator: np.random.Generator) -> Rows:
+    """The numbers below ``count`` in random order; of many numbers neighbours stay neighbours."""
+    together = -(-count // _MOST_DRAWN)
+    starts = generator.permutation(-(-count // together)) * together
+    if together == 1:
+        return starts
+    points = (starts[:, None] + np.arange(together)).reshape(-1)
+    return points[points < count]
+
+
+def _launched_blocks(kernel: te.KernelOp, batch: Batch) -> Rows:
+    """The numbers of the blocks that run."""
+    function = enclosing(kernel, FuncOp)
+    assert function is not None
+    values = {cut.argument: int(batch.value(function.args[cut.argument])[0]) for cut in kernel.cuts}
+    x, y, z = (np.arange(extent) for extent in kernel.launched_grid(values))
+    wide, high, _ = kernel.grid_dim
+    return ((z[:, None, None] * high + y[:, None]) * wide + x).reshape(-1)
 
 
 _COMBINE: dict[te.Combination, Any] = {

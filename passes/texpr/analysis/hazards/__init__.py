@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from mugraph.dialects.te import BarrierOp, KernelOp
 from mugraph.passes.memory.findings import Finding, HazardKind
+from mugraph.passes.texpr.analysis.at_sizes import kernels_at_sizes
 from mugraph.passes.texpr.analysis.hazards.block import BlockRun
 from mugraph.passes.texpr.analysis.hazards.grid import Grid, check_grid
 from mugraph.passes.texpr.analysis.hazards.touches import TooManyError
@@ -44,13 +45,20 @@ def _findings_of_block(
 
 
 def _hazards(kernel: KernelOp, without: Operation | None) -> Iterator[Finding]:
-    """Findings in device memory between blocks, then those of blocks."""
+    """Findings in device memory between blocks, then those of blocks.
+
+    The former of all sizes that a call may say, the latter at some (:mod:`at_sizes`).
+    """
     grid = check_grid(kernel)
     yield from grid.findings
     seen: set[tuple[object, ...]] = set()
-    for block in grid.blocks:
-        for finding in _findings_of_block(kernel, grid, block, without):
-            key = (finding.kind, *finding.operations)
-            if key not in seen:
-                seen.add(key)
-                yield finding
+    for at in kernels_at_sizes(kernel):
+        found = grid if at.kernel is kernel else check_grid(at.kernel)
+        left_out = next((new for new, old in at.originals.items() if old is without), None)
+        for block in found.blocks:
+            for finding in _findings_of_block(at.kernel, found, block, left_out):
+                operations = tuple(at.originals[one] for one in finding.operations)
+                if (key := (finding.kind, *operations)) not in seen:
+                    seen.add(key)
+                    message = finding.message + at.when
+                    yield finding._replace(operations=operations, message=message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -22,7 +21,7 @@ from mugraph.passes.schedule.pipeline_loads.stages import (
     choose_ring_stages,
     fewer_stages,
 )
-from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
+from mugraph.passes.schedule.plan_stensor_memory import blocks_that_share
 from mugraph.passes.targets import Target
 
 
@@ -111,12 +110,8 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
     if asked:
         wanted = asked_stages(asked, len(moving), iterations)
     else:
-        resident = target.resident_blocks(
-            math.prod(kernel.grid_dim),
-            planned_threads(kernel),
-            proposal.packed_bytes(schedule),
-            registers_wanted(kernel),
-        )
+        packed = proposal.packed_bytes(schedule)
+        resident = blocks_that_share(kernel, packed, target, planned_threads(kernel))
         rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in moving]
         wanted = choose_ring_stages(rings, resident, iterations, target)
         of_each = target.shared_memory_per_multiprocessor // resident

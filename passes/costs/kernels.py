@@ -72,6 +72,10 @@ CHAIN_REGISTERS, LOADING_REGISTERS = 36, 40
 """The same where warp groups pass on what they multiply; those of a thread that loads for them."""
 GROUP_REGISTERS = 24
 """Those of a thread of one such group beside another block's, as its kernel asks for them."""
+PLAIN_REGISTERS, COMPUTING_REGISTERS, SWAPPED_REGISTERS = 80, 16, 32
+"""The same of warp groups whose sums are a result as they are, where something is computed of
+them, and of swapped operands: what a kernel asks for (``registers_wanted`` of
+``passes/schedule/plan_stensor_memory``)."""
 FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
@@ -285,6 +289,77 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
     return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
 
 
+class Ring(NamedTuple):
+    """How warp groups have the tiles of a loop: as passes on schedules will choose it."""
+
+    stages: int
+    kept: int
+    """Stages in use by a product in flight, beside the one that is being read."""
+    resident: int
+    """Blocks that share a multiprocessor."""
+    goes_on: bool
+    """Whether blocks take several work tiles each, and load the next one's at the end of one."""
+
+
+def ring_of(shape: KernelShape, target: Target) -> Ring | None:
+    """The ring of a kernel in which warp groups multiply; ``None`` where not two stages fit.
+
+    As many blocks share a multiprocessor as registers and two stages of each let; the bytes under
+    way are those of all of them (``pipeline_loads/rings.py``).  Results leave beside the rings of
+    blocks that go on (``--persist-blocks``), in halves where nothing is loaded for them.
+    """
+    loop_bytes, flight = shape.loop_bytes, target.bulk_bytes_in_flight
+    if flight is None or not loop_bytes:
+        return None
+    kept = 1 if shape.loop.runs_ahead(shape.threads, target) else 0
+    fixed = shape.fixed_bytes(target.warp_size)
+    # Sums in fp32 leave through buffers that are there before the stages are chosen.
+    in_parts = shape.stored_bytes >= REGISTER_BYTES * shape.loop.sums > 0
+    fixed += shape.stored_bytes if in_parts else 0
+    for resident in range(_groups_that_share(shape, target), 0, -1):
+        share = target.shared_memory_per_multiprocessor // resident
+        share -= target.reserved_shared_memory_per_block + fixed
+        wanted = math.ceil(flight / (loop_bytes * resident)) + 1 + kept
+        stages = min(wanted, int(share // loop_bytes), shape.iterations)
+        if stages >= min(2, shape.iterations):
+            break
+    else:
+        return None
+    is_plain = not shape.loading.first_bytes and len(shape.loop.products) == 1
+    beside = 0 if in_parts else shape.stored_bytes // (2 if is_plain else 1)
+    goes_on = (
+        kept > 0
+        and shape.blocks > resident * target.multiprocessors
+        and stages * loop_bytes + beside <= share
+    )
+    return Ring(stages, kept, resident, goes_on)
+
+
+def _groups_that_share(shape: KernelShape, target: Target) -> int:
+    """How many blocks of warp groups registers let share a multiprocessor.
+
+    An even share of them, or what threads that load leave (``--set-register-budgets``).
+    """
+    threads, products = shape.threads, len(shape.loop.products)
+    sums = (shape.loop.sums + shape.after.sums) // threads
+    if not shape.loop.runs_ahead(threads, target):
+        wanted = sums + SWAPPED_REGISTERS
+    else:
+        wanted = sums + (COMPUTING_REGISTERS if shape.after.elements else PLAIN_REGISTERS)
+    resident = target.resident_blocks(shape.blocks, threads + target.warp_size, 0, wanted)
+    waves = math.ceil(shape.blocks / target.multiprocessors)
+    while resident < waves:
+        of_all = threads + GROUP_THREADS
+        start = target.registers_per_multiprocessor // (resident + 1) // of_all
+        start -= start % REGISTER_STEP
+        left = (start * of_all - LOADING_REGISTERS * GROUP_THREADS) // threads
+        of_instruction = min(sums // products, MOST_SUMS) + GROUP_REGISTERS
+        if left < wanted or start < of_instruction:
+            break
+        resident += 1
+    return resident
+
+
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where tiles, sums or rows do not fit a block."""
     held = shape.held_registers(target)
@@ -298,6 +373,12 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     clock = target.clock_ghz
     loop_bytes, first_bytes, tensor_bytes, *_ = shape.loading
     resident = resident_blocks(shape, stages, target)
+    groups: Ring | None = None
+    if shape.loop.is_of_groups(shape.threads, target) and not shape.loop.converts:
+        groups = ring_of(shape, target)
+        if groups is None:
+            return None
+        stages, resident = groups.stages, groups.resident
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     one_block = shape.turns * loop_bytes + first_bytes
@@ -326,17 +407,16 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     ring = rounds * later * (fetch + turn) / stages
     if shape.loading.waits:
         ring = rounds * shape.turns * (fetch + turn)
-    runs_ahead = shape.loop.runs_ahead(shape.threads, target)
-    if runs_ahead and stages > 1:
+    if groups is not None:
         # A product is in flight until the next one has been issued, and its stage is in use.
-        ring = max(ring, rounds * later * fetch / (stages - 1))
+        ring = rounds * later * (fetch + (1 + groups.kept) * turn) / stages
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.turns * turn
     together = min(busiest, resident)
     shared = SHARED_ARITHMETIC if together > 1 else 1.0
     each = iteration
     # Persistent blocks load the next work tile while they are at the end of this one.
-    starts = 1.0 if runs_ahead else float(rounds)
+    starts = 1.0 if groups is not None and groups.goes_on else float(rounds)
     if shape.loop.converts:
         if together == 1:
             each += shape.loop.waiting_cycles(shape.threads, target)
@@ -354,8 +434,14 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         each -= shape.loop.element_cycles(shape.threads, target)
         each += shape.loop.element_cycles(MAX_THREADS, target)
     arithmetic = shared * busiest * (shape.turns * each + after) / clock
+    from_memory = device_ns(device, target)
+    last = shape.blocks % (target.multiprocessors * resident) if rounds > 1 else 0
+    if groups is not None and last:
+        # Few blocks of a last round ask for less than memory delivers.
+        share, alone = last / shape.blocks, max(ring, in_turn) / rounds
+        from_memory = max(from_memory, (1 - share) * from_memory + alone)
     bound = side_by_side(
-        device_ns(device, target),
+        from_memory,
         device_ns(cached, target) / CACHE_FACTOR,
         copies,
         ring,

@@ -151,6 +151,16 @@ class KernelShape(NamedTuple):
             ]
         )
 
+    def product_ns(self, target: Target) -> float:
+        """What the products of the busiest multiprocessor take at its highest rate."""
+        work = [(self.turns, self.loop), (1, self.after)]
+        cycles = math.fsum(
+            times * product.macs / (target.most_macs_a_cycle(product.element) or 1)
+            for times, phase in work
+            for product in phase.products
+        )
+        return math.ceil(self.blocks / target.multiprocessors) * cycles / target.clock_ghz
+
     def prefers_bulk(self, target: Target) -> bool:
         """Whether bulk copies bring its tiles faster than copies of all threads.
 

@@ -255,15 +255,8 @@ def leaves_room(shape: KernelShape, target: Target) -> bool:
     resident = resident_blocks(shape, stages_of(shape, target) or 1, target)
     if shape.blocks > resident * target.multiprocessors or not target.has_programmatic_launch:
         return False
-    work = [(shape.turns, shape.loop), (1, shape.after)]
-    cycles = math.fsum(
-        times * product.macs / (target.most_macs_a_cycle(product.element) or 1)
-        for times, phase in work
-        for product in phase.products
-    )
-    busiest = math.ceil(shape.blocks / target.multiprocessors)
-    tensor_bytes = shape.loading.tensor_bytes
-    return busiest * cycles / target.clock_ghz < LAUNCH_NS + device_ns(tensor_bytes, target)
+    moved = device_ns(shape.loading.tensor_bytes, target)
+    return shape.product_ns(target) < LAUNCH_NS + moved
 
 
 def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:

@@ -108,7 +108,7 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
         set_stages(moving, least)
         proposal = propose_barriers(kernel, target)
         schedule = proposal.fitting_schedule() or proposal.smallest_schedule()
-    share = target.shared_memory_per_block
+    share, resident = target.shared_memory_per_block, 1
     if asked:
         wanted = asked_stages(asked, len(moving), iterations)
     else:
@@ -122,7 +122,7 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
         Ring(_stage_bytes(feed) + 2 * BARRIER_BYTES, kept[feed.channel]) for feed in moving
     ]
     stages: Stages | None = wanted
-    if math.prod(kernel.grid_dim) <= target.multiprocessors:
+    if math.prod(kernel.grid_dim) <= resident * target.multiprocessors:
         schedule = _with_room(proposal, schedule, moving, wanted, share)
     while stages is not None:
         set_stages(moving, stages)

@@ -296,6 +296,9 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
         sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
         registers = sums // threads + GROUP_REGISTERS
         threads += target.warp_size  # a warp beside them loads
+    elif shape.loop.products and not shape.loop.chained and shape.prefers_bulk(target):
+        registers = shape.loop.sums_of_warps(threads // target.warp_size) + PLAIN_REGISTERS
+        threads += target.warp_size
     return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
 
 

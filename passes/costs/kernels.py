@@ -351,7 +351,8 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
 def _groups_that_share(shape: KernelShape, target: Target) -> int:
     """How many blocks of warp groups registers let share a multiprocessor.
 
-    An even share of them, or what threads that load leave (``--set-register-budgets``).
+    An even share of them, or of swapped operands what threads that load leave
+    (``--set-register-budgets``).
     """
     threads, products = shape.threads, len(shape.loop.products)
     sums = (shape.loop.sums + shape.after.sums) // threads
@@ -361,7 +362,7 @@ def _groups_that_share(shape: KernelShape, target: Target) -> int:
         wanted = sums + (COMPUTING_REGISTERS if shape.after.elements else PLAIN_REGISTERS)
     resident = target.resident_blocks(shape.blocks, threads + target.warp_size, 0, wanted)
     waves = math.ceil(shape.blocks / target.multiprocessors)
-    while resident < waves:
+    while resident < waves and not shape.loop.runs_ahead(threads, target):
         of_all = threads + GROUP_THREADS
         start = target.registers_per_multiprocessor // (resident + 1) // of_all
         start -= start % REGISTER_STEP

@@ -87,7 +87,8 @@ def beats_library(op: MatmulOp, time: float, by_library: float) -> bool:
     if is_slow_in_library(op):
         return time < by_library < math.inf
     in_16_bits = element_bytes_of(op.lhs.type) == element_bytes_of(op.result.type) == 2
-    return in_16_bits and time < WORTH_A_KERNEL * by_library < math.inf
+    start = LIBRARY_START_NS
+    return in_16_bits and time < start + WORTH_A_KERNEL * (by_library - start) < math.inf
 
 
 def is_slow_in_library(op: MatmulOp) -> bool:
@@ -122,7 +123,7 @@ LIBRARY_START_NS, LIBRARY_PRODUCTS, LIBRARY_BYTES = 4_000.0, 1.54, 1.23
 """What a product by cuBLAS takes in any case, and by how much it misses what bounds it: tensor
 cores at their highest clock, or memory.  Fitted by ``python -m benchmarks.shapes.library``."""
 WORTH_A_KERNEL = 0.9
-"""Of a library's time what a kernel in its place takes at most."""
+"""Of a library's time, but for its start, what a kernel in its place takes at most."""
 UNALIGNED = {VECTOR_BYTES: 1.0, 8: 3.2, 4: 6.0, 2: 6.0}
 """How much longer it takes by the bytes of which all rows are a multiple: 512 x 4096 x 4096 took 23
 us on an H200, 75 with rows of 4100 and 135 to 150 of 4097 elements.  4 bytes were not measured."""

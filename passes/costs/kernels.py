@@ -296,10 +296,16 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
         sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
         registers = sums // threads + GROUP_REGISTERS
         threads += target.warp_size  # a warp beside them loads
-    elif shape.loop.products and not shape.loop.chained and shape.prefers_bulk(target):
+    elif _is_of_warps(shape, target) and shape.prefers_bulk(target):
         registers = shape.loop.sums_of_warps(threads // target.warp_size) + PLAIN_REGISTERS
         threads += target.warp_size
     return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
+
+
+def _is_of_warps(shape: KernelShape, target: Target) -> bool:
+    """Whether single warps multiply, and pass nothing on."""
+    loop = shape.loop
+    return bool(loop.products) and not (loop.chained or loop.suits_groups(shape.threads, target))
 
 
 class Ring(NamedTuple):

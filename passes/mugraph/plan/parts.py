@@ -11,16 +11,12 @@ import math
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.programming_model import GROUP_THREADS
-from mugraph.passes.costs.kernels import KernelShape
+from mugraph.passes.costs.kernels import KernelShape, can_alternate
 from mugraph.passes.mugraph.plan.operators import matrices_of, product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
 from mugraph.passes.schedule.lower_threadblock.small_products import is_small, swap_obstacle
 from mugraph.passes.targets import Target
-
-LEAST_STAGES = 3
-"""Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
 
 
 def can_have(
@@ -46,17 +42,6 @@ def can_persist(shape: KernelShape, target: Target) -> bool:
     """Whether blocks of warp groups can take several work tiles each."""
     by_groups = shape.loop.runs_ahead(shape.threads, target)
     return by_groups and shape.blocks > target.multiprocessors
-
-
-def can_alternate(shape: KernelShape, target: Target) -> bool:
-    """Whether two consumers of a warp group each may alternate, with their results beside a ring.
-
-    With room for two stages only a gated MLP of 1024 rows took 57 us on an H100, and with four of
-    half the depth 50.
-    """
-    stages = min(LEAST_STAGES, shape.iterations)
-    room = target.shared_memory_per_block - 2 * shape.stored_bytes
-    return shape.threads == GROUP_THREADS and stages * shape.loop_bytes <= room
 
 
 def can_swap(space: TileSpace, partition: Partition, shape: KernelShape) -> bool:

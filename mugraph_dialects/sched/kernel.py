@@ -272,11 +272,15 @@ class KernelOp(HoldsLengths):
 
     @property
     def registers_at_start(self) -> int:
-        """What each thread has before its role changes it: an even share of the register file.
+        """What each thread has before its role changes it."""
+        return self.registers_of_each(self.resident_blocks or 1)
+
+    def registers_of_each(self, blocks: int) -> int:
+        """A thread's even share of the register file where so many blocks share a multiprocessor.
 
         The file is in four parts, and the warps of the multiprocessor are dealt to these in turn.
         """
-        warps = (self.resident_blocks or 1) * -(-self.threads // WARP)
+        warps = blocks * -(-self.threads // WARP)
         share = REGISTER_FILE // (-(-warps // WARPGROUP) * WARPGROUP * WARP)
         return min(share // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
 

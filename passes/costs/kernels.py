@@ -72,6 +72,12 @@ CHAIN_REGISTERS, LOADING_REGISTERS = 36, 40
 """The same where warp groups pass on what they multiply; those of a thread that loads for them."""
 GROUP_REGISTERS = 24
 """Those of a thread of one such group beside another block's, as its kernel asks for them."""
+PLAIN_REGISTERS, COMPUTING_REGISTERS, SWAPPED_REGISTERS = 80, 16, 32
+"""The same of warp groups whose sums are a result as they are, where something is computed of
+them, and of swapped operands: what a kernel asks for (``registers_wanted`` of
+``passes/schedule/plan_stensor_memory``)."""
+LEAST_STAGES = 3
+"""Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
 FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
@@ -146,6 +152,16 @@ class KernelShape(NamedTuple):
                 for looped, by_threads, by_bulk in self.loading.cycles
             ]
         )
+
+    def product_ns(self, target: Target) -> float:
+        """What the products of the busiest multiprocessor take at its highest rate."""
+        work = [(self.turns, self.loop), (1, self.after)]
+        cycles = math.fsum(
+            times * product.macs / (target.most_macs_a_cycle(product.element) or 1)
+            for times, phase in work
+            for product in phase.products
+        )
+        return math.ceil(self.blocks / target.multiprocessors) * cycles / target.clock_ghz
 
     def prefers_bulk(self, target: Target) -> bool:
         """Whether bulk copies bring its tiles faster than copies of all threads.
@@ -282,7 +298,99 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
         sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
         registers = sums // threads + GROUP_REGISTERS
         threads += target.warp_size  # a warp beside them loads
+    elif _is_of_warps(shape, target) and shape.prefers_bulk(target):
+        registers = shape.loop.sums_of_warps(threads // target.warp_size) + PLAIN_REGISTERS
+        threads += target.warp_size
     return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
+
+
+def _is_of_warps(shape: KernelShape, target: Target) -> bool:
+    """Whether single warps multiply, and pass nothing on."""
+    loop = shape.loop
+    return bool(loop.products) and not (loop.chained or loop.suits_groups(shape.threads, target))
+
+
+class Ring(NamedTuple):
+    """How warp groups have the tiles of a loop: as passes on schedules will choose it."""
+
+    stages: int
+    kept: int
+    """Stages in use by a product in flight, beside the one that is being read."""
+    resident: int
+    """Blocks that share a multiprocessor."""
+    goes_on: bool
+    """Whether blocks take several work tiles each, and load the next one's at the end of one."""
+
+
+def ring_of(shape: KernelShape, target: Target) -> Ring | None:
+    """The ring of a kernel in which warp groups multiply; ``None`` where not two stages fit.
+
+    As many blocks share a multiprocessor as registers and two stages of each let; the bytes under
+    way are those of all of them (``pipeline_loads/rings.py``).  Results leave beside the rings of
+    blocks that go on (``--persist-blocks``), in halves where nothing is loaded for them.
+    """
+    loop_bytes, flight = shape.loop_bytes, target.bulk_bytes_in_flight
+    if flight is None or not loop_bytes:
+        return None
+    kept = 1 if shape.loop.runs_ahead(shape.threads, target) else 0
+    fixed = shape.fixed_bytes(target.warp_size)
+    # Sums in fp32 leave through buffers that are there before the stages are chosen.
+    in_parts = shape.stored_bytes >= REGISTER_BYTES * shape.loop.sums > 0
+    fixed += shape.stored_bytes if in_parts else 0
+    for resident in range(_groups_that_share(shape, target), 0, -1):
+        share = target.shared_memory_per_multiprocessor // resident
+        share -= target.reserved_shared_memory_per_block + fixed
+        wanted = math.ceil(flight / (loop_bytes * resident)) + 1 + kept
+        stages = min(wanted, int(share // loop_bytes), shape.iterations)
+        if stages >= min(2, shape.iterations):
+            break
+    else:
+        return None
+    is_plain = not shape.loading.first_bytes and len(shape.loop.products) == 1
+    beside = 0 if in_parts else shape.stored_bytes // (2 if is_plain else 1)
+    goes_on = (
+        kept > 0
+        and shape.blocks > resident * target.multiprocessors
+        and (stages * loop_bytes + beside <= share or can_alternate(shape, target))
+    )
+    return Ring(stages, kept, resident, goes_on)
+
+
+def can_alternate(shape: KernelShape, target: Target) -> bool:
+    """Whether two consumers of a warp group each may alternate, with their results beside a ring.
+
+    With room for two stages only a gated MLP of 1024 rows took 57 us on an H100, and with four of
+    half the depth 50.
+    """
+    stages = min(LEAST_STAGES, shape.iterations)
+    room = target.shared_memory_per_block - 2 * shape.stored_bytes
+    return shape.threads == GROUP_THREADS and stages * shape.loop_bytes <= room
+
+
+def _groups_that_share(shape: KernelShape, target: Target) -> int:
+    """How many blocks of warp groups registers let share a multiprocessor.
+
+    An even share of them, or of swapped operands what threads that load leave
+    (``--set-register-budgets``).
+    """
+    threads, products = shape.threads, len(shape.loop.products)
+    sums = (shape.loop.sums + shape.after.sums) // threads
+    if not shape.loop.runs_ahead(threads, target):
+        wanted = sums + SWAPPED_REGISTERS
+    else:
+        wanted = sums + (COMPUTING_REGISTERS if shape.after.elements else PLAIN_REGISTERS)
+    resident = target.resident_blocks(shape.blocks, threads + target.warp_size, 0, wanted)
+    waves = math.ceil(shape.blocks / target.multiprocessors)
+    while resident < waves and not shape.loop.runs_ahead(threads, target):
+        of_all = threads + GROUP_THREADS
+        start = target.registers_per_multiprocessor // (resident + 1) // of_all
+        start -= start % REGISTER_STEP
+        left = (start * of_all - LOADING_REGISTERS * GROUP_THREADS) // threads
+        of_instruction = min(sums // products, MOST_SUMS) + GROUP_REGISTERS
+        if left < wanted or start < of_instruction:
+            break
+        resident += 1
+    return resident
 
 
 def estimate(shape: KernelShape, target: Target) -> float | None:
@@ -298,6 +406,12 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     clock = target.clock_ghz
     loop_bytes, first_bytes, tensor_bytes, *_ = shape.loading
     resident = resident_blocks(shape, stages, target)
+    groups: Ring | None = None
+    if shape.loop.is_of_groups(shape.threads, target) and not shape.loop.converts:
+        groups = ring_of(shape, target)
+        if groups is None:
+            return None
+        stages, resident = groups.stages, groups.resident
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     one_block = shape.turns * loop_bytes + first_bytes
@@ -326,17 +440,16 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     ring = rounds * later * (fetch + turn) / stages
     if shape.loading.waits:
         ring = rounds * shape.turns * (fetch + turn)
-    runs_ahead = shape.loop.runs_ahead(shape.threads, target)
-    if runs_ahead and stages > 1:
+    if groups is not None:
         # A product is in flight until the next one has been issued, and its stage is in use.
-        ring = max(ring, rounds * later * fetch / (stages - 1))
+        ring = rounds * later * (fetch + (1 + groups.kept) * turn) / stages
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.turns * turn
     together = min(busiest, resident)
     shared = SHARED_ARITHMETIC if together > 1 else 1.0
     each = iteration
     # Persistent blocks load the next work tile while they are at the end of this one.
-    starts = 1.0 if runs_ahead else float(rounds)
+    starts = 1.0 if groups is not None and groups.goes_on else float(rounds)
     if shape.loop.converts:
         if together == 1:
             each += shape.loop.waiting_cycles(shape.threads, target)
@@ -354,8 +467,14 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         each -= shape.loop.element_cycles(shape.threads, target)
         each += shape.loop.element_cycles(MAX_THREADS, target)
     arithmetic = shared * busiest * (shape.turns * each + after) / clock
+    from_memory = device_ns(device, target)
+    last = shape.blocks % (target.multiprocessors * resident) if rounds > 1 else 0
+    if groups is not None and last:
+        # Few blocks of a last round ask for less than memory delivers.
+        share, alone = last / shape.blocks, max(ring, in_turn) / rounds
+        from_memory = max(from_memory, (1 - share) * from_memory + alone)
     bound = side_by_side(
-        device_ns(device, target),
+        from_memory,
         device_ns(cached, target) / CACHE_FACTOR,
         copies,
         ring,

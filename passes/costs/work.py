@@ -211,6 +211,10 @@ class Product(NamedTuple):
         """Multiply-adds in whole instructions."""
         return self.instructions * math.prod(INSTRUCTION.shape_mnk)
 
+    def parts(self, warps: int) -> int:
+        """Into how many parts along its depth so many single warps divide it."""
+        return max(warps // max(self.instructions // max(self.chain, 1), 1), 1)
+
     def is_wide(self, groups: int) -> bool:
         """Whether one of so many warp groups converts more than it has registers for at once."""
         return self.group_rows > groups * GROUP_ROWS or self.chain > CONVERTED_STEPS
@@ -278,6 +282,15 @@ class PhaseWork(NamedTuple):
         """Of what is computed that is no product."""
         lanes = min(threads, target.schedulers_per_multiprocessor * target.warp_size * 2)
         return self.elements * ELEMENT_CYCLES / lanes
+
+    def sums_of_warps(self, warps: int) -> int:
+        """Sums that a thread has where so many single warps share all products."""
+        values = INSTRUCTION.values_of_c
+        return sum(
+            values * math.ceil(sums * each.parts(warps) / warps)
+            for each in self.products
+            for sums in [each.instructions // max(each.chain, 1)]
+        )
 
     def shared_by(self, blocks: int) -> PhaseWork:
         """A block's part of it where so many have columns of its products each."""
@@ -354,7 +367,5 @@ class PhaseWork(NamedTuple):
         schedulers = min(warps, target.schedulers_per_multiprocessor)
         each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
         # Warps share the sums first, and then what is added to each.
-        sums = max(product.instructions // max(product.chain, 1), 1)
-        along = max(warps // sums, 1)
-        one_after_another = product.chain / along * target.mma_latency
+        one_after_another = product.chain / product.parts(warps) * target.mma_latency
         return max(product.instructions * each / schedulers, one_after_another)

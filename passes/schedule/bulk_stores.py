@@ -6,7 +6,6 @@ threads write the tile to shared memory, and one of them starts the copy, which 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -52,9 +51,9 @@ from mugraph.passes.options import refuse
 from mugraph.passes.schedule.halve_results import Halves, find_halves, halve
 from mugraph.passes.schedule.lower_threadblock.write_back import write_back_through
 from mugraph.passes.schedule.plan_stensor_memory import (
+    blocks_that_share,
     certified_plan,
     memory_requests,
-    registers_wanted,
     with_channels,
 )
 from mugraph.passes.schedule.tile_values import tiles_by_registers
@@ -308,9 +307,7 @@ def resident_blocks(kernel: sched.KernelOp, target: Target) -> int | None:
     peak = with_channels(kernel, found).plan.peak
     if peak > target.shared_memory_per_block:
         return None
-    return target.resident_blocks(
-        math.prod(kernel.grid_dim), kernel.threads, peak, registers_wanted(kernel)
-    )
+    return blocks_that_share(kernel, peak, target)
 
 
 def store_in_bulk(kernel: sched.KernelOp, alignments: Sequence[int], target: Target) -> None:

@@ -27,6 +27,11 @@ from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 LOADING_REGISTERS = (40, 32, 24)
 """What the threads of an elected role keep: the first number that leaves the others enough."""
+TRANSPOSED_REGISTERS = 8
+"""Places of the sums of swapped operands, which lie along columns.
+
+A gated MLP of tiles of 136 rows has room in 168 registers a thread; one of 144 spills 864 bytes.
+"""
 
 
 class RegisterBudgets(NamedTuple):
@@ -37,7 +42,7 @@ class RegisterBudgets(NamedTuple):
 
 
 class Budgeted(NamedTuple):
-    """A kernel of roles that compute and one that loads, with what its register budgets depend on.
+    """A kernel of roles that compute and one that loads, and the register budgets of these.
 
     ``warps`` are those of the role that loads once it is made of whole warp groups.
     """
@@ -46,12 +51,7 @@ class Budgeted(NamedTuple):
     computing: tuple[sched.RoleOp, ...]
     loading: sched.RoleOp
     warps: int
-    needed: int
-
-    @property
-    def threads(self) -> int:
-        """How many threads compute."""
-        return sum(role.threads for role in self.computing)
+    budgets: RegisterBudgets
 
 
 def choose_budgets(
@@ -91,8 +91,11 @@ def leave_registers_for_products(kernel: sched.KernelOp) -> None:
         kernel.resident = IntegerAttr(blocks - 1, i64)
 
 
-def find_budgeted(kernel: sched.KernelOp, target: Target) -> Budgeted | None:
-    """The kernel's roles, if the one that loads can leave registers that others need."""
+def find_budgeted(kernel: sched.KernelOp, target: Target, blocks: int) -> Budgeted | None:
+    """The kernel's roles, if the one that loads can leave registers that others need.
+
+    ``blocks`` are those that share a multiprocessor.
+    """
     roles: Sequence[sched.RoleOp] = roles_of(kernel)
     # Besides the role that loads there is one, or several with ping-pong.
     others = len(sched.ping_pong_roles(kernel)) or 1
@@ -109,34 +112,32 @@ def find_budgeted(kernel: sched.KernelOp, target: Target) -> Budgeted | None:
         op for role in computing for op in role.walk() if isinstance(op, sched.WarpgroupMmaOp)
     ]
     multiplies = any(not op.atom.swaps_operands for op in products)
-    if not multiplies and needed <= kernel.registers_at_start:
+    needed += TRANSPOSED_REGISTERS if products and not multiplies else 0
+    if not multiplies and needed <= kernel.registers_of_each(blocks):
         return None
     warps = -(-loading.warp_count // WARPGROUP) * WARPGROUP
-    found = Budgeted(kernel, tuple(computing), loading, warps, needed)
-    threads = found.threads + warps * WARP
-    blocks = kernel.resident_blocks or 1
-    if threads * blocks > target.max_threads_per_multiprocessor:
+    threads, idle = sum(role.threads for role in computing), warps * WARP
+    if (threads + idle) * blocks > target.max_threads_per_multiprocessor:
         return None
     # ptxas compiles no instruction that has more registers than threads start with.
-    start = register_limit(threads * blocks, target.registers_per_multiprocessor)
+    start = register_limit((threads + idle) * blocks, target.registers_per_multiprocessor)
     if any(op.atom.values_of_c + WORKING_REGISTERS > start for op in products):
         return None
-    return found
+    share = target.registers_per_multiprocessor // blocks
+    budgets = choose_budgets(threads, idle, needed, share)
+    if budgets is None or budgets.computing <= kernel.registers_of_each(blocks):
+        return None
+    return Budgeted(kernel, tuple(computing), loading, warps, budgets)
 
 
-def set_budgets(found: Budgeted, target: Target) -> None:
-    """Says in all roles how many registers their threads have; leaves a kernel that gains none."""
-    kernel = found.kernel
-    idle = found.warps * WARP
-    budget = target.registers_per_multiprocessor // (kernel.resident_blocks or 1)
-    budgets = choose_budgets(found.threads, idle, found.needed, budget)
-    if budgets is None or budgets.computing <= kernel.registers_at_start:
-        return
-    kernel.block = DenseArrayBase.from_list(i64, [found.threads + idle, 1, 1])
+def set_budgets(found: Budgeted) -> None:
+    """Says in all roles how many registers their threads have."""
+    threads = sum(role.threads for role in found.computing) + found.warps * WARP
+    found.kernel.block = DenseArrayBase.from_list(i64, [threads, 1, 1])
     found.loading.warps = IntegerAttr(found.warps, i64)
     for role in found.computing:
-        role.registers = IntegerAttr(budgets.computing, i64)
-    found.loading.registers = IntegerAttr(budgets.loading, i64)
+        role.registers = IntegerAttr(found.budgets.computing, i64)
+    found.loading.registers = IntegerAttr(found.budgets.loading, i64)
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,6 @@ class SetRegisterBudgetsPass(ModulePass):
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp):
                 leave_registers_for_products(kernel)
-                found = find_budgeted(kernel, target)
+                found = find_budgeted(kernel, target, kernel.resident_blocks or 1)
                 if found is not None:
-                    set_budgets(found, target)
+                    set_budgets(found)

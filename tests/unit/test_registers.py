@@ -286,6 +286,17 @@ def test_no_more_blocks_share_a_multiprocessor_than_leave_registers_for_an_instr
     assert all(op.atom.values_of_c < kernel.registers_at_start for op in products)
 
 
+def test_blocks_share_a_multiprocessor_where_threads_that_load_leave_them_registers() -> None:
+    """Sums of 144 rows: with the 168 registers of an even share two such blocks spill."""
+    context = make_context()
+    module = parse_text(context, GATED, "gated")
+    plan = Plan(grid=(108, 8, 1), tile=(144, 0), block=(128, 1, 1))
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(context, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert kernel.resident_blocks == 2
+    assert [role.registers_or(0) for role in sched.roles_of(kernel)] == [216, 40]
+
+
 @pytest.mark.parametrize(
     ("name", "blocks"),
     [

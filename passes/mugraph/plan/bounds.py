@@ -298,8 +298,9 @@ class TiledKernels:
         target, loop = self.target, np.maximum(self.loads.loop, 1)
         wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
         room = np.floor((target.shared_memory_per_block - kept) / loop)
-        most = np.minimum(np.minimum(room, iterations), MOST_STAGES)
-        return np.maximum(np.minimum(np.ceil(wanted / loop) + 1, most), 1)
+        # One more than threads have, for a product in flight.
+        most = np.minimum(np.minimum(room, iterations), MOST_STAGES + 1)
+        return np.maximum(np.minimum(np.ceil(wanted / loop) + 2, most), 1)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from mugraph.passes.costs.kernels import (
     KernelShape,
     estimate,
     resident_blocks,
+    ring_of,
     stages_of,
 )
 from mugraph.passes.costs.memory import device_ns
@@ -166,7 +167,7 @@ def with_ping_pong(
     if any(product.promoted for product in shape.loop.products):
         return None  # others multiply while a group adds up what it has
     persists = choice.split == 1 and can_persist(shape, target)
-    if not persists or shape.threads != 2 * GROUP_THREADS:
+    if not persists or not (shape.threads == 2 * GROUP_THREADS or stands_alone(shape, target)):
         return None
     asked = replace(written, ping_pong=2, split_k=1)
     halves = choose_least_time(space, target, asked)
@@ -174,6 +175,12 @@ def with_ping_pong(
         return None
     own = shape_under(space, halves.partition)
     return halves if can_have(space, halves.partition, own, asked, target) else None
+
+
+def stands_alone(shape: KernelShape, target: Target) -> bool:
+    """Whether one warp group multiplies on a multiprocessor, so that none does in its epilogues."""
+    ring = ring_of(shape, target)
+    return shape.threads == GROUP_THREADS and ring is not None and ring.resident == 1
 
 
 def time_in_epilogues(shape: KernelShape, target: Target) -> float:
@@ -255,15 +262,8 @@ def leaves_room(shape: KernelShape, target: Target) -> bool:
     resident = resident_blocks(shape, stages_of(shape, target) or 1, target)
     if shape.blocks > resident * target.multiprocessors or not target.has_programmatic_launch:
         return False
-    work = [(shape.turns, shape.loop), (1, shape.after)]
-    cycles = math.fsum(
-        times * product.macs / (target.most_macs_a_cycle(product.element) or 1)
-        for times, phase in work
-        for product in phase.products
-    )
-    busiest = math.ceil(shape.blocks / target.multiprocessors)
-    tensor_bytes = shape.loading.tensor_bytes
-    return busiest * cycles / target.clock_ghz < LAUNCH_NS + device_ns(tensor_bytes, target)
+    moved = device_ns(shape.loading.tensor_bytes, target)
+    return shape.product_ns(target) < LAUNCH_NS + moved
 
 
 def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:

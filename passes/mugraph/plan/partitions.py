@@ -188,9 +188,13 @@ def even_row_tiles(space: TileSpace, number: int) -> list[int]:
     ):
         return []
     longest, shortest = max(UNEVEN_TILES), GROUP_ROWS + GROUP_ROWS // 2
-    parts = range(max(-(-extent // longest), 2), min(extent // shortest, MOST_EVEN_PARTS) + 1)
+    parts = range(max(-(-extent // longest), 2), MOST_EVEN_PARTS + 1)
     tiles = {-(-extent // (each * GROUP_COLUMNS)) * GROUP_COLUMNS for each in parts}
-    return [tile for tile in sorted(tiles) if extent % tile and tile not in UNEVEN_TILES]
+    return [
+        tile
+        for tile in sorted(tiles)
+        if tile >= shortest and extent % tile and tile not in UNEVEN_TILES
+    ]
 
 
 def blocks_of_rows(space: TileSpace) -> list[int]:

@@ -11,8 +11,7 @@ import math
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.programming_model import GROUP_THREADS
-from mugraph.passes.costs.kernels import KernelShape
+from mugraph.passes.costs.kernels import KernelShape, can_alternate
 from mugraph.passes.mugraph.plan.operators import matrices_of, product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
@@ -28,7 +27,7 @@ def can_have(
     return (
         (plan.stages is None or has_room(shape, max(plan.stages), target))
         and (not (plan.persistent or ping_pong) or can_persist(shape, target))
-        and (not ping_pong or shape.threads == GROUP_THREADS)
+        and (not ping_pong or can_alternate(shape, target))
         and (not plan.swap_ab or can_swap(space, partition, shape))
     )
 

@@ -256,7 +256,7 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if not choices:
         return None
     fastest = min(choices, key=lambda choice: choice.time)
-    if not fastest.keeps_busy(target):
+    if not fastest.keeps_busy(target) and not _is_of_products(space, fastest, target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
         choices = busy or choices
@@ -274,6 +274,12 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if stays and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
     return best
+
+
+def _is_of_products(space: TileSpace, choice: TileChoice, target: Target) -> bool:
+    """Whether tensor cores work for most of its time, so that memory is not what it waits for."""
+    shape = shape_under(space, choice.partition).divided(choice.split)
+    return shape.product_ns(target) > choice.time / 2
 
 
 def _at_all_lengths(

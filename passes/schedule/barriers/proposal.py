@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,9 +24,9 @@ from mugraph.passes.schedule.barriers.tasks import (
 )
 from mugraph.passes.schedule.barriers.trades import Schedule, improvements
 from mugraph.passes.schedule.plan_stensor_memory import (
+    blocks_that_share,
     certified_plan,
     memory_requests,
-    registers_wanted,
     with_channels,
 )
 from mugraph.passes.targets import Target
@@ -131,10 +130,7 @@ class Proposal:
 
     def resident_blocks(self, smem: int) -> int:
         """How many blocks of that many bytes share a multiprocessor."""
-        kernel = self.kernel
-        return self.target.resident_blocks(
-            math.prod(kernel.grid_dim), kernel.threads, smem, registers_wanted(kernel)
-        )
+        return blocks_that_share(self.kernel, smem, self.target)
 
     @property
     def least_barriers(self) -> Schedule:

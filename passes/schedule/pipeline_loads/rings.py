@@ -11,7 +11,8 @@ from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.structure import computing_threads, loop_iterations
-from mugraph.passes.schedule.barriers.proposal import propose_barriers
+from mugraph.passes.schedule.barriers.proposal import Proposal, propose_barriers
+from mugraph.passes.schedule.barriers.trades import Schedule
 from mugraph.passes.schedule.chained_products import find_chained_loops
 from mugraph.passes.schedule.pipeline_loads.feeds import Feed, Load, producer_role
 from mugraph.passes.schedule.pipeline_loads.stages import (
@@ -22,7 +23,7 @@ from mugraph.passes.schedule.pipeline_loads.stages import (
     choose_ring_stages,
     fewer_stages,
 )
-from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
+from mugraph.passes.schedule.plan_stensor_memory import blocks_that_share
 from mugraph.passes.targets import Target
 
 
@@ -107,16 +108,12 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
         set_stages(moving, least)
         proposal = propose_barriers(kernel, target)
         schedule = proposal.fitting_schedule() or proposal.smallest_schedule()
-    share = target.shared_memory_per_block
+    share, resident = target.shared_memory_per_block, 1
     if asked:
         wanted = asked_stages(asked, len(moving), iterations)
     else:
-        resident = target.resident_blocks(
-            math.prod(kernel.grid_dim),
-            planned_threads(kernel),
-            proposal.packed_bytes(schedule),
-            registers_wanted(kernel),
-        )
+        packed = proposal.packed_bytes(schedule)
+        resident = blocks_that_share(kernel, packed, target, planned_threads(kernel))
         rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in moving]
         wanted = choose_ring_stages(rings, resident, iterations, target)
         of_each = target.shared_memory_per_multiprocessor // resident
@@ -125,6 +122,8 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
         Ring(_stage_bytes(feed) + 2 * BARRIER_BYTES, kept[feed.channel]) for feed in moving
     ]
     stages: Stages | None = wanted
+    if math.prod(kernel.grid_dim) <= resident * target.multiprocessors:
+        schedule = _with_room(proposal, schedule, moving, wanted, share)
     while stages is not None:
         set_stages(moving, stages)
         excess = proposal.packed_bytes(schedule) - share
@@ -134,6 +133,25 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
     set_stages(moving, stages or least)
     Rewriter.replace_op(producer, producer_role(feeds, iterations), [])
     proposal.arranged(schedule)
+
+
+def _with_room(
+    proposal: Proposal, schedule: Schedule, moving: Sequence[Feed], wanted: Stages, share: int
+) -> Schedule:
+    """The schedule, or one that has room for all stages at the price of barriers behind the loop.
+
+    Of blocks that all run at once results may take the place of rings: of those that go on to
+    other work tiles rings stay.
+    """
+    set_stages(moving, wanted)
+    if proposal.packed_bytes(schedule) <= share:
+        return schedule
+    for other in proposal.trades:
+        if other.barriers.loop > schedule.barriers.loop:
+            break
+        if proposal.packed_bytes(other) <= share:
+            return other
+    return schedule
 
 
 def present_stages(kernel: sched.KernelOp) -> Stages:

@@ -41,6 +41,7 @@ from mugraph.passes.schedule.analysis.registers import (
 )
 from mugraph.passes.schedule.plan_stensor_memory.in_place import in_place_pairs
 from mugraph.passes.schedule.plan_stensor_memory.overflow import overflow_message
+from mugraph.passes.schedule.set_register_budgets import TRANSPOSED_REGISTERS, find_budgeted
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -122,11 +123,6 @@ Attention of 64 rows and 64 keys with 128 values a row has room in 128 registers
 blocks share a multiprocessor: 256 x 4 prompts of 256 tokens take 73 us on an H200, and 86 with two.
 Where tiles are ragged it spills, and so do tiles that need 112, in 96 registers.
 """
-TRANSPOSED_REGISTERS = 8
-"""Places of the sums of swapped operands, which lie along columns.
-
-A gated MLP of tiles of 136 rows has room in 168 registers a thread; one of 144 spills 864 bytes.
-"""
 
 
 def registers_wanted(kernel: KernelOp) -> int:
@@ -152,6 +148,30 @@ def registers_wanted(kernel: KernelOp) -> int:
     return min(wanted, needed - RECOMPUTED_REGISTERS * (2 if holds_much else 1))
 
 
+def blocks_that_share(kernel: KernelOp, smem: int, target: Target, threads: int = 0) -> int:
+    """How many of a kernel's blocks, of so many bytes each, share a multiprocessor.
+
+    As many as registers suffice for: an even share of them, or of products with swapped operands
+    what threads that compute have where those that load leave them theirs
+    (``--set-register-budgets``).  Other blocks gain less from each other: two of 128 x 160 sums
+    took 87 us on an H100 for a product that two consumers in turn do in 71.  ``threads`` are those
+    that a block will have, where they are not what it has.
+    """
+    grid, wanted = math.prod(kernel.grid_dim), registers_wanted(kernel)
+    threads = threads or kernel.threads
+    blocks = target.resident_blocks(grid, threads, smem, wanted)
+    by_memory = target.resident_blocks(grid, threads, smem, 1)
+    products = [op for op in kernel.walk() if isinstance(op, WarpgroupMmaOp)]
+    if not all(op.atom.swaps_operands for op in products):
+        return blocks
+    while blocks < by_memory:
+        found = find_budgeted(kernel, target, blocks + 1)
+        if found is None or found.budgets.computing < wanted:
+            break
+        blocks += 1
+    return blocks
+
+
 def plan_stensor_memory(kernel: KernelOp, target: Target) -> None:
     """Writes offsets into the kernel's buffers; bytes and certificate into the kernel.
 
@@ -166,9 +186,7 @@ def plan_stensor_memory(kernel: KernelOp, target: Target) -> None:
         buffer.offset = IntegerAttr(offset, i64)
     place_channels(kernel, plan.peak)
     kernel.attributes[SHARED_MEMORY_CERTIFICATE] = certificate_attribute(found)
-    resident = target.resident_blocks(
-        math.prod(kernel.grid_dim), kernel.threads, plan.peak, registers_wanted(kernel)
-    )
+    resident = blocks_that_share(kernel, plan.peak, target)
     kernel.resident = IntegerAttr(resident, i64)
     kernel.smem = IntegerAttr(plan.peak, i64)
 

@@ -1,0 +1,78 @@
+"""The rings of warp groups: what the estimate takes them for, and what passes make of them."""
+
+import pytest
+from xdsl.passes import PassPipeline
+
+from mugraph.dialects import sched
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.costs.kernels import Ring, ring_of
+from mugraph.passes.mugraph.plan.choose import space_of, trial_of
+from mugraph.passes.mugraph.plan.shape import shape_under
+from mugraph.passes.mugraph.retile.partition import choose_partition
+from mugraph.passes.schedule.pipeline_loads.rings import present_stages
+from mugraph.passes.targets import target_named
+from mugraph.reading import make_context, parse_text
+
+LINEAR = """
+func.func @linear(%x: tensor<3072x1280xf16>, %w: tensor<1280x3840xf16>, %b: tensor<1x3840xf16>)
+    -> tensor<3072x3840xf16> {
+  %a = kn.matmul %x, %w : (tensor<3072x1280xf16>, tensor<1280x3840xf16>) -> tensor<3072x3840xf16>
+  %c = kn.add %a, %b : (tensor<3072x3840xf16>, tensor<1x3840xf16>) -> tensor<3072x3840xf16>
+  func.return %c : tensor<3072x3840xf16>
+}
+"""
+GATED = """
+func.func @gated(%x: tensor<286x1024xf16>, %g: tensor<1024x4096xf16>, %u: tensor<1024x4096xf16>)
+    -> tensor<286x4096xf16> {
+  %a = kn.matmul %x, %g : (tensor<286x1024xf16>, tensor<1024x4096xf16>) -> tensor<286x4096xf16>
+  %b = kn.matmul %x, %u : (tensor<286x1024xf16>, tensor<1024x4096xf16>) -> tensor<286x4096xf16>
+  %c = kn.silu %a : tensor<286x4096xf16> -> tensor<286x4096xf16>
+  %d = kn.mul %c, %b : (tensor<286x4096xf16>, tensor<286x4096xf16>) -> tensor<286x4096xf16>
+  func.return %d : tensor<286x4096xf16>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "plan"),
+    [
+        # Results of 192 columns leave beside four stages, of 256 they do not.
+        (LINEAR, Plan(grid=(20, 24, 1), block=(256, 1, 1))),
+        (LINEAR, Plan(grid=(15, 24, 1), block=(256, 1, 1))),
+        # Swapped operands: two blocks share a multiprocessor, or three.
+        (GATED, Plan(grid=(64, 2, 1), tile=(144, 0), block=(128, 1, 1))),
+        (GATED, Plan(grid=(64, 5, 1), tile=(64, 0), block=(128, 1, 1))),
+        (GATED, Plan(grid=(32, 3, 1), tile=(128, 0), block=(256, 1, 1))),
+    ],
+)
+def test_the_estimate_knows_the_ring_that_a_kernel_gets(program: str, plan: Plan) -> None:
+    context, target = make_context(), target_named("h200")
+    module = parse_text(context, program, "program")
+    steps = compile_pipeline("sm_90a", plan)
+    at = [step.name for step in steps].index("plan")
+    PassPipeline(steps[:at]).apply(context, module)
+    (graph,) = (op for op in module.walk() if isinstance(op, CustomizedOp))
+    with trial_of(graph) as trial:
+        space = space_of(trial, Plan())
+        shape = shape_under(space, choose_partition(space, plan))
+    PassPipeline(steps[at:]).apply(context, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    (stages,) = present_stages(kernel)
+    kept = int(shape.loop.runs_ahead(shape.threads, target))
+    goes_on = kernel.persistent_blocks is not None
+    found = Ring(stages, kept, kernel.resident_blocks or 1, goes_on)
+    assert ring_of(shape, target) == found
+
+
+def test_results_take_the_place_of_rings_where_all_blocks_run_at_once() -> None:
+    """1000 rows are ragged in tiles of 128, so that a buffer is there before stages are chosen."""
+    context = make_context()
+    module = parse_text(context, LINEAR.replace("3072", "1000"), "linear")
+    plan = Plan(grid=(15, 8, 1), tile=(128, 0), block=(256, 1, 1))
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(context, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert present_stages(kernel) == (4,)
+    results = 128 * 256 * 2
+    assert (kernel.smem_bytes or 0) < 4 * (128 + 256) * 64 * 2 + results

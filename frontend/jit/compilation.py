@@ -233,7 +233,7 @@ def compile_all(
     ``plan`` and ``fuse`` are those of :func:`compile`.  With ``progress`` a line a kernel goes to
     stderr when it is done.
     """
-    prepared = [_prepare(graph, arch, {}, plan, fuse=fuse) for graph in graphs]
+    every = [*graphs]
     done = 0
 
     def finish(make: Callable[[], Kernel]) -> Kernel:
@@ -244,14 +244,16 @@ def compile_all(
         if progress:
             seconds = perf_counter() - start
             print(
-                f"[{done}/{len(prepared)}] {kernel.name} for {kernel.arch}: {seconds:.1f} s",
+                f"[{done}/{len(every)}] {kernel.name} for {kernel.arch}: {seconds:.1f} s",
                 file=sys.stderr,
                 flush=True,
             )
         return kernel
 
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        return list(pool.map(finish, prepared))
+        # The passes of the next graph run while nvcc compiles the last one.
+        begun = [pool.submit(finish, _prepare(graph, arch, {}, plan, fuse=fuse)) for graph in every]
+        return [each.result() for each in begun]
 
 
 def _prepare(

@@ -33,8 +33,9 @@ from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
+from mugraph.jit.groups import mesh_shape
 from mugraph.jit.kernel import Kernel
-from mugraph.jit.mesh import MeshKernel, mesh_shape
+from mugraph.jit.mesh import MeshKernel
 from mugraph.jit.tuned import tuned
 from mugraph.passes.compile import (
     compile_pipeline,

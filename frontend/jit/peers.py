@@ -12,7 +12,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -21,6 +21,7 @@ from mugraph.dialects.sharding import Axes
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ELEMENT_TYPES
+from mugraph.jit.groups import Group
 from mugraph.passes.program.partition.segments import Delivery, Exchange
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.execute import DeviceError
@@ -47,16 +48,6 @@ extern "C" __attribute__((visibility("default"))) int mugraph_meet(
   }
 }
 """
-
-
-class Group(NamedTuple):
-    """The devices that this one meets in a collective."""
-
-    process_group: Any
-    members: tuple[int, ...]
-    """For each place in the group, the member's number in the process group."""
-    place: int
-    """This device's."""
 
 
 class PeerMemory(ABC):
@@ -200,7 +191,7 @@ class _Room:
         torch = _torch()
         flags = _aligned(4 * len(group.members))
         places, size = _places(exchanges, flags)
-        buffer, handle = _rendezvous(device, size, group)
+        buffer, handle = shared_buffer(device, size, group)
         self._buffer, self._handle = buffer, handle
         self.held = {
             step: [_tensor_in(handle, member, step.value, start) for member in group.members]
@@ -298,8 +289,11 @@ def _aligned(count: int) -> int:
     return -(-count // ALIGNMENT) * ALIGNMENT
 
 
-def _rendezvous(device: Any, size: int, group: Group) -> tuple[Any, Any]:
-    """Memory of so many bytes on each member, and what addresses that of all of them."""
+def shared_buffer(device: Any, size: int, group: Group) -> tuple[Any, Any]:
+    """Memory of so many bytes on each member, and what addresses that of all of them.
+
+    Raises ``UserError`` where this device cannot address that of another one.
+    """
     torch = _torch()
     memory: Any = import_module("torch.distributed._symmetric_memory")
     try:

@@ -6,7 +6,6 @@ those of ``torch.distributed``, in process groups of the caller's ``DeviceMesh``
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -15,7 +14,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from mugraph.codegen.c_abi import CInterface, interface_as_written
+from mugraph.codegen.c_abi import interface_as_written, read_once
 from mugraph.dialects import kn
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh, Sharding
@@ -25,14 +24,13 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.errors import UserError
 from mugraph.jit.arguments import ArgumentError
 from mugraph.jit.exchange import exchange, laid_out
 from mugraph.jit.groups import expect_alike, group_of, place_of
 from mugraph.jit.kernel import Kernel, as_sequence
 from mugraph.jit.peers import PeerMemory, empty, peer_memory
-from mugraph.passes.program.partition.meetings import takes, with_meetings
-from mugraph.passes.program.partition.orders import check_order
+from mugraph.passes.program.partition.meetings import takes
+from mugraph.passes.program.partition.orders import steps_in_order
 from mugraph.passes.program.partition.segments import (
     Delivery,
     Exchange,
@@ -44,7 +42,6 @@ from mugraph.passes.program.partition.segments import (
     View,
     first_alike,
     is_far,
-    segments_of,
 )
 from mugraph.passes.program.partition.turns import turns_of
 
@@ -72,10 +69,7 @@ class MeshKernel:
         last = program.function.get_return_op()
         assert last is not None
         self._returned = tuple(last.operands)
-        self._steps = with_meetings(segments_of(program), self._returned)
-        faults = check_order(self._steps, self._returned, program.mesh)
-        if faults:
-            raise UserError(f"{self.name}: its devices are not kept in order: {faults[0]}.")
+        self._steps = steps_in_order(program)
         self._kernels = _kernels(self._steps, compile_segments)
         # All processes make all groups, in one order, also those that they are not in.
         axes = dict.fromkeys(axes for step in self._steps for axes in _axes_of(step))
@@ -90,7 +84,9 @@ class MeshKernel:
         }
         self._known_memory: PeerMemory | None = None
         self._are_alike = False
-        self.interface = _interface(program, self._steps)
+        written = interface_as_written(program.function)
+        in_place = read_once(written, program.function.args, self._steps)
+        self.interface = replace(written, in_place=in_place)
         """This device's parts of arguments and results, as the program says they lie."""
 
     @property
@@ -373,30 +369,6 @@ def _kernels(
         zip(unique, compile_segments([segments[each].module for each in unique]), strict=True)
     )
     return {number: compiled[alike] for number, alike in zip(numbers, first, strict=True)}
-
-
-def _interface(program: DeviceProgram, steps: Sequence[Step]) -> CInterface:
-    """That of the program; what other steps read is not written in place."""
-    interface = interface_as_written(program.function)
-    arguments = program.function.args
-    readers = Counter(value for step in steps for value in _reads(step))
-    in_place = {
-        result: argument
-        for result, argument in interface.in_place.items()
-        if readers[arguments[argument]] == 1
-    }
-    return replace(interface, in_place=in_place)
-
-
-def _reads(step: Step) -> Sequence[SSAValue]:
-    """What a step reads, or copies to where others read it."""
-    match step:
-        case Exchange():
-            return [step.value]
-        case Delivery():
-            return step.op.pieces
-        case _:
-            return takes(step)
 
 
 def _is_dtensor(value: Any) -> bool:

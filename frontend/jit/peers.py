@@ -10,7 +10,7 @@ import ctypes
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -22,13 +22,12 @@ from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, sha
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ELEMENT_TYPES
 from mugraph.jit.groups import Group
+from mugraph.passes.program.partition.places import places_of
 from mugraph.passes.program.partition.segments import Delivery, Exchange
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.execute import DeviceError
 from mugraph.runtime.toolchain import device_architecture
 
-ALIGNMENT = 256
-"""Of what is laid out, in bytes."""
 LIMIT_VARIABLE = "MUGRAPH_MEETING_SECONDS"
 """The environment variable for how long a device waits for another before it gives up, saying for
 which; without it it waits for ever."""
@@ -189,8 +188,7 @@ class _Room:
         self, device: Any, exchanges: Sequence[Exchange | Delivery], group: Group, library: Any
     ) -> None:
         torch = _torch()
-        flags = _aligned(4 * len(group.members))
-        places, size = _places(exchanges, flags)
+        places, size = places_of(exchanges, len(group.members))
         buffer, handle = shared_buffer(device, size, group)
         self._buffer, self._handle = buffer, handle
         self.held = {
@@ -273,20 +271,6 @@ def empty(tensor: CTensor, device: Any) -> Any:
     torch = _torch()
     dtype = getattr(torch, ELEMENT_TYPES[tensor.element_type])
     return torch.empty_strided(tensor.shape, tensor.strides, dtype=dtype, device=device)
-
-
-def _places(exchanges: Iterable[Exchange | Delivery], start: int) -> tuple[list[int], int]:
-    """The byte at which each tensor begins behind the flags, and the bytes of all together."""
-    places: list[int] = []
-    for step in exchanges:
-        places.append(start)
-        count = math.prod(shape_of(step.value.type))
-        start = _aligned(start + count * element_bytes_of(step.value.type))
-    return places, start
-
-
-def _aligned(count: int) -> int:
-    return -(-count // ALIGNMENT) * ALIGNMENT
 
 
 def shared_buffer(device: Any, size: int, group: Group) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ from mugraph.runtime.ahead_of_time import Sources, generate_sources
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.functions import part_of
+from mugraph.runtime.toolchain import cuda_include_paths
 
 # A sum that all need, one of which each needs its columns, and a tensor that is gathered as it is.
 LAYERS = """
@@ -63,6 +65,7 @@ func.func @both(%x: tensor<4x8xf32>) -> (tensor<4x8xf32> {mugraph.sharding = #kn
 }
 """
 CALLS = 3
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "several_gpus"
 
 
 def sources_of(text: str, devices: int) -> Sources:
@@ -99,8 +102,21 @@ def test_programs_without_such_a_function_are_refused() -> None:
     context = make_context()
     with pytest.raises(UserError, match="@one is of one device, which reads no other one's memory"):
         generate_sources(parse_text(context, ONE_SUM, "one"), context, ["sm_90a"], peers=True)
-    with pytest.raises(CodegenError, match="'kn.all_reduce' %s is NCCL's, and @both also reads"):
+    with pytest.raises(CodegenError, match=r"'kn.all_reduce' %s is NCCL's, and @both also reads"):
         generate_sources(parse_text(context, BOTH, "both"), context, ["sm_90a"])
+
+
+def test_the_example_in_cpp_compiles(tmp_path: Path) -> None:
+    text = (EXAMPLE / "mlp.mlir").read_text(encoding="utf-8")
+    context = make_context()
+    sources = generate_sources(parse_text(context, text, "mlp"), context, ["sm_90a"], peers=True)
+    (tmp_path / "mlp.h").write_text(sources.files["include/mlp.h"], encoding="utf-8")
+    includes = [f"-I{tmp_path}", *(f"-isystem{path}" for path in cuda_include_paths())]
+    if shutil.which("g++") is None or not cuda_include_paths():
+        pytest.skip("no g++ or no CUDA headers on this machine")
+    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *includes]
+    done = subprocess.run([*command, str(EXAMPLE / "peers.cpp")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def built(sources: Sources, devices: int, folder: Path) -> Path:

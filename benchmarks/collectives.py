@@ -23,16 +23,11 @@ checks on small shapes without GPUs, and times nothing.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -40,6 +35,7 @@ from xdsl.passes import ModulePass
 
 import mugraph
 from benchmarks.collective_programs import Block, Product, blocks, products
+from benchmarks.devices import Call, Devices, Row, arguments, end, write
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute, part_of
 from mugraph.passes.program.overlap import OverlapCollectivesPass
@@ -47,14 +43,6 @@ from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import UsePeersPass, loads_of
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
-
-# Multicast can put a host's GPUs out of service; it is read when the libraries start.
-for _name, _off in (
-    ("NCCL_NVLS_ENABLE", "0"),
-    ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"),
-    ("NVSHMEM_DISABLE_NVLS", "1"),
-):
-    os.environ[_name] = _off
 
 torch: Any = import_module("torch")
 distributed: Any = import_module("torch.distributed")
@@ -67,106 +55,10 @@ _reduce_scatter: Any = getattr(distributed, "reduce_scatter_single", None) or (
     distributed.reduce_scatter_tensor
 )
 
-CALLS = 20
-"""Calls in a CUDA graph."""
-SAMPLES = 15
-LONGEST = timedelta(seconds=300)
-"""After this a device that waits for another gives up."""
 JOBS = max(2, (os.cpu_count() or 2) - 2)
 """Kernels under nvcc at a time."""
 ELEMENTS = (2_048, 32_768, 131_072, 1_048_576, 8_388_608, 33_554_432)
 """Of a collective alone: of what is reduced, or of what an all-gather leaves on each device."""
-BUDGET = 1.0 / 128
-"""A relative error (of norms) that bf16 results stay below: parts of sums are rounded, too."""
-
-
-@dataclass
-class Row:
-    """What was found of one product, or of one size of collectives."""
-
-    label: str
-    microseconds: dict[str, float] = field(default_factory=dict[str, float])
-    relative_errors: dict[str, float] = field(default_factory=dict[str, float])
-    failures: dict[str, str] = field(default_factory=dict[str, str])
-    floor: float | None = None
-    chosen: str | None = None
-    """The way of mugraph that is chosen."""
-
-
-Call = Callable[[], Any]
-
-
-class Devices:
-    """This process's device, and the others'."""
-
-    def __init__(self, *, cpu: bool) -> None:
-        self.cpu = cpu
-        if cpu:
-            self.device = torch.device("cpu")
-            distributed.init_process_group("gloo")
-        else:
-            self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-            torch.cuda.set_device(self.device)
-            distributed.init_process_group("nccl", timeout=LONGEST, device_id=self.device)
-        self.rank = distributed.get_rank()
-        self.count = distributed.get_world_size()
-        meshes: Any = import_module("torch.distributed.device_mesh")
-        self.mesh = meshes.init_device_mesh(self.device.type, (self.count,))
-
-    def say(self, text: str) -> None:
-        """A line, from one of the devices."""
-        if self.rank == 0:
-            print(text, flush=True)
-
-    def slowest(self, value: float) -> float:
-        """The largest of what the devices have."""
-        given = torch.tensor([value], dtype=torch.float64, device=self.device)
-        distributed.all_reduce(given, distributed.ReduceOp.MAX)
-        return float(given.item())
-
-    def time(self, row: Row, name: str, call: Call) -> None:
-        """Notes the microseconds of a call, or why it cannot be captured."""
-        if self.cpu:
-            return
-        try:
-            graph = self._captured(call)
-        except Exception as error:
-            row.failures[name] = f"{type(error).__name__}: {error}"
-            return
-        graph.replay()
-        samples: list[float] = []
-        for _ in range(SAMPLES):
-            distributed.barrier()
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            graph.replay()
-            stop.record()
-            stop.synchronize()
-            samples.append(self.slowest(1000.0 * start.elapsed_time(stop) / CALLS))
-        row.microseconds[name] = statistics.median(samples)
-
-    def _captured(self, call: Call) -> Any:
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                call()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        # NCCL's watchdog is another thread, whose calls are none of the capture's business.
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            for _ in range(CALLS):
-                call()
-        torch.cuda.synchronize()
-        return graph
-
-    def check(self, row: Row, name: str, found: Any, expected: Any) -> None:
-        """Notes the largest relative error of the devices."""
-        difference = (found.double() - expected).norm() / expected.norm()
-        error = self.slowest(float(difference.nan_to_num(nan=1e9)))
-        row.relative_errors[name] = error
-        if not error < BUDGET:
-            row.failures[name] = f"relative error {error:.1e}"
 
 
 def collective_rows(devices: Devices, sizes: Sequence[int]) -> list[Row]:
@@ -283,7 +175,7 @@ def programs_of(program: Product | Block, count: int) -> dict[str, ModuleOp]:
 
 
 def compiled(devices: Devices, chosen: Sequence[Product | Block]) -> list[Kernels]:
-    """The kernels: one process compiles them, the others find them in the cache."""
+    """The kernels."""
     arch = "cpu" if devices.cpu else "native"
 
     def compile(program: Product | Block) -> Kernels:
@@ -297,13 +189,8 @@ def compiled(devices: Devices, chosen: Sequence[Product | Block]) -> list[Kernel
         }
         return Kernels(kernels, way)
 
-    if devices.rank > 0:
-        distributed.barrier()
     with ThreadPoolExecutor(JOBS) as pool:
-        kernels = list(pool.map(compile, chosen))
-    if devices.rank == 0:
-        distributed.barrier()
-    return kernels
+        return list(pool.map(compile, chosen))
 
 
 def block_row(devices: Devices, block: Block, kernels: Kernels) -> Row:
@@ -454,36 +341,29 @@ def _line(row: Row) -> str:
 
 def main() -> None:
     """Measures, prints a line a row, and writes all of it as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("collectives.json"))
-    parser.add_argument("--cpu", action="store_true", help="small shapes through gloo, not timed")
-    parser.add_argument("--only", default="", help="programs whose label has this in it")
-    options = parser.parse_args()
-    devices = Devices(cpu=options.cpu)
-    name = "cpu" if options.cpu else torch.cuda.get_device_name()
-    devices.say(f"{devices.count} devices ({name}), torch {torch.__version__}; microseconds")
+    options = arguments(__doc__, "collectives.json", 600).parse_args()
+    devices = Devices(cpu=options.cpu, limit=options.limit)
     rows: list[Row] = []
     with torch.inference_mode():
+        devices.begin("collectives alone, in microseconds")
         for row in collective_rows(devices, ELEMENTS[:2] if options.cpu else ELEMENTS):
             devices.say(_line(row))
             rows.append(row)
         chosen = [*blocks(small=options.cpu), *products(small=options.cpu)]
         chosen = [each for each in chosen if options.only in each.label]
+        devices.begin(f"compiling {len(chosen)} programs")
         for program, kernel in zip(chosen, compiled(devices, chosen), strict=True):
+            devices.begin(f"measuring {program.label}")
             if isinstance(program, Block):
                 rows.append(block_row(devices, program, kernel))
             else:
                 rows.append(product_row(devices, program, kernel))
             devices.say(_line(rows[-1]))
+            write(devices, rows, options.output)
             if not options.cpu:
                 torch.cuda.empty_cache()
-    if devices.rank == 0:
-        record = {"device": name, "devices": devices.count, "torch": torch.__version__}
-        record["rows"] = [asdict(row) for row in rows]
-        options.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    distributed.destroy_process_group()
-    if any(row.failures for row in rows):
-        raise SystemExit(1)
+    write(devices, rows, options.output)
+    end(rows)
 
 
 if __name__ == "__main__":

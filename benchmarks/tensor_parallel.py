@@ -3,8 +3,8 @@
     PYTHONPATH=src:. python -m torch.distributed.run --standalone --nproc-per-node 2 \\
         -m benchmarks.tensor_parallel --output tensor_parallel.json
 
-takes about two minutes on two H200, nvcc included; a process with ``--untimed --only "one device"``
-beside it shortens that.  Layers of Qwen3-8B and Qwen3-32B with random weights decode one token
+takes some minutes on two H200, nvcc included; behind ``--limit`` seconds each process says what it
+was at, and ends.  Layers of Qwen3-8B and Qwen3-32B with random weights decode one token
 behind a prompt, with a cache of a fixed number of places; embeddings and logits are of few tokens,
 so that the layers take the time.  A plan of
 ``torch.distributed.tensor.parallel`` cuts the weights, as ``tp_plan`` does.  Each system is the
@@ -15,22 +15,16 @@ nothing.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import itertools
-import json
 from collections.abc import Callable
-from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import mugraph.torch
-from benchmarks.collectives import Devices, Row
+from benchmarks.devices import Devices, Row, arguments, end, write
 from benchmarks.models.zoo import Step
 
 torch: Any = import_module("torch")
-distributed: Any = import_module("torch.distributed")
 transformers: Any = import_module("transformers")
 
 SIZES = {
@@ -42,7 +36,7 @@ PLACES, PROMPT = 1024, 100
 VOCABULARY = 512
 ALLOWED = 2
 """Times the error of eager: parts of sums are rounded, too."""
-NUMBERS = itertools.count()
+ONE = "one device"
 
 
 def model_of(size: str, layers: int, devices: Devices) -> Any:
@@ -76,11 +70,6 @@ def cut(model: Any, devices: Devices) -> Any:
     return model
 
 
-def distance(found: Any, exact: Any) -> float:
-    """The relative error of logits, by norms."""
-    return float((found.double() - exact).norm() / exact.norm())
-
-
 def step_of(model: Any, devices: Devices) -> Any:
     """A token behind a prompt."""
     generator = torch.Generator().manual_seed(2)
@@ -91,20 +80,15 @@ def step_of(model: Any, devices: Devices) -> Any:
 
 
 def ours(devices: Devices) -> Callable[..., Any]:
-    """mugraph's backend, which says what stays in torch; the first device compiles first."""
-    store = distributed.distributed_c10d._get_default_store()
+    """mugraph's backend, which says what stays in torch."""
 
     def backend(graph: Any, examples: Any) -> Callable[..., Any]:
-        report, key = mugraph.torch.Report(), f"compiled {next(NUMBERS)}"
-        if devices.rank > 0:
-            store.wait([key])
+        report = mugraph.torch.Report()
         compiled = mugraph.torch.backend(graph, examples, report=report)
-        if devices.rank == 0:
-            store.set(key, "")
         seconds = sum(island.seconds for island in report.islands)
-        devices.say(
-            f"    {len(report.islands)} programs in {seconds:.0f} s; in torch: {report.stayed}"
-        )
+        stayed = ", ".join(f"{count} {name}" for (name, _), count in report.stayed.items())
+        programs = f"{len(report.islands)} programs in {seconds:.0f} s"
+        devices.say(f"    {programs}; in torch: {stayed or 'nothing'}")
         return compiled
 
     return backend
@@ -113,17 +97,19 @@ def ours(devices: Devices) -> Callable[..., Any]:
 def measured(size: str, layers: int, devices: Devices, only: str, *, timed: bool) -> Row:
     """All systems on some layers."""
     row = Row(f"Qwen3-{size}, {layers} layers, one token")
+    devices.begin(f"{row.label}: weights, and what float64 gives")
     whole = model_of(size, layers, devices)
     token = torch.tensor([[7]], device=devices.device)
     exact = step_of(copy.deepcopy(whole).double(), devices)(token)
-    eager = distance(step_of(whole, devices)(token), exact)
+    plain = step_of(whole, devices)(token).double()
+    eager = float((plain - exact).norm() / exact.norm())
     parts = cut(copy.deepcopy(whole), devices)
     several = f"{devices.count} devices"
     for name, model, backend in (
         (f"mugraph, {several}", parts, ours(devices)),
+        (f"mugraph, {ONE}", whole, ours(devices)),
         (f"torch.compile + NCCL, {several}", parts, "inductor"),
-        ("mugraph, one device", whole, ours(devices)),
-        ("torch.compile, one device", whole, "inductor"),
+        (f"torch.compile, {ONE}", whole, "inductor"),
     ):
         if only not in name or (devices.cpu and backend == "inductor"):
             continue
@@ -135,44 +121,47 @@ def measured(size: str, layers: int, devices: Devices, only: str, *, timed: bool
             step.rewind()
             return fast(token)
 
-        try:
-            error = devices.slowest(distance(call(), exact))
-            row.relative_errors[name] = error
-            if not error < ALLOWED * eager:
-                row.failures[name] = f"relative error {error:.1e}, eager's {eager:.1e}"
+        devices.begin(f"{row.label}: {name}: compiling")
+        found = devices.together(row, name, call)
+        if found is not None:
+            devices.check(row, name, found, exact, ALLOWED * eager)
+            devices.begin(f"{row.label}: {name}: measuring")
             if timed:
                 devices.time(row, name, call)
-        except Exception as error:
-            row.failures[name] = f"{type(error).__name__}: {error}"
         devices.say(
             f"{row.label}: {name}: {row.microseconds.get(name, 0):.1f} µs, relative error "
-            f"{row.relative_errors.get(name, 1):.1e} {row.failures.get(name, '')}"
+            f"{row.relative_errors.get(name, 1):.1e}, eager's {eager:.1e}"
+            f"{_of_one(row, name)} {row.failures.get(name, '')}"
         )
     return row
 
 
+def _of_one(row: Row, name: str) -> str:
+    """The parts of one device's times that a system's is, as far as both were measured."""
+    own = row.microseconds.get(name)
+    shares = [
+        f"{own / other:.2f} of {label}"
+        for label, other in row.microseconds.items()
+        if own is not None and label != name
+    ]
+    return "".join(f"; {share}" for share in shares)
+
+
 def main() -> None:
     """Measures, prints a line a system, and writes all of it as JSON after each size."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("tensor_parallel.json"))
+    parser = arguments(__doc__, "tensor_parallel.json", 300)
     parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--cpu", action="store_true", help="a small one through gloo, not timed")
-    parser.add_argument("--only", default="", help="systems whose name has this in it")
     parser.add_argument("--untimed", action="store_true", help="compile and check alone")
     parser.add_argument("--sizes", nargs="+", default=["32B", "8B"], choices=SIZES)
     options = parser.parse_args()
-    devices = Devices(cpu=options.cpu)
+    devices = Devices(cpu=options.cpu, limit=options.limit)
     rows: list[Row] = []
     with torch.no_grad():
         for size in ["small"] if options.cpu else options.sizes:
             timed = not options.untimed
             rows.append(measured(size, options.layers, devices, options.only, timed=timed))
-            if devices.rank == 0:
-                record = {"devices": devices.count, "rows": [asdict(row) for row in rows]}
-                options.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    distributed.destroy_process_group()
-    if any(row.failures for row in rows):
-        raise SystemExit(1)
+            write(devices, rows, options.output)
+    end(rows)
 
 
 if __name__ == "__main__":

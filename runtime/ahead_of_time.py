@@ -30,6 +30,7 @@ from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi import (
     INTERFACE_VERSION,
     CInterface,
+    DevicesFunction,
     interface_of,
     print_cmake_package,
     print_header,
@@ -38,14 +39,18 @@ from mugraph.codegen.c_abi import (
     print_variant,
 )
 from mugraph.codegen.cuda import require_kernels
-from mugraph.dialects import te
+from mugraph.codegen.cuda.names import sanitize
+from mugraph.dialects import kn, te
 from mugraph.dialects.sched import KernelOp, LaunchOp
-from mugraph.dialects.sharding import mesh_of
+from mugraph.dialects.sharding import DeviceProgram, device_program, mesh_of
 from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.passes.compile import planned_then_scheduled, with_kernels_that_compile
 from mugraph.passes.program.contiguous_collectives import ContiguousCollectivesPass
 from mugraph.passes.program.partition import PartitionPass
+from mugraph.passes.program.partition.orders import steps_in_order
+from mugraph.passes.program.partition.segments import Segment, first_alike
+from mugraph.passes.program.use_peers import UsePeersPass
 from mugraph.passes.targets import architecture_named
 from mugraph.passes.texpr.te_lower import steps_to_kernels
 from mugraph.runtime.compile import (
@@ -74,13 +79,22 @@ class Sources:
     architectures: tuple[Architecture, ...]
     files: Mapping[str, str]
     uses_cublas: bool
+    functions: tuple[str, ...] = ()
+    """Of a program whose devices read one another's memory: the functions of one device."""
 
     @property
-    def translation_units(self) -> list[tuple[str, Architecture | None]]:
-        """The files that nvcc compiles, with the architecture of those that hold kernels."""
-        name = self.interface.name
-        kernels = [(f"src/{name}_{arch.name}.cu", arch) for arch in self.architectures]
-        return [(f"src/{name}.cu", None), *kernels]
+    def translation_units(self) -> list[tuple[str, tuple[Architecture, ...]]]:
+        """The files that nvcc compiles, and what for."""
+        # Launchers hold no kernel, any architecture will do for them; but devices meet in one.
+        launched = self.architectures[:1]
+        found = [(f"src/{name}.cu", launched) for name in self.functions]
+        own = self.interface.name
+        found.append((f"src/{own}.cu", self.architectures if self.functions else launched))
+        return found + [
+            (f"src/{name}_{arch.name}.cu", (arch,))
+            for name in self.functions or (own,)
+            for arch in self.architectures
+        ]
 
 
 def generate_sources(
@@ -90,11 +104,13 @@ def generate_sources(
     name: str | None = None,
     *,
     fuse: bool = True,
+    peers: bool = False,
 ) -> Sources:
     """The C interface and the CUDA of a µGraph, planned and scheduled for each architecture.
 
     Operators that are not in a custom kernel share kernels, unless ``fuse`` is false.  A program on
-    several devices is partitioned; each of them calls what is made.
+    several devices is partitioned; each of them calls what is made.  Its collectives are NCCL's, or
+    with ``peers``, for devices of one host, loads from one another's memory.
 
     Where that would give an architecture other layouts of arguments or results than the first one
     has, it gets the kernels of the first one's plan, as all share one interface.  Each name is that
@@ -107,14 +123,73 @@ def generate_sources(
         require_kernels(function)
     if mesh_of(function) is not None:
         module = module.clone()
-        PassPipeline((PartitionPass(), ContiguousCollectivesPass())).apply(context, module)
+        steps = (PartitionPass(), *([UsePeersPass(everywhere=True)] if peers else []))
+        PassPipeline(steps).apply(context, module)
         module.verify()
-        function = only_function(module)
+        program = device_program(only_function(module))
+        assert program is not None
+        if any(isinstance(op, kn.PeerOp) for op in module.walk()):
+            return _of_devices(program, context, kinds, name, fuse=fuse)
+        ContiguousCollectivesPass().apply(context, module)
+        module.verify()
+    elif peers:
+        raise UserError(
+            f"@{function.sym_name.data} is of one device, which reads no other one's memory; leave "
+            "--peers out, or say the mesh of its devices."
+        )
+    return _of_one(module, context, kinds, name, fuse=fuse)
+
+
+def _of_one(
+    module: ModuleOp,
+    context: Context,
+    kinds: Mapping[Architecture, str],
+    name: str | None,
+    *,
+    fuse: bool,
+) -> Sources:
+    """The sources of a program that launches all that it does."""
 
     def make(checked: bool) -> Sources:
         return _scheduled(module, context, kinds, name, fuse=fuse, checked=checked)
 
     return with_kernels_that_compile(make) if fuse else make(False)
+
+
+def _of_devices(
+    program: DeviceProgram,
+    context: Context,
+    kinds: Mapping[Architecture, str],
+    name: str | None,
+    *,
+    fuse: bool,
+) -> Sources:
+    """The sources of a program whose devices read one another's memory: of each function between
+    meetings, and of the one that calls them."""
+    name = name or sanitize(program.function.sym_name.data)
+    steps = steps_in_order(program)
+    numbers = [number for number, step in enumerate(steps) if isinstance(step, Segment)]
+    segments = [step for step in steps if isinstance(step, Segment)]
+    first = first_alike(segments)
+    parts = {
+        each: _of_one(segments[each].module, context, kinds, f"{name}_{each}", fuse=fuse)
+        for each in dict.fromkeys(first)
+    }
+    interfaces = {
+        number: parts[alike].interface for number, alike in zip(numbers, first, strict=True)
+    }
+    function = DevicesFunction(name, program, steps, interfaces)
+    files = {
+        # Their headers are for the function that calls them alone.
+        path.replace("include/", "src/"): text
+        for part in parts.values()
+        for path, text in part.files.items()
+        if not path.startswith("lib/")
+    }
+    uses_cublas = any(part.uses_cublas for part in parts.values())
+    files |= _files_of(function.interface, function.text(), uses_cublas=uses_cublas)
+    names = tuple(part.interface.name for part in parts.values())
+    return Sources(function.interface, tuple(kinds), files, uses_cublas, names)
 
 
 def _scheduled(
@@ -181,20 +256,30 @@ def _sources_of(
     """The kernels of each architecture, the launcher, and what build systems read."""
     # Architectures may need different workspaces; a call gives the largest.
     interface = max(interfaces, key=lambda one: one.workspace_bytes)
-    files = {f"include/{interface.name}.h": print_header(interface)}
+    files: dict[str, str] = {}
     for arch, module in modules.items():
         _rename_kernels(module, arch)
         module.verify()
         files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(module, interface, arch)
+    launcher = print_launcher(interface, tuple(modules))
     uses_cublas = any(calls_cublas(text) for text in files.values())
-    files[f"src/{interface.name}.cu"] = print_launcher(interface, tuple(modules))
-    files[f"lib/cmake/{interface.name}/{interface.name}-config.cmake"] = print_cmake_package(
-        interface, uses_cublas=uses_cublas
-    )
-    files[f"lib/pkgconfig/{interface.name}.pc"] = print_pkg_config(
-        interface, __version__, uses_cublas=uses_cublas
-    )
+    files |= _files_of(interface, launcher, uses_cublas=uses_cublas)
     return Sources(interface, tuple(modules), files, uses_cublas)
+
+
+def _files_of(interface: CInterface, launcher: str, *, uses_cublas: bool) -> dict[str, str]:
+    """The files around the kernels: the header, what is behind it, and packages."""
+    name = interface.name
+    return {
+        f"include/{name}.h": print_header(interface),
+        f"src/{name}.cu": launcher,
+        f"lib/cmake/{name}/{name}-config.cmake": print_cmake_package(
+            interface, uses_cublas=uses_cublas
+        ),
+        f"lib/pkgconfig/{name}.pc": print_pkg_config(
+            interface, __version__, uses_cublas=uses_cublas
+        ),
+    }
 
 
 def _rename_kernels(module: ModuleOp, arch: Architecture) -> None:
@@ -342,16 +427,14 @@ def _compile_all(
     if sources.uses_cublas:
         includes += cublas_includes(toolchain)
 
-    def compile_one(unit: tuple[str, Architecture | None]) -> str:
-        path, arch = unit
+    def compile_one(unit: tuple[str, tuple[Architecture, ...]]) -> str:
+        path, kinds = unit
         target = f"{Path(path).stem}.o"
         keep = f"keep/{Path(path).stem}"
         (folder / keep).mkdir(parents=True)
-        # The launcher holds no kernel; any architecture will do for it.
-        for_arch = arch or sources.architectures[0]
         command = [
             *(str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-c"),
-            *for_arch.compiler_flags(),
+            *(flag for kind in kinds for flag in kind.compiler_flags()),
             *("-Xcompiler", "-fPIC,-fvisibility=hidden,-frandom-seed=mugraph"),
             # Intermediate files whose names do not change from run to run.
             *("--keep", "--keep-dir", keep),
@@ -402,6 +485,7 @@ def _manifest(
         "outputs": [asdict(tensor) for tensor in sources.interface.outputs],
         "extents": [asdict(extent) for extent in sources.interface.extents],
         "communicators": [asdict(each) for each in sources.interface.communicators],
+        "peers": [asdict(each) for each in sources.interface.peers],
         "files_sha256": {path: _sha256((folder / path).read_bytes()) for path in files},
     }
     return json.dumps(contents, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

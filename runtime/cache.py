@@ -141,7 +141,8 @@ def cache_size() -> int:
 def cache_entry(key: str, result_name: str) -> Generator[Entry]:
     """The entry of a key; where ``is_new``, the block puts the result into ``folder``.
 
-    An error of the block leaves no entry behind.
+    Who asks for an entry that is being made waits for it: processes that begin together, as those
+    of several devices, make each entry once.  An error of the block leaves no entry behind.
     """
     kernels = cache_directory() / "kernels"
     final = kernels / key
@@ -149,6 +150,33 @@ def cache_entry(key: str, result_name: str) -> Generator[Entry]:
     if _take(final, result_name):
         yield Entry(final, final / result_name, is_new=False)
         return
+    with _turn(kernels, key):
+        if _take(final, result_name):
+            yield Entry(final, final / result_name, is_new=False)
+        else:
+            yield from _made(kernels, final, result_name, limit)
+
+
+@contextmanager
+def _turn(kernels: Path, key: str) -> Generator[None]:
+    """One process, or thread, at a time makes an entry; where there are no locks, each does."""
+    lock = kernels / f".turn-{key}"
+    file: int | None = None
+    # A lock goes with its file's descriptor, also where the process is killed.
+    with suppress(OSError):
+        kernels.mkdir(parents=True, exist_ok=True)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if file is not None:
+            lock.unlink(missing_ok=True)
+            os.close(file)
+
+
+def _made(kernels: Path, final: Path, result_name: str, limit: int) -> Generator[Entry]:
+    """A new entry, which is checked and put in its place behind the block."""
     temporary = _unfinished_folder(kernels)
     # A folder inside, for the temporary one must stay in place to be cleaned up.
     folder = temporary / "entry"

@@ -56,6 +56,12 @@ def _parser() -> argparse.ArgumentParser:
         help="leave operators that are not in a custom kernel as they are written",
     )
     parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="of a program on several devices of one host: they read one another's memory, whose "
+        "addresses a call takes, and need no NCCL",
+    )
+    parser.add_argument(
         "--no-weights",
         dest="weights",
         action="store_false",
@@ -101,7 +107,11 @@ def _main(arguments: Sequence[str]) -> int:
     module, text, model = _read(options.input, options.size, options.name, context)
     with reported_within(module):
         module.verify()
-        sources = generate_sources(module, context, architectures, options.name, fuse=options.fuse)
+        sources = generate_sources(
+            *(module, context, architectures, options.name),
+            fuse=options.fuse,
+            peers=options.peers,
+        )
     if options.sources_only:
         written = write_sources(sources, options.output)
     else:

@@ -5,6 +5,7 @@ and :func:`print_variant` print the files, :mod:`mugraph.codegen.c_abi.package` 
 read.  The rules of the interface stand in ``docs/ahead-of-time.md``.
 """
 
+from mugraph.codegen.c_abi.devices import DevicesFunction, read_once
 from mugraph.codegen.c_abi.header import print_header
 from mugraph.codegen.c_abi.interface import (
     INTERFACE_VERSION,
@@ -22,6 +23,7 @@ __all__ = [
     "CCommunicator",
     "CInterface",
     "CTensor",
+    "DevicesFunction",
     "interface_as_written",
     "interface_of",
     "print_cmake_package",
@@ -30,4 +32,5 @@ __all__ = [
     "print_pkg_config",
     "print_single_file",
     "print_variant",
+    "read_once",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mugraph.codegen.c_abi.interface import INTERFACE_VERSION, WORKSPACE_ALIGNMENT, CInterface
 from mugraph.codegen.c_abi.model import INVALID_WEIGHTS, comments, declarations
+from mugraph.passes.program.partition.places import PLACE_ALIGNMENT
 
 STATUS_CODES: tuple[tuple[str, str], ...] = (
     ("MUGRAPH_SUCCESS", "the kernels are on the stream"),
@@ -18,6 +19,9 @@ STATUS_CODES: tuple[tuple[str, str], ...] = (
 
 INVALID_EXTENT = "MUGRAPH_INVALID_EXTENT"
 """What a call with a value of an extent returns that cannot be; of interfaces with extents."""
+
+INVALID_PLACE = "MUGRAPH_INVALID_PLACE"
+"""What a call of a device returns that says it is none of the members."""
 
 
 def _extents(interface: CInterface) -> list[str]:
@@ -53,6 +57,26 @@ def _communicators(interface: CInterface) -> list[str]:
     ]
 
 
+def _peers(interface: CInterface) -> list[str]:
+    """What comments say of the memory of other devices."""
+    if not interface.peers:
+        return []
+    lines = [
+        " * The program of each of several devices of one host, which read one another's memory:",
+        " * all of them call it, in one order. The memory is zero before the first call of any.",
+    ]
+    for each in interface.peers:
+        axes = f"{'axis' if len(each.axes) == 1 else 'axes'} {', '.join(map(str, each.axes))}"
+        lines += [
+            f" *   {each.name}: the addresses, as this device has them, of the memory of the "
+            f"{each.devices} devices",
+            f" *     that differ along {axes}, in the order of the mesh: {each.bytes} bytes each, "
+            f"aligned to {PLACE_ALIGNMENT}",
+            f" *   {each.place}: which of them this device is",
+        ]
+    return lines
+
+
 def _status_codes() -> list[str]:
     lines = ["#ifndef MUGRAPH_C_INTERFACE_1", "#define MUGRAPH_C_INTERFACE_1", "enum {"]
     for code, (name, meaning) in enumerate(STATUS_CODES):
@@ -67,6 +91,7 @@ def parameters(interface: CInterface) -> list[str]:
         *(f"void *{tensor.name}" for tensor in interface.outputs),
         *(f"int64_t {extent.name}" for extent in interface.extents),
         *(f"struct ncclComm *{each.name}" for each in interface.communicators),
+        *(f"void *const *{each.name}, int {each.place}" for each in interface.peers),
         "void *workspace",
         "size_t workspace_bytes",
         "struct CUstream_st *stream",
@@ -90,6 +115,7 @@ def print_header(interface: CInterface) -> str:
             + (", but for:" if interface.in_place else "."),
             *_in_place(interface),
             *_communicators(interface),
+            *_peers(interface),
             *comments(interface),
             " */",
             f"#ifndef {guard}",
@@ -107,6 +133,11 @@ def print_header(interface: CInterface) -> str:
             *(
                 [f"#ifndef {INVALID_WEIGHTS}", f"#define {INVALID_WEIGHTS} 7", "#endif"]
                 if interface.model
+                else []
+            ),
+            *(
+                [f"#ifndef {INVALID_PLACE}", f"#define {INVALID_PLACE} 8", "#endif"]
+                if interface.peers
                 else []
             ),
             "",
@@ -131,6 +162,16 @@ def print_header(interface: CInterface) -> str:
             f"/* Bytes of device memory, aligned to {WORKSPACE_ALIGNMENT}, that a call needs for"
             " intermediates; 0 for none. */",
             f"MUGRAPH_API size_t {name}_workspace_bytes(void);",
+            *(
+                line
+                for each in interface.peers
+                for line in (
+                    "",
+                    f"/* Bytes of device memory, aligned to {PLACE_ALIGNMENT}, that each device of "
+                    f"{each.name} gives. */",
+                    f"MUGRAPH_API size_t {name}_{each.name}_bytes(void);",
+                )
+            ),
             "",
             "/* 0 where the current device runs this code, else MUGRAPH_UNSUPPORTED_DEVICE or",
             " * MUGRAPH_CUDA_ERROR, as a call would return it. */",

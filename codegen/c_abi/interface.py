@@ -108,6 +108,20 @@ class CCommunicator:
 
 
 @dataclass(frozen=True)
+class CPeers:
+    """Memory of the devices that differ along axes, which a call takes: each reads the others'."""
+
+    name: str
+    """Of the addresses of all members' memory."""
+    place: str
+    """Of the number that says which of the members a device is."""
+    axes: tuple[int, ...]
+    devices: int
+    bytes: int
+    """Of each member's memory."""
+
+
+@dataclass(frozen=True)
 class CInterface:
     """The C interface of one function; ``name`` starts the name of everything in it."""
 
@@ -124,6 +138,8 @@ class CInterface:
     """
     communicators: tuple[CCommunicator, ...] = ()
     """Of a program of each of several devices; members' ranks are their places in the group."""
+    peers: tuple[CPeers, ...] = ()
+    """Of a program of each of several devices of one host."""
     model: ModelArguments = field(default_factory=ModelArguments)
     """Which inputs are weights of a file, or kept from call to call."""
 
@@ -194,12 +210,14 @@ def _in_place(returned: Sequence[SSAValue]) -> dict[int, int]:
     return {index: table.index for index, table in tables.items() if table is not None}
 
 
-def interface_as_written(function: FuncOp) -> CInterface:
+def interface_as_written(function: FuncOp, taken: Sequence[str] = ()) -> CInterface:
     """The interface of a function that no pass has planned, without a workspace.
 
-    Tensors are laid out as their types say, or row-major.
+    Tensors are laid out as their types say, or row-major.  None gets a name that is ``taken``.
     """
     names = Names()
+    for name in taken:
+        names.reserve(name)
     returned = function.body.block.last_op
     results = returned.operands if returned else ()
     pairs = _named(function.args, names, "input"), _named(results, names, "output")
@@ -270,5 +288,5 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
         extents,
         in_place,
         tuple(communicators),
-        model,
+        model=model,
     )

@@ -45,8 +45,8 @@ def communicators_of(function: FuncOp) -> list[Communicator]:
 @print_host_operation.register
 def _(op: kn.CollectiveOp, printer: HostPrinter) -> None:
     raise CodegenError(
-        f"{op_label(op)} reads the memory of other devices, for which no CUDA text is printed; "
-        "leave out --use-peers, or run it by mugraph.compile(program, mesh=DeviceMesh)"
+        f"{op_label(op)} reads the memory of other devices, for which no CUDA text is printed; run "
+        "it by mugraph.compile(program, mesh=DeviceMesh), or make a library of it by mg-compile"
     )
 
 

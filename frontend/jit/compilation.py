@@ -17,7 +17,7 @@ from xdsl.passes import PassPipeline
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.codegen.architecture import Architecture, choose_architecture
-from mugraph.codegen.c_abi import interface_of, print_single_file
+from mugraph.codegen.c_abi import interface_as_written, interface_of, print_single_file
 from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import SourcePlace, reported_within
@@ -33,8 +33,9 @@ from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
+from mugraph.jit.groups import mesh_shape
 from mugraph.jit.kernel import Kernel
-from mugraph.jit.mesh import MeshKernel, mesh_shape
+from mugraph.jit.mesh import MeshKernel
 from mugraph.jit.tuned import tuned
 from mugraph.passes.compile import (
     compile_pipeline,
@@ -208,6 +209,9 @@ def _on_mesh(
     assert program is not None
 
     def compile_segments(segments: Sequence[ModuleOp]) -> list[Kernel]:
+        if _architecture(arch) is None:
+            # Their layouts are written, so that none need be planned.
+            return [CpuKernel(each, interface_as_written(only_function(each))) for each in segments]
         jobs = max(2, min(8, (os.cpu_count() or 2) // 2))
         return compile_all(segments, arch, jobs=jobs, plan=plan, fuse=fuse)
 
@@ -233,7 +237,7 @@ def compile_all(
     ``plan`` and ``fuse`` are those of :func:`compile`.  With ``progress`` a line a kernel goes to
     stderr when it is done.
     """
-    prepared = [_prepare(graph, arch, {}, plan, fuse=fuse) for graph in graphs]
+    every = [*graphs]
     done = 0
 
     def finish(make: Callable[[], Kernel]) -> Kernel:
@@ -244,14 +248,16 @@ def compile_all(
         if progress:
             seconds = perf_counter() - start
             print(
-                f"[{done}/{len(prepared)}] {kernel.name} for {kernel.arch}: {seconds:.1f} s",
+                f"[{done}/{len(every)}] {kernel.name} for {kernel.arch}: {seconds:.1f} s",
                 file=sys.stderr,
                 flush=True,
             )
         return kernel
 
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        return list(pool.map(finish, prepared))
+        # The passes of the next graph run while nvcc compiles the last one.
+        begun = [pool.submit(finish, _prepare(graph, arch, {}, plan, fuse=fuse)) for graph in every]
+        return [each.result() for each in begun]
 
 
 def _prepare(

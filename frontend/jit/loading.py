@@ -26,10 +26,11 @@ def load(folder: str | Path) -> CudaKernel:
     folder = Path(folder)
     manifest = _manifest_of(folder)
     name: str = manifest["name"]
-    if manifest.get("communicators"):
+    if manifest.get("communicators") or manifest.get("peers"):
+        takes = "one another's memory" if manifest["peers"] else "communicators of NCCL"
         raise UserError(
-            f"{folder} holds the program of each of several devices, which takes communicators of "
-            "NCCL; call its C function, or run the program by mugraph.compile(program, mesh=...)."
+            f"{folder} holds the program of each of several devices, which takes {takes}; call its "
+            "C function, or run the program by mugraph.compile(program, mesh=...)."
         )
     path = f"lib/lib{name}.so"
     library = folder / path

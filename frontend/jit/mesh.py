@@ -6,34 +6,31 @@ those of ``torch.distributed``, in process groups of the caller's ``DeviceMesh``
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import SSAValue
 
-from mugraph.codegen.c_abi import CInterface, interface_as_written
+from mugraph.codegen.c_abi import interface_as_written, read_once
 from mugraph.dialects import kn
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh, Sharding
 from mugraph.dialects.tensor_types import (
     dims,
-    layout_of,
-    row_major_strides,
+    element_type_of,
     shape_of,
-    strides_of,
     value_label,
 )
-from mugraph.errors import UserError
 from mugraph.jit.arguments import ArgumentError
+from mugraph.jit.exchange import exchange, laid_out
+from mugraph.jit.groups import expect_alike, group_of, place_of
 from mugraph.jit.kernel import Kernel, as_sequence
-from mugraph.jit.peers import Group, PeerMemory, empty, peer_memory
-from mugraph.passes.program.partition.meetings import takes, with_meetings
-from mugraph.passes.program.partition.orders import check_order
+from mugraph.jit.peers import PeerMemory, empty, peer_memory
+from mugraph.passes.program.partition.meetings import takes
+from mugraph.passes.program.partition.orders import steps_in_order
 from mugraph.passes.program.partition.segments import (
     Delivery,
     Exchange,
@@ -45,20 +42,8 @@ from mugraph.passes.program.partition.segments import (
     View,
     first_alike,
     is_far,
-    segments_of,
 )
 from mugraph.passes.program.partition.turns import turns_of
-
-
-def mesh_shape(device_mesh: Any) -> Mesh:
-    """The mesh that a ``torch.distributed.device_mesh.DeviceMesh`` is."""
-    ranks = getattr(device_mesh, "mesh", None)
-    if ranks is None or not hasattr(device_mesh, "get_coordinate"):
-        raise UserError(
-            f"mesh is a {type(device_mesh).__name__}; expected a torch.distributed DeviceMesh, "
-            "such as init_device_mesh('cuda', (4,)) makes"
-        )
-    return Mesh(tuple(ranks.shape))
 
 
 class MeshKernel:
@@ -84,15 +69,12 @@ class MeshKernel:
         last = program.function.get_return_op()
         assert last is not None
         self._returned = tuple(last.operands)
-        self._steps = with_meetings(segments_of(program), self._returned)
-        faults = check_order(self._steps, self._returned, program.mesh)
-        if faults:
-            raise UserError(f"{self.name}: its devices are not kept in order: {faults[0]}.")
+        self._steps = steps_in_order(program)
         self._kernels = _kernels(self._steps, compile_segments)
         # All processes make all groups, in one order, also those that they are not in.
         axes = dict.fromkeys(axes for step in self._steps for axes in _axes_of(step))
-        self._groups = {each: _group(device_mesh, program.mesh, each) for each in axes}
-        device = _place(device_mesh, program.mesh, tuple(range(len(program.mesh.shape))))
+        self._groups = {each: group_of(device_mesh, program.mesh, each) for each in axes}
+        device = place_of(device_mesh, program.mesh, tuple(range(len(program.mesh.shape))))
         self._order = turns_of(self._steps, program.mesh, device)
         self._joins = {
             value: (step, index)
@@ -101,7 +83,10 @@ class MeshKernel:
             for index, value in enumerate(step.op.inputs)
         }
         self._known_memory: PeerMemory | None = None
-        self.interface = _interface(program, self._steps)
+        self._are_alike = False
+        written = interface_as_written(program.function)
+        in_place = read_once(written, program.function.args, self._steps)
+        self.interface = replace(written, in_place=in_place)
         """This device's parts of arguments and results, as the program says they lie."""
 
     @property
@@ -168,7 +153,7 @@ class MeshKernel:
         mesh = self._program.mesh
         for dim, axes in enumerate(sharding.split_axes):
             size = whole.shape[dim] // mesh.size(axes)
-            whole = whole.narrow(dim, _place(self._device_mesh, mesh, axes) * size, size)
+            whole = whole.narrow(dim, place_of(self._device_mesh, mesh, axes) * size, size)
         return whole.contiguous()
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
@@ -179,6 +164,10 @@ class MeshKernel:
         fit.
         """
         self._expect_count(inputs)
+        if not self._are_alike:
+            together = [_said(step) for step in self._steps if _axes_of(step)]
+            expect_alike(self._device_mesh, self.name, together)
+            self._are_alike = True
         local = [self._local(index, each) for index, each in enumerate(inputs)]
         values: dict[SSAValue, Any] = dict(zip(self._program.function.args, local, strict=True))
         given = None if out is None else as_sequence(out, len(self._returned))
@@ -216,7 +205,7 @@ class MeshKernel:
             case View(op):
                 box = zip(extents_of(op.start), shape_of(op.result.type), strict=True)
                 part = values[op.input][tuple(slice(at, at + extent) for at, extent in box)]
-                values[op.result] = _laid_out(part, op.result.type)
+                values[op.result] = laid_out(part, op.result.type)
             case Fetch(op, part):
                 target = self._joined_place(op.result, call)
                 if part.place != self._groups[part.axes].place:
@@ -232,8 +221,8 @@ class MeshKernel:
                 value = values[step.input]
                 if is_far(step.input) and not isinstance(step, kn.AllSliceOp):
                     value = value.clone()
-                exchanged = _exchange(step, value, self._groups[step.grid_axes])
-                values[step.result] = _laid_out(exchanged, step.result.type)
+                exchanged = exchange(step, value, self._groups[step.grid_axes])
+                values[step.result] = laid_out(exchanged, step.result.type)
 
     def _run(self, number: int, segment: Segment, call: _Call) -> dict[SSAValue, Any]:
         """What a function between meetings gives; what others read it writes where they do."""
@@ -276,7 +265,7 @@ class MeshKernel:
             return None
         start = sum(shape_of(each.type)[step.op.joined_dim] for each in step.op.inputs[:index])
         shape = shape_of(value.type)
-        return _laid_out(
+        return laid_out(
             whole.narrow(step.op.joined_dim, start, shape[step.op.joined_dim]), value.type
         )
 
@@ -286,7 +275,7 @@ class MeshKernel:
         places = [self._joined_place(value, call) for value, _ in parts]
         whole = call.joined.get(step.op.result)
         if whole is None:
-            return _torch().cat([part for _, part in parts], step.op.joined_dim)
+            return import_module("torch").cat([part for _, part in parts], step.op.joined_dim)
         for place, (_, part) in zip(places, parts, strict=True):
             if place.data_ptr() != part.data_ptr():
                 place.copy_(part)
@@ -352,6 +341,22 @@ def _axes_of(step: Step) -> Sequence[Axes]:
             return []
 
 
+def _said(step: Step) -> str:
+    """What a step is that several devices do together."""
+    match step:
+        case Exchange(value) | Delivery(value=value):
+            what = f"reading {_extents(value)}"
+        case kn.CollectiveOp():
+            what = f"{step.name} of {_extents(step.input)}"
+        case _:
+            what = "a meeting"
+    return f"{what} along axes {list(*_axes_of(step))}"
+
+
+def _extents(value: SSAValue) -> str:
+    return f"{dims(shape_of(value.type))} of {element_type_of(value.type)}"
+
+
 def _kernels(
     steps: Sequence[Step], compile_segments: Callable[[Sequence[ModuleOp]], Sequence[Kernel]]
 ) -> dict[int, Kernel]:
@@ -364,30 +369,6 @@ def _kernels(
         zip(unique, compile_segments([segments[each].module for each in unique]), strict=True)
     )
     return {number: compiled[alike] for number, alike in zip(numbers, first, strict=True)}
-
-
-def _interface(program: DeviceProgram, steps: Sequence[Step]) -> CInterface:
-    """That of the program; what other steps read is not written in place."""
-    interface = interface_as_written(program.function)
-    arguments = program.function.args
-    readers = Counter(value for step in steps for value in _reads(step))
-    in_place = {
-        result: argument
-        for result, argument in interface.in_place.items()
-        if readers[arguments[argument]] == 1
-    }
-    return replace(interface, in_place=in_place)
-
-
-def _reads(step: Step) -> Sequence[SSAValue]:
-    """What a step reads, or copies to where others read it."""
-    match step:
-        case Exchange():
-            return [step.value]
-        case Delivery():
-            return step.op.pieces
-        case _:
-            return takes(step)
 
 
 def _is_dtensor(value: Any) -> bool:
@@ -412,112 +393,3 @@ def placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:
     for axis in sharding.partial:
         found[axis] = tensors.Partial(str(sharding.combiner))
     return tuple(found)
-
-
-def _place(device_mesh: Any, mesh: Mesh, axes: Axes) -> int:
-    """The place of this device among those that differ along these axes only."""
-    place = 0
-    coordinate = device_mesh.get_coordinate()
-    for axis in axes:
-        place = place * mesh.shape[axis] + coordinate[axis]
-    return place
-
-
-def _group(device_mesh: Any, mesh: Mesh, axes: Axes) -> Group:
-    """The process group of this device along some axes."""
-    distributed = _distributed()
-    ranks = device_mesh.mesh.flatten().tolist()
-    groups = [[ranks[device] for device in group] for group in mesh.groups(axes)]
-    own = distributed.get_rank()
-    members = next(group for group in groups if own in group)
-    if len(axes) == 1:
-        process_group = device_mesh.get_group(axes[0])
-    else:
-        process_group, _ = distributed.new_subgroups_by_enumeration(groups)
-    numbers = tuple(distributed.get_group_rank(process_group, rank) for rank in members)
-    return Group(process_group, numbers, members.index(own))
-
-
-def _exchange(op: kn.CollectiveOp, value: Any, group: Group) -> Any:
-    """What a collective leaves on this device.
-
-    Work is enqueued on the current stream of torch, as that of kernels is.
-    """
-    process_group, members, place = group
-    count = len(members)
-    cut, joined = op.cut_dim, op.joined_dim
-    if op.combination is not None:
-        function = getattr(_distributed().ReduceOp, str(op.combination).upper())
-        if cut is None:
-            total = value
-            if not (_is_overwritable(op) and value.is_contiguous()):
-                total = value.clone(memory_format=_torch().contiguous_format)
-            _distributed().all_reduce(total, function, process_group)
-            return total
-        pieces = _pieces(value, cut, members)
-        part = pieces.new_empty(pieces.shape[1:])
-        _named("reduce_scatter_single", "reduce_scatter_tensor")(
-            part.view(-1), pieces.view(-1), function, process_group
-        )
-        return part
-    if joined is None:
-        return value.chunk(count, cut)[place].contiguous()
-    if cut is None:
-        received = value.new_empty((count, *value.shape))
-        _named("all_gather_single", "all_gather_into_tensor")(
-            received.view(-1), value.contiguous().view(-1), process_group
-        )
-    else:
-        pieces = _pieces(value, cut, members)
-        received = pieces.new_empty(pieces.shape)
-        _distributed().all_to_all_single(received, pieces, group=process_group)
-    if _lie_in_order(received.shape[1:], joined, members):
-        return received.view(shape_of(op.result.type))
-    return _torch().cat([received[member] for member in members], joined)
-
-
-def _is_overwritable(op: kn.CollectiveOp) -> bool:
-    """Whether a kernel made the operand for this collective alone."""
-    kept = (Block, kn.CollectiveOp, kn.SliceOp, kn.CopyOp)
-    made_by_kernel = not isinstance(op.input.owner, kept)
-    return made_by_kernel and op.input.has_one_use()
-
-
-def _lie_in_order(part: Sequence[int], dim: int, members: Sequence[int]) -> bool:
-    """Whether parts along a dimension lie in a row-major tensor as the process group has them."""
-    return math.prod(part[:dim]) == 1 and list(members) == sorted(members)
-
-
-def _pieces(value: Any, dim: int, members: Sequence[int]) -> Any:
-    """Parts of a tensor along a dimension, in the order in which the process group has them."""
-    parts = value.chunk(len(members), dim)
-    if _lie_in_order(value.shape, dim, members):
-        return value.contiguous().view(len(members), *parts[0].shape)
-    order = sorted(range(len(members)), key=lambda place: members[place])
-    return _torch().stack([parts[place] for place in order])
-
-
-def _torch() -> Any:
-    return import_module("torch")
-
-
-def _distributed() -> Any:
-    return import_module("torch.distributed")
-
-
-def _named(name: str, before: str) -> Any:
-    """A function of ``torch.distributed`` that older versions have under another name."""
-    return getattr(_distributed(), name, None) or getattr(_distributed(), before)
-
-
-def _laid_out(value: Any, type_: Attribute) -> Any:
-    """A tensor with the strides that its type says."""
-    layout, shape = layout_of(type_), shape_of(type_)
-    strides = row_major_strides(shape) if layout is None else strides_of(layout)
-    if tuple(value.stride()) == tuple(strides):
-        return value
-    if value.is_contiguous() and tuple(strides) == row_major_strides(shape):
-        # They differ in dimensions of one element, which may have any stride.
-        return value.as_strided(shape, strides)
-    result = value.new_empty_strided(shape, strides)
-    return result.copy_(value)

@@ -10,9 +10,9 @@ import ctypes
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -21,13 +21,13 @@ from mugraph.dialects.sharding import Axes
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ELEMENT_TYPES
+from mugraph.jit.groups import Group
+from mugraph.passes.program.partition.places import places_of
 from mugraph.passes.program.partition.segments import Delivery, Exchange
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.execute import DeviceError
 from mugraph.runtime.toolchain import device_architecture
 
-ALIGNMENT = 256
-"""Of what is laid out, in bytes."""
 LIMIT_VARIABLE = "MUGRAPH_MEETING_SECONDS"
 """The environment variable for how long a device waits for another before it gives up, saying for
 which; without it it waits for ever."""
@@ -47,16 +47,6 @@ extern "C" __attribute__((visibility("default"))) int mugraph_meet(
   }
 }
 """
-
-
-class Group(NamedTuple):
-    """The devices that this one meets in a collective."""
-
-    process_group: Any
-    members: tuple[int, ...]
-    """For each place in the group, the member's number in the process group."""
-    place: int
-    """This device's."""
 
 
 class PeerMemory(ABC):
@@ -198,9 +188,8 @@ class _Room:
         self, device: Any, exchanges: Sequence[Exchange | Delivery], group: Group, library: Any
     ) -> None:
         torch = _torch()
-        flags = _aligned(4 * len(group.members))
-        places, size = _places(exchanges, flags)
-        buffer, handle = _rendezvous(device, size, group)
+        places, size = places_of(exchanges, len(group.members))
+        buffer, handle = shared_buffer(device, size, group)
         self._buffer, self._handle = buffer, handle
         self.held = {
             step: [_tensor_in(handle, member, step.value, start) for member in group.members]
@@ -284,22 +273,11 @@ def empty(tensor: CTensor, device: Any) -> Any:
     return torch.empty_strided(tensor.shape, tensor.strides, dtype=dtype, device=device)
 
 
-def _places(exchanges: Iterable[Exchange | Delivery], start: int) -> tuple[list[int], int]:
-    """The byte at which each tensor begins behind the flags, and the bytes of all together."""
-    places: list[int] = []
-    for step in exchanges:
-        places.append(start)
-        count = math.prod(shape_of(step.value.type))
-        start = _aligned(start + count * element_bytes_of(step.value.type))
-    return places, start
+def shared_buffer(device: Any, size: int, group: Group) -> tuple[Any, Any]:
+    """Memory of so many bytes on each member, and what addresses that of all of them.
 
-
-def _aligned(count: int) -> int:
-    return -(-count // ALIGNMENT) * ALIGNMENT
-
-
-def _rendezvous(device: Any, size: int, group: Group) -> tuple[Any, Any]:
-    """Memory of so many bytes on each member, and what addresses that of all of them."""
+    Raises ``UserError`` where this device cannot address that of another one.
+    """
     torch = _torch()
     memory: Any = import_module("torch.distributed._symmetric_memory")
     try:

@@ -67,7 +67,11 @@ class LateDevices:
         results: list[list[list[Array]]] = [[] for _ in self.events]
         places = [0] * len(self.events)
         self.values = [self._arguments(device, calls[0]) for device in range(len(self.events))]
-        left = set(range(len(self.events)))
+        left = {device for device, own in enumerate(self.events) if own}
+        for device in set(range(len(self.events))) - left:
+            # It returns what it was given.
+            given = [self._arguments(device, call) for call in calls]
+            results[device] = [[values[v] for v in self.returned] for values in given]
         while left:
             waiting = [device for device in sorted(left) if self._can_go(order, device, places)]
             if not waiting:

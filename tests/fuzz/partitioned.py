@@ -23,6 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from fuzz.late import check_mutants, late
 from fuzz.late_devices import LateDevices
 from fuzz.programs import draw_program
 from mugraph.dialects import kn
@@ -32,18 +33,13 @@ from mugraph.dialects.sharding import (
     DeviceProgram,
     Mesh,
     Sharding,
-    device_program,
     mesh_attribute,
     with_shardings,
 )
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.fuse_kernels import fuse_program
-from mugraph.passes.program.overlap import overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
-from mugraph.passes.program.partition.meetings import with_meetings
-from mugraph.passes.program.partition.orders import check_order, events_of
-from mugraph.passes.program.partition.segments import segments_of
-from mugraph.passes.program.use_peers import use_peers
+from mugraph.passes.program.partition.orders import check_order
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
@@ -60,6 +56,8 @@ PROOF_SECONDS = 1.0
 """Of processor time for one proof; programs in which sums of sums are cut many times take more."""
 LONG_PROOF_SECONDS = 30.0
 """For what seems to be harmless."""
+FLAG_MUTANTS = 12
+"""Of the flags of one program."""
 FINE = 1e-10
 """How far results of a mutant may be apart: norms of one element hide most of what differs."""
 MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (3, 2))
@@ -160,30 +158,20 @@ def check_peers(module: ModuleOp, whole: ModuleOp, seed: int) -> None:
     Of every second seed products are computed in parts that overlap with collectives.  Raises
     :class:`PartitionError`.
     """
-    function = only_function(module)
-    if seed % 2:
-        overlap_collectives(function, target_named("h200"), everywhere=True)
-    use_peers(function, everywhere=True)
-    module.verify()
-    program, last = device_program(function), function.get_return_op()
-    assert program is not None
-    assert last is not None
+    one = late(module, overlap=seed % 2 == 1)
     inputs = inputs_of(whole)
     expected = run_function(whole, None, inputs, "float64")
     wrong = differs(module, inputs, expected)
     if wrong is not None:
         raise PartitionError(f"with peers: {wrong}")
-    steps = with_meetings(segments_of(program), last.operands)
-    faults = check_order(steps, last.operands, program.mesh)
+    program, returned = one.program, one.returned
+    faults = check_order(one.steps, returned, program.mesh)
     if faults:
         raise PartitionError(faults[0])
-    if any(
-        isinstance(step, kn.CollectiveOp) and not isinstance(step, kn.AllSliceOp) for step in steps
-    ):
+    if not one.is_of_loads:
         return
-    events = [events_of(steps, last.operands, program.mesh, d) for d in program.mesh.devices]
     random = np.random.default_rng(seed)
-    devices = LateDevices(program, steps, events, random, last.operands)
+    devices = LateDevices(program, one.steps, one.events, random, returned)
     for of_devices in devices.run([inputs] * 2):
         for device, results in enumerate(of_devices):
             _expect_parts(program, device, results, expected)
@@ -292,7 +280,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
     parser.add_argument("--fused", action="store_true", help="operators share kernels")
     parser.add_argument("--peers", action="store_true", help="loads from other devices, late")
-    parser.add_argument("--mutants", action="store_true", help="also of each collective")
+    parser.add_argument(
+        "--mutants", action="store_true", help="also of each collective, or with --peers of flags"
+    )
     options = parser.parse_args()
     if options.fused and options.peers:
         parser.error("functions share kernels once they are cut out; give --fused or --peers")
@@ -306,7 +296,14 @@ def main() -> int:
                 check_peers(module.clone(), whole, number)
             shown[proof] += 1
             collectives.update(op.name for op in module.walk() if isinstance(op, kn.CollectiveOp))
-            if options.mutants:
+            if options.mutants and options.peers:
+                one = late(whole.clone(), overlap=number % 2 == 1)
+                if one.is_of_loads:
+                    calls = [inputs_of(whole, size) for size in (1.0, 0.5, 0.25)]
+                    reported, harmless = check_mutants(one, FLAG_MUTANTS, 2, calls, tolerance=0.05)
+                    shown["flags changed, reported"] += reported
+                    shown["flags changed, harmless"] += harmless
+            elif options.mutants:
                 for name, outcome in unreported(whole, module):
                     shown[f"mutant {outcome}"] += 1
                     if outcome not in ("reported", "harmless"):

@@ -154,6 +154,28 @@ def check_dtensors() -> None:
             raise AssertionError(sentence)
 
 
+def check_unequal() -> None:
+    """Devices whose programs exchange other tensors say so, and do not wait for one another."""
+    rows = 4 + distributed.get_rank() % 2
+    kernel = mugraph.compile(
+        f"""
+        func.func @f(%x: tensor<{rows}x8xf32>) -> (tensor<{rows}x8xf32>)
+            attributes {{mugraph.mesh = [4], mugraph.per_device}} {{
+          %s = kn.all_reduce %x axes [0] : tensor<{rows}x8xf32> -> tensor<{rows}x8xf32>
+          func.return %s : tensor<{rows}x8xf32>
+        }}
+        """,
+        "cpu",
+        mesh=device_mesh.init_device_mesh("cpu", (4,)),
+    )
+    try:
+        kernel(torch.ones(rows, 8))
+    except UserError as error:
+        assert "exchange 0 is kn.all_reduce of 4x8 of f32 along axes [0] on rank 0" in str(error)
+    else:
+        raise AssertionError("unequal programs ran")
+
+
 def main() -> None:
     """All of it."""
     distributed.init_process_group("gloo")
@@ -162,6 +184,7 @@ def main() -> None:
             check_collectives(element, getattr(torch, name), peers=peers)
     check_overlap()
     check_dtensors()
+    check_unequal()
     distributed.destroy_process_group()
     print("right")
 

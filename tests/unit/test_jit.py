@@ -303,16 +303,18 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     assert is_new and result.read_text() == "result" and folder not in result.parents
 
 
-def test_processes_that_make_the_same_entry_share_it(folder: Path) -> None:
+def test_processes_that_ask_for_the_same_entry_make_it_once(folder: Path) -> None:
     script = (
         "import time; from mugraph.runtime.cache import cache_entry\n"
         "with cache_entry('a', 'file') as entry:\n"
         "    if entry.is_new:\n"
         "        time.sleep(0.3); (entry.folder / 'file').write_text('x' * 100000)\n"
         "assert entry.result.read_text() == 'x' * 100000, entry\n"
+        "print(entry.is_new)"
     )
-    running = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(4)]
-    assert [process.wait() for process in running] == [0] * 4
+    command = [sys.executable, "-c", script]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert sorted(each.communicate()[0].strip() for each in running) == ["False"] * 3 + ["True"]
     assert sorted(path.name for path in folder.iterdir()) == ["a"]
 
 

@@ -86,6 +86,30 @@ def test_what_a_function_behind_an_exchange_takes_alone_is_computed_there() -> N
     assert str(steps[-1].module).count("mugraph.constant") == 1
 
 
+def test_products_see_one_tensor_behind_an_exchange_in_the_extents_of_each() -> None:
+    """Their kernel loads it once; as results of the function before they would be two tensors."""
+    text = """
+    func.func @f(%x: tensor<1x4x32xf16>, %u: tensor<32x16xf16>, %v: tensor<32x16xf16>)
+        -> (tensor<4x16xf16> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [2], mugraph.per_device} {
+      %s = kn.all_reduce %x axes [0] : tensor<1x4x32xf16> -> tensor<1x4x32xf16>
+      %a = kn.reshape %s : tensor<1x4x32xf16> -> tensor<4x32xf16>
+      %b = kn.reshape %s : tensor<1x4x32xf16> -> tensor<4x32xf16>
+      %p = kn.matmul %a, %u : (tensor<4x32xf16>, tensor<32x16xf16>) -> tensor<4x16xf16>
+      %q = kn.matmul %b, %v : (tensor<4x32xf16>, tensor<32x16xf16>) -> tensor<4x16xf16>
+      %y = kn.mul %p, %q : (tensor<4x16xf16>, tensor<4x16xf16>) -> tensor<4x16xf16>
+      func.return %y : tensor<4x16xf16>
+    }
+    """
+    steps = steps_of(text)
+    assert [names(step) for step in steps] == [
+        *("Meeting", "Exchange", "add", "reshape, reshape, matmul, matmul, mul")
+    ]
+    reading = steps[2]
+    assert isinstance(reading, Segment)
+    assert len(reading.gives) == 1
+
+
 def test_two_exchanges_in_turn_need_no_other_meeting() -> None:
     wanted = "tensor<4x16xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>}"
     text = ONE_SUM.replace(wanted, wanted.replace("[[], [0]]", "[[]]"))

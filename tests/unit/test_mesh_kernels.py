@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -20,7 +21,11 @@ EXAMPLE = ROOT / "examples" / "several_gpus" / "programs.py"
 def run_on(processes: int, *command: str) -> str:
     """What a program printed that ran on so many processes of this machine."""
     pytest.importorskip("torch", reason="processes meet through torch.distributed")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+    }
     ran = subprocess.run(
         [
             sys.executable,
@@ -47,6 +52,18 @@ def test_tensor_parallel_models_run_on_processes(name: str, needs: str) -> None:
     pytest.importorskip(needs, reason=f"the plan of {name} is by {needs}")
     script = str(ROOT / "examples" / "several_gpus" / "models.py")
     assert run_on(2, script, name, "--cpu").count("relative error") == 2
+
+
+def test_a_tensor_parallel_decoder_ends_and_says_where_it_is_if_not(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="its layers are those of transformers")
+    command = ["-m", "benchmarks.tensor_parallel", "--cpu", "--layers", "2"]
+    written = tmp_path / "written.json"
+    run_on(2, *command, "--output", str(written), "--limit", "200")
+    (row,) = json.loads(written.read_text())["rows"]
+    assert row["failures"] == {}
+    assert sorted(row["relative_errors"]) == ["mugraph, 2 devices", "mugraph, one device"]
+    with pytest.raises(AssertionError, match=r"device \d: no end after 1 s, while "):
+        run_on(2, *command, "--output", str(written), "--limit", "1")
 
 
 def test_each_collective_is_what_simulated_devices_do() -> None:

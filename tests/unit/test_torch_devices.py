@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import mugraph.build as mi
 from mugraph.build import BuildError
+from mugraph.errors import UserError
+from mugraph.jit.groups import Group, expect_alike, mesh_shape
+from mugraph.jit.peers import shared_buffer
 from mugraph.torch import explain
 
 torch: Any = pytest.importorskip("torch", reason="models are torch's")
@@ -57,3 +61,38 @@ def test_collectives_need_a_graph_of_several_devices() -> None:
     graph = mi.new_kernel_graph(devices=[3])
     with pytest.raises(BuildError, match="3 devices cannot share"):
         graph.reduce_scatter(graph.new_input((4, 8)))
+
+
+def test_ranks_that_exchange_other_tensors_are_named(
+    groups: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mesh = torch.distributed.device_mesh.DeviceMesh.from_group(groups[0], "cpu")
+    expect_alike(mesh, "f", ["reading 4x8"])
+
+    def gather(found: list[Any], own: Any, _: Any) -> None:
+        found[:] = [own, (1, [*own[1], "a meeting"])]
+
+    monkeypatch.setattr(distributed, "all_gather_object", gather)
+    with pytest.raises(UserError, match="exchange 1 is nothing on rank 0, and a meeting on rank 1"):
+        expect_alike(mesh, "f", ["reading 4x8"])
+
+
+def test_memory_that_cannot_be_reached_is_a_sentence(
+    groups: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    symmetric: Any = pytest.importorskip("torch.distributed._symmetric_memory")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError("peer access is not supported between these two devices\nmore")
+
+    monkeypatch.setattr(symmetric, "empty", refuse)
+    device = torch.device("cuda", 3)
+    with pytest.raises(UserError, match="GPU 3 cannot address the memory of the 2 devices") as said:
+        shared_buffer(device, 256, Group(groups[0], (0, 1), 0))
+    assert "between these two devices); compile with peers=False" in str(said.value)
+
+
+def test_a_process_outside_of_the_mesh_is_told(groups: list[Any]) -> None:
+    outside = SimpleNamespace(mesh=torch.tensor([1]), get_coordinate=lambda: None)
+    with pytest.raises(UserError, match="the process of rank 0 is none of the devices of"):
+        mesh_shape(outside)

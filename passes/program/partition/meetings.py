@@ -97,6 +97,17 @@ def takes(step: Step) -> tuple[SSAValue, ...]:
             return ()
 
 
+def reads(step: Step) -> Sequence[SSAValue]:
+    """What a step reads, or copies to where others read it."""
+    match step:
+        case Exchange():
+            return [step.value]
+        case Delivery():
+            return step.op.pieces
+        case _:
+            return takes(step)
+
+
 def far_values_of(step: Exchange | Delivery) -> set[SSAValue]:
     """What devices read behind an exchange of what others wrote."""
     if isinstance(step, Delivery):

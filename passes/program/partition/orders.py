@@ -20,9 +20,17 @@ from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.sharding import Axes, Mesh
-from mugraph.passes.program.partition.meetings import far_values, gives, takes
-from mugraph.passes.program.partition.segments import Delivery, Exchange, Fetch, Meeting, Step
+from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh
+from mugraph.errors import UserError
+from mugraph.passes.program.partition.meetings import far_values, gives, takes, with_meetings
+from mugraph.passes.program.partition.segments import (
+    Delivery,
+    Exchange,
+    Fetch,
+    Meeting,
+    Step,
+    segments_of,
+)
 from mugraph.passes.program.partition.turns import turns_of
 
 CALLS = 3
@@ -291,3 +299,18 @@ def check_order(steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh)
     if not any(isinstance(step, Exchange | Delivery) for step in steps):
         return []
     return faults_of([events_of(steps, returned, mesh, device) for device in mesh.devices])
+
+
+def steps_in_order(program: DeviceProgram) -> list[Step]:
+    """What a device does, with meetings that keep all of them in order.
+
+    Raises ``UserError`` where that cannot be proved.
+    """
+    last = program.function.get_return_op()
+    assert last is not None
+    steps = with_meetings(segments_of(program), last.operands)
+    faults = check_order(steps, last.operands, program.mesh)
+    if faults:
+        name = program.function.sym_name.data
+        raise UserError(f"{name}: its devices are not kept in order: {faults[0]}.")
+    return steps

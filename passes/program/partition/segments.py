@@ -263,7 +263,22 @@ def _reading(operators: Sequence[Operation]) -> list[Operation]:
     for op in reversed(operators):
         if op in reading:
             reading |= {makers[operand] for operand in op.operands if operand in makers}
+    for op in reversed(operators):
+        if op in reading and _may_wait(op, reading):
+            reading.remove(op)
     return [op for op in operators if op in reading]
+
+
+def _may_wait(op: Operation, function: set[Operation]) -> bool:
+    """Whether other extents of what a function gives are for those that take it to see.
+
+    Each of several products that take the same rows has its own reshape of them: as results of the
+    function they would be as many tensors, which no kernel could load once.
+    """
+    if not isinstance(op, kn.RegroupOp) or op.input.owner not in function:
+        return False
+    users = [use.operation for use in op.result.uses]
+    return not any(each in function or not _is_kernel(each) or part_of(each) for each in users)
 
 
 def reads_again(op: Operation) -> bool:

@@ -29,7 +29,7 @@ __device__ __forceinline__ void release_flag(unsigned* flag, unsigned count) {
 #if defined(__CUDA_ARCH__)
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(count) : "memory");
 #else
-  *flag = count;
+  __atomic_store_n(flag, count, __ATOMIC_RELEASE);
 #endif
 }
 
@@ -39,7 +39,7 @@ __device__ __forceinline__ unsigned acquire_flag(unsigned const* flag) {
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(count) : "l"(flag) : "memory");
   return count;
 #else
-  return *flag;
+  return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 #endif
 }
 

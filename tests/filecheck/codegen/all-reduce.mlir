@@ -8,7 +8,7 @@
 // CHECK: kn::all_reduce(stream, group, ncclMax, y, x, 32);
 // CHECK: // OP type: kn.all_slice
 // CHECK: auto const* part = y + group.place * 4LL;
-// PEERS: all-reduce.mlir:15:3: error: 'kn.peer' %y reads the memory of other devices, for which no CUDA text is printed; leave out --use-peers, or run it by mugraph.compile(program, mesh=DeviceMesh)
+// PEERS: all-reduce.mlir:15:3: error: 'kn.peer' %y reads the memory of other devices, for which no CUDA text is printed; run it by mugraph.compile(program, mesh=DeviceMesh), or make a library of it by mg-compile
 func.func @f(%x: tensor<4x8xf16>)
     -> (tensor<4x4xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>})
     attributes {mugraph.mesh = [2], mugraph.per_device} {

@@ -23,6 +23,15 @@ inline cudaError_t cudaMemcpyAsync(void* target, void const* source, std::size_t
                                    cudaStream_t) {
   return cudaMemcpy(target, source, bytes, kind);
 }
+inline cudaError_t cudaMemcpy2DAsync(void* target, std::size_t target_pitch, void const* source,
+                                     std::size_t source_pitch, std::size_t bytes, std::size_t rows,
+                                     cudaMemcpyKind kind, cudaStream_t) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    cudaMemcpy(static_cast<char*>(target) + row * target_pitch,
+               static_cast<char const*>(source) + row * source_pitch, bytes, kind);
+  }
+  return cudaSuccess;
+}
 // The current device has the capability that the generated code is compiled for, 9.0.
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;

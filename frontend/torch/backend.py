@@ -39,6 +39,7 @@ from mugraph.torch.islands import (
     is_view,
     programs_of,
     split_off_programs,
+    write_numbers,
 )
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.narrow_weights import store_narrow_weights
@@ -97,10 +98,12 @@ def _compile_graph(
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     devices = devices_of(graph_module)
     refusals = Refusals(tf32=tf32, devices=devices)
+    write_numbers(graph_module, refusals)
     for node in graph_module.graph.nodes:
         is_call = node.op == "call_function" and not is_symbol(node.meta.get("val"))
         reason = refusals(node) if is_call else None
-        if reason is not None:
+        of_another = node.target is operator.getitem and refusals(node.args[0]) is not None
+        if reason is not None and not of_another:
             report.stays(node, reason)
     setting = Setting(tf32, devices, report.explains)
     parts = split_off_programs(graph_module, refusals, report.stays)

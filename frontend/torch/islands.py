@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from mugraph.torch.aten import CONVERSIONS, views
 from mugraph.torch.operator import import_torch
 from mugraph.torch.symbols import is_symbol, may_be_handed_over
-from mugraph.torch.translation import tensor_like
+from mugraph.torch.translation import devices_among, tensor_like
 
 
 def fold_constants(graph_module: Any) -> None:
@@ -35,6 +36,31 @@ def fold_constants(graph_module: Any) -> None:
     graph_module.recompile()
     for node in graph_module.graph.find_nodes(op="get_attr"):
         node.meta["val"] = getattr(graph_module, node.target)
+
+
+def write_numbers(graph_module: Any, refusal: Callable[[Any], str | None]) -> None:
+    """Makes numbers of constants without dimensions, in calls that take them so.
+
+    Torch keeps such a constant in a type of its own, and on the CPU beside tensors on a GPU.
+    ``refusal`` says of a call why mugraph does not take it, or ``None``.
+    """
+    fx, modes = import_torch().fx, import_module("torch.utils._python_dispatch")
+    for constant in graph_module.graph.find_nodes(op="get_attr"):
+        value = getattr(graph_module, constant.target)
+        if value.dim() or value.is_complex():
+            continue
+        with modes._disable_current_modes():
+            number = value.item()
+        for call in [each for each in constant.users if each.op == "call_function"]:
+            before, known = call.args, {constant: number}
+            call.args = fx.node.map_arg(before, partial(_replaced_by, known))
+            if not call.all_input_nodes or refusal(call) is not None:
+                call.args = before
+    graph_module.graph.eliminate_dead_code()
+
+
+def _replaced_by(known: dict[Any, Any], node: Any) -> Any:
+    return known.get(node, node)
 
 
 def copy_returned_constants(graph_module: Any) -> None:
@@ -71,7 +97,11 @@ def split_off_programs(
         graph_module, Support(), allows_single_node_partition=True
     )
     while True:
-        partitions = partitioner.propose_partitions()
+        partitions = [
+            module.Partition(nodes=nodes)
+            for part in partitioner.propose_partitions()
+            for nodes in _by_device(part.nodes)
+        ]
         outside = {node for part in partitions for node in _at_wrong_ends(part.nodes)}
         if not outside:
             return partitioner.fuse_partitions(partitions)
@@ -79,6 +109,14 @@ def split_off_programs(
         for node in outside:
             if not is_view(node):
                 stays(node, "the strides of what it takes or gives change with an extent")
+
+
+def _by_device(nodes: Iterable[Any]) -> Iterable[list[Any]]:
+    """The calls of a part, those of each device together: none takes what another device has."""
+    apart: dict[str, list[Any]] = {}
+    for node in nodes:
+        apart.setdefault(" ".join(devices_among(node)), []).append(node)
+    return apart.values()
 
 
 def _maker(node: Any) -> Any:

@@ -70,9 +70,17 @@ class Refusals:
             if source is None and "val" in node.meta:
                 return self._of_part(node)
             return source
+        if str(node.target) not in CONVERSIONS:
+            schema = getattr(node.target, "_schema", None)
+            if schema is not None and schema.is_mutable:
+                return "it writes to its operand in place"
+            return "mugraph has no conversion of it"
         if str(node.target) == WAIT:
             # Whoever exchanges something waits for it.
             return self(node.args[0])
+        places = devices_among(node)
+        if len(places) > 1:
+            return f"it has tensors on {' and '.join(sorted(places))}"
         try:
             signature = str(node.target), repr(_replaced((node.args, node.kwargs), _described))
             if signature not in self._known:
@@ -89,11 +97,6 @@ class Refusals:
 
     def _reason(self, node: Any) -> str | None:
         """Converts the call alone; what that raises is the reason."""
-        if str(node.target) not in CONVERSIONS:
-            schema = getattr(node.target, "_schema", None)
-            if schema is not None and schema.is_mutable:
-                return "it writes to its operand in place"
-            return "mugraph has no conversion of it"
         try:
             self._converted(node)
         except NotConverted as error:
@@ -109,6 +112,14 @@ class Refusals:
         made = _convert(graph, node, _inputs_of(graph, node), call)
         graph.require_parallel_extents()
         return made
+
+
+def devices_among(node: Any) -> set[str]:
+    """Those of the tensors that a call takes and gives."""
+    torch = import_torch()
+    values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
+    tensors = [each for value in values for each in as_list(value)]
+    return {str(each.device) for each in tensors if isinstance(each, torch.Tensor)}
 
 
 def _graph(name: str, devices: Devices | None) -> KernelGraph:

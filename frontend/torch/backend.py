@@ -37,9 +37,9 @@ from mugraph.torch.islands import (
     copy_returned_constants,
     fold_constants,
     is_view,
+    place_constants,
     programs_of,
     split_off_programs,
-    write_numbers,
 )
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.narrow_weights import store_narrow_weights
@@ -91,6 +91,7 @@ def _compile_graph(
     mutations = take_out_mutations(graph_module)
     make_pairs(graph_module)
     fold_constants(graph_module)
+    place_constants(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs
     weights |= store_narrow_weights(graph_module, weights, inputs)
     simplify_whole_numbers(graph_module)
@@ -98,7 +99,6 @@ def _compile_graph(
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     devices = devices_of(graph_module)
     refusals = Refusals(tf32=tf32, devices=devices)
-    write_numbers(graph_module, refusals)
     for node in graph_module.graph.nodes:
         is_call = node.op == "call_function" and not is_symbol(node.meta.get("val"))
         reason = refusals(node) if is_call else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -38,29 +37,33 @@ def fold_constants(graph_module: Any) -> None:
         node.meta["val"] = getattr(graph_module, node.target)
 
 
-def write_numbers(graph_module: Any, refusal: Callable[[Any], str | None]) -> None:
-    """Makes numbers of constants without dimensions, in calls that take them so.
+def place_constants(graph_module: Any) -> None:
+    """Gives calls their constants without dimensions where, and in a type that, programs take.
 
-    Torch keeps such a constant in a type of its own, and on the CPU beside tensors on a GPU.
-    ``refusal`` says of a call why mugraph does not take it, or ``None``.
+    Torch lets such a constant be on the CPU beside tensors on a GPU, and of f64 beside others.
     """
-    fx, modes = import_torch().fx, import_module("torch.utils._python_dispatch")
+    torch = import_torch()
+    modes = import_module("torch.utils._python_dispatch")
     for constant in graph_module.graph.find_nodes(op="get_attr"):
         value = getattr(graph_module, constant.target)
-        if value.dim() or value.is_complex():
+        if not isinstance(value, torch.Tensor) or value.dim():
             continue
-        with modes._disable_current_modes():
-            number = value.item()
-        for call in [each for each in constant.users if each.op == "call_function"]:
-            before, known = call.args, {constant: number}
-            call.args = fx.node.map_arg(before, partial(_replaced_by, known))
-            if not call.all_input_nodes or refusal(call) is not None:
-                call.args = before
+        for call in [*constant.users]:
+            result = call.meta.get("val")
+            if not isinstance(result, torch.Tensor) or len(call.all_input_nodes) < 2:
+                continue
+            is_wide = value.dtype == torch.float64 != result.dtype
+            dtype = torch.float32 if is_wide else value.dtype
+            if (result.device, dtype) == (value.device, value.dtype):
+                continue
+            name = f"{constant.target}_{call.name}"
+            with modes._disable_current_modes():
+                graph_module.register_buffer(name, value.to(result.device, dtype))
+            with graph_module.graph.inserting_before(call):
+                placed = graph_module.graph.get_attr(name)
+            placed.meta["val"] = getattr(graph_module, name)
+            call.replace_input_with(constant, placed)
     graph_module.graph.eliminate_dead_code()
-
-
-def _replaced_by(known: dict[Any, Any], node: Any) -> Any:
-    return known.get(node, node)
 
 
 def copy_returned_constants(graph_module: Any) -> None:

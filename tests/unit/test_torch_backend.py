@@ -466,6 +466,18 @@ def test_what_is_on_two_devices_stays_in_torch() -> None:
     assert both == {"aten.mul.Tensor", "aten._to_copy.default"}
 
 
+def test_numbers_in_tensors_are_taken_by_what_stays_in_torch() -> None:
+    def function(x: Any) -> Any:
+        chosen = torch.where(x > 0, torch.tensor(2.0).double().sqrt().float(), torch.tensor(0.0))
+        return chosen.cumprod(0).clamp(max=torch.tensor(3.0))
+
+    torch._dynamo.reset()
+    made = torch.compile(function, backend="mugraph", dynamic=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_near(made(draw(3, 5)), function(draw(3, 5)))
+
+
 def test_what_has_no_elements_stays_in_torch() -> None:
     model = torch.nn.Sequential(
         torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.MaxPool2d(2),

@@ -82,6 +82,8 @@ class Refusals:
         if len(places) > 1:
             return f"it has tensors on {' and '.join(sorted(places))}"
         try:
+            for each in as_list(node.meta["val"]):
+                tensor_like(each)
             signature = str(node.target), repr(_replaced((node.args, node.kwargs), _described))
             if signature not in self._known:
                 self._known[signature] = self._reason(node)
@@ -110,7 +112,12 @@ class Refusals:
         graph = _graph(PROGRAM, self._devices)
         call = partial(Call, tf32=self._tf32, devices=self._devices)
         made = _convert(graph, node, _inputs_of(graph, node), call)
-        graph.require_parallel_extents()
+        try:
+            graph.require_parallel_extents()
+        except BuildError:
+            raise NotConverted(
+                "it picks or combines elements along an extent that changes from call to call"
+            ) from None
         return made
 
 
@@ -229,7 +236,7 @@ def _require_known(node: Any, results: Sequence[TensorLike]) -> None:
     made = {name for like in results for name in names_of(like.shape)}
     is_view = CONVERSIONS[str(node.target)] in views.VIEWS
     if made - known or (any(map(is_symbol, taken)) and not is_view):
-        raise NotConverted("a number that is known only at run time")
+        raise NotConverted("it takes a number that is known only at run time")
 
 
 def _convert(

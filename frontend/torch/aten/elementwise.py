@@ -98,13 +98,13 @@ def _sub(call: Call, a: Any, b: Any, alpha: float = 1) -> DTensor:
         return _binary(call, "sub", a, b)
     if not is_integer(call.dtype):
         return _add(call, a, b, -alpha)
-    require(alpha == 1, "alpha is not 1")
+    require(alpha == 1, "its alpha is not 1")
     return _binary(call, "sub", a, b)
 
 
 @converts("rsub.Scalar", "rsub.Tensor")
 def _rsub(call: Call, a: DTensor, b: Any, alpha: float = 1) -> DTensor:
-    require(alpha == 1, "alpha is not 1")
+    require(alpha == 1, "its alpha is not 1")
     return _binary(call, "sub", b, a)
 
 
@@ -132,9 +132,9 @@ def _neg(call: Call, x: DTensor) -> DTensor:
 @converts("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def _pow(call: Call, a: Any, b: Any) -> DTensor:
     exact = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
-    if b == 2 and is_integer(call.dtype):
-        return a * a
     if isinstance(b, int | float) and b in exact:
+        if b == 2 and is_integer(call.dtype):
+            return a * a
         return _unary(exact[b])(call, require_tensor(a))
     return _binary(call, "pow", a, b)
 
@@ -235,7 +235,7 @@ def _gelu(call: Call, x: DTensor, approximate: str = "none") -> DTensor:
 
 @converts("softplus.default")
 def _softplus(call: Call, x: DTensor, beta: float = 1, threshold: float = 20) -> DTensor:
-    require(beta == 1 and threshold >= 20, "another beta than 1, or a threshold below 20")
+    require(beta == 1 and threshold >= 20, "its beta is not 1, or its threshold is below 20")
     return call.graph.softplus(x, dtype=call.dtype)
 
 

@@ -16,7 +16,7 @@ from mugraph.dialects.element_types import DESCRIPTIONS, ELEMENT_TYPES
 from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike, views
 from mugraph.torch.aten.collectives import WAIT
-from mugraph.torch.aten.conversion import Devices
+from mugraph.torch.aten.conversion import Devices, require
 from mugraph.torch.operator import import_torch
 from mugraph.torch.symbols import LateError, extent_of, is_symbol, names_of, stride_of
 
@@ -154,6 +154,7 @@ def translate(
     call = partial(Call, tf32=tf32, devices=devices)
     values: dict[Any, Any] = {}
     weights, hints = iter(constant), iter(names)
+    inputs = graph_module.graph.find_nodes(op="placeholder")
     for node in graph_module.graph.nodes:
         if node.op == "placeholder" and is_symbol(node.meta["val"]):
             values[node] = extent_of(node.meta["val"])
@@ -164,6 +165,9 @@ def translate(
             for each in results_of(graph_module):
                 like = tensor_like(each.meta["val"])
                 strides = like.strides if is_dense(like) else row_major_strides(like.shape)
+                given = next((x for x in inputs if values[x] is values[each]), each)
+                if input_strides(tensor_like(given.meta["val"])) != strides:
+                    require(given is each, "it only puts an input into another order in memory")
                 graph.mark_output(values[each], None if names_of(like.shape) else strides or (1,))
         elif node.target is operator.getitem:
             values[node] = values[node.args[0]][node.args[1]]

@@ -479,6 +479,16 @@ def test_numbers_in_tensors_are_taken_by_what_stays_in_torch() -> None:
         assert_near(made(draw(3, 5)), function(draw(3, 5)))
 
 
+def test_a_copy_of_an_input_in_another_order_stays_in_torch() -> None:
+    torch._dynamo.reset()
+    order = torch.channels_last
+    made = torch.compile(lambda x: (x.to(memory_format=order), x + 1), backend="mugraph")
+    with pytest.warns(UserWarning, match="puts an input into another order"), torch.no_grad():
+        copy, more = made(x := draw(2, 4, 3, 5))
+    assert copy.is_contiguous(memory_format=order) and torch.equal(copy, x)
+    assert_near(more, x + 1)
+
+
 def test_what_has_no_elements_stays_in_torch() -> None:
     model = torch.nn.Sequential(
         torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.MaxPool2d(2),

@@ -32,6 +32,9 @@ P = ParamSpec("P")
 T = TypeVar("T", DTensor, STensor)
 M = TypeVar("M", bound=Callable[..., Any])
 
+FP32_BITS = 24
+"""Of a whole number that fp32 has exactly."""
+
 
 def _of_one(function: str):
     """A method for a function of one tensor."""
@@ -131,7 +134,7 @@ class GraphOperators(ABC, Generic[T]):
         whole = [x.dtype for x in numbers if isinstance(x, Handle) and is_integer(x.dtype)]
         constant_type = whole[0] if whole else f32
         filled = [
-            x if isinstance(x, Handle) else self.fill(smallest, x, dtype=constant_type)
+            x if isinstance(x, Handle) else self._number(smallest, x, constant_type)
             for x in operands
         ]
         if dtype is None and whole and function in COMPARISONS:
@@ -145,6 +148,15 @@ class GraphOperators(ABC, Generic[T]):
             more = [constants] if constants else []
             op = self.OPERATORS[function](*values, type_, *more)
         return self._add(op, name)
+
+    def _number(self, like: T, value: float, dtype: Attribute) -> T:
+        """A number for each element; what fp32 does not have of whole ones is added to the rest."""
+        if not is_integer(dtype) or not isinstance(value, int):
+            return self.fill(like, value, dtype=dtype)
+        low = value.bit_length() - FP32_BITS
+        rest = value - (value >> low << low) if low > 0 else 0
+        made = self.fill(like, value - rest, dtype=dtype)
+        return self.add(made, self._number(like, rest, dtype)) if rest else made
 
     def _of_one_rank(self, operands: Sequence[T]) -> Sequence[T]:
         """Operands of an element-wise function with as many dimensions each, where it can be."""

@@ -7,7 +7,11 @@ from typing import Any
 
 from mugraph.torch.operator import define, import_torch
 
-SCHEMA = "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale) -> Tensor"
+SCHEMA = (
+    "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale, bool heads_inside)"
+    " -> Tensor"
+)
+"""``heads_inside``: heads of a token side by side in memory, as torch's fused kernels give them."""
 
 
 @cache
@@ -17,21 +21,26 @@ def attention_operator() -> Any:
     torch = import_torch()
     functional = torch.nn.functional
 
-    def run(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None) -> Any:
+    def run(
+        q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, heads_inside: bool
+    ) -> Any:
         result = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=q.dim() > 3
         )
-        return _heads_inside(result)
+        return _laid_out(result, heads_inside)
 
-    def fake(q: Any, k: Any, v: Any, *_: Any) -> Any:
-        return _heads_inside(q.new_empty((*q.shape[:-1], v.shape[-1])))
+    def fake(
+        q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, heads_inside: bool
+    ) -> Any:
+        del k, mask, causal, scale
+        return _laid_out(q.new_empty((*q.shape[:-1], v.shape[-1])), heads_inside)
 
     return define("attention", SCHEMA, run, fake)
 
 
-def _heads_inside(result: Any) -> Any:
-    """Heads of a token side by side in memory, as the layer after attention reads them."""
-    if result.dim() < 3:
+def _laid_out(result: Any, heads_inside: bool) -> Any:
+    """Heads of a token side by side in memory, or row-major."""
+    if not heads_inside:
         return result.contiguous()
     return result.transpose(-2, -3).contiguous().transpose(-2, -3)
 
@@ -48,6 +57,9 @@ def keep_attention_whole(graph_module: Any) -> None:
         if node.op == "call_function" and node.target in targets:
             arguments = _arguments(*node.args, **node.kwargs)
             if arguments is not None:
+                # As torch lays it out, since the model may view it so.
+                given = node.meta["example_value" if "example_value" in node.meta else "val"]
+                arguments = *arguments, not given.is_contiguous()
                 node.target, node.args, node.kwargs = operator, arguments, {}
     graph_module.recompile()
 

@@ -37,6 +37,7 @@ from mugraph.torch.islands import (
     copy_returned_constants,
     fold_constants,
     is_view,
+    place_constants,
     programs_of,
     split_off_programs,
 )
@@ -90,6 +91,7 @@ def _compile_graph(
     mutations = take_out_mutations(graph_module)
     make_pairs(graph_module)
     fold_constants(graph_module)
+    place_constants(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs
     weights |= store_narrow_weights(graph_module, weights, inputs)
     simplify_whole_numbers(graph_module)
@@ -100,7 +102,8 @@ def _compile_graph(
     for node in graph_module.graph.nodes:
         is_call = node.op == "call_function" and not is_symbol(node.meta.get("val"))
         reason = refusals(node) if is_call else None
-        if reason is not None:
+        of_another = node.target is operator.getitem and refusals(node.args[0]) is not None
+        if reason is not None and not of_another:
             report.stays(node, reason)
     setting = Setting(tf32, devices, report.explains)
     parts = split_off_programs(graph_module, refusals, report.stays)

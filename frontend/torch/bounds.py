@@ -121,7 +121,7 @@ def _exact_in(dtype: Any) -> Interval:
 
 def _of_constant(tensor: Any) -> Known:
     torch = import_torch()
-    if not isinstance(tensor, torch.Tensor) or not tensor.numel():
+    if not isinstance(tensor, torch.Tensor) or not tensor.numel() or tensor.is_meta:
         return None
     if tensor.is_complex() or (tensor.is_floating_point() and tensor.numel() > 1):
         return None

@@ -58,7 +58,7 @@ def as_module(
         if any(taken[at].shape[dim] > bound for at, dim, bound in bounds):
             return plain(*given)
         fitting = [
-            row_major(at, each) if tensors[at].names else laid_out(at, each)
+            row_major(at, each) if any(tensors[at].names) else laid_out(at, each)
             for at, each in enumerate(taken)
         ]
         return in_shape(as_sequence(kernel(*fitting), len(results)))

@@ -12,6 +12,7 @@ from typing import Any
 
 from mugraph.torch.graphs import insert_call
 from mugraph.torch.operator import import_torch
+from mugraph.torch.symbols import is_symbol
 
 Pair = tuple[Any, Any]
 """The nodes of the real and of the imaginary part."""
@@ -134,10 +135,16 @@ def _complex_view(pairing: _Pairing, node: Any) -> Pair:
 
 
 @_rule("complex.default")
-def _of_parts(pairing: _Pairing, node: Any) -> Pair:
-    shape = list(node.meta["val"].shape)
-    real, imaginary = (pairing.call("aten.expand.default", each, shape) for each in node.args)
-    return real, imaginary
+def _of_parts(pairing: _Pairing, node: Any) -> Pair | None:
+    shape = node.meta["val"].shape
+    parts: list[Any] = []
+    for each in node.args:
+        if each.meta["val"].shape != shape:
+            if any(map(is_symbol, shape)):
+                return None
+            each = pairing.call("aten.expand.default", each, list(shape))
+        parts.append(each)
+    return parts[0], parts[1]
 
 
 @_rule("polar.default")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
 from mugraph.torch.aten import CONVERSIONS, views
 from mugraph.torch.operator import import_torch
 from mugraph.torch.symbols import is_symbol, may_be_handed_over
-from mugraph.torch.translation import tensor_like
+from mugraph.torch.translation import devices_among, tensor_like
 
 
 def fold_constants(graph_module: Any) -> None:
@@ -35,6 +35,35 @@ def fold_constants(graph_module: Any) -> None:
     graph_module.recompile()
     for node in graph_module.graph.find_nodes(op="get_attr"):
         node.meta["val"] = getattr(graph_module, node.target)
+
+
+def place_constants(graph_module: Any) -> None:
+    """Gives calls their constants without dimensions where, and in a type that, programs take.
+
+    Torch lets such a constant be on the CPU beside tensors on a GPU, and of f64 beside others.
+    """
+    torch = import_torch()
+    modes = import_module("torch.utils._python_dispatch")
+    for constant in graph_module.graph.find_nodes(op="get_attr"):
+        value = getattr(graph_module, constant.target)
+        if not isinstance(value, torch.Tensor) or value.dim():
+            continue
+        for call in [*constant.users]:
+            result = call.meta.get("val")
+            if not isinstance(result, torch.Tensor) or len(call.all_input_nodes) < 2:
+                continue
+            is_wide = value.dtype == torch.float64 != result.dtype
+            dtype = torch.float32 if is_wide else value.dtype
+            if (result.device, dtype) == (value.device, value.dtype):
+                continue
+            name = f"{constant.target}_{call.name}"
+            with modes._disable_current_modes():
+                graph_module.register_buffer(name, value.to(result.device, dtype))
+            with graph_module.graph.inserting_before(call):
+                placed = graph_module.graph.get_attr(name)
+            placed.meta["val"] = getattr(graph_module, name)
+            call.replace_input_with(constant, placed)
+    graph_module.graph.eliminate_dead_code()
 
 
 def copy_returned_constants(graph_module: Any) -> None:
@@ -71,7 +100,11 @@ def split_off_programs(
         graph_module, Support(), allows_single_node_partition=True
     )
     while True:
-        partitions = partitioner.propose_partitions()
+        partitions = [
+            module.Partition(nodes=nodes)
+            for part in partitioner.propose_partitions()
+            for nodes in _by_device(part.nodes)
+        ]
         outside = {node for part in partitions for node in _at_wrong_ends(part.nodes)}
         if not outside:
             return partitioner.fuse_partitions(partitions)
@@ -79,6 +112,14 @@ def split_off_programs(
         for node in outside:
             if not is_view(node):
                 stays(node, "the strides of what it takes or gives change with an extent")
+
+
+def _by_device(nodes: Iterable[Any]) -> Iterable[list[Any]]:
+    """The calls of a part, those of each device together: none takes what another device has."""
+    apart: dict[str, list[Any]] = {}
+    for node in nodes:
+        apart.setdefault(" ".join(devices_among(node)), []).append(node)
+    return apart.values()
 
 
 def _maker(node: Any) -> Any:

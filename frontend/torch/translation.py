@@ -16,7 +16,7 @@ from mugraph.dialects.element_types import DESCRIPTIONS, ELEMENT_TYPES
 from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike, views
 from mugraph.torch.aten.collectives import WAIT
-from mugraph.torch.aten.conversion import Devices
+from mugraph.torch.aten.conversion import Devices, require
 from mugraph.torch.operator import import_torch
 from mugraph.torch.symbols import LateError, extent_of, is_symbol, names_of, stride_of
 
@@ -70,10 +70,20 @@ class Refusals:
             if source is None and "val" in node.meta:
                 return self._of_part(node)
             return source
+        if str(node.target) not in CONVERSIONS:
+            schema = getattr(node.target, "_schema", None)
+            if schema is not None and schema.is_mutable:
+                return "it writes to its operand in place"
+            return "mugraph has no conversion of it"
         if str(node.target) == WAIT:
             # Whoever exchanges something waits for it.
             return self(node.args[0])
+        places = devices_among(node)
+        if len(places) > 1:
+            return f"it has tensors on {' and '.join(sorted(places))}"
         try:
+            for each in as_list(node.meta["val"]):
+                tensor_like(each)
             signature = str(node.target), repr(_replaced((node.args, node.kwargs), _described))
             if signature not in self._known:
                 self._known[signature] = self._reason(node)
@@ -89,11 +99,6 @@ class Refusals:
 
     def _reason(self, node: Any) -> str | None:
         """Converts the call alone; what that raises is the reason."""
-        if str(node.target) not in CONVERSIONS:
-            schema = getattr(node.target, "_schema", None)
-            if schema is not None and schema.is_mutable:
-                return "it writes to its operand in place"
-            return "mugraph has no conversion of it"
         try:
             self._converted(node)
         except NotConverted as error:
@@ -107,8 +112,21 @@ class Refusals:
         graph = _graph(PROGRAM, self._devices)
         call = partial(Call, tf32=self._tf32, devices=self._devices)
         made = _convert(graph, node, _inputs_of(graph, node), call)
-        graph.require_parallel_extents()
+        try:
+            graph.require_parallel_extents()
+        except BuildError:
+            raise NotConverted(
+                "it picks or combines elements along an extent that changes from call to call"
+            ) from None
         return made
+
+
+def devices_among(node: Any) -> set[str]:
+    """Those of the tensors that a call takes and gives."""
+    torch = import_torch()
+    values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
+    tensors = [each for value in values for each in as_list(value)]
+    return {str(each.device) for each in tensors if isinstance(each, torch.Tensor)}
 
 
 def _graph(name: str, devices: Devices | None) -> KernelGraph:
@@ -136,6 +154,7 @@ def translate(
     call = partial(Call, tf32=tf32, devices=devices)
     values: dict[Any, Any] = {}
     weights, hints = iter(constant), iter(names)
+    inputs = graph_module.graph.find_nodes(op="placeholder")
     for node in graph_module.graph.nodes:
         if node.op == "placeholder" and is_symbol(node.meta["val"]):
             values[node] = extent_of(node.meta["val"])
@@ -146,6 +165,9 @@ def translate(
             for each in results_of(graph_module):
                 like = tensor_like(each.meta["val"])
                 strides = like.strides if is_dense(like) else row_major_strides(like.shape)
+                given = next((x for x in inputs if values[x] is values[each]), each)
+                if input_strides(tensor_like(given.meta["val"])) != strides:
+                    require(given is each, "it only puts an input into another order in memory")
                 graph.mark_output(values[each], None if names_of(like.shape) else strides or (1,))
         elif node.target is operator.getitem:
             values[node] = values[node.args[0]][node.args[1]]
@@ -218,7 +240,7 @@ def _require_known(node: Any, results: Sequence[TensorLike]) -> None:
     made = {name for like in results for name in names_of(like.shape)}
     is_view = CONVERSIONS[str(node.target)] in views.VIEWS
     if made - known or (any(map(is_symbol, taken)) and not is_view):
-        raise NotConverted("a number that is known only at run time")
+        raise NotConverted("it takes a number that is known only at run time")
 
 
 def _convert(

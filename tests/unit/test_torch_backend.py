@@ -51,6 +51,23 @@ def draw(*shape: int, dtype: Any = None) -> Any:
 functional = torch.nn.functional
 attention = functional.scaled_dot_product_attention
 FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "attention that is viewed as torch lays it out": (
+        lambda q, k: (attention(q[0], q[0], q[0]).view(4, -1),
+                      attention(q, k, k, enable_gqa=True).view(2, -1, 8) * 2,
+                      attention(q, q, q).transpose(1, 2).reshape(2, 5, -1)),
+        [draw(2, 4, 5, 8), draw(2, 2, 7, 8)]),
+    "whole numbers that fp32 does not have": (
+        lambda i: (i == 2**24 + 1, i + (2**33 + 3), i * -(2**25 + 1), i > 2**31 - 5,
+                   i.clamp(-(2**24) - 1, 2**62 + 1)),
+        [torch.tensor([2**24 + 1, 2**31 - 5, -(2**40), 2**62 + 2, 0])]),
+    "whole numbers beside others": (
+        lambda i, x: (i.int() < i, i == (x > 0), x > i, x - i, i - x, torch.sub(x, i, alpha=2),
+                      i.abs(), i**2),
+        [torch.tensor([-3, 0, 2]), draw(3)]),
+    "numbers in tensors of their own": (
+        lambda x, i: (x * torch.tensor(7.0).double().sqrt(), torch.where(x > 0, x, torch.tensor(2)),
+                      torch.tensor(2.0) / x, i + torch.tensor(1.5), x ** torch.tensor(2)),
+        [draw(3, 4), torch.tensor([1, 2**24 + 1, 5, 0])]),
     "largest": (lambda x: (*x.max(-1), *x.min(0), x.max(), x.min()), [draw(4, 7)]),
     "scattered": (
         lambda x, i: (x.scatter(1, i, 0.5), x.scatter(0, i.T, x[:, :2].T * 2)),
@@ -295,8 +312,9 @@ def test_one_compilation_serves_all_values_of_a_symbol(
             torch._dynamo.mark_dynamic(x, dim)
             assert_near(made(x), block(x))
     assert len(graphs) == 1 and len(report.islands) == programs
-    attention_alone = {"mugraph.attention.default"} if dim else set()
-    assert {name for name, _ in report.stayed} == attention_alone
+    why = "it picks or combines elements along an extent that changes from call to call"
+    attention_alone = {("mugraph.attention.default", why)} if dim else set()
+    assert {*report.stayed} == attention_alone
 
 
 def test_values_above_the_bound_of_a_symbol_run_in_torch() -> None:
@@ -313,6 +331,16 @@ def test_values_above_the_bound_of_a_symbol_run_in_torch() -> None:
             torch._dynamo.mark_dynamic(x, 0)
             assert_near(made(x), (x + 1) * 2)
     assert len(report.islands) == 1
+
+
+def test_a_tensor_without_a_dimension_stands_beside_a_symbol() -> None:
+    torch._dynamo.reset()
+    made = torch.compile(lambda x, s: (x + s) * 2, backend="mugraph")
+    with torch.no_grad():
+        for rows in (3, 5):
+            x, s = draw(rows, 8), torch.tensor(0.5)
+            torch._dynamo.mark_dynamic(x, 0)
+            assert_near(made(x, s), (x + s) * 2)
 
 
 def test_extents_that_keep_operators_in_torch_are_said() -> None:
@@ -427,6 +455,52 @@ def test_a_device_without_programs_is_named() -> None:
     with pytest.warns(UserWarning, match="its inputs are on meta; programs run on cpu and cuda"):
         result = torch.compile(lambda x: x * 2 + 1, backend="mugraph")(torch.ones(4, device="meta"))
     assert result.device.type == "meta"
+
+
+def test_what_is_on_two_devices_stays_in_torch() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return (x * y).sin() + torch.tensor(2.5), (y + 1).to("meta")
+
+    with pytest.warns(UserWarning, match="its inputs are on meta; programs run on cpu and cuda"):
+        _, _, report = compiled(function, torch.ones(4, device="meta"), torch.tensor(1.0))
+    both = {name for name, reason in report.stayed if reason == "it has tensors on cpu and meta"}
+    assert both == {"aten.mul.Tensor", "aten._to_copy.default"}
+
+
+def test_numbers_in_tensors_are_taken_by_what_stays_in_torch() -> None:
+    def function(x: Any) -> Any:
+        chosen = torch.where(x > 0, torch.tensor(2.0).double().sqrt().float(), torch.tensor(0.0))
+        return chosen.cumprod(0).clamp(max=torch.tensor(3.0))
+
+    torch._dynamo.reset()
+    made = torch.compile(function, backend="mugraph", dynamic=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_near(made(draw(3, 5)), function(draw(3, 5)))
+
+
+def test_a_copy_of_an_input_in_another_order_stays_in_torch() -> None:
+    torch._dynamo.reset()
+    order = torch.channels_last
+    made = torch.compile(lambda x: (x.to(memory_format=order), x + 1), backend="mugraph")
+    with pytest.warns(UserWarning, match="puts an input into another order"), torch.no_grad():
+        copy, more = made(x := draw(2, 4, 3, 5))
+    assert copy.is_contiguous(memory_format=order) and torch.equal(copy, x)
+    assert_near(more, x + 1)
+
+
+def test_what_has_no_elements_stays_in_torch() -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.MaxPool2d(2),
+        torch.nn.Upsample(scale_factor=2, mode="bilinear"),
+    ).eval()  # fmt: skip
+    eager, ours, report = compiled(model, torch.ones(0, 3, 8, 8))
+    assert ours.shape == eager.shape and not report.islands
+
+
+def test_parts_of_what_stays_are_not_counted() -> None:
+    _, _, report = compiled(lambda x: [part * 2 for part in x.sort(-1)], draw(3, 4))
+    assert [*report.stayed] == [("aten.sort.default", "mugraph has no conversion of it")]
 
 
 def test_convolutions_that_are_no_products_stay_in_torch() -> None:

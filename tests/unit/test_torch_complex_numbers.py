@@ -71,3 +71,15 @@ WITHOUT_A_RULE: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", WITHOUT_A_RULE)
 def test_what_has_no_rule_is_torchs(name: str) -> None:
     compiled(WITHOUT_A_RULE[name], torch.randn(3, 5, dtype=torch.complex64))
+
+
+def test_parts_of_a_number_may_have_symbols_as_extents() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return torch.view_as_real(torch.complex(x, x) * torch.complex(x, y))
+
+    x, y = torch.randn(3, 4), torch.randn(1, 4)
+    torch._dynamo.reset()
+    torch._dynamo.mark_dynamic(x, 0)
+    with torch.no_grad():
+        made = torch.compile(function, backend="mugraph")(x, y)
+    torch.testing.assert_close(made, function(x, y))

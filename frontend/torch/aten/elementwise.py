@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from xdsl.dialects.builtin import f32, i1, i8
+from xdsl.dialects.builtin import f32, i1, i8, i64
 
 import mugraph.build as mi
 from mugraph.build import DTensor
@@ -19,7 +19,6 @@ UNARY = (
     "tanh",
     "relu",
     "log",
-    "abs",
     "square",
     "sqrt",
     "rsqrt",
@@ -35,9 +34,15 @@ UNARY = (
 
 def _unary(function: str):
     def convert(call: Call, x: DTensor) -> DTensor:
+        require(not is_integer(call.dtype), f"it computes on integers, {call.dtype}")
         return call.graph.apply(function, [_as_float(call, x)], call.dtype, None)
 
     return convert
+
+
+@converts("abs.default")
+def _abs(call: Call, x: DTensor) -> DTensor:
+    return call.graph.max(x, -x) if is_integer(x.dtype) else call.graph.abs(x)
 
 
 @converts("ceil.default")
@@ -52,8 +57,13 @@ for _name in UNARY:
 def _as_float(call: Call, x: Any) -> Any:
     """An operand of arithmetic in fp32: integers are cast where the result is none."""
     if isinstance(x, DTensor) and is_integer(x.dtype) and not is_integer(call.dtype):
-        return mi.cast(x, f32)
+        return _wide(x)
     return x
+
+
+def _wide(x: DTensor) -> DTensor:
+    """A tensor in fp32."""
+    return x if x.dtype == f32 else mi.cast(x, f32)
 
 
 def _binary(call: Call, function: str, a: Any, b: Any) -> DTensor:
@@ -68,7 +78,7 @@ def _of_result(call: Call, x: Any) -> Any:
         return x
     if is_integer(call.dtype):
         return mi.cast(x, call.dtype)
-    return x if x.dtype == f32 else mi.cast(x, f32)
+    return _wide(x)
 
 
 @converts("add.Tensor", "add.Scalar")
@@ -78,7 +88,7 @@ def _add(call: Call, a: Any, b: Any, alpha: float = 1) -> DTensor:
         if not is_integer(call.dtype):
             return call.graph.add_scalar(_of_result(call, a), float(b), dtype=call.dtype)
     elif alpha != 1:
-        b = call.graph.mul_scalar(b, float(alpha), dtype=f32)
+        b = call.graph.mul_scalar(_as_float(call, b), float(alpha), dtype=f32)
     return _binary(call, "add", a, b)
 
 
@@ -88,13 +98,13 @@ def _sub(call: Call, a: Any, b: Any, alpha: float = 1) -> DTensor:
         return _binary(call, "sub", a, b)
     if not is_integer(call.dtype):
         return _add(call, a, b, -alpha)
-    require(alpha == 1, "alpha is not 1")
+    require(alpha == 1, "its alpha is not 1")
     return _binary(call, "sub", a, b)
 
 
 @converts("rsub.Scalar", "rsub.Tensor")
 def _rsub(call: Call, a: DTensor, b: Any, alpha: float = 1) -> DTensor:
-    require(alpha == 1, "alpha is not 1")
+    require(alpha == 1, "its alpha is not 1")
     return _binary(call, "sub", b, a)
 
 
@@ -123,6 +133,8 @@ def _neg(call: Call, x: DTensor) -> DTensor:
 def _pow(call: Call, a: Any, b: Any) -> DTensor:
     exact = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
     if isinstance(b, int | float) and b in exact:
+        if b == 2 and is_integer(call.dtype):
+            return a * a
         return _unary(exact[b])(call, require_tensor(a))
     return _binary(call, "pow", a, b)
 
@@ -203,7 +215,7 @@ def _leaky_relu(call: Call, x: DTensor, slope: float = 0.01) -> DTensor:
 def _elu(
     call: Call, x: DTensor, alpha: float = 1, scale: float = 1, input_scale: float = 1
 ) -> DTensor:
-    wide = x if x.dtype == f32 else mi.cast(x, f32)
+    wide = _wide(x)
     # Positive ones may have no finite exponential.
     powers = mi.exp(mi.min(wide, 0.0) * float(input_scale))
     below = (powers - 1.0) * float(alpha * scale)
@@ -216,14 +228,14 @@ def _elu(
 def _gelu(call: Call, x: DTensor, approximate: str = "none") -> DTensor:
     if approximate == "none":
         return call.graph.gelu(x, dtype=call.dtype)
-    wide = x if x.dtype == f32 else mi.cast(x, f32)
+    wide = _wide(x)
     inner = (wide + wide * wide * wide * 0.044715) * math.sqrt(2 / math.pi)
     return call.graph.mul(wide * 0.5, mi.tanh(inner) + 1.0, dtype=call.dtype)
 
 
 @converts("softplus.default")
 def _softplus(call: Call, x: DTensor, beta: float = 1, threshold: float = 20) -> DTensor:
-    require(beta == 1 and threshold >= 20, "another beta than 1, or a threshold below 20")
+    require(beta == 1 and threshold >= 20, "its beta is not 1, or its threshold is below 20")
     return call.graph.softplus(x, dtype=call.dtype)
 
 
@@ -231,8 +243,10 @@ def _comparison(call: Call, function: str, a: Any, b: Any) -> DTensor:
     """Truths of operands in their own type, integers exactly."""
     tensors = [x for x in (a, b) if isinstance(x, DTensor)]
     whole = [is_integer(x.dtype) for x in tensors]
+    if all(whole) and len({x.dtype for x in tensors}) > 1:
+        a, b = (x if x.dtype == i64 else mi.cast(x, i64) for x in tensors)
     if any(whole) and not (all(whole) and all(not isinstance(x, float) for x in (a, b))):
-        a, b = (mi.cast(x, f32) if isinstance(x, DTensor) else x for x in (a, b))
+        a, b = (_wide(x) if isinstance(x, DTensor) else x for x in (a, b))
     if function == "equal":
         both = [call.graph.less_equal(*pair, dtype=i1) for pair in ((a, b), (b, a))]
         return call.graph.mul(*both)
@@ -330,7 +344,7 @@ def _to_copy(call: Call, x: DTensor, *_: Any, **options: Any) -> DTensor:
 @converts("trunc.default")
 def _trunc(call: Call, x: DTensor) -> DTensor:
     """Without the fraction."""
-    x = x if x.dtype == f32 else mi.cast(x, f32)
+    x = _wide(x)
     negative = call.graph.less(x, 0.0, dtype=i1)
     return call.graph.where(negative, -mi.floor(-x), mi.floor(x), dtype=call.dtype)
 

@@ -135,6 +135,7 @@ def _attention(
     mask: DTensor | None = None,
     causal: bool = False,
     scale: float | None = None,
+    heads_inside: bool = False,
 ) -> DTensor:
     """softmax(q kᵀ scale + mask) v, scores in fp32, heads of q in groups that share k and v."""
     require(q.shape[:-3] == k.shape[:-3], "queries and keys have other batches")

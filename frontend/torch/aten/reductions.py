@@ -66,16 +66,17 @@ def _over_truths(call: Call, x: DTensor, dims: Any, reduce: Callable[..., DTenso
 @converts("var.correction")
 def _var(call: Call, x: DTensor, dims: Any = None, correction: Any = 1, **_: Any) -> DTensor:
     chosen = dims or list(range(len(x.shape)))
-    require(len(chosen) == 1, "a variance over several dimensions")
+    require(len(chosen) == 1, "it is a variance over several dimensions")
     count = x.shape[chosen[0]]
     correction = 1 if correction is None else correction
-    require(count > correction, "a variance of fewer elements than its correction")
+    require(count > correction, "it is a variance of fewer elements than its correction")
     variance = _over(call, x, chosen, mi.variance)
     return variance if correction == 0 else variance * (count / (count - correction))
 
 
 @converts("argmax.default")
 def _argmax(call: Call, x: DTensor, dim: int | None = None, keepdim: bool = False) -> DTensor:
+    require(not is_integer(x.dtype), "it compares integers")
     if dim is None:
         x, dim = mi.reshape(x, (-1,)), 0
     return mi.reshape(mi.arg_max(x, dim, dtype=call.dtype), call.shape)

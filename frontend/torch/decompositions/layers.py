@@ -27,8 +27,6 @@ def _group_norm(
     epsilon: float,
 ) -> Any:  # fmt: skip
     """A norm of each group of channels, in fp32."""
-    if not x.numel():
-        return NotImplemented
     rows = x.float().reshape(batch, groups, -1)
     mean, variance = rows.mean(-1, keepdim=True), rows.var(-1, correction=0, keepdim=True)
     factor = (variance + epsilon).rsqrt()
@@ -92,7 +90,7 @@ def _encoder_layer(
     def attend(x: Any) -> Any:
         parts = functional.linear(x, qkv, qkv_bias).chunk(3, -1)
         q, k, v = (each.unflatten(-1, (heads, -1)).transpose(1, 2) for each in parts)
-        made = attention_operator()(q, k, v, mask, False, None)
+        made = attention_operator()(q, k, v, mask, False, None, True)
         return functional.linear(made.transpose(1, 2).flatten(2), out, out_bias)
 
     def project(x: Any) -> Any:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
+
+from mugraph.torch.operator import import_torch
 
 Decomposition = Callable[..., Any]
 
@@ -14,10 +17,20 @@ OWN: dict[str, Decomposition] = {}
 
 
 def decomposes(*names: str) -> Callable[[D], D]:
-    """Registers a function as what ATen's operators are made of."""
+    """Registers a function as what ATen's operators are made of.
+
+    A call whose first operand has no elements, such as a batch of none, is left as it is.
+    """
 
     def register(decomposition: D) -> D:
-        OWN.update(dict.fromkeys(names, decomposition))
+        @wraps(decomposition)
+        def unless_empty(*args: Any, **kwargs: Any) -> Any:
+            first = args[0]
+            if isinstance(first, import_torch().Tensor) and not first.numel():
+                return NotImplemented
+            return decomposition(*args, **kwargs)
+
+        OWN.update(dict.fromkeys(names, unless_empty))
         return decomposition
 
     return register

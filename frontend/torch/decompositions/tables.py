@@ -77,7 +77,7 @@ def _index(x: Any, indices: Sequence[Any]) -> Any:
     dims = [at for at, each in enumerate(indices) if each is not None]
     # Indices may be on the CPU beside a tensor on a GPU.
     given = [indices[at].to(x.device) for at in dims]
-    if not x.numel() or any(each.dtype not in whole or not each.numel() for each in given):
+    if any(each.dtype not in whole or not each.numel() for each in given):
         return NotImplemented
     rest = [at for at in range(x.dim()) if at not in dims]
     places = _flat_places(given, [x.shape[at] for at in dims])
@@ -105,7 +105,7 @@ def _flat_places(indices: Sequence[Any], extents: Sequence[int]) -> Any:
 @decomposes("gather.default")
 def _gather(x: Any, dim: int, places: Any, *, sparse_grad: bool = False) -> Any:
     """Elements of a table of one dimension."""
-    if not x.dim() or not places.numel() or not x.numel():
+    if not x.dim() or not places.numel():
         return NotImplemented
     torch = import_torch()
     dim = dim % x.dim()

@@ -113,7 +113,8 @@ class KernelShape(NamedTuple):
             for row in rows
         ):
             return None
-        return self.held.registers(self.threads, target)
+        of_one_row = bool(rows) and all(count == 1 for count, _ in rows)
+        return self.held.registers(self.threads, target, of_one_row=of_one_row)
 
     @property
     def passed_on(self) -> tuple[int, int]:
@@ -195,7 +196,7 @@ def stages_of(shape: KernelShape, target: Target) -> int | None:
         return 1 if free >= loop_bytes else None
     wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
     most = int(free // loop_bytes)
-    most = min(most, WAITING_STAGES if shape.loading.waits else MOST_STAGES)
+    most = min(most, WAITING_STAGES if shape.loading.waited_for else MOST_STAGES)
     stages = max(min(math.ceil(wanted / loop_bytes) + 1, most, shape.iterations), 0)
     return stages if stages >= 2 else None
 
@@ -324,8 +325,9 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     fetch = latency + resident * loop_bytes / rate
     # The first of them are there when the kernel has been filled.
     ring = rounds * later * (fetch + turn) / stages
-    if shape.loading.waits:
-        ring = rounds * shape.turns * (fetch + turn)
+    waits = shape.loading.waits(shape.threads)
+    if waits:
+        ring = rounds * shape.turns * ((waits - 1) * latency + fetch + turn)
     runs_ahead = shape.loop.runs_ahead(shape.threads, target)
     if runs_ahead and stages > 1:
         # A product is in flight until the next one has been issued, and its stage is in use.

@@ -273,7 +273,7 @@ def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | N
     Where threads wait for what they load, more stages leave room for fewer blocks: 1 x 50257 x 1001
     took 37.8 us on an H200, with two stages 46.4 and with three 56.7.
     """
-    if shape.loading.waits:
+    if shape.loading.waited_for:
         return (1,)
     waves = math.ceil(shape.blocks / target.multiprocessors)
     ahead = 2 * target.bytes_in_flight_per_multiprocessor() / max(shape.loop_bytes * waves, 1)

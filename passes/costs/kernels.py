@@ -38,6 +38,7 @@ from mugraph.passes.costs.work import (
     Load,
     Loading,
     PhaseWork,
+    Placed,
     loading_of,
     shares_rows,
 )
@@ -105,8 +106,8 @@ class KernelShape(NamedTuple):
     held: Held | None = None
     """What threads hold where there is neither a loop nor a product."""
 
-    def held_registers(self, target: Target) -> int | None:
-        """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
+    def held_by_threads(self, target: Target) -> Placed | None:
+        """Where threads hold their parts of all tiles; ``None`` where they cannot."""
         rows = (*self.loop.rows, *self.after.rows)
         if self.held is None or not all(
             shares_rows(*row, self.threads) and self.held.shares_padded(*row, self.threads)
@@ -114,7 +115,7 @@ class KernelShape(NamedTuple):
         ):
             return None
         of_one_row = bool(rows) and all(count == 1 for count, _ in rows)
-        return self.held.registers(self.threads, target, of_one_row=of_one_row)
+        return self.held.placed(self.threads, target, of_one_row=of_one_row)
 
     @property
     def passed_on(self) -> tuple[int, int]:
@@ -207,14 +208,15 @@ def sums_of_a_thread(threads: int, target: Target) -> int:
     return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
 
 
-def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Target) -> float:
+def _held_estimate(shape: KernelShape, held: Held, placed: Placed, target: Target) -> float:
     """Nanoseconds of a kernel whose threads load their parts of tiles, compute and store them.
 
     Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.
     """
     clock = target.clock_ghz
     _, loaded, tensor_bytes, *_ = shape.loading
-    resident = target.resident_blocks(shape.blocks, shape.threads, held.staged_bytes, registers)
+    shared, registers = placed.shared_bytes, placed.registers
+    resident = target.resident_blocks(shape.blocks, shape.threads, shared, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     rate = HELD_BYTES_A_CYCLE * clock
@@ -288,9 +290,9 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
 
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where tiles, sums or rows do not fit a block."""
-    held = shape.held_registers(target)
-    if shape.held is not None and held is not None:
-        return _held_estimate(shape, shape.held, held, target)
+    placed = shape.held_by_threads(target)
+    if shape.held is not None and placed is not None:
+        return _held_estimate(shape, shape.held, placed, target)
     if shape.held is not None and shape.held.vector:
         return None  # rows are padded for threads to hold them
     stages = stages_of(shape, target)

@@ -73,8 +73,8 @@ CHAIN_CYCLES = 450.0
 SEVERAL_GROUP_ROWS = 1.22
 """How much longer a chain takes whose warp groups have several instructions' rows each: with 128 x
 64 of depth 64 one group took 57 us on an H200, and with 64 x 64 49."""
-ROW_VECTOR, MOST_ROW_VALUES, MOST_VALUES_OF_ONE = 8, 64, 104
-"""Elements of a row that a thread loads at once, and at most keeps: of several rows, and of one.
+ROW_VECTOR, MOST_ROW_VALUES, MOST_VALUES_OF_ONE, MANY_THREADS = 8, 64, 104, 512
+"""Elements of a row that a thread loads at once, and at most keeps, more of one that many share.
 
 A softmax of 51,866 columns has 102 in each of 512 threads, which ptxas gives 128 registers: 7,500
 rows took 543 us on an H200, and 1,351 in two parts, which a second kernel reads again."""
@@ -95,12 +95,12 @@ def shares_rows(rows: int, length: int, threads: int) -> bool:
     vectors = length // vector
     each = math.ceil(rows * vectors / threads)
     even = rows == 1 or vectors % threads == 0 or threads % vectors == 0
-    return even and each * vector <= most_values(rows == 1)
+    return even and each * vector <= most_values(threads, of_one_row=rows == 1)
 
 
-def most_values(of_one_row: bool) -> int:
-    """How many elements a thread keeps at most."""
-    return MOST_VALUES_OF_ONE if of_one_row else MOST_ROW_VALUES
+def most_values(threads: int, *, of_one_row: bool) -> int:
+    """How many elements each of so many threads keeps at most."""
+    return MOST_VALUES_OF_ONE if of_one_row and threads >= MANY_THREADS else MOST_ROW_VALUES
 
 
 class Placed(NamedTuple):
@@ -174,7 +174,7 @@ class Held(NamedTuple):
         is reduced.
         """
         most = target.registers_per_multiprocessor // threads
-        if self.largest > most_values(of_one_row) * threads:
+        if self.largest > most_values(threads, of_one_row=of_one_row) * threads:
             return None
         places = [(self.peak_bytes, self.staged_bytes)]
         if of_one_row:

@@ -38,7 +38,6 @@ from mugraph.passes.costs.work import (
     Load,
     Loading,
     PhaseWork,
-    Placed,
     loading_of,
     shares_rows,
 )
@@ -80,8 +79,10 @@ HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 
 takes each, what a block takes from its launch to its first load, and how little all of that is in
 each other's way, as :data:`IN_A_KERNEL`.  With :data:`WARP_CYCLES` for each meeting of warps they
 were fitted to 114 kernels of rows of 512 to 32,000 columns on an H200; no script is kept."""
-ALONE = 1.3
-"""How much longer blocks wait that have a multiprocessor alone, one after another (1.1 to 1.4)."""
+ALONE, LONG_ROW = 1.3, 16384
+"""How much longer blocks wait that have a multiprocessor alone, one after another (1.1 to 1.4), and
+elements of a row of which they do not: an RMS norm of 3739 x 29544 took 125 us on an H200, and a
+softmax of 7500 x 51866 543."""
 SEVERAL_VALUES, SEVERAL_ROWS = 16, 1.3
 """Values of a thread that has several rows, and how much longer more of them take (1.1 to 1.4)."""
 
@@ -106,16 +107,16 @@ class KernelShape(NamedTuple):
     held: Held | None = None
     """What threads hold where there is neither a loop nor a product."""
 
-    def held_by_threads(self, target: Target) -> Placed | None:
-        """Where threads hold their parts of all tiles; ``None`` where they cannot."""
+    def held_registers(self, target: Target) -> int | None:
+        """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
         rows = (*self.loop.rows, *self.after.rows)
         if self.held is None or not all(
             shares_rows(*row, self.threads) and self.held.shares_padded(*row, self.threads)
             for row in rows
         ):
             return None
-        of_one_row = bool(rows) and all(count == 1 for count, _ in rows)
-        return self.held.placed(self.threads, target, of_one_row=of_one_row)
+        of_one_row = bool(rows) and all(count == 1 and length % 2 == 0 for count, length in rows)
+        return self.held.registers(self.threads, target, of_one_row=of_one_row)
 
     @property
     def passed_on(self) -> tuple[int, int]:
@@ -208,15 +209,14 @@ def sums_of_a_thread(threads: int, target: Target) -> int:
     return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
 
 
-def _held_estimate(shape: KernelShape, held: Held, placed: Placed, target: Target) -> float:
+def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Target) -> float:
     """Nanoseconds of a kernel whose threads load their parts of tiles, compute and store them.
 
     Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.
     """
     clock = target.clock_ghz
     _, loaded, tensor_bytes, *_ = shape.loading
-    shared, registers = placed.shared_bytes, placed.registers
-    resident = target.resident_blocks(shape.blocks, shape.threads, shared, registers)
+    resident = target.resident_blocks(shape.blocks, shape.threads, held.staged_bytes, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     rate = HELD_BYTES_A_CYCLE * clock
@@ -229,7 +229,8 @@ def _held_estimate(shape: KernelShape, held: Held, placed: Placed, target: Targe
     moved = loaded + shape.stored_bytes
     block = moved / rate + (work + meeting) / clock
     waits = (rounds - 1) * target.memory_latency_ns + rounds * block
-    if resident == 1 and rounds > 1:
+    long = bool(rows) and all(count == 1 and length >= LONG_ROW for count, length in rows)
+    if resident == 1 and rounds > 1 and not long:
         waits *= ALONE
     shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
     bound = side_by_side(
@@ -290,9 +291,9 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
 
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where tiles, sums or rows do not fit a block."""
-    placed = shape.held_by_threads(target)
-    if shape.held is not None and placed is not None:
-        return _held_estimate(shape, shape.held, placed, target)
+    held = shape.held_registers(target)
+    if shape.held is not None and held is not None:
+        return _held_estimate(shape, shape.held, held, target)
     if shape.held is not None and shape.held.vector:
         return None  # rows are padded for threads to hold them
     stages = stages_of(shape, target)

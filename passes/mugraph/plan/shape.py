@@ -33,15 +33,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.passes.costs.kernels import KernelShape
-from mugraph.passes.costs.work import (
-    INSTRUCTION,
-    ROW_VECTOR,
-    Held,
-    HeldTile,
-    Load,
-    PhaseWork,
-    Product,
-)
+from mugraph.passes.costs.work import INSTRUCTION, ROW_VECTOR, Held, Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing, product_index
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
@@ -352,22 +344,33 @@ class TiledKernel:
             return None
         elements = [math.prod(self.shapes[span.tile]) for span in spans]
         largest = max(elements)
-        tiles = [
-            HeldTile(
-                span.first,
-                span.last,
-                count * span.element_bytes,
-                loaded=isinstance(span.tile.owner, tb.InputOp),
-                broadcast=count < largest,
-            )
+        broadcast = [
+            isinstance(span.tile.owner, tb.InputOp) and count < largest
             for span, count in zip(spans, elements, strict=True)
         ]
+        held = [
+            (span.first, span.last, count * span.element_bytes)
+            for span, count, is_broadcast in zip(spans, elements, broadcast, strict=True)
+            if not is_broadcast
+        ]
+        peak = max(
+            max(
+                sum(size for first, last, size in held if first < place <= last),
+                sum(size for first, last, size in held if first <= place < last),
+            )
+            for place in {place for first, last, _ in held for place in (first, last)}
+        )
+        staged = sum(
+            count * span.element_bytes
+            for span, count, is_broadcast in zip(spans, elements, broadcast, strict=True)
+            if is_broadcast
+        )
         padded = [
             math.gcd(load.tensor_shape[-1], ROW_VECTOR)
             for load in self.model.loaded
             if self.shapes[load.tile][-1] > load.tensor_shape[-1] > 1
         ]
-        return Held.of(tiles, largest, min(padded, default=0))
+        return Held(peak, staged, largest, min(padded, default=0))
 
     @cached_property
     def share(self) -> float:

@@ -219,7 +219,7 @@ def _candidates(
         timed: list[tuple[Partition, KernelShape, float]] = []
         for block in blocks:
             shape = division.shape(math.prod(block))
-            if shape.threads > max(BLOCKS) and shape.held_by_threads(target) is None:
+            if shape.threads > max(BLOCKS) and shape.held_registers(target) is None:
                 continue
             time = division.time(shape, target)
             if time is not None and lacks_padding(partition, to_pad):

@@ -277,8 +277,9 @@ def choose_promoted(uses: Uses, of_value: dict[SSAValue, Domain]) -> set[SSAValu
 
 def _may_be_held(value: SSAValue, uses: Uses, domain: Domain) -> bool:
     dealt_out = domain.partition is not None or domain.rows() is not None
-    threads = 0 if domain.partition is None else domain.partition.threads
-    of_one_row = any(math.prod(rows) == 1 for rows in _reduced_rows(domain))
+    partition = domain.partition
+    threads, vector = (0, 1) if partition is None else (partition.threads, partition.vector)
+    of_one_row = vector > 1 and any(math.prod(rows) == 1 for rows in _reduced_rows(domain))
     most = most_values(threads, of_one_row=of_one_row)
     if not dealt_out or values_held(value, domain) > most:
         return False

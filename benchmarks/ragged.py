@@ -4,7 +4,8 @@
 
 Rows are drawn, small numbers as often as large ones; columns and depth are those of layers and
 odd ones.  Each is timed beside the product of the extents rounded up to whole tiles of 128 rows,
-64 columns and a depth of 64, and beside cuBLAS, which has no relu.
+64 columns and a depth of 64, and beside cuBLAS, which has no relu.  Weights whose rows 16 bytes do
+not divide are copied at each call; they are also given with padded rows, as one would keep them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from benchmarks.h200.statistics import set_count
 
 COUNT = 24
 COLUMNS, DEPTHS = (3000, 3584, 50257, 1009), (3584, 1001, 100)
+PADDED = "padded weights"
+ALIGNED = 8
+"""Elements of a whole vector."""
 TILES = (128, 64, 64)
 """Rows, columns and depth of whole tiles."""
 LARGEST = 4096
@@ -48,11 +52,19 @@ class Product(Case):
         rows, columns, depth = (-(-e // t) * t for e, t in zip(self.extents, TILES, strict=True))
         return rows, columns, depth
 
-    def build(self, arch: str) -> tuple[Built, Built]:
-        """The product, and the next whole one."""
-        return compiled(product(self.extents), arch), compiled(product(self.whole), arch)
+    @property
+    def uneven(self) -> bool:
+        """Whether rows of its weights start at no multiples of 16 bytes."""
+        return self.extents[1] % ALIGNED > 0
 
-    def comparison(self, built: tuple[Built, Built]) -> Comparison:
+    def build(self, arch: str) -> tuple[Built, ...]:
+        """The product, the next whole one, and that of padded weights where they are uneven."""
+        graphs = [product(self.extents), product(self.whole)]
+        if self.uneven:
+            graphs.append(product(self.extents, padded=True))
+        return tuple(compiled(graph, arch) for graph in graphs)
+
+    def comparison(self, built: tuple[Built, ...]) -> Comparison:
         """Beside the whole one on numbers of its own, and cuBLAS."""
         import torch
 
@@ -64,12 +76,17 @@ class Product(Case):
             for _ in range(count)
         ]
         x, w, *_ = sets[0]
-        ragged, whole = (each.kernel() for each in built)
+        ragged, whole, *padded = (each.kernel() for each in built)
         others: dict[str, Call] = {
-            "next whole tiles": lambda *given: whole(*given[2:]),
+            "next whole tiles": lambda *given: whole(*given[2:4]),
             "cuBLAS": lambda *given: given[0] @ given[1],
         }
         ours: dict[str, Call] = {OURS: lambda *given: ragged(*given[:2])}
+        if padded:
+            (of_padded,) = padded
+            ours[PADDED] = lambda *given: of_padded(given[0], given[4])
+            for each in sets:
+                each.append(with_padded_rows(each[1]))
         return Comparison(
             sets,
             ours | others,
@@ -81,13 +98,28 @@ class Product(Case):
         )
 
 
-def product(extents: Extents) -> mi.KernelGraph:
-    """``relu(x @ w)``."""
+def product(extents: Extents, *, padded: bool = False) -> mi.KernelGraph:
+    """``relu(x @ w)``; ``padded`` weights have rows of whole vectors."""
     rows, columns, depth = extents
     graph = mi.new_kernel_graph("product")
-    x, w = graph.new_input((rows, depth)), graph.new_input((depth, columns), constant=True)
+    x = graph.new_input((rows, depth))
+    strides = (whole_row(columns), 1) if padded else None
+    w = graph.new_input((depth, columns), strides=strides, constant=True)
     graph.mark_output(mi.relu(x @ w))
     return graph
+
+
+def whole_row(columns: int) -> int:
+    """The elements of a row that is padded to whole vectors."""
+    return -(-columns // ALIGNED) * ALIGNED
+
+
+def with_padded_rows(weights: Any) -> Any:
+    """The same numbers, in rows of whole vectors."""
+    depth, columns = weights.shape
+    padded = weights.new_zeros((depth, whole_row(columns)))[:, :columns]
+    padded.copy_(weights)
+    return padded
 
 
 def operands(extents: Extents, generator: Any) -> tuple[Any, Any]:

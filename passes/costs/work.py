@@ -72,8 +72,13 @@ CHAIN_CYCLES = 450.0
 SEVERAL_GROUP_ROWS = 1.22
 """How much longer a chain takes whose warp groups have several instructions' rows each: with 128 x
 64 of depth 64 one group took 57 us on an H200, and with 64 x 64 49."""
-ROW_VECTOR, MOST_ROW_VALUES = 8, 64
-"""Elements of a row that a thread loads at once, and at most keeps."""
+ROW_VECTOR, MOST_ROW_VALUES, MOST_VALUES_OF_ONE, MANY_THREADS = 8, 64, 104, 512
+"""Elements of a row that a thread loads at once, and at most keeps, more of one that many share.
+
+A softmax of 51,866 columns has 102 in each of 512 threads, which ptxas gives 128 registers: 7,500
+rows took 543 us on an H200, and 1,351 in two parts, which a second kernel reads again."""
+VECTORS_UNDER_WAY = 4
+"""Of a thread that waits for what it loads (``kBatch`` of ``tb/copy_shifted.h``)."""
 ROW_STEP_CYCLES = 18.0
 """What a warp takes for each of its steps along a row that it reduces alone (13 to 25 measured)."""
 MOST_PADDED_ROWS = 2
@@ -89,7 +94,16 @@ def shares_rows(rows: int, length: int, threads: int) -> bool:
     vectors = length // vector
     each = math.ceil(rows * vectors / threads)
     even = rows == 1 or vectors % threads == 0 or threads % vectors == 0
-    return even and each * vector <= MOST_ROW_VALUES
+    return even and each * vector <= most_values(threads, of_one_row=rows == 1 and vector > 1)
+
+
+def most_values(threads: int, *, of_one_row: bool) -> int:
+    """How many elements each of so many threads keeps at most.
+
+    ``of_one_row``: vectors of a single row.  What is loaded element by element does not count: 4000
+    x 50257 took 467 us on an H100, and 459 in parts.
+    """
+    return MOST_VALUES_OF_ONE if of_one_row and threads >= MANY_THREADS else MOST_ROW_VALUES
 
 
 class Held(NamedTuple):
@@ -111,12 +125,15 @@ class Held(NamedTuple):
         lanes = min(length // self.vector, threads)
         return rows * lanes <= MOST_PADDED_ROWS * threads
 
-    def registers(self, threads: int, target: Target) -> int | None:
-        """What a thread needs; ``None`` where a block's threads have not so many."""
+    def registers(self, threads: int, target: Target, *, of_one_row: bool = False) -> int | None:
+        """What a thread needs; ``None`` where a block's threads have not so many.
+
+        ``of_one_row``: tiles are a row each, of which something is reduced.
+        """
         most = target.registers_per_multiprocessor // threads
         needed = WORKING_REGISTERS + math.ceil(self.peak_bytes / REGISTER_BYTES / threads)
-        fits = needed <= most and self.largest <= MOST_ROW_VALUES * threads
-        return needed if fits else None
+        values = most_values(threads, of_one_row=of_one_row) * threads
+        return needed if needed <= most and self.largest <= values else None
 
 
 def issue_cycles(target: Target) -> float:
@@ -154,10 +171,15 @@ class Loading(NamedTuple):
     """Of each: whether it is in the loop, and how long copies of threads and bulk copies take."""
     row_cycles: float
     """What warps that multiply take longer to read tiles of the loop that bulk copies bring."""
-    waits: bool
-    """Whether threads wait for tiles of the loop as they load them."""
+    waited_for: tuple[int, ...]
+    """The bytes of each tile of the loop that threads wait for as they load it."""
     comes_in_bulk: bool
     """Whether bulk copies can bring all."""
+
+    def waits(self, threads: int) -> int:
+        """How often threads wait for memory in an iteration."""
+        vectors = (math.ceil(each / VECTOR_BYTES / threads) for each in self.waited_for)
+        return sum(math.ceil(each / VECTORS_UNDER_WAY) for each in vectors)
 
 
 @lru_cache(1 << 12)
@@ -176,7 +198,7 @@ def loading_of(loads: tuple[Load, ...]) -> Loading:
             for load in loads
         ),
         math.fsum(row_cycles(load.bytes, load.row_bytes) for load in loads if load.looped),
-        any(load.looped and load.waits for load in loads),
+        tuple(load.bytes for load in loads if load.looped and load.waits),
         all(load.alignment >= VECTOR_BYTES for load in loads),
     )
 

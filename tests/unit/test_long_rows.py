@@ -50,7 +50,7 @@ def planned(module: ModuleOp, upto: str = "retile") -> list[CustomizedOp]:
     return custom_kernels(only_function(module))
 
 
-@pytest.mark.parametrize("columns", [1122, 13361, 28122])
+@pytest.mark.parametrize("columns", [1122, 13361, 28122, 51866])
 def test_a_row_that_threads_hold_is_read_once(columns: int) -> None:
     """Whatever its vectors are: those of a row alone need not divide the threads evenly."""
     (kernel,) = planned(softmax(1024, columns))

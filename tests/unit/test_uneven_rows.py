@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
 from mugraph.dialects.alignment import row_alignment
 from mugraph.dialects.kn import CopyOp, MatmulOp
 from mugraph.dialects.tensor_types import without_layout
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.kernels import KernelShape, estimate, stages_of
 from mugraph.passes.costs.work import Load, PhaseWork, Product
 from mugraph.passes.program.fuse_kernels.times import library_time
 from mugraph.passes.targets import target_named
+from mugraph.reading import make_context
 
 H200 = target_named("h200")
 
@@ -60,6 +63,30 @@ def test_the_less_rows_are_aligned_the_longer_a_kernel_takes() -> None:
 
 def test_threads_that_wait_for_what_they_load_keep_few_stages() -> None:
     assert (stages_of(kernel(2), H200) or 0) < (stages_of(kernel(4), H200) or 0)
+
+
+def test_threads_that_load_large_tiles_wait_several_times() -> None:
+    """Each thread has four vectors of 16 bytes under way, and then waits for them."""
+    loading = kernel(2).loading
+    assert (loading.waits(128), loading.waits(64)) == (1, 2)
+    assert kernel(4).loading.waits(64) == 0  # cp.async brings them
+    times = [estimate(kernel(2)._replace(threads=threads), H200) for threads in (128, 64)]
+    assert None not in times and (times[0] or 0.0) < (times[1] or 0.0)
+
+
+@pytest.mark.parametrize(("rows", "copied"), [(226, True), (90, False)])
+def test_weights_are_padded_where_that_saves_enough(rows: int, copied: bool) -> None:
+    """A large weight is worth a copy at each call, though the kernel without takes 20 % longer."""
+    columns = 50257 if copied else 1009
+    graph = mi.new_kernel_graph("product")
+    x, w = graph.new_input((rows, 3584)), graph.new_input((3584, columns))
+    graph.mark_output(mi.relu(x @ w))
+    module = graph.module()
+    steps = compile_pipeline("sm_90a")
+    last = [step.name for step in steps].index("pad-rows")
+    PassPipeline(steps[: last + 1]).apply(make_context(), module)
+    copies = [op for op in module.walk() if isinstance(op, CopyOp)]
+    assert len(copies) == copied
 
 
 def test_cublas_reads_uneven_weights_of_one_row_at_the_rate_of_memory() -> None:

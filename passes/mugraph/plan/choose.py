@@ -279,7 +279,7 @@ def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | N
     three stages, 1029 in four of one and four stages; of 53 x 8 heads over 10,000 keys 657, 519 and
     608.
     """
-    if shape.loading.waits:
+    if shape.loading.waited_for:
         return (1,)
     own = _stages_for(shape.blocks, shape, target)
     rounds = _rounds(shape, own, target)

@@ -179,9 +179,11 @@ MOST_PADDED = 2
 """Operands with uneven rows of which any may be copied; of more, one or all."""
 
 
-WORTH_COPIES = 0.8
-"""What a kernel may take with copies, of its time without: 90 x 1009 x 3584 was estimated to take
-14.7 and 17.7 us, and took 21.5 on an H200 with a copy and 13.5 without."""
+WORTH_COPIES, WORTH_COPIES_NS = 0.8, 10_000.0
+"""What a kernel may take with copies, of its time without, where that does not save so much.
+
+90 x 1009 x 3584 was estimated to take 14.7 and 17.7 us, and took 21.2 on an H200 with a copy and
+13.2 without; 226 x 50257 x 3584 was estimated at 349 and 402, and took 315 and 958."""
 
 
 def uneven_operands(graph: CustomizedOp) -> list[SSAValue]:
@@ -195,12 +197,13 @@ def best_padding(graph: CustomizedOp, target: Target, there: Collection[SSAValue
     Bulk copies bring no rows that start anywhere, and warp groups multiply what these bring.
     """
     bare = _time_as_it_lies(graph, target)
+    worth = max(WORTH_COPIES * bare, bare - WORTH_COPIES_NS)
     best = Padding(bare, ())
     for chosen in _sets_of(uneven_operands(graph)):
         copies = sum(copy_time(value, target) for value in chosen if value not in there)
-        if copies < WORTH_COPIES * best.time:
+        if copies < min(worth, best.time):
             time = copies + _time_with_copies(graph, chosen, target)
-            if time < min(WORTH_COPIES * bare, best.time):
+            if time < min(worth, best.time):
                 best = Padding(time, chosen)
     return best
 

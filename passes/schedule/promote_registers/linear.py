@@ -26,10 +26,9 @@ from mugraph.dialects.rows import LinearRows, rows_like
 from mugraph.dialects.sched import Grouping
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
+from mugraph.passes.costs.work import most_values
 from mugraph.passes.schedule.promote_registers.uses import Uses
 
-MOST_VALUES = 64
-"""Values of one buffer that a thread takes into registers at most."""
 NARROW_BYTES = 4
 """Vectors of so few bytes are not cut up to give work to more threads."""
 COMPUTED_TYPES: frozenset[Attribute] = frozenset({*HALF_TYPES, f32, i32})
@@ -278,7 +277,11 @@ def choose_promoted(uses: Uses, of_value: dict[SSAValue, Domain]) -> set[SSAValu
 
 def _may_be_held(value: SSAValue, uses: Uses, domain: Domain) -> bool:
     dealt_out = domain.partition is not None or domain.rows() is not None
-    if not dealt_out or values_held(value, domain) > MOST_VALUES:
+    partition = domain.partition
+    threads, vector = (0, 1) if partition is None else (partition.threads, partition.vector)
+    of_one_row = vector > 1 and any(math.prod(rows) == 1 for rows in _reduced_rows(domain))
+    most = most_values(threads, of_one_row=of_one_row)
+    if not dealt_out or values_held(value, domain) > most:
         return False
     loaded = all(isinstance(use.operation, sched.CopyOp) for use in uses[value] if use.writes)
     return loaded or element_type_of(value.type) in COMPUTED_TYPES

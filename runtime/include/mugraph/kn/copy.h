@@ -1,8 +1,8 @@
 // Copies of a whole tensor, or of a part of one, to another layout: elements move as they are.
 //
 // Both layouts are congruent over one iteration domain (mode 0 innermost). Each thread moves one vector, of at most 16
-// bytes, where both layouts keep it contiguous and the pointers are aligned for it. Rows that start anywhere are moved to
-// aligned ones in vectors, too, which are shifted on the way. Otherwise threads move single elements.
+// bytes, where both layouts keep it contiguous and the pointers are aligned for it. Rows that start at no multiples of 8
+// bytes are moved to aligned ones in vectors of 16, which are shifted on the way. Otherwise threads move single elements.
 #pragma once
 
 #include "../arch/grid_dependency.h"
@@ -83,10 +83,12 @@ struct Copy {
   static void run(Queue queue, T* dst, T const* src) {
     constexpr int kVector = vector_length<static_cast<int>(sizeof(T))>();
     constexpr int kWhole = 16 / static_cast<int>(sizeof(T));
-    if (kVector > 1 && is_aligned_for<DstLayout, kVector>(dst) && is_aligned_for<SrcLayout, kVector>(src)) {
-      launch_vectors<kVector>(queue, dst, src);
-    } else if (has_rows<kWhole>() && reinterpret_cast<uintptr_t>(dst) % 16 == 0) {
+    const bool narrow = kVector * static_cast<int>(sizeof(T)) < 8;
+    const bool in_rows = narrow && has_rows<kWhole>() && reinterpret_cast<uintptr_t>(dst) % 16 == 0;
+    if (in_rows) {
       launch_rows<kWhole>(queue, dst, src);
+    } else if (kVector > 1 && is_aligned_for<DstLayout, kVector>(dst) && is_aligned_for<SrcLayout, kVector>(src)) {
+      launch_vectors<kVector>(queue, dst, src);
     } else {
       launch_vectors<1>(queue, dst, src);
     }

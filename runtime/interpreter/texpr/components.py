@@ -6,6 +6,7 @@ conditions on them stay numbers.
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import numpy as np
@@ -33,13 +34,16 @@ class ComponentRunner(Runner):
         super().__init__(Precision.FLOAT64, None)
         self.arithmetic = arithmetic
 
-    def storage(self, type_: te.BufferType, copies: int) -> Storage:
-        """Buffers without contents."""
+    def storage(
+        self, type_: te.BufferType, copies: int, shape: tuple[int, ...] | None = None
+    ) -> Storage:
+        """Buffers without contents, of the type's extents or of those of a call."""
         if isinstance(type_.element_type, IntegerType):
-            return super().storage(type_, copies)
-        shape = (copies, type_.elements)
-        elements = self.arithmetic.full(shape, 0.0)
-        return Storage(elements, np.zeros(shape, np.bool_), type_.get_shape())
+            return super().storage(type_, copies, shape)
+        extents = type_.get_shape() if shape is None else shape
+        flat = (copies, math.prod(extents))
+        elements = self.arithmetic.full(flat, 0.0)
+        return Storage(elements, np.zeros(flat, np.bool_), extents)
 
     def compute(self, op: Operation, operands: list[Array], count: int) -> Array:
         """The result of an operator; raises ``ExecutionError`` for one that is undecided here."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
 from typing import Any
 
 from benchmarks.h200.building import Build
@@ -16,6 +15,8 @@ from mugraph.jit import CudaKernel
 GUARD = 256
 POISON = 0xFF
 """The byte that makes NaN of every floating-point number."""
+ALIGNMENT = 16
+"""Bytes of which each result starts at a multiple."""
 
 
 class Guarded:
@@ -64,7 +65,7 @@ class Ours:
         """
         import torch
 
-        output = Guarded(expected.shape, dtype)
+        output = Guarded((self._room(dtype),), dtype)
         copies = [tensor.clone() for tensor in inputs]
         first: Any = None
         differing: list[int] = []
@@ -80,22 +81,39 @@ class Ours:
             elif not torch.equal(bits, first.view(torch.uint8)):
                 differing.append(run + 1)
         allowed = self.build.tolerance if tolerance is None else tolerance
-        verdict = judge(torch, first, expected, allowed, differing)
+        results = self.cut(first)
+        together = torch.cat([each.flatten() for each in results])
+        verdict = judge(torch, together, expected, allowed, differing)
         if not (output.guards_hold and self._workspace.guards_hold):
             return Verdict("wrong: writes outside of its tensors", verdict.relative_error)
         if not all(map(torch.equal, inputs, copies)):
             return Verdict("wrong: changes its inputs", verdict.relative_error)
         if not verdict.right:
             return verdict
-        return judge_each(torch, self.cut(first), self.cut(expected), allowed)
+        return judge_each(torch, results, self.cut(expected, alignment=1), allowed)
 
-    def cut(self, whole: Any) -> list[Any]:
-        """The results that lie in a tensor."""
+    def _shapes(self) -> list[tuple[int, ...]]:
         assert self.build.interface is not None
-        shapes = [output.shape for output in self.build.interface.outputs]
-        ends = accumulate(map(math.prod, shapes), initial=0)
-        parts = zip(pairwise(ends), shapes, strict=True)
-        return [whole[start:end].reshape(shape) for (start, end), shape in parts]
+        return [output.shape for output in self.build.interface.outputs]
+
+    def _room(self, dtype: Any) -> int:
+        """How many elements the results have with what lies between them."""
+        alignment = ALIGNMENT // dtype.itemsize
+        return sum(-(-math.prod(shape) // alignment) * alignment for shape in self._shapes())
+
+    def cut(self, whole: Any, alignment: int | None = None) -> list[Any]:
+        """The results that lie in a tensor, each at a multiple of so many elements.
+
+        By default that is :data:`ALIGNMENT`.
+        """
+        alignment = alignment or ALIGNMENT // whole.dtype.itemsize
+        results: list[Any] = []
+        start = 0
+        for shape in self._shapes():
+            size = math.prod(shape)
+            results.append(whole[start : start + size].reshape(shape))
+            start += -(-size // alignment) * alignment
+        return results
 
     def launch(self, inputs: Sequence[Any], output: Any) -> None:
         """Enqueues one call on torch's current stream."""
@@ -107,9 +125,9 @@ class Ours:
 
     def call(self, sets: Sequence[Sequence[Any]], output: Any) -> Call:
         """Calls on the tensors of each set, with an output of each."""
-        import torch
 
-        self._outputs = [torch.empty_like(output) for _ in sets]
+        room = self._room(output.dtype)
+        self._outputs = [output.new_empty(room) for _ in sets]
 
         def run(index: int) -> Any:
             self.launch(sets[index], self._outputs[index])

@@ -28,6 +28,7 @@ from mugraph.passes.program.fuse_kernels import (
     groups,
     prepare_program,
     search,
+    segments,
 )
 from mugraph.passes.program.fuse_kernels import fusion as fusion_module
 from mugraph.passes.program.fuse_kernels.choice import Found
@@ -608,6 +609,41 @@ def test_a_wide_segment_is_searched_in_orders_near_the_program_s(
     monkeypatch.setattr(groups, "MOST_PREFIXES", 2)
     narrow, found = fused_layers(2)
     assert not narrow.program.is_exact and kernels_of(function) == kernels_of(found)
+
+
+def test_what_far_segments_use_comes_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A factor that all layers end with stands before the products of the first one."""
+    monkeypatch.setattr(groups, "MOST_PREFIXES", 16)
+    monkeypatch.setattr(segments, "MOST_OPERATORS", 8)
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        x, mask = new(8, ROWS, 64), mi.sqrt(new(1, 1, KEYS))
+        largest: mi.DTensor | None = None
+        for _ in range(2):
+            k, v = new(8, KEYS, 64), new(8, KEYS, 64)
+            x = mi.softmax(x @ mi.transpose(k) * 0.125 + mask) @ v
+            largest = mi.reduction_max(mask, 2) if largest is None else largest
+            x = x * largest
+        return x
+
+    function = only_function(module_of(program))
+    prepare_program(function)
+    ordered = segments.in_segments([op for op in function.body.block.ops if op.results]).operators
+    shapes = [shape_of(op.results[0].type) for op in ordered]
+    products = [number for number, op in enumerate(ordered) if isinstance(op, kn.MatmulOp)]
+    assert shapes.index((1, 1, 1)) < products[0]
+
+
+def test_rows_of_all_products_are_cut_before_columns_of_one() -> None:
+    """Of two dimensions of matrices, rows and columns blocks can cut three."""
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        q, k, v = new(32, 2, 183, 256), new(32, 1, 183, 256), new(32, 1, 183, 256)
+        scores = q @ mi.transpose(mi.broadcast_to(k, (32, 2, 183, 256)))
+        return mi.softmax(scores * 0.0625) @ mi.broadcast_to(v, (32, 2, 183, 256))
+
+    own, _ = fused(module_of(program))
+    assert launches_of(only_function(own)) == 1
 
 
 def test_the_first_part_of_rows_and_columns_stands_where_they_do() -> None:

@@ -173,22 +173,31 @@ class _Partition:
             self.iterations = parts_of(indices.extents[looped], tile)
         parallel = [number for number in indices.parallel(stored) if number != looped]
         batched = [number for number in parallel if number in indices.batched]
+        products = [op for op in operators if is_product(op)]
+
+        def usefulness(number: int) -> tuple[int, int]:
+            """A product whose result lacks an index is computed anew by each block that cuts it."""
+            own = sum(indices.of(op.results[0], number) is not None for op in products)
+            return own, indices.extents[number]
+
         others = sorted(
             (number for number in parallel if number not in indices.batched),
-            key=lambda number: -indices.extents[number],
+            key=usefulness,
+            reverse=True,
         )
         axes = [*batched, *others]
         joint = frozenset[int]()
-        if any(map(is_product, operators)):
+        if products:
             parts = {number: self._parts_of_index(number) for number in axes}
             joint = indices.side_by_side(stored)
             if joint and looped not in joint:
                 parts |= dict.fromkeys(joint, self._parts_of_joint(joint))
                 axes = [min(joint), *axes]
         else:
-            parts = self._parts_of_rows(axes[: len(AXES)])
+            axes = axes[: len(AXES)]
+            parts = self._parts_of_rows(axes)
             parts |= {number: indices.extents[number] for number in batched}
-        axes = [number for number in axes[: len(AXES)] if parts[number] > 1]
+        axes = [number for number in axes if parts[number] > 1][: len(AXES)]
         self.axes = [joint if number in joint else frozenset({number}) for number in axes]
         """The indices that each axis of the grid cuts."""
         self.parts = [parts[number] for number in axes]

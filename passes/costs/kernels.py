@@ -446,8 +446,11 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     if waits:
         ring = rounds * shape.turns * ((waits - 1) * latency + fetch + turn)
     if groups is not None:
-        # A product is in flight until the next one has been issued, and its stage is in use.
-        ring = rounds * later * (fetch + (1 + groups.kept) * turn) / stages
+        # A product is in flight until the next one has been issued, and its stage is in use: a
+        # block that is alone loads the others only.
+        free = max(stages - groups.kept, 1)
+        beside = (fetch + (1 + groups.kept) * turn) / stages
+        ring = rounds * later * ((fetch + turn) / free if resident == 1 else beside)
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.turns * turn
     together = min(busiest, resident)

@@ -65,6 +65,8 @@ def main() -> int:
             return 0
         if arguments.device == "cpu" and not arguments.small:
             raise UserError("the interpreter takes small sizes alone; add --small, or a GPU")
+        if arguments.seeds < 1:
+            raise UserError("--seeds says how many drawn models are checked; give 1 or more")
         dtype = arguments.dtype or ("float32" if arguments.small else "bfloat16")
         records = run(
             names,

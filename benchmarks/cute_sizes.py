@@ -9,7 +9,6 @@ at that size alone and PyTorch.
 from __future__ import annotations
 
 import importlib
-import statistics
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import mugraph
+from benchmarks.h200.timing import interleaved, prepared
 from mugraph import cute
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "cute"
 Shapes = Callable[..., list[tuple[Any, ...]]]
-CALLS, SAMPLES = 10, 7
 
 
 @dataclass(frozen=True)
@@ -85,27 +84,6 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
-def _time(call: Callable[[], Any]) -> float:
-    """Microseconds of one call, in a CUDA graph of several."""
-    import torch
-
-    call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _repeat in range(CALLS):
-            call()
-    found: list[float] = []
-    for _sample in range(SAMPLES):
-        start, end = (torch.cuda.Event(enable_timing=True) for _side in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        found.append(start.elapsed_time(end) * 1000 / CALLS)
-    return statistics.median(found)
-
-
 def _run(program: Program, kernels: dict[tuple[int, ...], Any]) -> None:
     import torch
 
@@ -120,12 +98,18 @@ def _run(program: Program, kernels: dict[tuple[int, ...], Any]) -> None:
         found = kernels[()](*inputs)
         assert tuple(found.shape) == tuple(shape)
         error = ((found.double() - exact).norm() / exact.norm()).item()
-        times = {
-            "of all sizes": _time(lambda one=inputs: kernels[()](*one)),
-            "of this size": _time(lambda one=inputs, own=call: kernels[own](*one)),
-            "torch": _time(lambda one=inputs: program.peer(*one)),
+        systems: dict[str, Callable[..., Any]] = {
+            "of all sizes": kernels[()],
+            "of this size": kernels[call],
+            "torch": program.peer,
         }
-        text = ", ".join(f"{name} {value:.1f} us" for name, value in times.items())
+        graphs = [
+            prepared(lambda _set, own=own, one=inputs: own(*one), 1) for own in systems.values()
+        ]
+        samples = interleaved(graphs, lambda _: None)
+        text = ", ".join(
+            f"{name} {values.median:.1f} us" for name, values in zip(systems, samples, strict=True)
+        )
         print(f"{program.example} {call}: error {error:.1e}, {text}", flush=True)
         if not error < 2e-3:
             sys.exit(f"{program.example} {call} is wrong")

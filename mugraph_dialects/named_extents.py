@@ -76,6 +76,17 @@ class NamedExtent:
         """Whether there is one value only."""
         return self.least > self.largest - self.multiple
 
+    @property
+    def own_fault(self) -> str | None:
+        """What is wrong with ``largest`` and ``multiple``; ``None`` where nothing is."""
+        in_range = self.multiple >= 1 and 1 <= self.largest <= LARGEST_EXTENT
+        if in_range and self.largest % self.multiple == 0:
+            return None
+        return (
+            f"is at most {self.largest}, in multiples of {self.multiple}; give a multiple of it "
+            f"from 1 to {LARGEST_EXTENT}"
+        )
+
     def fault(self, value: int) -> str | None:
         """What is wrong with a value at a call; ``None`` where nothing is."""
         if not 0 <= value <= self.largest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from benchmarks.h200.building import Build
@@ -98,8 +99,12 @@ class Ours:
 
     def _room(self, dtype: Any) -> int:
         """How many elements the results have with what lies between them."""
-        alignment = ALIGNMENT // dtype.itemsize
-        return sum(-(-math.prod(shape) // alignment) * alignment for shape in self._shapes())
+        return self._starts(ALIGNMENT // dtype.itemsize)[-1]
+
+    def _starts(self, alignment: int) -> list[int]:
+        """Where each result starts, at multiples of so many elements, and the last one ends."""
+        sizes = (-(-math.prod(shape) // alignment) * alignment for shape in self._shapes())
+        return [*accumulate(sizes, initial=0)]
 
     def cut(self, whole: Any, alignment: int | None = None) -> list[Any]:
         """The results that lie in a tensor, each at a multiple of so many elements.
@@ -107,13 +112,8 @@ class Ours:
         By default that is :data:`ALIGNMENT`.
         """
         alignment = alignment or ALIGNMENT // whole.dtype.itemsize
-        results: list[Any] = []
-        start = 0
-        for shape in self._shapes():
-            size = math.prod(shape)
-            results.append(whole[start : start + size].reshape(shape))
-            start += -(-size // alignment) * alignment
-        return results
+        places = zip(self._starts(alignment), self._shapes(), strict=False)
+        return [whole[start : start + math.prod(shape)].reshape(shape) for start, shape in places]
 
     def launch(self, inputs: Sequence[Any], output: Any) -> None:
         """Enqueues one call on torch's current stream."""
@@ -123,11 +123,12 @@ class Ours:
         stream = torch.cuda.current_stream().cuda_stream
         self._kernel.launch(pointers, self._workspace.tensor.data_ptr(), stream)
 
-    def call(self, sets: Sequence[Sequence[Any]], output: Any) -> Call:
-        """Calls on the tensors of each set, with an output of each."""
+    def call(self, sets: Sequence[Sequence[Any]], dtype: Any) -> Call:
+        """Calls on the tensors of each set, with an output of each of a type."""
+        import torch
 
-        room = self._room(output.dtype)
-        self._outputs = [output.new_empty(room) for _ in sets]
+        room = self._room(dtype)
+        self._outputs = [torch.empty(room, dtype=dtype, device=DEVICE) for _ in sets]
 
         def run(index: int) -> Any:
             self.launch(sets[index], self._outputs[index])

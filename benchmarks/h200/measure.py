@@ -12,7 +12,7 @@ from benchmarks.h200.anchors import floor_microseconds
 from benchmarks.h200.building import Build, TensorOf
 from benchmarks.h200.checking import RIGHT, distance, judge_each
 from benchmarks.h200.device import DEVICE
-from benchmarks.h200.kernels import Guarded, Ours
+from benchmarks.h200.kernels import Ours
 from benchmarks.h200.peers import Peer
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.practical_floor import tuned_read_call
@@ -181,7 +181,7 @@ def measured(
                 system.status = status_with(system.overflowing)
         if system.status != RIGHT:
             return None
-        return prepared(kernel.call(sets, Guarded(flat.shape, dtype).tensor), len(sets))
+        return prepared(kernel.call(sets, dtype), len(sets))
 
     def others(system: System, peer: Peer) -> Captured | None:
         torch.compiler.reset()

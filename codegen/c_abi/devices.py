@@ -181,14 +181,9 @@ class DevicesFunction:
         for tensor in self.interface.tensors:
             check = f'check_pointer("{tensor.name}", {tensor.name}, {tensor.alignment})'
             yield f"  if (int const code = {check}; code != 0) return code;"
-        needed = self.interface.workspace_bytes
-        if needed:
-            check = f'check_pointer("workspace", workspace, {WORKSPACE_ALIGNMENT})'
-            yield f"  if (int const code = {check}; code != 0) return code;"
-            yield f"  if (workspace_bytes < {needed}) {{"
-            yield '    return fail(MUGRAPH_WORKSPACE_TOO_SMALL, "workspace has %zu bytes; %zu are "'
-            yield f'                "needed.", workspace_bytes, static_cast<size_t>({needed}));'
-            yield "  }"
+        needed = f"{self.interface.workspace_bytes}, {WORKSPACE_ALIGNMENT}"
+        check = f"check_workspace({{workspace, workspace_bytes, {needed}}})"
+        yield f"  if (int const code = {check}; code != 0) return code;"
 
     def _calls(self) -> Iterator[str]:
         """A line or two a step, and what copies results that were not written in place."""

@@ -14,7 +14,7 @@ from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Index, Numeric, Part, Variable
 from mugraph.dialects.cute.int_tuple import flatten
 from mugraph.dialects.launch_extents import GridCut
-from mugraph.dialects.named_extents import LARGEST_EXTENT, NamedExtent
+from mugraph.dialects.named_extents import NamedExtent
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,8 @@ def sym_int(symbol: str, largest: int, divisibility: int = 1) -> Index:
     """
     if not symbol.isidentifier():
         raise KernelError(f"sym_int: '{symbol}' is no name, such as 'm'")
-    if divisibility < 1 or not 1 <= largest <= LARGEST_EXTENT or largest % divisibility:
-        raise KernelError(
-            f"sym_int: '{symbol}' is at most {largest}, in multiples of {divisibility}; give a "
-            f"multiple of it from 1 to {LARGEST_EXTENT}"
-        )
+    if (fault := NamedExtent(symbol, largest, divisibility).own_fault) is not None:
+        raise KernelError(f"sym_int: '{symbol}' {fault}")
     (value,) = Block(arg_types=[IndexType()]).args
     value.name_hint = symbol
     return Index(0, ((Size(value, largest + 1, symbol, divisibility), 1),))

@@ -24,7 +24,6 @@ from xdsl.utils.lexer import Span
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     EXTENT,
-    LARGEST_EXTENT,
     NamedExtent,
     set_named_extents,
 )
@@ -376,13 +375,10 @@ def _func(
 def _extent_of_call(size: Size, largest: int, sizes: Mapping[str, Binding]) -> NamedExtent:
     """What is known of a size that a call says."""
     multiple = 1 if size.multiple is None else constant_of(size.multiple, sizes, "a multiple")
-    if not 1 <= largest <= LARGEST_EXTENT or multiple < 1 or largest % multiple:
-        fail(
-            size,
-            f"{size.name} is at most {largest}, in multiples of {multiple}; give a multiple of it "
-            f"from 1 to {LARGEST_EXTENT}",
-        )
-    return NamedExtent(size.name, largest, multiple)
+    found = NamedExtent(size.name, largest, multiple)
+    if found.own_fault is not None:
+        fail(size, f"{size.name} {found.own_fault}")
+    return found
 
 
 def _symbol_of(path: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -80,6 +82,17 @@ fn f(x: f32[4, 64], m: bool[4, 64]): bool[4, 64] {
 """
 
 
+def written_and_lowered(text: str) -> Iterator[FuncOp]:
+    """The function of a text, which prints as it reads, and the same lowered."""
+    module = read_texpr(text, "f.te", {})
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    yield function
+    assert texpr_text(read_texpr(texpr_text(module), "f.te", {})) == texpr_text(module)
+    TeLowerPass().apply(Context(), module)
+    yield function
+
+
 def test_truths() -> None:
     generator = np.random.default_rng(0)
     x, m = generator.standard_normal((4, 64)).astype(np.float32), generator.random((4, 64)) < 0.5
@@ -87,13 +100,7 @@ def test_truths() -> None:
     counts = (t ^ m).sum(axis=1, keepdims=True)
     expected = (np.roll(t, -7, axis=1) & (x > 0)) | (counts % 3 != 0)
     expected[:, 9:] &= ~m[:, 9:]
-    module = read_texpr(TRUTHS, "f.te", {})
-    function = module.body.block.first_op
-    assert isinstance(function, FuncOp)
-    for lower in (False, True):
-        if lower:
-            assert texpr_text(read_texpr(texpr_text(module), "f.te", {})) == texpr_text(module)
-            TeLowerPass().apply(Context(), module)
+    for function in written_and_lowered(TRUTHS):
         (found,) = run_texpr(function, [x, m], seed=0).outputs.values()
         np.testing.assert_array_equal(found, expected)
 
@@ -123,13 +130,7 @@ def test_a_number_of_f64_makes_arithmetic_f64() -> None:
     t = x[:, ::-1] * u + h
     sums = np.exp(t / 1000).sum(axis=1, keepdims=True)
     expected = np.roll(t, -7, axis=1) * 0.1 + sums - 1 / np.sqrt(np.arange(1, 65))
-    module = read_texpr(WIDE, "f.te", {})
-    function = module.body.block.first_op
-    assert isinstance(function, FuncOp)
-    for lower in (False, True):
-        if lower:
-            assert texpr_text(read_texpr(texpr_text(module), "f.te", {})) == texpr_text(module)
-            TeLowerPass().apply(Context(), module)
+    for function in written_and_lowered(WIDE):
         found = run_texpr(function, [x, h, u, m], seed=0).outputs
         np.testing.assert_allclose(found["result"], expected, rtol=1e-13)
         np.testing.assert_array_equal(found["m"], np.maximum(t.max(axis=1), 0))

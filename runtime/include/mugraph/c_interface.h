@@ -77,6 +77,16 @@ inline int check_pointer(char const* name, void const* pointer, std::size_t alig
   return MUGRAPH_SUCCESS;
 }
 
+inline int check_workspace(Workspace const& workspace) {
+  if (workspace.needed == 0) return MUGRAPH_SUCCESS;
+  if (int const code = check_pointer("workspace", workspace.pointer, workspace.alignment); code != 0) return code;
+  if (workspace.bytes < workspace.needed) {
+    return fail(MUGRAPH_WORKSPACE_TOO_SMALL, "workspace has %zu bytes; %zu are needed.", workspace.bytes,
+                workspace.needed);
+  }
+  return MUGRAPH_SUCCESS;
+}
+
 // The capability of the current device as major * 1000 + minor; asked of the runtime once a device.
 inline cudaError_t capability(int* result) {
   constexpr int kRemembered = 64;
@@ -144,13 +154,7 @@ int run(std::array<Input, kInputs> const& inputs, std::array<Output, kOutputs> c
     if (int const code = check_pointer(output.name, output.pointer, output.alignment); code != 0) return code;
     output_pointers[index++] = output.pointer;
   }
-  if (workspace.needed > 0) {
-    if (int const code = check_pointer("workspace", workspace.pointer, workspace.alignment); code != 0) return code;
-    if (workspace.bytes < workspace.needed) {
-      return fail(MUGRAPH_WORKSPACE_TOO_SMALL, "workspace has %zu bytes; %zu are needed.", workspace.bytes,
-                  workspace.needed);
-    }
-  }
+  if (int const code = check_workspace(workspace); code != 0) return code;
   Variant const* variant = nullptr;
   if (int const code = find_variant(variants, compiled_for, &variant); code != 0) return code;
   try {

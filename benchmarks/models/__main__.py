@@ -6,7 +6,7 @@
 
 ``run`` builds models from their configurations with seeded weights, checks each against eager
 PyTorch in float64, and on a GPU times eager, torch.compile and mugraph.  It needs torch and
-transformers.  ``--models`` takes names or starts of them; names that end in ``-step`` are a step
+transformers.  ``--models`` takes names, or starts of them; names that end in ``-step`` are a step
 of generation with a cache.  With ``--output`` it writes OUTPUT.json and OUTPUT.md.
 """
 
@@ -22,12 +22,14 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 def chosen(names: str, known: list[str]) -> list[str]:
-    """Models by the starts of their names; ``UserError`` for a start of none."""
-    starts = names.split(",")
-    for start in starts:
-        if not any(name.startswith(start) for name in known):
+    """Models by their names, or by starts of names; ``UserError`` for a start of none."""
+    taken: set[str] = set()
+    for start in names.split(","):
+        found = [start] if start in known else [name for name in known if name.startswith(start)]
+        if not found:
             raise UserError(f"no model is called {start!r}; there are {', '.join(known)}")
-    return [name for name in known if name.startswith(tuple(starts))]
+        taken.update(found)
+    return [name for name in known if name in taken]
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -39,7 +41,7 @@ def _arguments() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, does in (("list", "the models"), ("run", "build, check and, on a GPU, time")):
         added = commands.add_parser(name, help=does)
-        added.add_argument("--models", default="", help="starts of their names (all)")
+        added.add_argument("--models", default="", help="their names, or starts of them (all)")
         if name == "run":
             added.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
             added.add_argument("--small", action="store_true", help="sizes for a CPU")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from mugraph.errors import UserError
 
+FORMATS = ("w4a16", "w8a16", "fp8")
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -47,6 +48,8 @@ def _arguments() -> argparse.ArgumentParser:
             added.add_argument("--small", action="store_true", help="sizes for a CPU")
             added.add_argument("--dtype", choices=DTYPES, help="of weights (small: float32)")
             added.add_argument("--seeds", type=int, default=1, help="drawn models to check")
+            added.add_argument("--batch", type=int, default=1, help="sequences or images of a call")
+            added.add_argument("--weights", default="", choices=FORMATS, help="of linear layers")
             added.add_argument("--output", type=Path, help="OUTPUT.json and OUTPUT.md")
     return parser
 
@@ -67,8 +70,12 @@ def main() -> int:
             return 0
         if arguments.device == "cpu" and not arguments.small:
             raise UserError("the interpreter takes small sizes alone; add --small, or a GPU")
-        if arguments.seeds < 1:
-            raise UserError("--seeds says how many drawn models are checked; give 1 or more")
+        for option, what in (
+            ("seeds", "drawn models are checked"),
+            ("batch", "sequences are a call's"),
+        ):
+            if getattr(arguments, option) < 1:
+                raise UserError(f"--{option} says how many {what}; give 1 or more")
         dtype = arguments.dtype or ("float32" if arguments.small else "bfloat16")
         records = run(
             names,
@@ -77,6 +84,8 @@ def main() -> int:
             dtype=dtype,
             seeds=range(arguments.seeds),
             output=arguments.output,
+            batch=arguments.batch,
+            weights=arguments.weights,
         )
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -69,9 +69,13 @@ class Record:
 
 
 def measure(
-    name: str, *, device: str, small: bool, dtype: str, seeds: Sequence[int] = (0,)
-) -> Record:
-    """Compiles a model and compares its results, of all seeds together, with eager's."""
+    name: str, *, device: str, small: bool, dtype: str, seeds: Sequence[int] = (0,), batch: int = 1,
+    weights: str = "",
+) -> Record:  # fmt: skip
+    """Compiles a model and compares its results, of all seeds together, with eager's.
+
+    ``batch`` and ``weights`` are those of ``Model.case``.
+    """
     errors, eager_errors = [0.0], [0.0]
     report, seconds = mugraph.torch.Report(), 0.0
 
@@ -85,8 +89,9 @@ def measure(
             report.stayed.clear()
             torch.compiler.reset()
             case = MODELS[name].case(
-                small=small, dtype=getattr(torch, dtype), device=device, seed=seed
-            )
+                small=small, dtype=getattr(torch, dtype), device=device, seed=seed, batch=batch,
+                weights=weights,
+            )  # fmt: skip
             exact = case.exactly()
             eager = case.module(*case.inputs).clone()
             case.rewind()
@@ -96,8 +101,10 @@ def measure(
             seconds = perf_counter() - start
             eager_errors.append(distance(torch, eager, exact).relative_error)
             errors.append(distance(torch, ours, exact).relative_error)
+        called = name if batch == 1 else f"{name}, batch {batch}"
         record = Record(
-            name, dtype, math.hypot(*errors), math.hypot(*eager_errors), len(report.islands),
+            called, f"{dtype} {weights}".strip(), math.hypot(*errors), math.hypot(*eager_errors),
+            len(report.islands),
             sum(sum(island.operators.values()) for island in report.islands),
             {f"{operator}: {why}": count for (operator, why), count in report.stayed.items()},
             seconds,
@@ -157,13 +164,15 @@ def _is_ours(name: str) -> bool:
 
 def run(
     names: Sequence[str], *, device: str, small: bool, dtype: str, seeds: Sequence[int],
-    output: Path | None,
+    output: Path | None, batch: int = 1, weights: str = "",
 ) -> list[Record]:  # fmt: skip
     """Measures models one after another, says a line of each, and writes OUTPUT after each."""
     records: list[Record] = []
     facts = facts_of_this_run("native") if device == "cuda" else _facts_of_cpu()
     for name in names:
-        record = measure(name, device=device, small=small, dtype=dtype, seeds=seeds)
+        record = measure(
+            name, device=device, small=small, dtype=dtype, seeds=seeds, batch=batch, weights=weights
+        )
         records.append(record)
         print(summary(record), flush=True)
         if output is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,11 @@ from transformers import (
     EncoderDecoderCache,
     StaticCache,
 )
+
+from benchmarks.models.narrow import NARROWEST, narrow
+
+MOST_IN_FLOAT64 = 4 * 10**9
+"""Weights of a model that is computed in float64; a GPU has no room for more."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +45,26 @@ class Case:
         if isinstance(self.module, Step):
             self.module.rewind()
 
-    def wide(self) -> Case:
-        """The same weights and inputs in float64."""
-        module = in_type(deepcopy(self.module), torch.float64)
+    def wide(self, dtype: torch.dtype) -> Case:
+        """The same weights and inputs in a wider type."""
+        module = in_type(deepcopy(self.module), dtype)
         for part in module.modules():
             if hasattr(part, "set_experts_implementation"):
                 # The grouped products of experts take no float64.
                 part.set_experts_implementation("eager")
-        return Case(module, moved(self.inputs, torch.float64))
+        return Case(module, moved(self.inputs, dtype))
 
     def exactly(self) -> Tensor:
-        """The result in float64, also where the model asks for float32."""
-        wide = self.wide()
-        with torch.no_grad(), Widened():
+        """The result in float64, also where the model asks for float32.
+
+        In float32 where there are more than ``MOST_IN_FLOAT64`` weights.
+        """
+        weights = sum(each.numel() for each in self.module.parameters())
+        if weights > MOST_IN_FLOAT64:
+            wide, widened = self.wide(torch.float32), nullcontext()
+        else:
+            wide, widened = self.wide(torch.float64), Widened()
+        with torch.no_grad(), widened:
             return wide.ready().module(*wide.inputs)
 
 
@@ -73,7 +86,7 @@ class Widened(TorchFunctionMode):
 def in_type(module: Any, dtype: torch.dtype) -> Any:
     """A module with its weights in a type; what it computes of its configuration stays fp32."""
     for each in module.state_dict(keep_vars=True).values():
-        if each.is_floating_point():
+        if each.is_floating_point() and each.dtype is not NARROWEST:
             each.data = each.data.to(dtype)
     return module
 
@@ -86,17 +99,25 @@ class Model:
     small: Mapping[str, Any]
     full: Mapping[str, Any]
 
-    def case(self, *, small: bool, dtype: torch.dtype, device: str, seed: int = 0) -> Case:
-        """The model with seeded weights, for inference, and inputs of a type."""
+    def case(
+        self, *, small: bool, dtype: torch.dtype, device: str, seed: int = 0, batch: int = 1,
+        weights: str = "",
+    ) -> Case:  # fmt: skip
+        """The model with seeded weights, for inference, and inputs of a type.
+
+        ``batch`` sequences or images are a call's.  ``weights`` names a format of ``FORMATS`` in
+        which the matrices of linear layers are stored, but for those that make logits.
+        """
         torch.manual_seed(seed)
-        with torch.no_grad():
-            case = self.build(**(self.small if small else self.full))
+        with torch.no_grad(), torch.device(device):
+            case = self.build(batch=batch, **(self.small if small else self.full))
             for name, weight in case.module.named_parameters():
                 if "norm" in name.lower() or name.endswith("bias"):
                     weight.add_(torch.randn_like(weight) * 0.1)
-        module = in_type(case.module.eval().requires_grad_(False).to(device), dtype)
-        inputs = tuple(each.to(device) for each in case.inputs)
-        return Case(module, moved(inputs, dtype)).ready()
+        module = in_type(case.module.eval().requires_grad_(False), dtype)
+        if weights:
+            narrow(module, weights)
+        return Case(module, moved(case.inputs, dtype)).ready()
 
 
 def moved(inputs: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
@@ -226,76 +247,78 @@ def _copied(layer: Any) -> dict[str, Any]:
     }
 
 
-def tokens_of(vocabulary: int, count: int) -> Tensor:
-    """Drawn tokens (1, count)."""
-    return torch.randint(3, vocabulary, (1, count))
+def tokens_of(vocabulary: int, batch: int, count: int) -> Tensor:
+    """Drawn tokens (batch, count)."""
+    return torch.randint(3, vocabulary, (batch, count))
 
 
-def language_model(kind: str, length: int, places: int = 0, **settings: Any) -> Case:
+def language_model(kind: str, batch: int, length: int, places: int = 0, **settings: Any) -> Case:
     """Logits of a prompt, or, with places in a cache, of one token behind it."""
     config = getattr(transformers, f"{kind}Config")(**settings)
     model = AutoModelForCausalLM.from_config(config)
-    prompt = tokens_of(config.vocab_size, length)
+    prompt = tokens_of(config.vocab_size, batch, length)
     if not places:
         return Case(Called(model, "input_ids"), (prompt,))
-    return Case(Step(model, places, prompt, None), (tokens_of(config.vocab_size, 1),))
+    return Case(Step(model, places, prompt, None), (tokens_of(config.vocab_size, batch, 1),))
 
 
-def encoder(kind: str, length: int, **settings: Any) -> Case:
+def encoder(kind: str, batch: int, length: int, **settings: Any) -> Case:
     """The last hidden state of tokens."""
     config = getattr(transformers, f"{kind}Config")(**settings)
-    return Case(
-        Called(AutoModel.from_config(config), "input_ids"), (tokens_of(config.vocab_size, length),)
-    )
+    tokens = tokens_of(config.vocab_size, batch, length)
+    return Case(Called(AutoModel.from_config(config), "input_ids"), (tokens,))
 
 
-def image_encoder(kind: str, **settings: Any) -> Case:
-    """The last hidden state of an image."""
+def image_of(config: Any, batch: int) -> Tensor:
+    """Drawn images (batch, channels, height, width)."""
+    return torch.randn(batch, config.num_channels, config.image_size, config.image_size)
+
+
+def image_encoder(kind: str, batch: int, **settings: Any) -> Case:
+    """The last hidden state of images."""
     config = getattr(transformers, f"{kind}Config")(**settings)
-    image = torch.randn(1, config.num_channels, config.image_size, config.image_size)
-    return Case(Called(AutoModel.from_config(config), "pixel_values"), (image,))
+    return Case(Called(AutoModel.from_config(config), "pixel_values"), (image_of(config, batch),))
 
 
-def segment_anything(**settings: Any) -> Case:
-    """What SAM's encoder makes of an image; its relative positions are drawn, too."""
+def segment_anything(batch: int, **settings: Any) -> Case:
+    """What SAM's encoder makes of images; its relative positions are drawn, too."""
     # Its own range, 1e-10, is for weights that are loaded: with it results depend on no input.
     config = transformers.SamVisionConfig(**{"initializer_range": 0.02, **settings})
     model = transformers.SamVisionModel(config)
     for name, weight in model.named_parameters():
         if "rel_pos" in name or "pos_embed" in name:
             weight.normal_(std=0.2)
-    image = torch.randn(1, config.num_channels, config.image_size, config.image_size)
-    return Case(Called(model, "pixel_values"), (image,))
+    return Case(Called(model, "pixel_values"), (image_of(config, batch),))
 
 
-def speech(length: int, places: int = 0, **settings: Any) -> Case:
+def speech(batch: int, length: int, places: int = 0, **settings: Any) -> Case:
     """Logits of Whisper's decoder: of sound and tokens, or, with a cache, of one more token."""
     config = transformers.WhisperConfig(**settings)
     model = transformers.WhisperForConditionalGeneration(config)
-    tokens = tokens_of(config.vocab_size, length)
-    sound = torch.randn(1, config.num_mel_bins, 2 * config.max_source_positions)
+    tokens = tokens_of(config.vocab_size, batch, length)
+    sound = torch.randn(batch, config.num_mel_bins, 2 * config.max_source_positions)
     if not places:
         return Case(Called(model, "input_features", "decoder_input_ids"), (sound, tokens))
-    encoded = torch.randn(1, config.max_source_positions, config.d_model)
-    return Case(Step(model, places, tokens, encoded), (tokens_of(config.vocab_size, 1),))
+    encoded = torch.randn(batch, config.max_source_positions, config.d_model)
+    return Case(Step(model, places, tokens, encoded), (tokens_of(config.vocab_size, batch, 1),))
 
 
-def sequence_to_sequence(length: int, places: int = 0, **settings: Any) -> Case:
+def sequence_to_sequence(batch: int, length: int, places: int = 0, **settings: Any) -> Case:
     """Logits of T5's decoder: of two texts, or, with a cache, of one more token."""
     config = transformers.T5Config(**settings)
     model = transformers.T5ForConditionalGeneration(config)
-    tokens = tokens_of(config.vocab_size, length)
+    tokens = tokens_of(config.vocab_size, batch, length)
     if not places:
-        read = tokens_of(config.vocab_size, length + 5)
+        read = tokens_of(config.vocab_size, batch, length + 5)
         return Case(Called(model, "input_ids", "decoder_input_ids"), (read, tokens))
-    encoded = torch.randn(1, length + 5, config.d_model)
-    return Case(Step(model, places, tokens, encoded), (tokens_of(config.vocab_size, 1),))
+    encoded = torch.randn(batch, length + 5, config.d_model)
+    return Case(Step(model, places, tokens, encoded), (tokens_of(config.vocab_size, batch, 1),))
 
 
-def diffusion(size: int, channels: int, **settings: int) -> Case:
-    """The noise of one image."""
+def diffusion(batch: int, size: int, channels: int, **settings: int) -> Case:
+    """The noise of images."""
     module = Diffusion(channels=channels, **settings)
-    return Case(module, (torch.randn(1, channels, size, size), torch.tensor([500.0])))
+    return Case(module, (torch.randn(batch, channels, size, size), torch.full((batch,), 500.0)))
 
 
 # Weights of small models are as large as gives scores of about 1, so that attention is not a mean.
@@ -338,6 +361,9 @@ MODELS: dict[str, Model] = {
     **_generating("qwen3", **_decoder(
         "Qwen3", {"head_dim": 32},
         {**_sizes(151936, 2048, 6144, 28, 16, 8), "head_dim": 128, "tie_word_embeddings": True})),
+    **_generating("qwen3-8b", **_decoder(
+        "Qwen3", {"head_dim": 32, "num_key_value_heads": 1},
+        {**_sizes(151936, 4096, 12288, 36, 32, 8), "head_dim": 128})),
     **_generating("gemma3", **_decoder(
         "Gemma3Text", {"head_dim": 16, "sliding_window": 6,
                        "layer_types": ["sliding_attention", "full_attention"]},

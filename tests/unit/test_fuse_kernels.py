@@ -634,6 +634,27 @@ def test_what_far_segments_use_comes_before_them(monkeypatch: pytest.MonkeyPatch
     assert shapes.index((1, 1, 1)) < products[1]
 
 
+def test_what_prepares_a_layer_s_weights_is_in_the_segment_of_their_product(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many layers come behind it."""
+    monkeypatch.setattr(groups, "MOST_PREFIXES", 4)
+    monkeypatch.setattr(segments, "MOST_OPERATORS", 8)
+
+    def program(new: Callable[..., mi.DTensor]) -> Tensors:
+        x = new(ROWS, 64)
+        for _ in range(4):
+            x = mi.silu(mi.exp(x) @ mi.sqrt(new(64, 64)))
+        return x
+
+    function = only_function(module_of(program))
+    prepare_program(function)
+    found = segments.in_segments([op for op in function.body.block.ops if op.results])
+    for segment in found.segments:
+        names = {found.operators[n].name for unit in segment.units for n in groups.bits(unit.whole)}
+        assert ("kn.sqrt" in names) == ("kn.matmul" in names), names
+
+
 def test_rows_of_all_products_are_cut_before_columns_of_one() -> None:
     """Of two dimensions of matrices, rows and columns blocks can cut three."""
 

@@ -87,10 +87,11 @@ class _Order(NamedTuple):
         for number, (waist, shorter) in enumerate(zip(waists, [0, *waists], strict=False)):
             for place in bits(waist & ~shorter):
                 numbers[place] = 2 * number + 1
+        joined = self._joined(stream)
         for place, needed in enumerate(self.direct):
             if stream >> place & 1:
                 continue
-            users = {numbers[user] for user in bits(self.after[place] & stream)}
+            users = {numbers[user] for user in bits(joined[place])}
             if users:
                 alone = not self.before[place] & stream
                 numbers[place] = min(users) - (alone and self._are_far(users, numbers))
@@ -100,6 +101,15 @@ class _Order(NamedTuple):
         self._move_shared(numbers)
         found = _counted(numbers)
         return found, stream == (1 << len(numbers)) - 1 and found == by_waists
+
+    def _joined(self, stream: Group) -> list[Group]:
+        """Where what each unit beside the stream computes enters it."""
+        joined = [0] * len(self.direct)
+        for place in reversed(range(len(self.direct))):
+            entered = 1 << place if stream >> place & 1 else joined[place]
+            for other in bits(self.direct[place]):
+                joined[other] |= entered
+        return joined
 
     def _move_shared(self, numbers: list[int]) -> None:
         """Moves what far segments use to the first even number behind what it needs."""

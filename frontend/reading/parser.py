@@ -62,6 +62,8 @@ class TypeCachingParser(Parser):
 
 
 _CLEARER = {
+    "Could not parse entire input!": "expected an operation",
+    " in block definition": "expected an operation or '}'",
     "Expected shape type.": "expected an element type, such as f16, bf16, f32, i8 or i32",
 }
 """What xDSL's parser says, in words for who wrote the text."""
@@ -147,7 +149,7 @@ class LocatingParser(TypeCachingParser):
         end_position: int | None = None,
     ) -> NoReturn:
         """Raises ``ParseError``; where a line ends too early, at its end and not in the next."""
-        msg = _CLEARER.get(msg, msg)
+        msg = _CLEARER.get(msg, msg) if self.lexer.input.content.strip() else "the input is empty"
         if unknown := _UNREGISTERED.fullmatch(msg):
             msg = self._unknown("type or attribute", unknown[1])
         if undefined := _UNDEFINED.match(msg):

@@ -52,7 +52,7 @@ def partition_program(function: FuncOp) -> Partition:
     mesh = mesh_of(function)
     if mesh is None:
         raise VerifyException(
-            f"{op_label(function)} says of no mesh of devices; add attributes {{{MESH} = [4]}}, say"
+            f"{op_label(function)} has no mesh of devices; for four add attributes {{{MESH} = [4]}}"
         )
     if len(mesh.shape) > MOST_AXES:
         raise VerifyException(

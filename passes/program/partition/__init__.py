@@ -127,7 +127,7 @@ def _expect_equal_parts(shape: Sequence[int], sharding: Sharding, mesh: Mesh, wh
 
 @dataclass(frozen=True)
 class PartitionPass(ModulePass):
-    """Makes the program of each device of a program of whole tensors.
+    """Makes the program of each device from a program of whole tensors.
 
     The function says its mesh (``mugraph.mesh``), and how its arguments and, if that matters, its
     results lie on it (``mugraph.sharding``); arguments that say nothing are whole on each device.

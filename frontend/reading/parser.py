@@ -111,7 +111,8 @@ class LocatingParser(TypeCachingParser):
         found = self.ctx.get_optional_op(name, dialect_stack=stack)
         if found is not None:
             return found
-        start = self.lexer.input.content.rindex(name, 0, self.pos)
+        # A name in quotes may be written with escapes.
+        start = max(self.lexer.input.content.rfind(name, 0, self.pos), 0)
         self.raise_error(self._unknown("operator", name), start, start + len(name))
 
     def _unknown(self, kind: str, name: str) -> str:

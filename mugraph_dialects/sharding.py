@@ -383,8 +383,8 @@ def device_program(function: FuncOp) -> DeviceProgram | None:
     mesh = mesh_of(function)
     if mesh is None:
         raise VerifyException(
-            f"{op_label(function)} is the program of each device, but says of no mesh; add "
-            f"{MESH} = [4], say"
+            f"{op_label(function)} is the program of each device, but has no mesh; for "
+            f"four devices add {MESH} = [4]"
         )
     for index, argument in enumerate(function.args):
         if not isinstance(argument.type, TensorType):

@@ -137,12 +137,7 @@ def _describe_parse_error(error: ParseError) -> str:
     length = max(1, min(len(_text(span.content)), len(line) - len(before)))
     indent = "".join("\t" if character == "\t" else " " for character in before)
     caret = indent + "^" * length
-    what = error.msg
-    if what == "Could not parse entire input!":
-        what = "expected an operation" if _text(source.content).strip() else "the input is empty"
-    elif what == " in block definition":
-        what = "expected an operation or '}'"
-    message = f"{location}: error: {what}\n{line}\n{caret}"
+    message = f"{location}: error: {error.msg}\n{line}\n{caret}"
     if isinstance(error, MultipleSpansParseError):
         for reference, note in error.refs:
             message += f"\n{reference.get_location()}: note: {note or error.ref_text or ''}"

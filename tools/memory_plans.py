@@ -49,7 +49,8 @@ def kernels_of(module: ModuleOp, name: str | None = None) -> list[KernelOp]:
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     if not kernels:
         raise LayoutError(
-            "There is no schedule to draw: the module has no µGraph and no scheduled kernel."
+            "There is no schedule to draw: the module has no custom kernel; for a program of whole "
+            "tensors run mg-opt --fuse-kernels first."
         )
     chosen = [op for op in kernels if name in (None, op.sym_name.data)]
     if not chosen:

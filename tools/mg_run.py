@@ -217,6 +217,25 @@ def _check(
     return succeeded
 
 
+def _say_own_rounding(own: Sequence[Array], reference: Reference) -> None:
+    """Says so where a µGraph's types alone round farther than results may be off.
+
+    ``own`` are its results in the interpreter.
+    """
+    compared = compare(own, reference.outputs, reference.known)
+    errors = [
+        f"{comparison.relative_error:.2e}"
+        for comparison, allowed in zip(compared, reference.tolerances, strict=True)
+        if not comparison.holds(allowed) and not comparison.missing
+    ]
+    if errors:
+        print(
+            f"check: the types of the µGraph alone round to {' and '.join(errors)} with these "
+            "inputs; compute in f32 (dtype=) what is sensitive, take smaller inputs (--scale), or "
+            "set another limit (--tolerance)"
+        )
+
+
 def _verdict(comparison: Comparison, allowed: float, unbounded: int, *, holds: bool) -> str:
     if comparison.reference_missing:
         return (
@@ -473,7 +492,10 @@ def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int
                 outputs = run(inputs)
         with _said_when_long(f"the reference of @{name} in float64"):
             reference = make_reference(module, name, inputs)
-        succeeded = _check(outputs, reference, options.tolerance, written) and succeeded
+        right = _check(outputs, reference, options.tolerance, written)
+        if not right and options.tolerance is None:
+            _say_own_rounding(run_function(module, name, inputs), reference)
+        succeeded = succeeded and right
     if options.outputs is not None:
         write_outputs(options.outputs, outputs)
     elif not (options.check or options.time):

@@ -55,8 +55,8 @@ def _declare_group(op: kn.CollectiveOp, printer: HostPrinter) -> None:
     function = enclosing(op, FuncOp)
     if function is None or mesh_of(function) is None:
         raise CodegenError(
-            f"{op_label(op)} is of several devices, but its function says of no mesh; add "
-            f"attributes {{{MESH} = [4], mugraph.per_device}}, say"
+            f"{op_label(op)} is of several devices, but its function has no mesh; for four "
+            f"devices add attributes {{{MESH} = [4], mugraph.per_device}}"
         )
     number = communicators_of(function).index(Communicator(op.grid_axes, op.devices))
     place = f"input_tensors.at({len(function.args) + number})"

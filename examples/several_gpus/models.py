@@ -115,6 +115,8 @@ def main() -> None:
     parser.add_argument("model", choices=("mlp", "qwen3"))
     parser.add_argument("--cpu", action="store_true", help="in the interpreter, through gloo")
     options = parser.parse_args()
+    if "RANK" not in os.environ:
+        parser.error("torchrun starts the processes: torchrun --nproc-per-node 4 " + __file__)
     on_cpu = options.cpu or not torch.cuda.is_available()
     if not on_cpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -120,6 +120,8 @@ def main() -> None:
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument("--cpu", action="store_true", help="in the interpreter, through gloo")
     options = parser.parse_args()
+    if "RANK" not in os.environ:
+        parser.error("torchrun starts the processes: torchrun --nproc-per-node 4 " + __file__)
     if options.cpu or not torch.cuda.is_available():
         distributed.init_process_group("gloo")
         run(options.program, "cpu")

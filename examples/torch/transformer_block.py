@@ -14,6 +14,7 @@ in eager mode and under ``torch.compile``, and says which of the kernels ``torch
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Callable
 
 import torch
@@ -113,6 +114,8 @@ def median_microseconds(function: Callable[[], object], samples: int = 30) -> fl
 
 def main() -> None:
     """Compares outputs and times."""
+    if not torch.cuda.is_available():
+        sys.exit("this program needs a GPU, and a PyTorch that is built for it")
     torch.manual_seed(0)
     fused_linear = mugraph.torch.op(rms_norm_linear(TOKENS, WIDTH, 3 * WIDTH))
     fused_mlp = mugraph.torch.op(gated_mlp(TOKENS, WIDTH, HIDDEN))

@@ -17,7 +17,8 @@ from mugraph.dialects import kn
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.precision import Precision
 from mugraph.dialects.reductions import Combiner
-from mugraph.dialects.shapes import broadcast_shape
+from mugraph.dialects.shapes import ShapeError, broadcast_shape
+from mugraph.dialects.tensor_types import dims
 
 OPERATORS: dict[str, Any] = {op.name.removeprefix("kn."): op for op in kn.Kn.operations}
 
@@ -95,8 +96,13 @@ class ProgramOperators(MovingOperators):
         if len(a.shape) <= 2 or len(b.shape) != 2:
             a, b = self._of_one_rank([a, b])
             if len(a.shape) > 2:
-                with build_errors("matmul"):
+                try:
                     leading = broadcast_shape([a.shape[:-2], b.shape[:-2]])
+                except ShapeError as error:
+                    raise BuildError(
+                        f"matmul: operands {dims(a.shape)} and {dims(b.shape)} differ in leading "
+                        "extents; before the last two dimensions they must be equal or 1"
+                    ) from error
                 a, b = (self.broadcast_to(x, (*leading, *x.shape[-2:])) for x in (a, b))
             return super().matmul(a, b, dtype=dtype, precision=precision, name=name)
         rows = self.reshape(a, (-1, a.shape[-1]))

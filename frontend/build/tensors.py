@@ -107,10 +107,19 @@ class Handle:
         raise BuildError(f"{self!r} has no value while a graph is built; choose with where")
 
     def __and__(self, other: Self) -> Self:
-        return self * other
+        first, second = self._of_one_type(other)
+        return first * second
 
     def __or__(self, other: Self) -> Self:
-        return self.graph.max(self, other)
+        return self.graph.max(*self._of_one_type(other))
+
+    def _of_one_type(self, other: Any) -> tuple[Self, Any]:
+        """Both as truths where one of them is and the other has 1 and 0 of another type."""
+        if not isinstance(other, Handle) or (self.dtype == i1) == (other.dtype == i1):
+            return self, other
+        if self.dtype == i1:
+            return self, self.graph.less(0, other, dtype=i1)
+        return self.graph.less(0, self, dtype=i1), other
 
     def __invert__(self) -> Self:
         return self.graph.less(self, 1) if is_integer(self.dtype) else 1 - self
@@ -124,6 +133,11 @@ class Handle:
         """One of two operators of the graph, as the second operand is a number or a tensor."""
         if isinstance(other, Handle):
             return getattr(self.graph, of_tensors)(self, other)
+        if hasattr(other, "shape"):
+            raise BuildError(
+                f"{of_tensors}: the second operand is a {type(other).__name__}, which is no tensor "
+                "of the graph; make an input of its shape with new_input, and pass it to the call"
+            )
         if of_number is None or not isinstance(other, Real):
             return NotImplemented
         if is_integer(self.dtype):

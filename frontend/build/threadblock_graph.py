@@ -164,7 +164,7 @@ class ThreadblockGraph(GraphOperators[STensor]):
                     f"{type(through).__name__}"
                 )
             shape = gathered_shape(shape, through.shape)
-        with build_errors():
+        with build_errors(f"new_input of {dtensor!r}"):
             chosen = None if tile is None else tuple(tile)
             slicing = Slicing(shape, tuple(input_map), forloop_dim, grid, loop, chosen)
             extents = slicing.tile_shape()

@@ -149,6 +149,13 @@ def compile(
     operator and a note with its line; ``CompileError`` where nvcc refuses what was generated.
     """
     if _is_of_torch(graph):
+        given = {"sizes": sizes, "lineinfo": lineinfo, "remarks": remarks, "plan": plan}
+        given |= {"fuse=False": not fuse, "tune": tune, "mesh": mesh, "peers": peers}
+        if left_out := [name for name, value in given.items() if value]:
+            raise UserError(
+                f"{', '.join(left_out)}: options of a µGraph, which a PyTorch model does not take; "
+                "leave them out."
+            )
         return import_module("mugraph.torch").compile_model(graph, arch)
     if not isinstance(arch, str):
         raise UserError(

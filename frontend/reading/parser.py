@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import struct
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.ir import Operation, TypeAttribute
 from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
 
 from mugraph.dialects.locations import file_location
@@ -50,10 +52,25 @@ class TypeCachingParser(Parser):
         if known is not None:
             self._resume_from(match.end())
             return known
-        parsed = super().parse_optional_type()
+        try:
+            parsed = super().parse_optional_type()
+        except VerifyException as error:
+            self.raise_error(str(error), match.start(), match.end())
         if parsed is not None and not text[match.end() : self.pos].strip():
             self._types[match[0]] = parsed
         return parsed
+
+
+_CLEARER = {
+    "Could not parse entire input!": "expected an operation",
+    " in block definition": "expected an operation or '}'",
+    "Expected shape type.": "expected an element type, such as f16, bf16, f32, i8 or i32",
+}
+"""What xDSL's parser says, in words for who wrote the text."""
+
+_UNREGISTERED = re.compile(r"'(.+)' is not registered")
+
+_UNDEFINED = re.compile(r"values used but not defined: \[(%[\w.$-]+)")
 
 
 class LocatingParser(TypeCachingParser):
@@ -77,6 +94,9 @@ class LocatingParser(TypeCachingParser):
             # xDSL packs lists of integers without asking whether they fit.
             self._refuse_wide_integer(start)
             raise
+        except VerifyException as error:
+            # An operation of this text cannot be built: its place is all that is known.
+            self.raise_error(str(error), start, self.pos)
         if isinstance(op.location, UnknownLoc) and self._location_end != self.pos:
             line = bisect_right(self._line_starts, start)
             column = start - self._line_starts[line - 1] + 1
@@ -84,6 +104,28 @@ class LocatingParser(TypeCachingParser):
             op.location = file_location(name, line + self._lines_before, column)
         self._operation_end = self.pos
         return op
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        """The operation of that name; ``ParseError`` at the name, with what may be meant."""
+        stack = self._parser_state.dialect_stack
+        found = self.ctx.get_optional_op(name, dialect_stack=stack)
+        if found is not None:
+            return found
+        # A name in quotes may be written with escapes.
+        start = max(self.lexer.input.content.rfind(name, 0, self.pos), 0)
+        self.raise_error(self._unknown("operator", name), start, start + len(name))
+
+    def _unknown(self, kind: str, name: str) -> str:
+        """That nothing has that name, and which name is like it."""
+        prefix, dot, rest = name.partition(".")
+        dialect = self.ctx.get_optional_dialect(prefix) if dot else None
+        if dialect is None:
+            near = closest(prefix, self.ctx.registered_dialect_names) if dot else []
+            near = [f"{each}.{rest}" for each in near]
+        else:
+            known = dialect.operations if kind == "operator" else dialect.attributes
+            near = closest(name, (each.name for each in known))
+        return f"there is no {kind} '{name}'" + (f"; is {near[0]} meant?" if near else "")
 
     def _refuse_wide_integer(self, start: int) -> None:
         """Raises ``ParseError`` at the first integer of a text that 64 bits do not hold."""
@@ -108,6 +150,11 @@ class LocatingParser(TypeCachingParser):
         end_position: int | None = None,
     ) -> NoReturn:
         """Raises ``ParseError``; where a line ends too early, at its end and not in the next."""
+        msg = _CLEARER.get(msg, msg) if self.lexer.input.content.strip() else "the input is empty"
+        if unknown := _UNREGISTERED.fullmatch(msg):
+            msg = self._unknown("type or attribute", unknown[1])
+        if undefined := _UNDEFINED.match(msg):
+            self._refuse_undefined(undefined[1])
         place = at_position.start if isinstance(at_position, Span) else at_position
         if place in (None, self.pos) and self.pos != self._operation_end:
             end = self._end_of_unfinished_line()
@@ -116,6 +163,13 @@ class LocatingParser(TypeCachingParser):
         if isinstance(at_position, int) and end_position is not None:
             at_position, end_position = Span(at_position, end_position, self.lexer.input), None
         super().raise_error(msg, at_position)
+
+    def _refuse_undefined(self, name: str) -> NoReturn:
+        """Raises ``ParseError`` where a value is used first that nothing defines."""
+        text = self.lexer.input.content
+        place = re.search(rf"{re.escape(name)}(?![\w.$-])", text)
+        start = place.start() if place else self.pos
+        self.raise_error(f"{name} is used, but nothing defines it", start, start + len(name))
 
     def _end_of_unfinished_line(self) -> int | None:
         """Where the text before the next token ends, if that token is the first of its line."""
@@ -133,6 +187,11 @@ class LocatingParser(TypeCachingParser):
             if before:
                 return start + len(before)
         return None
+
+
+def closest(name: str, known: Iterable[str]) -> list[str]:
+    """The known name that is most like ``name``, if one is like it."""
+    return difflib.get_close_matches(name, list(known), n=1)
 
 
 def refuse_open_strings(text: str, name: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -79,15 +80,22 @@ def read_exported(path: Path, name: str = "model") -> ExportedModel:
     """
     torch = import_torch()
     try:
+        path.stat()
+        if not is_zipfile(path):
+            raise UserError(
+                f"{path} is no exported program; expected a file that torch.export.save wrote."
+            )
         with _quiet():
             exported = torch.export.load(str(path))
-    except FileNotFoundError as error:
+    except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    except UserError:
+        raise
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(
-            f"{path} is no exported program of this PyTorch ({torch.__version__}): {reason} "
-            "Expected a file that torch.export.save wrote."
+            f"{path} is no exported program of this PyTorch ({torch.__version__}): "
+            f"{reason.rstrip('.')}. Expected a file that torch.export.save wrote."
         ) from error
     return program_of(exported, name)
 

@@ -65,7 +65,8 @@ def import_torch() -> Any:
         return import_module("torch")
     except ImportError as error:
         raise UserError(
-            f"mugraph.torch needs PyTorch, which cannot be imported: {error}."
+            f"mugraph.torch needs PyTorch, which cannot be imported: {error}; "
+            "pip install 'mugraph[torch]' brings it."
         ) from error
 
 

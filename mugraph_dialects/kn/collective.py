@@ -72,8 +72,8 @@ class CollectiveOp(KernelOp, ABC):
         mesh = None if function is None else mesh_of(function)
         if mesh is None:
             raise VerifyException(
-                f"{op_label(self)} is of several devices, but the function around it says of no "
-                f"mesh; add attributes {{{MESH} = [4], {PER_DEVICE}}}, say"
+                f"{op_label(self)} is of several devices, but the function around it has no "
+                f"mesh; for four devices add attributes {{{MESH} = [4], {PER_DEVICE}}}"
             )
         return mesh
 

@@ -13,6 +13,7 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths, ReadsRows, gathered_shape
+from mugraph.dialects.kn.compute import CastOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements, prefer_same_innermost
 from mugraph.dialects.kn.overlap import RuntimePart
 from mugraph.dialects.kn.reshape import RegroupOp
@@ -111,7 +112,7 @@ def count_of_rows(numbers: SSAValue) -> int | None:
         if isinstance(op, LaunchesKernel):
             count = count_of_rows(op.argument_of(use.index))
             counts += [] if count is None else [count]
-        elif isinstance(op, MovesElements | RegroupOp | ViewOp):
+        elif isinstance(op, CastOp | MovesElements | RegroupOp | ViewOp):
             found = map(count_of_rows, op.results)
             counts += [count for count in found if count is not None]
     return min(counts, default=None)

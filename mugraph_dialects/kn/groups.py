@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import PLACES
+from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
@@ -112,7 +113,7 @@ class GroupTilesOp(_TableOp):
 
 
 @irdl_op_definition
-class SortGroupsOp(_TableOp):
+class SortGroupsOp(_TableOp, ReadsRows):
     """A counting sort of rows by the group of each, in which rows of a group keep their order.
 
     The results are the row that comes to each place, the place that each row comes to, and the
@@ -143,6 +144,10 @@ class SortGroupsOp(_TableOp):
             operands=[groups],
             result_types=result_types or [TensorType(i32, n) for n in (rows, rows, [count])],
         )
+
+    def rows_named(self, operand: int) -> int | None:
+        """Of the first operand, a group each: as many as there are ends."""
+        return shape_of(self.ends.type)[0] if operand == 0 else None
 
     def verify_(self) -> None:
         """Checks the types."""

@@ -111,8 +111,9 @@ class ScatterOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
         wanted = (*table[: self.row_dim], rows[0], *table[self.row_dim + 1 :])
         if shape_of(self.values.type) != wanted:
             raise ShapeError(
-                f"{rows[0]} rows along dimension {self.row_dim} of {dims(table)} are "
-                f"{dims(wanted)}, not {dims(shape_of(self.values.type))}"
+                f"the values (argument 0) of {rows[0]} rows along dimension {self.row_dim} of a "
+                f"table (argument 1) of {dims(table)} must have {dims(wanted)}, not "
+                f"{dims(shape_of(self.values.type))}"
             )
         return table
 

@@ -60,7 +60,7 @@ def end_load(op: Operation) -> None:
 
 @dataclass(frozen=True)
 class EndLoadsPass(ModulePass):
-    """Loads zeros behind a length, where a mask alone would put them there.
+    """Lets loads write zeros behind a length, in the place of a mask.
 
     A ``tb.mask`` with 0 of what is behind a length costs a pass over the tile in shared memory.  A
     load leaves those elements out anyway, element by element at the end: nothing of device memory

@@ -176,7 +176,7 @@ def _split_names(
 
 @dataclass(frozen=True)
 class BucketExtentsPass(ModulePass):
-    """Makes of each function with named extents a static one for each bucket.
+    """Makes a static function for each bucket of a function with named extents.
 
     A bucket is the program at the largest values of its range; ``buckets`` of a name say where
     ranges end, and the largest value ends the last one.  Each is fused, planned and scheduled for

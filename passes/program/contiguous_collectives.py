@@ -111,7 +111,7 @@ def make_contiguous(function: FuncOp) -> None:
 
 @dataclass(frozen=True)
 class ContiguousCollectivesPass(ModulePass):
-    """Lets collectives cut and join the first dimension of row-major tensors alone.
+    """Makes collectives cut and join only the first dimension of row-major tensors.
 
     NCCL takes ranges of memory: what a device sends to another one, or has from it, is one range
     where the dimension that is cut or joined is the first one.  Other dimensions are moved there by

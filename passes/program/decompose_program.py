@@ -31,7 +31,7 @@ def decompose_program(function: FuncOp, *, kernels: bool = False, views: bool = 
 
 @dataclass(frozen=True)
 class DecomposeProgramPass(ModulePass):
-    """Writes softmax, norms, means and views by extents with the operators that they are made of.
+    """Decomposes softmax, norms, means and views by extents into simpler operators.
 
     What is between the parts is f32.  An operator that has a kernel, ``kn.rms_norm``, stays, unless
     ``kernels=true``.  ``kn.reshape`` and ``kn.transpose`` become ``kn.view``, which fixes the

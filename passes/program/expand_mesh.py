@@ -248,7 +248,7 @@ def expand_function(function: FuncOp, copy: int = 0) -> FuncOp:
 
 @dataclass(frozen=True)
 class ExpandMeshPass(ModulePass):
-    """Writes what all devices of a mesh compute together as one program of whole tensors.
+    """Writes what all devices of a mesh compute as one program of whole tensors.
 
     Shards are slices, and collectives sums and concatenations.  What devices compute alike of equal
     tensors is written once.  ``mg-check`` compares such programs with the one that

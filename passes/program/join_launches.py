@@ -224,7 +224,7 @@ def join_launches(function: FuncOp, target: Target) -> None:
 
 @dataclass(frozen=True)
 class JoinLaunchesPass(ModulePass):
-    """Lets kernels that do not wait for each other, and leave room, share a launch.
+    """Lets independent kernels share a launch, where there is room for both.
 
     Element-wise operators, gathers and scatters of the runtime are as short as their launch where
     they move less than that takes.  Kernels of a schedule share one where they have no roles, and

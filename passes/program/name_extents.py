@@ -28,7 +28,7 @@ def name_extents(function: FuncOp) -> None:
 
 @dataclass(frozen=True)
 class NameExtentsPass(ModulePass):
-    """Finds which named extent each dimension ``?`` of a program is, and writes it down.
+    """Finds the named extent of each dynamic dimension ``?`` of a program, and writes it down.
 
     Arguments say which names their dimensions have (``mugraph.extent``), the function what the
     names mean (``mugraph.extents``).  Operators take a named dimension where each index of it has

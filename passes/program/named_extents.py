@@ -61,7 +61,9 @@ def require_names(function: FuncOp) -> dict[str, NamedExtent]:
     for extent in held_extents(known.values()).values():
         _require_holder(function, extent)
     for argument, names in zip(function.args, of_arguments, strict=True):
-        what = f"argument {argument.index} ({value_label(argument)}) of {op_label(function)}"
+        label = value_label(argument)
+        named = f" ({label})" if label.startswith("%") else ""
+        what = f"argument {argument.index}{named} of {op_label(function)}"
         if is_dynamic(argument.type) and layout_of(argument.type) is not None:
             raise NamedExtentError(
                 f"{what} has a named extent and a layout; leave the layout out: it is row-major"

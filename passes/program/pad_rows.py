@@ -61,7 +61,7 @@ def pad_rows(function: FuncOp, target: Target) -> None:
 
 @dataclass(frozen=True)
 class PadRowsPass(ModulePass):
-    """Lets kernels read copies of tensors whose rows start at no multiples of 16 bytes.
+    """Copies tensors to padded rows where rows do not start at multiples of 16 bytes.
 
     Bulk copies bring no such rows, and warp groups multiply what bulk copies bring.
     ``--resolve-layout`` pads the rows of the copies.  A kernel gets them where it is estimated to

@@ -253,7 +253,7 @@ def persist_program(
 
 @dataclass(frozen=True)
 class PersistProgramPass(ModulePass):
-    """Makes one persistent kernel of operators that stand one behind the other.
+    """Makes one persistent kernel of consecutive operators.
 
     So many blocks run as do at once (``blocks`` says how many else).  Each takes, operator after
     operator, its share of their blocks as tasks: dealt out one by one, on from where the one before

@@ -135,7 +135,7 @@ def multiply_in_place(op: kn.WindowsOp, product: kn.MatmulOp, target: Target) ->
 
 @dataclass(frozen=True)
 class ReadWindowsPass(ModulePass):
-    """Takes ``kn.windows`` out of µGraphs.
+    """Lets kernels read windows (``kn.windows``) from the tensor itself, without a copy.
 
     Kernels that alone use windows load them from the tensor: ``tb.input %x modes ... origin ...``.
     A product that alone uses them becomes such a kernel, where the target ``arch`` is estimated to

@@ -118,7 +118,7 @@ def _unfold_result(function: FuncOp, op: Operation, result: OpResult) -> None:
 
 @dataclass(frozen=True)
 class UnfoldModesPass(ModulePass):
-    """Lets operators see tensors with a dimension for each stride, where modes are nested.
+    """Gives operators tensors with one dimension for each stride, where modes are nested.
 
     What stands behind it knows one stride a dimension.  Arguments and results lie as they did.
 

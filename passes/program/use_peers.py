@@ -161,7 +161,7 @@ def _load(op: kn.CollectiveOp) -> None:
 
 @dataclass(frozen=True)
 class UsePeersPass(ModulePass):
-    """Makes collectives of few bytes of loads from other devices.
+    """Replaces collectives of few bytes by loads from the memory of other devices.
 
     A collective of the library starts its own kernels, and moves what all kernels after it wait
     for.  Devices of one host can load from each other instead: once all have met, each reads the

@@ -169,7 +169,7 @@ def lower_fill(fill: sched.ProduceOp) -> None:
 
 @dataclass(frozen=True)
 class LowerRingsPass(ModulePass):
-    """Makes steps on mbarriers of what fills rings and what reads them.
+    """Lowers rings to steps on mbarriers: what fills a stage, and what reads it.
 
     The copies of a ``sched.produce`` stand between a ``sched.acquire`` and a ``sched.publish``; the
     first fills of a block, which find all stages empty, acquire nothing.  Each ``sched.consume`` of

@@ -166,7 +166,7 @@ def merge(pair: Pair) -> None:
 
 @dataclass(frozen=True)
 class MergeProductsPass(ModulePass):
-    """Makes one product of two that warp groups compute with one left matrix.
+    """Merges two products by warp groups that have the same left matrix.
 
     Where two products of one left matrix stand side by side, their right matrices come through one
     channel, and an instruction can be as long as both, bulk copies bring the right matrices side by

@@ -142,7 +142,7 @@ def set_budgets(found: Budgeted) -> None:
 
 @dataclass(frozen=True)
 class SetRegisterBudgetsPass(ModulePass):
-    """Lets the role that loads leave registers to those that compute (``setmaxnreg``).
+    """Moves registers from the role that loads to the roles that compute (``setmaxnreg``).
 
     Kernels whose warp groups multiply, unless with swapped operands, or whose threads need more
     registers than an even share of the register file, say how many the threads of each role have:

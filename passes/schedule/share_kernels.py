@@ -52,7 +52,7 @@ def share_kernels(module: ModuleOp) -> None:
 
 @dataclass(frozen=True)
 class ShareKernelsPass(ModulePass):
-    """Makes one kernel of those that are alike, as of the layers of a model.
+    """Merges identical kernels into one, such as those of a model's layers.
 
     Kernels are alike that differ in names alone, and whose launches have constant tensors, and
     tensors of an alignment, in the same places.  The first one is launched in the place of the

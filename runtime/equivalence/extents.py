@@ -92,8 +92,9 @@ def _at_extents(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
     ]
     if names[0] != names[1]:
         raise CheckError(
-            f"@{functions[0].sym_name.data} has the named extents {names[0]}, but "
-            f"@{functions[1].sym_name.data}, which it is compared with, {names[1]}."
+            f"@{functions[0].sym_name.data} has {_listed(names[0])}, but "
+            f"@{functions[1].sym_name.data} has {_listed(names[1])}; functions are compared whose "
+            "extents have the same names."
         )
     sizes_of_one = _sizes(one, functions[0])
     sizes_of_other = _sizes(other, functions[1])
@@ -104,6 +105,10 @@ def _at_extents(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
             for module, function in zip((one, other), functions, strict=True)
         )
         yield f" at {said}" if said else "", first, second
+
+
+def _listed(names: list[str]) -> str:
+    return f"the named extents {', '.join(names)}" if names else "no named extent"
 
 
 def _sizes(module: ModuleOp, function: FuncOp) -> list[dict[str, int]]:

@@ -22,13 +22,13 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 
-def existing_rows(count: int, numbers: Array) -> Array:
+def existing_rows(count: int, numbers: Array, what: str = "row") -> Array:
     """Numbers of rows of a table; raises ``ExecutionError`` for one that names none."""
     outside = numbers[~((numbers >= 0) & (numbers < count))]
     if outside.size:
         raise ExecutionError(
-            f"{outside.flat[0]:g} names no row of a table of {count}; numbers of rows are 0 to "
-            f"{count - 1}"
+            f"{outside.flat[0]:g} names no {what} of a table of {count}; numbers of {what}s are 0 "
+            f"to {count - 1}"
         )
     return numbers.astype(np.int64)
 

@@ -68,7 +68,7 @@ def _group_tiles(ends: Any, rows: int, size: int) -> tuple[Numbers, ...]:
 
 
 def _sort_groups(groups: Any, count: int) -> tuple[Numbers, ...]:
-    known = existing_rows(count, np.asarray(groups))
+    known = existing_rows(count, np.asarray(groups), "group")
     order = np.argsort(known, kind="stable")
     places = np.empty_like(order)
     places[order] = np.arange(len(order))

@@ -286,6 +286,10 @@ def test_operators_and_functions_are_the_graph_s() -> None:
     assert graphs[0] == graphs[1]
     with pytest.raises(TypeError):
         _ = y + "1"
+    with pytest.raises(mi.BuildError, match="add: the second operand is a ndarray, which is no te"):
+        _ = y + np.ones((8, 8))  # pyright: ignore[reportOperatorIssue]
+    with pytest.raises(mi.BuildError, match="operands 2x8x8 and 3x8x8 differ in leading extents"):
+        _ = graph.new_input((2, 8, 8)) @ graph.new_input((3, 8, 8))
     with pytest.raises(mi.BuildError, match="exp: 3 is no tensor of a graph"):
         mi.exp(3)
 

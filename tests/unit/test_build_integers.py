@@ -109,6 +109,8 @@ def test_truths_choose() -> None:
             mi.mask(x, seen),
             mi.where(~seen & held, 1.0, 0.5),
             mi.mask(x, seen[:, :1], 2.0),
+            mi.where(seen & (x < 0.5), x, 0.0),
+            mi.where((x < 0.5) | seen, x, 0.0),
         ]
 
     results = emulated(program, HALVES, SEEN)
@@ -117,6 +119,8 @@ def test_truths_choose() -> None:
         np.where(SEEN, HALVES, -np.inf),
         np.where(~SEEN & (HALVES < 0.25), 1, 0.5),
         np.where(SEEN[:, :1], HALVES, 2),
+        np.where(SEEN & (HALVES < 0.5), HALVES, 0),
+        np.where(SEEN | (HALVES < 0.5), HALVES, 0),
     )
     for result, exact in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result, exact)

@@ -434,7 +434,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "product": (
         lambda g, x, w: mi.reshape(x, (2, 2, 6)) @ mi.reshape(x, (4, 6, 1)),
-        "operands 2 and 4 differ in dimension 0: extents must be equal or 1",
+        "operands 2x2x6 and 4x6x1 differ in leading extents",
     ),
     "causal": (
         lambda g, x, w: mi.causal_mask(w),

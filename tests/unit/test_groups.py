@@ -14,6 +14,7 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.execute import CudaModule
 from mugraph.runtime.interpreter import ExecutionError, run_function
+from mugraph.tools.mg_run import random_inputs
 
 Array = Any
 
@@ -89,6 +90,18 @@ def test_sorted_tokens_of_experts_and_back() -> None:
         np.testing.assert_allclose(found, exact, rtol=2e-3, atol=2e-3)
 
     check_emulated_later(made_of(program, x, matrices, chosen), check)
+
+
+def test_random_numbers_of_groups_and_of_rows_behind_casts_exist() -> None:
+    graph = mi.new_kernel_graph("experts")
+    groups = graph.new_input((50,), dtype=mi.int32)
+    tokens = graph.new_input((50,), dtype=mi.int64)
+    table = graph.new_input((3, 8))
+    for result in (*mi.sort_groups(groups, 2), mi.gather(table, mi.cast(tokens, mi.int32))):
+        graph.mark_output(result)
+    function = only_function(graph.module())
+    first, second, _table = random_inputs(function, [100.0], seed=0)
+    assert set(first.tolist()) == {0, 1} and set(second.tolist()) == {0, 1, 2}
 
 
 def grouped(*, in_place: bool, size: int = 16) -> ModuleOp:

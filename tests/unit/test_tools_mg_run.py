@@ -1,3 +1,4 @@
+import re
 import sys
 import time
 from pathlib import Path
@@ -99,6 +100,22 @@ def test_a_check_that_fails(run: Runner):
     code, out, err = run("--check", "--tolerance", "1e-9")
     assert (code, err) == (1, "")
     assert out.endswith("against float64, FAILED: over 1e-09\n")
+
+
+def test_a_check_says_where_types_alone_round_as_far(run: Runner):
+    (run.folder / "softmax.mlir").write_text(
+        """
+        func.func @f(%x: tensor<64x64xf16>) -> tensor<64x64xf16> {
+          %s = kn.mul_scalar %x by 20.0 : tensor<64x64xf16> -> tensor<64x64xf16>
+          %y = kn.softmax %s dim 1 : tensor<64x64xf16> -> tensor<64x64xf16>
+          func.return %y : tensor<64x64xf16>
+        }
+        """
+    )
+    code, out, _err = run.on("softmax.mlir", "--check")
+    (error,) = re.findall(r"relative error (\S+) against float64, FAILED: over", out)
+    assert code == 1
+    assert f"check: the types of the µGraph alone round to {error} with these inputs" in out
 
 
 @pytest.mark.parametrize(

@@ -442,6 +442,11 @@ def test_a_cache_that_is_too_small_is_torchs_error() -> None:
         torch.compile(step, backend=mugraph_torch.backend)(cache, draw(4, 4))
 
 
+def test_options_of_programs_are_refused_for_models() -> None:
+    with pytest.raises(UserError, match="tune: options of a µGraph, which a PyTorch model does no"):
+        mugraph.compile(torch.nn.ReLU().eval(), (torch.ones(3),), tune=True)  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
 def test_a_model_elsewhere_than_its_inputs_is_refused() -> None:
     model = torch.nn.Linear(4, 4, device="meta").eval()
     with pytest.raises(UserError, match="weights on the meta device"):

@@ -81,3 +81,20 @@ def test_a_question_is_answered_once_an_attribute() -> None:
     assert [rank(one), rank(other), rank(one)] == [2, 1, 2]
     assert asked == [one, other]
     assert (hash(one), str(one)) == before and one == TensorType(Float16Type(), [2, 8])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("%y = kn.matmull %x, %x", "there is no operator 'kn.matmull'; is kn.matmul"),
+        ("%y = km.exp %x", "there is no operator 'km.exp'"),
+        ("func.return %z : tensor<2xf16>", "%z is used, but nothing defines it"),
+        ("%y = kn.exp %x : tensor<2xf17>", "expected an element type, such as f16"),
+        ("%y = kn.exp %x : !tb.stensr<2xf16>", "attribute 'tb.stensr'; is tb.stensor meant?"),
+        ("%y = kn.exp %x : !tb.stensor<2xf64>", "!tb.stensor: element type f64"),
+    ],
+)
+def test_what_is_misspelt_is_named_where_it_stands(body: str, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parsed(f"\nfunc.func @f(%x: tensor<2xf16>) {{\n{body}\n}}")
+    assert str(caught.value).startswith("test.mlir:3:") and message in str(caught.value)

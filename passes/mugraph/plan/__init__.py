@@ -25,7 +25,7 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 @dataclass(frozen=True)
 class PlanPass(Plan, ModulePass):
-    """Fills the plans of custom kernels: ``kn.customized ... plan <grid = [128], loads = tma>``.
+    """Chooses plans of custom kernels: ``kn.customized ... plan <grid = [128], loads = tma>``.
 
     What a kernel's plan says is kept.  The options are the parts of a plan
     (``mugraph_dialects/plan.py``); each is written into every kernel whose plan leaves that part

@@ -12,8 +12,10 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.cute.atoms import warpgroup_family
 from mugraph.dialects.element_types import operand_names
+from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.maps import AXES, PartitionError, Split
 from mugraph.dialects.plan import Plan
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.mugraph.retile.dimensions import Dimension, TileSpace, fixed_reasons
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -112,11 +114,18 @@ def choose_partition(space: TileSpace, plan: Plan) -> Partition:
     Raises :class:`RetileError` where the plan does not say what an axis or the loop shall cut.
     """
     old = partition_of(space)
+    block = old.block if plan.block is None else padded(plan.block)
+    threads = math.prod(block)
+    if block != old.block and (threads % WARP or threads > MAX_THREADS):
+        raise RetileError(
+            f"{op_label(space.graph)} cannot have {plan.text_of('block')}: a block has whole warps "
+            f"of {WARP} threads, and at most {MAX_THREADS} threads; write a multiple of {WARP}"
+        )
     along = [-1] * len(AXES) if plan.along is None else list(plan.along)
     along += [-1] * (len(AXES) - len(along))
     new = old._replace(
         grid=_grid_of_tiles(space, plan, along) if plan.grid is None else padded(plan.grid),
-        block=old.block if plan.block is None else padded(plan.block),
+        block=block,
     )
     # What an axis of one block would cut is said by the map that stores the first result.
     for axis, dim in enumerate(space.outputs()[0].map_):

@@ -80,7 +80,7 @@ def _is_no_memref(value: SSAValue) -> bool:
 
 @dataclass(frozen=True)
 class ConvertLinalgToKnPass(ModulePass):
-    """Turns named ``linalg`` operators, generics and ``tensor`` operators into ``kn``.
+    """Converts ``linalg`` operators, generics and ``tensor`` operators to ``kn``.
 
     Converted are, on static shapes and floating-point elements, all structured operators, named or
     generic: products of matrices and vectors (any order of dimensions, batches), sums and

@@ -52,7 +52,7 @@ def partition_program(function: FuncOp) -> Partition:
     mesh = mesh_of(function)
     if mesh is None:
         raise VerifyException(
-            f"{op_label(function)} says of no mesh of devices; add attributes {{{MESH} = [4]}}, say"
+            f"{op_label(function)} has no mesh of devices; for four add attributes {{{MESH} = [4]}}"
         )
     if len(mesh.shape) > MOST_AXES:
         raise VerifyException(
@@ -127,7 +127,7 @@ def _expect_equal_parts(shape: Sequence[int], sharding: Sharding, mesh: Mesh, wh
 
 @dataclass(frozen=True)
 class PartitionPass(ModulePass):
-    """Makes the program of each device of a program of whole tensors.
+    """Makes the program of each device from a program of whole tensors.
 
     The function says its mesh (``mugraph.mesh``), and how its arguments and, if that matters, its
     results lie on it (``mugraph.sharding``); arguments that say nothing are whole on each device.

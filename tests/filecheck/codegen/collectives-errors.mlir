@@ -2,7 +2,7 @@
 // RUN: not mg-opt --plan=tiles=written --transpile -t 'cuda{function=inner}' %s 2>&1 | filecheck %s --check-prefix=INNER
 // RUN: mg-opt --contiguous-collectives --plan=tiles=written --transpile -t 'cuda{function=inner}' %s | filecheck %s --check-prefix=FRONT
 
-// MESH: error: 'kn.all_reduce' %y is of several devices, but its function says of no mesh; add attributes {mugraph.mesh = [4], mugraph.per_device}, say
+// MESH: error: 'kn.all_reduce' %y is of several devices, but its function has no mesh; for four devices add attributes {mugraph.mesh = [4], mugraph.per_device}
 func.func @no_mesh(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
   %y = kn.all_reduce %x : tensor<4x8xf16> -> tensor<4x8xf16>
   func.return %y : tensor<4x8xf16>

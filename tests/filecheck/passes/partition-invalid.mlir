@@ -1,6 +1,6 @@
 // RUN: mg-opt --partition --split-input-file --verify-diagnostics %s | filecheck %s
 
-// CHECK: 'func.func' @mesh says of no mesh of devices; add attributes {mugraph.mesh = [4]}, say
+// CHECK: 'func.func' @mesh has no mesh of devices; for four add attributes {mugraph.mesh = [4]}
 func.func @mesh(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
   %y = kn.exp %x : tensor<4x8xf16> -> tensor<4x8xf16>
   func.return %y : tensor<4x8xf16>

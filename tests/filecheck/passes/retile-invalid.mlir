@@ -5,6 +5,7 @@
 // RUN: not mg-opt --plan="kernel=1 grid=4" --retile %s 2>&1 | filecheck %s --check-prefix=SIDE
 // RUN: not mg-opt --plan="kernel=2 grid=2,2 along=-1,1" --retile %s 2>&1 | filecheck %s --check-prefix=WHOLE
 // RUN: not mg-opt --plan="forloop=0" --retile %s 2>&1 | filecheck %s --check-prefix=COUNT
+// RUN: not mg-opt --plan="kernel=1 block=33" --retile %s 2>&1 | filecheck %s --check-prefix=WARPS
 // RUN: not mg-opt --plan="kernel=3" --retile %s 2>&1 | filecheck %s --check-prefix=KERNEL
 // RUN: not mg-opt --plan="function=g" --retile %s 2>&1 | filecheck %s --check-prefix=FUNCTION
 // RUN: not mg-opt --resolve-layout --plan="kernel=0 grid=4" --retile %s 2>&1 | filecheck %s --check-prefix=LAYOUT
@@ -21,6 +22,7 @@
 // SIDE: 'kn.customized' %q: grid axis x must keep its 2 blocks as they are, because tiles that belong together are stored side by side along dimension 1 of result 0
 // WHOLE: 'kn.customized' %r: dimension 1 of %dx3 must stay cut as it is, because 'tb.rms_norm' %n needs it whole
 // COUNT: --plan: forloop = 0 must be at least 1
+// WARPS: 'kn.customized' %q cannot have block = [33]: a block has whole warps of 32 threads, and at most 1024 threads; write a multiple of 32
 // KERNEL: --plan: @f has 3 custom kernels; there is no kernel 3, counted from 0
 // FUNCTION: --plan: the module has no µGraph @g
 // LAYOUT: %sx has a layout, which is one for tiles of its extents; run --retile before --resolve-layout, and leave the layouts of tiles to that

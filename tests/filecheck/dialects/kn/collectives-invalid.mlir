@@ -1,6 +1,6 @@
 // RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
 
-// CHECK: 'kn.all_gather' %y is of several devices, but the function around it says of no mesh; add attributes {mugraph.mesh = [4], mugraph.per_device}, say
+// CHECK: 'kn.all_gather' %y is of several devices, but the function around it has no mesh; for four devices add attributes {mugraph.mesh = [4], mugraph.per_device}
 func.func @no_mesh(%x: tensor<4x8xf32>) attributes {mugraph.per_device} {
   %y = kn.all_gather %x axes [0] dim 1 : tensor<4x8xf32> -> tensor<4x16xf32>
   func.return

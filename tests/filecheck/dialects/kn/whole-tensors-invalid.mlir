@@ -88,7 +88,7 @@ func.func @rows(%x: tensor<4x6xf16>, %i: tensor<3xi32>) {
 
 // -----
 
-// CHECK: 'kn.scatter' %y: 2 rows along dimension 0 of 4x6 are 2x6, not 3x6
+// CHECK: 'kn.scatter' %y: the values (argument 0) of 2 rows along dimension 0 of a table (argument 1) of 4x6 must have 2x6, not 3x6
 func.func @scattered(%v: tensor<3x6xf16>, %x: tensor<4x6xf16>, %i: tensor<2xi64>) {
   %y = kn.scatter %v into %x rows %i dim 0 : (tensor<3x6xf16>, tensor<4x6xf16>, tensor<2xi64>) -> tensor<4x6xf16>
   func.return

@@ -10,7 +10,7 @@
 
 // RUN: printf 'func.func @f() {\n  "test" oops\n}' > %t.broken.mlir
 // RUN: not mg-opt %t.broken.mlir 2>&1 >/dev/null | filecheck %s --check-prefix PARSE
-// PARSE:      mg-opt: {{.*}}.broken.mlir:2:10: error: {{.*}}
+// PARSE:      mg-opt: {{.*}}.broken.mlir:2:4: error: there is no operator 'test'
 // PARSE-NEXT:   "test" oops
 // PARSE-NEXT: {{^ +\^\^\^\^$}}
 // PARSE-NOT: {{.}}

@@ -43,7 +43,6 @@ from mugraph.codegen.cuda.names import sanitize
 from mugraph.dialects import kn, te
 from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.sharding import DeviceProgram, device_program, mesh_of
-from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.passes.compile import planned_then_scheduled, with_kernels_that_compile
 from mugraph.passes.program.contiguous_collectives import ContiguousCollectivesPass
@@ -119,7 +118,7 @@ def generate_sources(
     """
     kinds = _names_by_architecture(architectures)
     function = only_function(module)
-    if not is_texpr(function):
+    if not te.is_texpr(function):
         require_kernels(function)
     if mesh_of(function) is not None:
         module = module.clone()
@@ -245,7 +244,7 @@ Steps = tuple[ModulePass, ...]
 
 def _steps_for(function: FuncOp, target: str, *, fuse: bool, checked: bool) -> tuple[Steps, Steps]:
     """The passes that settle a function's interface, and those that then make its kernels."""
-    if is_texpr(function):
+    if te.is_texpr(function):
         return steps_to_kernels(function, target), ()
     return planned_then_scheduled(target, fuse=fuse, checked=checked)
 

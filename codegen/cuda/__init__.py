@@ -39,12 +39,12 @@ from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.tasks import HEADER as TASKS
 from mugraph.codegen.cuda.tasks import print_program, print_program_launch
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
+from mugraph.dialects import te
 from mugraph.dialects.functions import is_foreign, mugraphs_of
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.named_extents import buckets_of, named_extents
 from mugraph.dialects.sched import BulkCopyOp, CustomOp, KernelOp, LaunchOp
 from mugraph.dialects.sched.programs import is_task, persistent_programs
-from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import op_label
 
 __all__ = [
@@ -95,7 +95,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     """
     func = find_function(module, function)
     writer = Writer(line_info=line_info)
-    if is_texpr(func):
+    if te.is_texpr(func):
         # What only tensor expressions need takes a while to load.
         from mugraph.codegen.cuda.texpr import print_texpr
 

@@ -11,30 +11,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import (
-    DISTINCT,
-    ELEMENT_TYPES,
-    AnchorOp,
-    AsmOp,
-    AtomicOp,
-    BindOp,
-    BufferType,
-    CallOp,
-    Combination,
-    Direction,
-    IfOp,
-    Level,
-    MbarrierAddressOp,
-    NewMbarriersOp,
-    NewOp,
-    ParOp,
-    RedOp,
-    SeqOp,
-    Space,
-    ViewOp,
-    WhenOp,
-)
 from mugraph.dialects.te.indices import range_of
 from mugraph.dialects.te.numbers import COMPARISONS
 from mugraph.passes.texpr.analysis.numbers import is_number
@@ -76,19 +54,19 @@ from mugraph.texpr.syntax import (
 )
 
 
-def _move_inwards(condition: IfOp) -> None:
+def _move_inwards(condition: te.IfOp) -> None:
     """Lets the only parallel loop under a condition stand around it: nested loops are dealt as one.
 
     The condition joins one that all of the loop's body stands under.
     """
     (*rest,) = condition.body.block.ops
-    if len(rest) != 1 or not isinstance(loop := rest[0], ParOp) or loop.is_fully:
+    if len(rest) != 1 or not isinstance(loop := rest[0], te.ParOp) or loop.is_fully:
         return
     loop.detach()
     Rewriter.insert_op(loop, InsertPoint.before(condition))
     condition.detach()
     inside = [*loop.body.block.ops]
-    if len(inside) == 1 and isinstance(inner := inside[0], IfOp):
+    if len(inside) == 1 and isinstance(inner := inside[0], te.IfOp):
         count = len(condition.indices)
         moved = [AffineExpr.dimension(count + place) for place in range(len(inner.indices))]
         expressions = (
@@ -98,7 +76,9 @@ def _move_inwards(condition: IfOp) -> None:
         operands = [*condition.indices, *inner.indices]
         map_ = AffineMapAttr(AffineMap(len(operands), 0, expressions))
         equal = [*condition.equalities.get_values(), *inner.equalities.get_values()]
-        joined = IfOp(operands, map_, [bool(one) for one in equal], inner.detach_region(inner.body))
+        joined = te.IfOp(
+            operands, map_, [bool(one) for one in equal], inner.detach_region(inner.body)
+        )
         joined.location = condition.location
         inner.detach()
         inner.erase()
@@ -111,10 +91,10 @@ def _move_inwards(condition: IfOp) -> None:
     loop.body.block.add_op(condition)
 
 
-Specialise = Callable[[Apply, Sequence[BufferType]], tuple[str, BufferType | None]]
+Specialise = Callable[[Apply, Sequence[te.BufferType]], tuple[str, te.BufferType | None]]
 """The symbol of a function for arguments of these types, and the type of its declared result."""
 
-COMBINATIONS = {"+=": Combination.ADD, "max=": Combination.MAX, "min=": Combination.MIN}
+COMBINATIONS = {"+=": te.Combination.ADD, "max=": te.Combination.MAX, "min=": te.Combination.MIN}
 """Reductions and atomic operations, as they are written."""
 
 
@@ -187,7 +167,7 @@ class BodyBuilder(InstructionBuilder):
                 self._update(statement)
             case Anchor(value=value):
                 anchored = scalars.typed(self._value(value), self._add)
-                self._append(AnchorOp(anchored), statement)
+                self._append(te.AnchorOp(anchored), statement)
             case NewMbarriers():
                 self._mbarriers(statement)
             case Call(call=call) if "." in call.function:
@@ -212,15 +192,15 @@ class BodyBuilder(InstructionBuilder):
             alignment = None
             if loop.alignment is not None:
                 alignment = constant_of(loop.alignment, self._bindings, "an alignment")
-            level = None if loop.level is None else Level(loop.level)
-            operation = ParOp(extent, block, fully=loop.fully, alignment=alignment, level=level)
+            level = None if loop.level is None else te.Level(loop.level)
+            operation = te.ParOp(extent, block, fully=loop.fully, alignment=alignment, level=level)
         else:
             ahead = None
             if loop.prefetch is not None:
                 ahead = constant_of(loop.prefetch, self._bindings, "a number of iterations ahead")
                 if ahead < 1:
                     fail(loop.prefetch, f"#prefetch is of 1 or more iterations, not {ahead}")
-            operation = SeqOp(extent, block, ahead)
+            operation = te.SeqOp(extent, block, ahead)
         self._append(operation, loop)
         with self._inside(block):
             self._bindings[loop.variable] = IndexBinding(variable)
@@ -232,7 +212,7 @@ class BodyBuilder(InstructionBuilder):
             left = expression - AffineExpr.dimension(len(sizes)) - 1
             inner = Block()
             map_ = AffineMapAttr(AffineMap(len(sizes) + 1, 0, (left,)))
-            condition = IfOp([*sizes, variable], map_, [False], inner)
+            condition = te.IfOp([*sizes, variable], map_, [False], inner)
             self._append(condition, loop)
             with self._inside(inner):
                 self.statements(loop.body)
@@ -279,7 +259,7 @@ class BodyBuilder(InstructionBuilder):
             holds = self._value(conditions.pop(0))
             assert isinstance(holds, SSAValue)
             block = Block()
-            operation: Operation = WhenOp(holds, block)
+            operation: Operation = te.WhenOp(holds, block)
         else:
             count = sum(1 for _ in takewhile(lambda one: not self._is_of_numbers(one), conditions))
             block = Block()
@@ -309,7 +289,7 @@ class BodyBuilder(InstructionBuilder):
         sides = condition.left, condition.right
         return any(depends_on_numbers(one, self._bindings) for one in sides)
 
-    def _index_condition(self, conditions: Sequence[Expression], block: Block) -> IfOp:
+    def _index_condition(self, conditions: Sequence[Expression], block: Block) -> te.IfOp:
         variables: list[SSAValue] = []
         expressions: list[AffineExpr] = []
         equalities: list[bool] = []
@@ -331,15 +311,15 @@ class BodyBuilder(InstructionBuilder):
                     expressions.append(difference)
             equalities.append(condition.operator == "==")
         map_ = AffineMapAttr(AffineMap(len(variables), 0, tuple(expressions)))
-        return IfOp(variables, map_, equalities, block)
+        return te.IfOp(variables, map_, equalities, block)
 
-    def buffer_type(self, type_: Type, space: Space | None) -> BufferType:
+    def buffer_type(self, type_: Type, space: te.Space | None) -> te.BufferType:
         """The type of a buffer as it is declared."""
         extents = [self._largest_extent(extent) for extent in type_.extents or ()]
         for extent, expression in zip(extents, type_.extents or (), strict=True):
             if extent < 1:
                 fail(expression, f"an extent is at least 1, not {extent}")
-        return BufferType.of(extents or (1,), ELEMENT_TYPES[type_.element], None, space)
+        return te.BufferType.of(extents or (1,), te.ELEMENT_TYPES[type_.element], None, space)
 
     def _largest_extent(self, extent: Expression) -> int:
         """The extent of a buffer; of one that a call says the largest."""
@@ -350,7 +330,7 @@ class BodyBuilder(InstructionBuilder):
         return constant_of(extent, self._bindings, "an extent")
 
     def _new(self, new: New) -> None:
-        space = None if new.space is None else Space(new.space)
+        space = None if new.space is None else te.Space(new.space)
         value: scalars.Scalar | None = None
         if isinstance(new.value, tuple):
             self._new_of_list(new, new.value, space)
@@ -362,7 +342,7 @@ class BodyBuilder(InstructionBuilder):
         if new.value is not None:
             value = self._value(new.value)
         if new.type is None:
-            type_ = BufferType.of((1,), scalars.computed_type(value), None, space)
+            type_ = te.BufferType.of((1,), scalars.computed_type(value), None, space)
         else:
             type_ = self.buffer_type(new.type, space)
         scalar = new.type is None or new.type.extents is None
@@ -374,12 +354,12 @@ class BodyBuilder(InstructionBuilder):
         stored = self._converted(value, type_.element_type, new)
         buffer = self._declare(new, type_, scalar)
         map_ = AffineMapAttr(AffineMap.constant_map(0))
-        self._append(BindOp(stored, buffer, [], map_), new)
+        self._append(te.BindOp(stored, buffer, [], map_), new)
 
-    def _declare(self, new: New, type_: BufferType, scalar: bool) -> SSAValue:
+    def _declare(self, new: New, type_: te.BufferType, scalar: bool) -> SSAValue:
         if self._bindings.get(new.name) is not self._outer.get(new.name):
             fail(new, f"'{new.name}' is defined already")
-        operation = NewOp(type_)
+        operation = te.NewOp(type_)
         self._append(operation, new)
         operation.result.name_hint = new.name
         self._bindings[new.name] = BufferBinding(operation.result, type_, scalar)
@@ -390,12 +370,14 @@ class BodyBuilder(InstructionBuilder):
         if count < 1:
             fail(new.count, f"there is at least 1 mbarrier, not {count}")
         arrivals = constant_of(new.arrivals, self._bindings, "a number of arrivals")
-        operation = NewMbarriersOp(count, arrivals)
+        operation = te.NewMbarriersOp(count, arrivals)
         self._append(operation, new)
         operation.result.name_hint = new.name
         self._bindings[new.name] = MbarriersBinding(operation.result)
 
-    def _new_of_list(self, new: New, elements: tuple[Expression, ...], space: Space | None) -> None:
+    def _new_of_list(
+        self, new: New, elements: tuple[Expression, ...], space: te.Space | None
+    ) -> None:
         """A buffer with its first elements in row-major order, all evaluated before it exists."""
         if not elements:
             fail(new, "a list has at least one element")
@@ -404,7 +386,7 @@ class BodyBuilder(InstructionBuilder):
             types = {value.type for value in values if isinstance(value, SSAValue)}
             integers = all(scalars.type_name(value) in ("i32", "integer") for value in values)
             element_type = i32 if integers else types.pop() if len(types) == 1 else f32
-            type_ = BufferType.of((len(values),), element_type, None, space)
+            type_ = te.BufferType.of((len(values),), element_type, None, space)
         else:
             type_ = self.buffer_type(new.type, space)
         if type_.elements != len(values):
@@ -416,18 +398,18 @@ class BodyBuilder(InstructionBuilder):
         buffer = self._declare(new, type_, False)
         for position, value in enumerate(stored):
             place = AffineMapAttr(AffineMap.constant_map(position))
-            self._append(BindOp(value, buffer, [], place), elements[position])
+            self._append(te.BindOp(value, buffer, [], place), elements[position])
 
     def _new_of_call(
-        self, new: New, call: Apply, type_: BufferType | None, space: Space | None
+        self, new: New, call: Apply, type_: te.BufferType | None, space: te.Space | None
     ) -> None:
         arguments, symbol, result = self._resolve(call)
         if result is None:
             fail(call, f"{call.function} has no result")
         if type_ is None:
-            type_ = BufferType.of(result.get_shape(), result.element_type, None, space)
+            type_ = te.BufferType.of(result.get_shape(), result.element_type, None, space)
         buffer = self._declare(new, type_, False)
-        self._append(CallOp(symbol, [*arguments, buffer]), new)
+        self._append(te.CallOp(symbol, [*arguments, buffer]), new)
 
     def _assign(self, assign: Assign) -> None:
         value = assign.value
@@ -442,7 +424,7 @@ class BodyBuilder(InstructionBuilder):
         element = buffer.type.element_type
         number = self._value(value)
         if assign.operator != "=":
-            old = ViewOp(buffer.value, variables, map_)
+            old = te.ViewOp(buffer.value, variables, map_)
             self._append(old, assign)
             number = scalars.binary(
                 assign.operator.removesuffix("="),
@@ -452,11 +434,11 @@ class BodyBuilder(InstructionBuilder):
                 self._failing(assign),
             )
         stored = self._converted(number, element, assign)
-        operation = BindOp(stored, buffer.value, variables, map_)
+        operation = te.BindOp(stored, buffer.value, variables, map_)
         if isinstance(assign.target, Element) and assign.target.distinct:
             if assign.operator != "=":
                 fail(assign, "an element that is 'distinct' is only written, by '='")
-            operation.attributes[DISTINCT] = UnitAttr()
+            operation.attributes[te.DISTINCT] = UnitAttr()
         self._append(operation, assign)
 
     def _update(self, update: Update) -> SSAValue | None:
@@ -464,10 +446,10 @@ class BodyBuilder(InstructionBuilder):
         value = self._converted(self._value(update.value), buffer.type.element_type, update)
         combination = COMBINATIONS[update.operator]
         if update.atomic:
-            atomic = AtomicOp(combination, value, buffer.value, variables, map_)
+            atomic = te.AtomicOp(combination, value, buffer.value, variables, map_)
             self._append(atomic, update)
             return atomic.result
-        self._append(RedOp(combination, value, buffer.value, variables, map_), update)
+        self._append(te.RedOp(combination, value, buffer.value, variables, map_), update)
         return None
 
     def _asm(self, asm: Asm) -> None:
@@ -479,16 +461,16 @@ class BodyBuilder(InstructionBuilder):
             elif isinstance(operand, Section):
                 arguments.append(self._section(operand))
             elif isinstance(operand, (Name, Element)) and self.is_mbarrier(operand):
-                address = MbarrierAddressOp(*self.mbarrier(operand))
+                address = te.MbarrierAddressOp(*self.mbarrier(operand))
                 self._append(address, operand)
                 arguments.append(address.result)
-            elif direction != Direction.IN:
+            elif direction != te.Direction.IN:
                 fail(operand, "only a 'reg' or a section can be written by an instruction")
             else:
                 arguments.append(scalars.typed(self._value(operand), self._add))
-        directions = [Direction(direction) for direction, _ in asm.operands]
+        directions = [te.Direction(direction) for direction, _ in asm.operands]
         meaning = None if asm.meaning is None else Block()
-        operation = AsmOp(asm.text, directions, arguments, meaning)
+        operation = te.AsmOp(asm.text, directions, arguments, meaning)
         self._append(operation, asm)
         if meaning is not None and asm.meaning is not None:
             with self._inside(meaning):
@@ -499,11 +481,11 @@ class BodyBuilder(InstructionBuilder):
     def _is_function_call(self, call: Apply) -> bool:
         return not is_builtin(call.function)
 
-    def _resolve(self, call: Apply) -> tuple[list[SSAValue], str, BufferType | None]:
+    def _resolve(self, call: Apply) -> tuple[list[SSAValue], str, te.BufferType | None]:
         arguments = [self._buffer_argument(one, call.function) for one in call.arguments]
         types = [argument.type for argument in arguments]
         symbol, result = self._specialise(
-            call, [type_ for type_ in types if isinstance(type_, BufferType)]
+            call, [type_ for type_ in types if isinstance(type_, te.BufferType)]
         )
         return arguments, symbol, result
 
@@ -539,4 +521,4 @@ class BodyBuilder(InstructionBuilder):
             arguments.append(self._buffer_argument(target, call.function))
         elif result is not None:
             fail(call, f"the result of {call.function} is not stored: write c = {call.function}()")
-        self._append(CallOp(symbol, arguments), call)
+        self._append(te.CallOp(symbol, arguments), call)

@@ -21,13 +21,13 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region
 from xdsl.utils.lexer import Span
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     EXTENT,
     NamedExtent,
     set_named_extents,
 )
-from mugraph.dialects.te import ELEMENT_TYPES, RESULT, BufferType, Space, accesses_in
 from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.bounds import largest_indices
 from mugraph.texpr.body import BodyBuilder
@@ -83,7 +83,7 @@ def build_operator(
     text: str,
     name: str,
     function: str,
-    types: Sequence[BufferType],
+    types: Sequence[te.BufferType],
     sizes: Mapping[str, int],
 ) -> tuple[str, ModuleOp]:
     """A function of a `.te` text for parameters of these types, as ``tb.custom`` calls it.
@@ -133,11 +133,11 @@ class _ModuleBuilder:
         for function in self._file.functions:
             if function.name in self._functions:
                 fail(function, f"the function {function.name} is defined already")
-            if function.name in ELEMENT_TYPES:
+            if function.name in te.ELEMENT_TYPES:
                 fail(function, f"{function.name} is the name of a type")
             self._functions[function.name] = function
 
-    def build_operator(self, name: str, types: Sequence[BufferType]) -> tuple[str, ModuleOp]:
+    def build_operator(self, name: str, types: Sequence[te.BufferType]) -> tuple[str, ModuleOp]:
         """A function for parameters of these types, and those that it calls."""
         self._name_functions()
         function = self._functions.get(name)
@@ -202,7 +202,7 @@ class _ModuleBuilder:
             parameters.append(function.result)
         attributes: list[DictionaryAttr] = []
         for parameter in parameters:
-            space = None if parameter.space is None else Space(parameter.space)
+            space = None if parameter.space is None else te.Space(parameter.space)
             type_ = builder.buffer_type(parameter.type, space)
             if parameter.name in scope:
                 fail(parameter, f"'{parameter.name}' is defined already")
@@ -215,7 +215,7 @@ class _ModuleBuilder:
             )
             entry: dict[str, Attribute] = {}
             if parameter is function.result:
-                entry[RESULT] = UnitAttr()
+                entry[te.RESULT] = UnitAttr()
             if any(names):
                 entry[EXTENT] = ArrayAttr([StringAttr(each) for each in names])
             attributes.append(DictionaryAttr(entry))
@@ -251,8 +251,8 @@ class _ModuleBuilder:
         return extents
 
     def _specialise(
-        self, call: Apply, types: Sequence[BufferType]
-    ) -> tuple[str, BufferType | None]:
+        self, call: Apply, types: Sequence[te.BufferType]
+    ) -> tuple[str, te.BufferType | None]:
         function = self._functions.get(call.function)
         if function is None:
             fail(call, f"there is no function {call.function}")
@@ -264,8 +264,8 @@ class _ModuleBuilder:
         return self._specialised(call, function, types)
 
     def _specialised(
-        self, call: Apply | Function, function: Function, types: Sequence[BufferType]
-    ) -> tuple[str, BufferType | None]:
+        self, call: Apply | Function, function: Function, types: Sequence[te.BufferType]
+    ) -> tuple[str, te.BufferType | None]:
         """The copy of a function for parameters of these types, and what it gives."""
         free = self._free_sizes(function)
         bindings = dict(self._globals)
@@ -286,14 +286,14 @@ class _ModuleBuilder:
         self._called.add(function.name)
         operation.sym_visibility = StringAttr("private")
         result = operation.function_type.inputs.data[-1] if function.result is not None else None
-        return symbol, result if isinstance(result, BufferType) else None
+        return symbol, result if isinstance(result, te.BufferType) else None
 
     def _unify(
         self,
         call: Apply | Function,
         function: Function,
         parameter: Parameter,
-        type_: BufferType,
+        type_: te.BufferType,
         free: Sequence[str],
         bindings: dict[str, Binding],
     ) -> None:
@@ -301,7 +301,7 @@ class _ModuleBuilder:
         name = f"the parameter {parameter.name} of {function.name}"
         shape = type_.get_shape()
         extents = parameter.type.extents or ()
-        if ELEMENT_TYPES[parameter.type.element] != type_.element_type:
+        if te.ELEMENT_TYPES[parameter.type.element] != type_.element_type:
             fail(call, f"{name} is of {parameter.type.element}, got {type_.element_type}")
         if extents and len(extents) != len(shape):
             fail(call, f"{name} has {len(extents)} dimensions, the buffer given {len(shape)}")
@@ -327,7 +327,7 @@ class _ModuleBuilder:
         block = Block()
         scope = dict(self._globals)
         for name in names:
-            type_ = BufferType.of([UNKNOWN_EXTENT] * ranks[name], f32)
+            type_ = te.BufferType.of([UNKNOWN_EXTENT] * ranks[name], f32)
             argument = block.insert_arg(type_, len(block.args))
             argument.name_hint = name
             scope[name] = BufferBinding(argument, type_)
@@ -354,10 +354,10 @@ class _ModuleBuilder:
 
     def _infer_extents(self, function: FuncOp) -> None:
         """Gives each parameter the smallest extents that hold all elements accessed."""
-        accesses = accesses_in(function)
+        accesses = te.accesses_in(function)
         for argument in list(function.body.block.args):
             largest = largest_indices([one for one in accesses if one.buffer is argument])
-            type_ = BufferType.of([index + 1 for index in largest], f32)
+            type_ = te.BufferType.of([index + 1 for index in largest], f32)
             Rewriter.replace_value_with_new_type(argument, type_)
         function.update_function_type()
 

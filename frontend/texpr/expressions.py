@@ -11,14 +11,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Span
 
-from mugraph.dialects.te import (
-    ELEMENT_TYPES,
-    CallOp,
-    IndexOfOp,
-    IndexValueOp,
-    SectionOp,
-    ViewOp,
-)
+from mugraph.dialects import te
 from mugraph.dialects.te.numbers import COMPARISONS, UNARY_OPERATORS
 from mugraph.texpr import scalars
 from mugraph.texpr.scope import (
@@ -52,13 +45,13 @@ UNKNOWN_EXTENT = 2**31 - 1
 """The extent of an undeclared parameter until its accesses are known."""
 _ARITY = {"max": 2, "min": 2, "pow": 2, "select": 3, "fma": 3}
 
-FUNCTIONS = ", ".join([*UNARY_OPERATORS, "abs", *_ARITY, *ELEMENT_TYPES])
+FUNCTIONS = ", ".join([*UNARY_OPERATORS, "abs", *_ARITY, *te.ELEMENT_TYPES])
 """Those of numbers, as messages list them."""
 
 
 def is_builtin(name: str) -> bool:
     """Whether it is a function of numbers."""
-    return name in _ARITY or name in ELEMENT_TYPES or name in UNARY_OPERATORS or name == "abs"
+    return name in _ARITY or name in te.ELEMENT_TYPES or name in UNARY_OPERATORS or name == "abs"
 
 
 def location_of(span: Span[str]) -> FileLineColLoc:
@@ -84,7 +77,7 @@ class ExpressionBuilder:
     def _append(self, operation: Operation, node: Node) -> None:
         operation.location = location_of(node.span)
         self._block.add_op(operation)
-        if isinstance(operation, CallOp):
+        if isinstance(operation, te.CallOp):
             return  # checked by ``Specialise``; there is no module yet to find the function in
         self._check(operation, node)
 
@@ -134,7 +127,7 @@ class ExpressionBuilder:
             fail(index, f"an index is a whole number, an i32, not a {scalars.type_name(value)}")
         if extent >= UNKNOWN_EXTENT:
             fail(index, "a buffer that numbers are indices of is declared, with its extents")
-        operation = IndexOfOp(value, extent)
+        operation = te.IndexOfOp(value, extent)
         self._append(operation, index)
         variables.append(operation.result)
         return AffineExpr.dimension(len(variables) - 1)
@@ -158,7 +151,7 @@ class ExpressionBuilder:
         variables: list[SSAValue] = []
         index = index_of(expression, self._bindings, variables)
         map_ = AffineMapAttr(AffineMap(len(variables), 0, (index,)))
-        return self._add(IndexValueOp(variables, map_))
+        return self._add(te.IndexValueOp(variables, map_))
 
     def _named_value(self, expression: Expression) -> ValueBinding:
         """What the name of a ``let`` stands for; one of an index may stand in indices."""
@@ -186,7 +179,7 @@ class ExpressionBuilder:
                 return scalars.binary(operator, left, right, self._add, failing)
             case Element():
                 buffer, variables, map_ = self._place(expression)
-                view = ViewOp(buffer.value, variables, map_)
+                view = te.ViewOp(buffer.value, variables, map_)
                 self._append(view, expression)
                 return view.result
             case Section():
@@ -204,7 +197,7 @@ class ExpressionBuilder:
                 return value
             case BufferBinding():
                 buffer, variables, map_ = self._place(name)
-                view = ViewOp(buffer.value, variables, map_)
+                view = te.ViewOp(buffer.value, variables, map_)
                 self._append(view, name)
                 return view.result
             case IndexBinding():
@@ -227,8 +220,8 @@ class ExpressionBuilder:
         if count != expected:
             fail(call, f"{name} takes {expected} argument{'s'[: expected > 1]}, not {count}")
         values = [self._value(argument) for argument in call.arguments]
-        if name in ELEMENT_TYPES:
-            return scalars.cast_to(values[0], ELEMENT_TYPES[name], self._add, failing)
+        if name in te.ELEMENT_TYPES:
+            return scalars.cast_to(values[0], te.ELEMENT_TYPES[name], self._add, failing)
         if name in scalars.BINARY_FUNCTIONS:
             return scalars.binary(name, values[0], values[1], self._add, failing)
         if name == "select":
@@ -246,6 +239,6 @@ class ExpressionBuilder:
         if len(starts) != rank:
             fail(section, f"'{section.buffer}' has {rank} dimensions, its section {len(starts)}")
         map_ = AffineMapAttr(AffineMap(len(variables), 0, tuple(starts)))
-        operation = SectionOp(binding.value, variables, map_, extents)
+        operation = te.SectionOp(binding.value, variables, map_, extents)
         self._append(operation, section)
         return operation.result

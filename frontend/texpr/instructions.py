@@ -15,26 +15,10 @@ from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from mugraph.dialects import te
 from mugraph.dialects.cute import Layout, LayoutError
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.element_types import element_type_name
-from mugraph.dialects.te import (
-    BarrierOp,
-    BufferType,
-    BulkCommitOp,
-    BulkLoadOp,
-    BulkStoreOp,
-    BulkWaitOp,
-    MbarrierArriveOp,
-    MbarrierWaitOp,
-    NamedBarrierOp,
-    ProxyFenceOp,
-    Scope,
-    WarpgroupCommitOp,
-    WarpgroupFenceOp,
-    WarpgroupMmaOp,
-    WarpgroupWaitOp,
-)
 from mugraph.dialects.tensor_types import dims, row_major_strides
 from mugraph.texpr.expressions import ExpressionBuilder
 from mugraph.texpr.scope import MbarriersBinding, constant_of, fail, index_of, lookup
@@ -133,7 +117,7 @@ class InstructionBuilder(ExpressionBuilder):
     def dense_box(self, operand: Expression) -> tuple[Place, tuple[int, ...]]:
         """A box whose place is the row-major number of its first element."""
         (buffer, variables, map_), extents = self.box(operand)
-        strides = row_major_strides(cast(BufferType, buffer.type).get_shape())
+        strides = row_major_strides(cast(te.BufferType, buffer.type).get_shape())
         number = AffineExpr.constant(0)
         for start, stride in zip(map_.data.results, strides, strict=True):
             number = number + start * stride
@@ -143,7 +127,7 @@ class InstructionBuilder(ExpressionBuilder):
     def neighbours(self, operand: Expression, elements: int) -> Place:
         """A box of so many elements that lie one behind the other."""
         place, extents = self.dense_box(operand)
-        shape = cast(BufferType, place[0].type).get_shape()
+        shape = cast(te.BufferType, place[0].type).get_shape()
         first = next((d for d, extent in enumerate(extents) if extent > 1), len(extents))
         if extents[first + 1 :] != shape[first + 1 :]:
             fail(operand, f"elements of {dims(extents)} of {dims(shape)} are no neighbours")
@@ -154,7 +138,7 @@ class InstructionBuilder(ExpressionBuilder):
     def matrix(self, operand: Expression) -> tuple[Place, tuple[int, int], tuple[int, int]]:
         """A matrix in shared memory: its place, its extents (rows, k), and their strides."""
         place, extents = self.dense_box(operand)
-        strides = row_major_strides(cast(BufferType, place[0].type).get_shape())
+        strides = row_major_strides(cast(te.BufferType, place[0].type).get_shape())
         kept = [pair for pair in zip(extents, strides, strict=True) if pair[0] > 1]
         if len(kept) != 2:
             fail(operand, "a matrix is a box with two extents above 1: rows, and elements along k")
@@ -186,29 +170,29 @@ def _alone(name: str, make: Callable[[], Operation]) -> None:
     _instruction(name, "", 0)(lambda builder, call: builder.add(make(), call))
 
 
-_alone("barrier.warp", lambda: BarrierOp(Scope.WARP))
-_alone("fence.proxy", ProxyFenceOp)
-_alone("tma.commit", BulkCommitOp)
-_alone("wgmma.commit", WarpgroupCommitOp)
+_alone("barrier.warp", lambda: te.BarrierOp(te.Scope.WARP))
+_alone("fence.proxy", te.ProxyFenceOp)
+_alone("tma.commit", te.BulkCommitOp)
+_alone("wgmma.commit", te.WarpgroupCommitOp)
 
 
 @_instruction("mbarrier.arrive", "full[i]) or mbarrier.arrive(full[i], bytes", 1, 2)
 def _arrive(builder: InstructionBuilder, call: Apply) -> None:
     place = builder.mbarrier(call.arguments[0])
     announced = builder.number(call.arguments[1], "a number of bytes") if call.arguments[1:] else 0
-    builder.add(MbarrierArriveOp(*place, announced), call)
+    builder.add(te.MbarrierArriveOp(*place, announced), call)
 
 
 @_instruction("mbarrier.wait", "full[i], parity", 2)
 def _wait(builder: InstructionBuilder, call: Apply) -> None:
     barrier, parity = call.arguments
-    builder.add(MbarrierWaitOp(*builder.mbarrier(barrier), *builder.index(parity)), call)
+    builder.add(te.MbarrierWaitOp(*builder.mbarrier(barrier), *builder.index(parity)), call)
 
 
 @_instruction("barrier.sync", "number, threads", 2)
 def _sync(builder: InstructionBuilder, call: Apply) -> None:
     number, threads = (builder.number(one, "a number of a barrier") for one in call.arguments)
-    builder.add(NamedBarrierOp(number, threads), call)
+    builder.add(te.NamedBarrierOp(number, threads), call)
 
 
 @_instruction("tma.load", "a[i : 64, k : 64], t[s : 1, 0 : 64, 0 : 64], full[s]", 3)
@@ -216,7 +200,7 @@ def _load(builder: InstructionBuilder, call: Apply) -> None:
     source, target, barrier = call.arguments
     tensor, extents = builder.box(source)
     place = builder.neighbours(target, math.prod(extents))
-    builder.add(BulkLoadOp(tensor, place, extents, builder.mbarrier(barrier)), call)
+    builder.add(te.BulkLoadOp(tensor, place, extents, builder.mbarrier(barrier)), call)
 
 
 @_instruction("tma.store", "t[0 : 64, 0 : 64], c[i : 64, j : 64]", 2)
@@ -224,17 +208,17 @@ def _store(builder: InstructionBuilder, call: Apply) -> None:
     source, target = call.arguments
     tensor, extents = builder.box(target)
     place = builder.neighbours(source, math.prod(extents))
-    builder.add(BulkStoreOp(tensor, place, extents), call)
+    builder.add(te.BulkStoreOp(tensor, place, extents), call)
 
 
 @_instruction("tma.wait", "groups", 1)
 def _wait_stores(builder: InstructionBuilder, call: Apply) -> None:
-    builder.add(BulkWaitOp(builder.number(call.arguments[0], "a number of groups")), call)
+    builder.add(te.BulkWaitOp(builder.number(call.arguments[0], "a number of groups")), call)
 
 
 @_instruction("wgmma.fence", "sums", 1, None)
 def _fence_products(builder: InstructionBuilder, call: Apply) -> None:
-    builder.add(WarpgroupFenceOp(builder.registers(call.arguments)), call)
+    builder.add(te.WarpgroupFenceOp(builder.registers(call.arguments)), call)
 
 
 @_instruction("wgmma.mma", "sums, a[m : 64, k : 64], b[n : 256, k : 64]", 3)
@@ -246,7 +230,7 @@ def _mma(builder: InstructionBuilder, call: Apply) -> None:
     )
     if depth != b_depth:
         fail(call, f"A has {depth} elements along k, and B {b_depth}")
-    type_ = element_type_name(cast(BufferType, a[0].type).element_type).upper()
+    type_ = element_type_name(cast(te.BufferType, a[0].type).element_type).upper()
     name = f"SM90_64x{columns}x16_F32{type_}{type_}_SS"
     try:
         atom = mma_atom(name)
@@ -261,7 +245,7 @@ def _mma(builder: InstructionBuilder, call: Apply) -> None:
         fail(call, f"{name} multiplies {step} elements along k, which do not divide {depth}")
     for k in range(0, depth, step):
         builder.add(
-            WarpgroupMmaOp(
+            te.WarpgroupMmaOp(
                 name,
                 sums,
                 builder.shifted(a, k * a_strides[1]),
@@ -276,4 +260,4 @@ def _mma(builder: InstructionBuilder, call: Apply) -> None:
 @_instruction("wgmma.wait", "groups, sums", 1, None)
 def _wait_products(builder: InstructionBuilder, call: Apply) -> None:
     groups = builder.number(call.arguments[0], "a number of groups")
-    builder.add(WarpgroupWaitOp(groups, builder.registers(call.arguments[1:])), call)
+    builder.add(te.WarpgroupWaitOp(groups, builder.registers(call.arguments[1:])), call)

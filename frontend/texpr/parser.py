@@ -9,7 +9,7 @@ from typing import NoReturn
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 
-from mugraph.dialects.te import ELEMENT_TYPES, Level, Space
+from mugraph.dialects import te
 from mugraph.texpr.lexer import Kind, Token, tokens_of
 from mugraph.texpr.syntax import (
     Anchor,
@@ -149,7 +149,7 @@ class _Parser:
         result: Parameter | None = None
         if self._accept(":"):
             first = self._next
-            if first.text in ELEMENT_TYPES:
+            if first.text in te.ELEMENT_TYPES:
                 result = Parameter(first.span, "result", self._type(), None)
             else:
                 result = self._parameter()
@@ -165,8 +165,8 @@ class _Parser:
 
     def _type(self) -> Type:
         start = self._next
-        if start.text not in ELEMENT_TYPES:
-            self._fail(f"expected an element type ({', '.join(ELEMENT_TYPES)}), got {start}")
+        if start.text not in te.ELEMENT_TYPES:
+            self._fail(f"expected an element type ({', '.join(te.ELEMENT_TYPES)}), got {start}")
         self._take()
         extents: tuple[Expression, ...] | None = None
         if self._accept("["):
@@ -254,14 +254,14 @@ class _Parser:
                         pragma.span,
                     )
                 continue
-            elif pragma.text in list(Level) and level is not None:
+            elif pragma.text in list(te.Level) and level is not None:
                 self._fail(f"the loop is at level #{level} already", pragma.span)
-            elif pragma.text in list(Level):
+            elif pragma.text in list(te.Level):
                 level = self._take().text
             else:
                 self._fail(
                     f"there is no pragma #{pragma.text}; a parallel loop has #align(n), "
-                    + ", ".join(f"#{level}" for level in Level)
+                    + ", ".join(f"#{level}" for level in te.Level)
                     + ", and a 'seq' loop #prefetch(n)"
                 )
             if not parallel:
@@ -287,7 +287,7 @@ class _Parser:
         name = self._name("a buffer").text
         type_: Type | None = None
         value: Expression | tuple[Expression, ...] | None = None
-        if self._accept(":") or self._next.text in ELEMENT_TYPES:
+        if self._accept(":") or self._next.text in te.ELEMENT_TYPES:
             if self._accept("mbarrier"):
                 return self._mbarriers(start, name)
             type_ = self._type()
@@ -306,7 +306,7 @@ class _Parser:
                     f"there is no pragma #{self._next.text} of a buffer; there are "
                     + ", ".join(f"#{name}" for name in known)
                 )
-            space = str(Space(known[self._take().text]))
+            space = str(te.Space(known[self._take().text]))
         return New(self._since(start), name, type_, space, value)
 
     def _mbarriers(self, start: Token, name: str) -> NewMbarriers:

@@ -11,8 +11,8 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 
+from mugraph.dialects import te
 from mugraph.dialects.named_extents import NamedExtent
-from mugraph.dialects.te import BufferType
 from mugraph.texpr.syntax import (
     Apply,
     Binary,
@@ -53,7 +53,7 @@ class BufferBinding:
     """A buffer; a scalar one is written without an index."""
 
     value: SSAValue
-    type: BufferType
+    type: te.BufferType
     scalar: bool = False
     ends_with_call: bool = False
     """Whether a call says some of its extents."""

@@ -40,8 +40,7 @@ from mugraph.codegen.c_abi import (
 )
 from mugraph.codegen.cuda import require_kernels
 from mugraph.codegen.cuda.names import sanitize
-from mugraph.dialects import kn, te
-from mugraph.dialects.sched import KernelOp, LaunchOp
+from mugraph.dialects import kn, sched, te
 from mugraph.dialects.sharding import DeviceProgram, device_program, mesh_of
 from mugraph.errors import UserError
 from mugraph.passes.compile import planned_then_scheduled, with_kernels_that_compile
@@ -284,9 +283,9 @@ def _files_of(interface: CInterface, launcher: str, *, uses_cublas: bool) -> dic
 def _rename_kernels(module: ModuleOp, arch: Architecture) -> None:
     """Adds the architecture to every kernel's name: those of all of them are linked together."""
     for op in module.walk():
-        if isinstance(op, KernelOp):
+        if isinstance(op, sched.KernelOp):
             op.sym_name = StringAttr(f"{op.sym_name.data}_{arch.name}")
-        elif isinstance(op, LaunchOp):
+        elif isinstance(op, sched.LaunchOp):
             op.kernel = SymbolRefAttr(f"{op.kernel.root_reference.data}_{arch.name}")
         elif isinstance(op, te.KernelOp):
             op.symbol = StringAttr(f"{op.symbol.data}_{arch.name}")

@@ -14,8 +14,7 @@ from xdsl.ir.affine import (
 )
 
 from mugraph.codegen.cuda.cpp import CodegenError
-from mugraph.dialects import te
-from mugraph.dialects.sched import CustomOp
+from mugraph.dialects import sched, te
 from mugraph.dialects.te.indices import index_text as te_index_text
 from mugraph.dialects.te.indices import range_of as te_range_of
 from mugraph.dialects.te.sizes import size_of
@@ -38,7 +37,7 @@ def variable_range(value: SSAValue) -> tuple[int, int]:
     if (size := size_of(value)) is not None:
         return 0, size.largest
     loop = owner if isinstance(owner, Operation) else owner.parent_op()
-    if isinstance(loop, CustomOp):
+    if isinstance(loop, sched.CustomOp):
         return 0, loop.thread_count - 1
     if not isinstance(loop, te.LoopOp):
         raise CodegenError("an index is no variable of a loop; run --te-map")

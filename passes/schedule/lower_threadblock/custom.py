@@ -17,7 +17,6 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.locations import Rewriter, place_in
 from mugraph.dialects.partition import LinearPartition, choose_lanes, result_order
-from mugraph.dialects.sched import Combiner
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -77,7 +76,7 @@ def _reduce(
         destination,
         reduction.dim,
         Epilogue(accumulates=reduction.accumulates),
-        Combiner.MAX if reduction.largest else Combiner.SUM,
+        sched.Combiner.MAX if reduction.largest else sched.Combiner.SUM,
         lanes=lanes,
         partition=LinearPartition(
             builder.threads, 1, result_order(partitioned_operand(destination))

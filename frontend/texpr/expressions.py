@@ -13,7 +13,7 @@ from xdsl.utils.lexer import Span
 
 from mugraph.dialects import te
 from mugraph.dialects.te.numbers import COMPARISONS, UNARY_OPERATORS
-from mugraph.texpr import scalars
+from mugraph.texpr import scalars, syntax
 from mugraph.texpr.scope import (
     Binding,
     BufferBinding,
@@ -28,17 +28,6 @@ from mugraph.texpr.scope import (
     is_index,
     is_number,
     lookup,
-)
-from mugraph.texpr.syntax import (
-    Apply,
-    Binary,
-    Element,
-    Expression,
-    Name,
-    Node,
-    Number,
-    Section,
-    Unary,
 )
 
 UNKNOWN_EXTENT = 2**31 - 1
@@ -74,28 +63,30 @@ class ExpressionBuilder:
         self._block.add_op(operation)
         return operation.results[0]
 
-    def _append(self, operation: Operation, node: Node) -> None:
+    def _append(self, operation: Operation, node: syntax.Node) -> None:
         operation.location = location_of(node.span)
         self._block.add_op(operation)
         if isinstance(operation, te.CallOp):
             return  # checked by ``Specialise``; there is no module yet to find the function in
         self._check(operation, node)
 
-    def _check(self, operation: Operation, node: Node) -> None:
+    def _check(self, operation: Operation, node: syntax.Node) -> None:
         """Verifies an operator, and fails at its place in the text."""
         try:
             operation.verify(verify_nested_ops=False)
         except VerifyException as error:
             fail(node, str(error).removeprefix("Operation does not verify: "))
 
-    def _buffer(self, node: Node, name: str) -> BufferBinding:
+    def _buffer(self, node: syntax.Node, name: str) -> BufferBinding:
         binding = lookup(node, name, self._bindings)
         if not isinstance(binding, BufferBinding):
             fail(node, f"'{name}' is no buffer")
         return binding
 
-    def _place(self, place: Name | Element) -> tuple[BufferBinding, list[SSAValue], AffineMapAttr]:
-        if isinstance(place, Name):
+    def _place(
+        self, place: syntax.Name | syntax.Element
+    ) -> tuple[BufferBinding, list[SSAValue], AffineMapAttr]:
+        if isinstance(place, syntax.Name):
             binding = self._buffer(place, place.name)
             if not binding.scalar:
                 fail(place, f"'{place.name}' has several elements: write {place.name}[...]")
@@ -117,7 +108,7 @@ class ExpressionBuilder:
         return binding, variables, AffineMapAttr(AffineMap(len(variables), 0, expressions))
 
     def _element_index(
-        self, index: Expression, extent: int, variables: list[SSAValue]
+        self, index: syntax.Expression, extent: int, variables: list[SSAValue]
     ) -> AffineExpr:
         """An index of an element: an expression of loops, or a number that is computed."""
         if not is_number(index, self._bindings):
@@ -132,13 +123,13 @@ class ExpressionBuilder:
         variables.append(operation.result)
         return AffineExpr.dimension(len(variables) - 1)
 
-    def _failing(self, node: Node) -> Callable[[str], NoReturn]:
+    def _failing(self, node: syntax.Node) -> Callable[[str], NoReturn]:
         return lambda message: fail(node, message)
 
-    def _converted(self, value: scalars.Scalar, type_: Attribute, node: Node) -> SSAValue:
+    def _converted(self, value: scalars.Scalar, type_: Attribute, node: syntax.Node) -> SSAValue:
         return scalars.convert(value, type_, self._add, self._failing(node))
 
-    def _value(self, expression: Expression) -> scalars.Scalar:
+    def _value(self, expression: syntax.Expression) -> scalars.Scalar:
         outer, self._span = self._span, expression.span
         try:
             if is_index(expression, self._bindings):
@@ -147,13 +138,13 @@ class ExpressionBuilder:
         finally:
             self._span = outer
 
-    def _index_value(self, expression: Expression) -> SSAValue:
+    def _index_value(self, expression: syntax.Expression) -> SSAValue:
         variables: list[SSAValue] = []
         index = index_of(expression, self._bindings, variables)
         map_ = AffineMapAttr(AffineMap(len(variables), 0, (index,)))
         return self._add(te.IndexValueOp(variables, map_))
 
-    def _named_value(self, expression: Expression) -> ValueBinding:
+    def _named_value(self, expression: syntax.Expression) -> ValueBinding:
         """What the name of a ``let`` stands for; one of an index may stand in indices."""
         value = self._value(expression)
         index: tuple[tuple[SSAValue, ...], AffineExpr] | None = None
@@ -163,31 +154,31 @@ class ExpressionBuilder:
             index = tuple(variables), found
         return ValueBinding(value, index)
 
-    def _scalar(self, expression: Expression) -> scalars.Scalar:
+    def _scalar(self, expression: syntax.Expression) -> scalars.Scalar:
         failing = self._failing(expression)
         match expression:
-            case Number(value=value):
+            case syntax.Number(value=value):
                 return value
-            case Name():
+            case syntax.Name():
                 return self._named(expression)
-            case Unary(operand=operand):
+            case syntax.Unary(operand=operand):
                 return scalars.negate(self._value(operand), self._add, failing)
-            case Binary(operator=operator):
+            case syntax.Binary(operator=operator):
                 left, right = self._value(expression.left), self._value(expression.right)
                 if operator in COMPARISONS:
                     return scalars.compare(operator, left, right, self._add, failing)
                 return scalars.binary(operator, left, right, self._add, failing)
-            case Element():
+            case syntax.Element():
                 buffer, variables, map_ = self._place(expression)
                 view = te.ViewOp(buffer.value, variables, map_)
                 self._append(view, expression)
                 return view.result
-            case Section():
+            case syntax.Section():
                 fail(expression, "a section is no number; it is an argument of a function")
-            case Apply():
+            case syntax.Apply():
                 return self._apply(expression)
 
-    def _named(self, name: Name) -> scalars.Scalar:
+    def _named(self, name: syntax.Name) -> scalars.Scalar:
         if name.name == "inf":
             return float("inf")
         match lookup(name, name.name, self._bindings):
@@ -207,7 +198,7 @@ class ExpressionBuilder:
             case MbarriersBinding():
                 fail(name, f"'{name.name}' are mbarriers, which are no numbers")
 
-    def _apply(self, call: Apply) -> scalars.Scalar:
+    def _apply(self, call: syntax.Apply) -> scalars.Scalar:
         failing = self._failing(call)
         name, count = call.function, len(call.arguments)
         if not is_builtin(name):
@@ -230,7 +221,7 @@ class ExpressionBuilder:
             return scalars.fused_multiply_add(values, self._add, failing)
         return scalars.unary_function(name, values[0], self._add, failing)
 
-    def _section(self, section: Section) -> SSAValue:
+    def _section(self, section: syntax.Section) -> SSAValue:
         binding = self._buffer(section, section.buffer)
         variables: list[SSAValue] = []
         starts = [index_of(start, self._bindings, variables) for start in section.starts]

@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_or
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.indirect import CutsRows, row_strides, verify_numbers
 from mugraph.dialects.launch_extents import extents_of
@@ -103,10 +104,8 @@ class LocalTileOp(CutsRows):
         """The dimension that each of x, y, z splits, or -1."""
         return extents_of(self.map)
 
-    @property
-    def loop_dim(self) -> int:
-        """The dimension that the for-loop splits, or -1."""
-        return -1 if self.fordim is None else self.fordim.value.data
+    loop_dim = number_or("fordim", -1)
+    """The dimension that the for-loop splits, or -1."""
 
     @property
     def end_of(self) -> dict[int, SSAValue]:

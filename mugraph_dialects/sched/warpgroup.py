@@ -16,6 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import is_given
 from mugraph.dialects.assembly import ThroughFunctions
 from mugraph.dialects.bulk import (
     SWIZZLE_SPANS,
@@ -184,15 +185,11 @@ class WarpgroupMmaOp(
         length = mma_atom(mma.atom).shape_mnk[1]
         return mma_atom(mma.atom.replace(f"x{length}x", f"x{length * len(self.accumulators)}x"))
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether what the accumulator held is not added to."""
-        return self.fresh is not None
+    is_fresh = is_given("fresh")
+    """Whether what the accumulator held is not added to."""
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the products go on behind the operator."""
-        return self.asynchronous is not None
+    is_async = is_given("asynchronous")
+    """Whether the products go on behind the operator."""
 
     @property
     def tiled_mma(self) -> TiledMmaAttr:

@@ -13,8 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from xdsl.ir import Operation
 
-from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.sched import (
+    AllocOp,
+    BarrierOp,
+    ForloopOp,
+    HasThreadAccesses,
+    KernelOp,
+    ThreadAccess,
+    enclosing_loop,
+)
 from mugraph.dialects.sched.accesses import AccessError, AccessKind, Proxy
 from mugraph.dialects.sched.mappings import IntArray
 
@@ -22,8 +30,8 @@ from mugraph.dialects.sched.mappings import IntArray
 class InPlace(NamedTuple):
     """``result`` may have the offset of ``operand``: bytes are used again within one region."""
 
-    operand: sched.AllocOp
-    result: sched.AllocOp
+    operand: AllocOp
+    result: AllocOp
 
 
 class _Touch(NamedTuple):
@@ -33,34 +41,33 @@ class _Touch(NamedTuple):
     region: int
 
 
-def _touches(kernel: sched.KernelOp) -> dict[sched.AllocOp, list[_Touch]]:
+def _touches(kernel: KernelOp) -> dict[AllocOp, list[_Touch]]:
     """Who uses each buffer, in the order of the text."""
-    touches: dict[sched.AllocOp, list[_Touch]] = {}
+    touches: dict[AllocOp, list[_Touch]] = {}
     region = 0
     for op in kernel.body.walk():
-        if isinstance(op, sched.BarrierOp):
+        if isinstance(op, BarrierOp):
             region += 1
         if isinstance(op, HasBufferEffects):
             for value in dict.fromkeys((*op.buffers_read(), *op.buffers_written())):
-                if isinstance(value.owner, sched.AllocOp):
+                if isinstance(value.owner, AllocOp):
                     touches.setdefault(value.owner, []).append(_Touch(op, region))
     return touches
 
 
-def _loop_begins_with_a_barrier(kernel: sched.KernelOp) -> bool:
+def _loop_begins_with_a_barrier(kernel: KernelOp) -> bool:
     """Whether no buffer is used in an iteration before all threads have left the one before."""
     for op in kernel.body.walk():
-        if isinstance(op, sched.ForloopOp):
+        if isinstance(op, ForloopOp):
             steps = (step for step in op.body.walk())
             first = next(
-                (step for step in steps if isinstance(step, sched.BarrierOp | HasBufferEffects)),
-                None,
+                (step for step in steps if isinstance(step, BarrierOp | HasBufferEffects)), None
             )
-            return isinstance(first, sched.BarrierOp)
+            return isinstance(first, BarrierOp)
     return True
 
 
-def in_place_pairs(kernel: sched.KernelOp) -> list[InPlace]:
+def in_place_pairs(kernel: KernelOp) -> list[InPlace]:
     """The results that may take an operand's bytes, each of one operand, in the order of the text.
 
     No buffer is the operand of two pairs, and none the result of two.
@@ -68,10 +75,10 @@ def in_place_pairs(kernel: sched.KernelOp) -> list[InPlace]:
     touches = _touches(kernel)
     fenced = _loop_begins_with_a_barrier(kernel)
     pairs: list[InPlace] = []
-    taken: set[sched.AllocOp] = set()
+    taken: set[AllocOp] = set()
     for result, uses in touches.items():
         writer = uses[0]
-        in_loop = sched.enclosing_loop(writer.operation) is not None
+        in_loop = enclosing_loop(writer.operation) is not None
         if (in_loop and not fenced) or not _is_first_written_by(result, writer.operation):
             continue
         for operand in _operand_buffers(writer.operation):
@@ -92,30 +99,28 @@ def in_place_pairs(kernel: sched.KernelOp) -> list[InPlace]:
     return pairs
 
 
-def _operand_buffers(op: HasBufferEffects) -> Iterator[sched.AllocOp]:
+def _operand_buffers(op: HasBufferEffects) -> Iterator[AllocOp]:
     for value in dict.fromkeys(op.buffers_read()):
-        if isinstance(value.owner, sched.AllocOp):
+        if isinstance(value.owner, AllocOp):
             yield value.owner
 
 
-def _is_first_written_by(result: sched.AllocOp, op: HasBufferEffects) -> bool:
+def _is_first_written_by(result: AllocOp, op: HasBufferEffects) -> bool:
     return result.result in op.buffers_written() and result.result not in op.buffers_read()
 
 
-def _lives_within_an_iteration(
-    touches: dict[sched.AllocOp, list[_Touch]], *buffers: sched.AllocOp
-) -> bool:
+def _lives_within_an_iteration(touches: dict[AllocOp, list[_Touch]], *buffers: AllocOp) -> bool:
     """Whether only the loop uses the buffers, and writes each whole before it reads it."""
     return all(
         _is_first_written_by(buffer, touches[buffer][0].operation)
-        and all(sched.enclosing_loop(touch.operation) is not None for touch in touches[buffer])
+        and all(enclosing_loop(touch.operation) is not None for touch in touches[buffer])
         for buffer in buffers
     )
 
 
-def _accesses(op: Operation, buffer: sched.AllocOp) -> list[sched.ThreadAccess] | None:
+def _accesses(op: Operation, buffer: AllocOp) -> list[ThreadAccess] | None:
     """An operator's accesses to a buffer; ``None`` where they are not known or not plain."""
-    if not isinstance(op, sched.HasThreadAccesses):
+    if not isinstance(op, HasThreadAccesses):
         return None
     try:
         found = [access for access in op.thread_accesses() if access.value is buffer.result]
@@ -125,7 +130,7 @@ def _accesses(op: Operation, buffer: sched.AllocOp) -> list[sched.ThreadAccess] 
 
 
 def _threads_agree(
-    uses: Sequence[_Touch], writer: _Touch, operand: sched.AllocOp, result: sched.AllocOp
+    uses: Sequence[_Touch], writer: _Touch, operand: AllocOp, result: AllocOp
 ) -> bool:
     """Whether each thread overwrites only what it alone has used since the last barrier."""
     reads, writes = _accesses(writer.operation, operand), _accesses(writer.operation, result)
@@ -146,7 +151,7 @@ def _threads_agree(
     return True
 
 
-def _same_places(read: sched.ThreadAccess, write: sched.ThreadAccess) -> bool:
+def _same_places(read: ThreadAccess, write: ThreadAccess) -> bool:
     return (
         read.access_bytes == write.access_bytes
         and read.element_bytes == write.element_bytes
@@ -159,7 +164,7 @@ _SHARED = 1 << 30
 _NOBODY = -1
 
 
-def _owners(access: sched.ThreadAccess, buffer: sched.AllocOp) -> IntArray:
+def _owners(access: ThreadAccess, buffer: AllocOp) -> IntArray:
     """The one thread that touches each element of a buffer, or that nobody or several do."""
     elements = access.elements()
     thread = np.arange(elements.shape[1], dtype=np.int64)

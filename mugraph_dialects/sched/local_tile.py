@@ -25,7 +25,7 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.indirect import CutsRows, row_strides, verify_numbers
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
-from mugraph.dialects.maps import PartitionError, Slicing
+from mugraph.dialects.maps import Slicing
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.structure import most_iterations
@@ -256,10 +256,7 @@ class LocalTileOp(CutsRows):
             )
         self._verify_held_ends()
         self.verify_windows()
-        try:
-            self.slicing().tile_shape("map")
-        except PartitionError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        self.slicing().tile_shape("map")
         strides = self.tile_strides()
         if strides_of(resolved_layout_of(self.result)) != strides:
             raise VerifyException(

@@ -36,7 +36,7 @@ from mugraph.dialects.sched.matrix_part import (
 from mugraph.dialects.sched.multiplies import MultipliesMatrices
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import SharedType, TileType
-from mugraph.dialects.shapes import ShapeError, matmul_shape
+from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -162,10 +162,7 @@ class MmaOp(
 
     def verify_(self) -> None:
         """Checks extents and the accumulator."""
-        try:
-            expected = matmul_shape(self.lhs_shape, shape_of(self.rhs.type))
-        except ShapeError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        expected = matmul_shape(self.lhs_shape, shape_of(self.rhs.type))
         whole = shape_of(self.lhs.type)
         verify_part(self, self.lhs_shape, self.start_of_lhs, whole, "its buffer", "the left matrix")
         accumulator = self.accumulator.type

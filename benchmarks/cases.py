@@ -25,6 +25,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
+
 import mugraph
 from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
@@ -58,7 +60,7 @@ class Built:
         return CudaKernel(self.library, self.interface, self.arch)
 
 
-def compiled(graph: KernelGraph | str, arch: str, plan: Plan | None = None) -> Built:
+def compiled(graph: KernelGraph | ModuleOp | str, arch: str, plan: Plan | None = None) -> Built:
     """What ``mugraph.compile`` makes of a program or of its text, perhaps under a plan."""
     kernel = mugraph.compile(graph, arch, plan=plan)
     assert isinstance(kernel, CudaKernel)

@@ -2,21 +2,22 @@
 
     python -m benchmarks.cute_kernels --output benchmarks/results/cute_kernels_h200
 
-``examples/cute`` at middle sizes, and the products on tensor cores at 4096 cubed.
+``examples/cute`` at middle sizes, the products on tensor cores at 4096 cubed, and kernels whose
+extents a call says beside the same recorded for one size (``--only "all sizes"``).
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from benchmarks.cases import OURS, Built, Call, Case, Comparison, error_against, main
+from benchmarks.cases import OURS, Built, Call, Case, Comparison, compiled, error_against, main
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.statistics import set_count
 from mugraph import cute
@@ -32,18 +33,6 @@ SIDE = 4096
 
 Shapes = list[tuple[tuple[int, ...], tuple[int, ...] | None]]
 """Extents and strides of each tensor; row-major where there are no strides."""
-
-
-def _columns(rows: int, depth: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return (rows, depth), (1, rows)
-
-
-def _rows(m: int, n: int, k: int) -> Shapes:
-    return [((m, k), None), ((n, k), None), ((m, n), None)]
-
-
-def _products(a: Any, b: Any, *_rest: Any) -> Any:
-    return a @ b.mT
 
 
 def built_module(module: ModuleOp, arch: str) -> Built:
@@ -68,6 +57,22 @@ def launched(built: Built) -> Call:
         return tensors[-1]
 
     return call
+
+
+def launch_of(file: str) -> Callable[..., Any]:
+    """The function of an example that launches its kernel."""
+    # Examples import one another.
+    sys.path.append(str(EXAMPLES))
+    return importlib.import_module(file).launch
+
+
+def drawn(element: str, shape: tuple[int, ...], stride: tuple[int, ...] | None = None) -> Any:
+    """Small random numbers: sums of many terms shall not be large."""
+    import torch
+
+    dtype = {"f16": torch.float16, "f32": torch.float32}[element]
+    strides = stride if stride is not None else row_major_strides(shape)
+    return torch.empty_strided(shape, strides, dtype=dtype, device=DEVICE).normal_() / 4
 
 
 def _as_written() -> dict[str, dict[str, Any]]:
@@ -98,29 +103,19 @@ class Example(Case):
 
     def build(self, arch: str) -> dict[str, Built]:
         """A library for each variant."""
-        # Examples import one another.
-        sys.path.append(str(EXAMPLES))
-        launch = importlib.import_module(self.file).launch
+        launch = launch_of(self.file)
         tensors = [cute.make_fake_tensor(self.element, *pair) for pair in self.shapes]
         return {
             name: built_module(launch(*tensors, **self.options, **more).trace(arch), arch)
             for name, more in self.variants.items()
         }
 
-    def tensor(self, shape: tuple[int, ...], stride: tuple[int, ...] | None) -> Any:
-        """Small random numbers: sums of many terms shall not be large."""
-        import torch
-
-        dtype = {"f16": torch.float16, "f32": torch.float32}[self.element]
-        strides = stride if stride is not None else row_major_strides(shape)
-        return torch.empty_strided(shape, strides, dtype=dtype, device=DEVICE).normal_() / 4
-
     def comparison(self, built: dict[str, Built]) -> Comparison:
         """All variants on the same inputs, into outputs that were 0."""
         import torch
 
         torch.manual_seed(0)
-        *inputs, output = (self.tensor(*pair) for pair in self.shapes)
+        *inputs, output = (drawn(self.element, *pair) for pair in self.shapes)
         total = sum(each.numel() * each.element_size() for each in (*inputs, output))
         sets = [
             (*(each.clone() for each in inputs), torch.zeros_like(output))
@@ -137,6 +132,53 @@ class Example(Case):
             "TFLOP/s",
             # The results of some are inputs, of which a multiple, of zero, is added.
             overwrites=all(len(each.interface.inputs) == len(inputs) for each in built.values()),
+        )
+
+
+@dataclass(frozen=True)
+class OfAllSizes(Case):
+    """An example whose extents a call says, beside the same recorded for the size alone."""
+
+    file: str
+    element: str
+    extents: Callable[..., list[tuple[Any, ...]]]
+    """Of the tensors, the result's last, from the sizes that a call says."""
+    steps: tuple[int, ...]
+    """What these are multiples of."""
+    sizes: tuple[int, ...]
+    function: Call
+
+    @property
+    def name(self) -> str:
+        """The file and the sizes of the call."""
+        return f"{self.file} of all sizes, {'x'.join(map(str, self.sizes))}"
+
+    def build(self, arch: str) -> dict[str, Built]:
+        """The kernel of all sizes, and that of one."""
+        said = zip("mnk", self.steps, strict=False)
+        every = [cute.sym_int(name, 8192, divisibility=step) for name, step in said]
+        found: dict[str, Built] = {}
+        for name, sizes in {"of all sizes": every, "of this size": self.sizes}.items():
+            extents = self.extents(*sizes)
+            tensors = [cute.make_fake_tensor(self.element, shape) for shape in extents]
+            found[name] = compiled(launch_of(self.file)(*tensors).trace(arch), arch)
+        return found
+
+    def comparison(self, built: dict[str, Built]) -> Comparison:
+        """Both on the same inputs, beside PyTorch."""
+        import torch
+
+        torch.manual_seed(0)
+        inputs = [drawn(self.element, shape) for shape in self.extents(*self.sizes)[:-1]]
+        count = set_count(sum(each.numel() * each.element_size() for each in inputs))
+        return Comparison(
+            [tuple(each.clone() for each in inputs) for _ in range(count)],
+            {
+                **{f"{OURS} {name}": each.kernel() for name, each in built.items()},
+                "torch": self.function,
+            },
+            error_against(self.function(*(each.double() for each in inputs))),
+            LARGEST_ERROR[self.element],
         )
 
 
@@ -166,6 +208,18 @@ def _large(name: str, variants: dict[str, dict[str, Any]]) -> Example:
     return Example(name, "f16", shapes, _product, {}, variants, "cuBLAS", 2.0 * SIDE**3)
 
 
+def _alike(m: Any, n: Any) -> list[tuple[Any, ...]]:
+    return [(m, n)] * 3
+
+
+def _of_product(m: Any, n: Any, k: Any) -> list[tuple[Any, ...]]:
+    return [(m, k), (n, k), (m, n)]
+
+
+def _of_weights(m: Any) -> list[tuple[Any, ...]]:
+    return _of_product(m, SIDE, SIDE)
+
+
 SGEMM: Shapes = [_columns(512, 256), _columns(384, 256), ((512, 384), None)]
 CASES = [
     Example("elementwise_add", "f32", [((1000, 516), None)] * 3, _sum),
@@ -188,6 +242,22 @@ CASES = [
         },
     ),
     _large("gemm_sm90", {"": {}, "of 128 blocks": {"blocks": 128}, "of 16 rows": {"rows": 16}}),
+    *(
+        OfAllSizes("elementwise_add", "f32", _alike, (1, 4), sizes, _sum)
+        for sizes in [(4096, 4096), (999, 1004)]
+    ),
+    *(
+        OfAllSizes("gemm_sm80", "f16", _of_product, (128, 256, 64), sizes, _product)
+        for sizes in [(4096, 4096, 4096), (512, 1024, 640)]
+    ),
+    *(
+        OfAllSizes("gemm_predicated", "f16", _of_product, (1, 2, 8), sizes, _product)
+        for sizes in [(1000, 1002, 1000), (3, 2, 8)]
+    ),
+    *(
+        OfAllSizes("gemm_sm90", "f16", _of_weights, (1,), (rows,), _product)
+        for rows in (4096, 1000, 5)
+    ),
 ]
 
 if __name__ == "__main__":

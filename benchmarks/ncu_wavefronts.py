@@ -35,8 +35,8 @@ from xdsl.utils.exceptions import DiagnosticException
 from benchmarks.h200.counters import parse
 from benchmarks.pages import table
 from benchmarks.wavefront_cases import Case, all_cases
+from mugraph.dialects import sched
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.sched import KernelOp, MapOp, ThreadAccess, TileType
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import shape_of
@@ -126,7 +126,7 @@ def planned_module(case: Case, arch: str) -> ModuleOp:
     """The case as a schedule with planned memory."""
     context = make_context()
     module = Parser(context, case.text, case.name).parse_module()
-    if any(isinstance(op, KernelOp) for op in module.walk()):
+    if any(isinstance(op, sched.KernelOp) for op in module.walk()):
         PlanSTensorMemoryPass(arch=arch).apply(context, module)
     else:
         # What warp groups read does not pass the units whose counters are compared.
@@ -152,7 +152,7 @@ def instruction_class(cost: AccessCost) -> str:
     return next(name for prefix, name in _CLASSES.items() if instruction.startswith(prefix))
 
 
-def predict(kernel: KernelOp) -> Counter[str]:
+def predict(kernel: sched.KernelOp) -> Counter[str]:
     """What one launch of a kernel is predicted to count, by the names of ``ROWS``."""
     counts = Counter[str]()
     for access in thread_accesses(kernel):
@@ -175,19 +175,23 @@ def predict(kernel: KernelOp) -> Counter[str]:
     return counts
 
 
-def without_repeated_loads(access: ThreadAccess) -> ThreadAccess:
+def without_repeated_loads(access: sched.ThreadAccess) -> sched.ThreadAccess:
     """The access without the loads that the compiler leaves away.
 
     An element-wise operation reads several vectors of each thread before it writes the first one
     of them.  Where a broadcast operand makes those loads the same, the compiler keeps one.
     """
     operation = access.operation
-    partition = operation.linear if isinstance(operation, MapOp) else None
-    if not isinstance(operation, MapOp) or partition is None or access.kind is AccessKind.WRITE:
+    partition = operation.linear if isinstance(operation, sched.MapOp) else None
+    if (
+        not isinstance(operation, sched.MapOp)
+        or partition is None
+        or access.kind is AccessKind.WRITE
+    ):
         return access
     vectors = partition.values_per_thread(shape_of(operation.destination.type)) // partition.vector
     batch = 2 if partition.vector >= 8 else 4
-    if isinstance(operation.destination.type, TileType):
+    if isinstance(operation.destination.type, sched.TileType):
         batch = vectors  # nothing is written between them
     loads_a_batch = batch * (access.instructions // vectors)
     offsets = access.offsets.copy()
@@ -203,7 +207,7 @@ def predictions(cases: Sequence[Case], arch: str) -> dict[str, Counter[str]]:
     result: dict[str, Counter[str]] = {}
     for case in cases:
         for op in planned_module(case, arch).walk():
-            if isinstance(op, KernelOp):
+            if isinstance(op, sched.KernelOp):
                 result[op.sym_name.data] = predict(op)
     return result
 

@@ -1,7 +1,10 @@
-"""Reading an operator's operands, results and regions by name, in few calls.
+"""Reading an operator's operands, results, regions and properties by name, in few calls.
 
 Passes read nothing else as often.  xDSL's own accessors make a view of the operands at each
 reading, and unpack the attribute that says how many of them each name has.
+
+Of properties that are integers, or only there or not, operators say by another name what they mean,
+as Python's own numbers: ``warp_count = number_of("warps")``.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Operation
@@ -93,3 +96,52 @@ def with_few_calls(member: Any) -> Any:
             return COUNTED[type(member)](kind, idx, option)
         case _:
             return member
+
+
+Read = TypeVar("Read")
+
+
+class Reading(property, Generic[Read]):
+    """What an operator says of one of its properties."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: type, /) -> property: ...
+        @overload
+        def __get__(self, instance: Any, owner: type | None = None, /) -> Read: ...
+        def __get__(self, instance: Any, owner: type | None = None, /) -> Any: ...
+
+
+def number_of(name: str) -> Reading[int]:
+    """The number in an integer property."""
+    return Reading[int](attrgetter(f"{name}.value.data"))
+
+
+def number_or(name: str, default: int) -> Reading[int]:
+    """The number in an integer property, or a default without one."""
+
+    def read(op: Operation) -> int:
+        found = getattr(op, name)
+        return default if found is None else found.value.data
+
+    return Reading[int](read)
+
+
+def number_if_given(name: str) -> Reading[int | None]:
+    """The number in an integer property, or ``None`` without one."""
+
+    def read(op: Operation) -> int | None:
+        found = getattr(op, name)
+        return None if found is None else found.value.data
+
+    return Reading[int | None](read)
+
+
+def is_given(name: str) -> Reading[bool]:
+    """Whether the operator has a property."""
+
+    def read(op: Operation) -> bool:
+        return getattr(op, name) is not None
+
+    return Reading[bool](read)

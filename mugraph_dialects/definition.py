@@ -11,9 +11,13 @@ from xdsl.irdl import IRDLOperation, OpDef, get_accessors_from_op_def
 from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import with_few_calls
+from mugraph.dialects.maps import PartitionError
 from mugraph.dialects.named_extents import is_verified_when_static
+from mugraph.dialects.shapes import ShapeError
+from mugraph.dialects.tensor_types import op_label
 
 Operator = TypeVar("Operator", bound=IRDLOperation)
 
@@ -28,7 +32,7 @@ def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
     definition = OpDef.from_pyrdl(cls)
     without_format = replace(definition, assembly_format=None)
     verify = getattr(cls, "verify_", None)
-    members = get_accessors_from_op_def(without_format, verify and _of_static_extents(verify))
+    members = get_accessors_from_op_def(without_format, verify and _verifier(verify))
     if definition.assembly_format is not None:
         members |= _format_members(definition, definition.assembly_format)
     for name, member in members.items():
@@ -36,16 +40,21 @@ def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
     return cls
 
 
-def _of_static_extents(verify: Callable[[Any], None]) -> Callable[[Any], None]:
+def _verifier(verify: Callable[[Any], None]) -> Callable[[Any], None]:
     """What verifies an operator, but for one on tensors with named extents.
 
-    Of that a copy with extents is verified (``--name-extents``).
+    Of that a copy with extents is verified (``--name-extents``).  Where extents do not go together,
+    or a map does not fit them, the error says of which operator.
     """
 
     @wraps(verify)
     def verified(op: IRDLOperation) -> None:
-        if not is_verified_when_static(op):
+        if is_verified_when_static(op):
+            return
+        try:
             verify(op)
+        except (ShapeError, PartitionError) as error:
+            raise VerifyException(f"{op_label(op)}: {error}") from error
 
     return verified
 

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, UnitAttr, i64
 from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import is_given
 from mugraph.dialects.programming_model import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from mugraph.dialects.tensor_types import kept_with_attribute, op_label
 
@@ -111,13 +112,11 @@ class HoldsLengths(HasLaunchExtents):
     per = opt_prop_def(DenseArrayBase.constr(i64))
     interleaved = opt_prop_def(UnitAttr)
 
-    @property
-    def is_interleaved(self) -> bool:
-        """Whether blocks that divide what the loop cuts have tiles side by side in each iteration.
+    is_interleaved = is_given("interleaved")
+    """Whether blocks that divide what the loop cuts have tiles side by side in each iteration.
 
-        Else each has those of all its iterations side by side.
-        """
-        return self.interleaved is not None
+    Else each has those of all its iterations side by side.
+    """
 
     @property
     def held_lengths(self) -> list[HeldLength]:

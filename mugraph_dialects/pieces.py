@@ -23,6 +23,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_of
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 
 Move = tuple[SSAValue, SSAValue, tuple[int, ...]]
@@ -44,10 +45,8 @@ class Concatenation(IRDLOperation, ABC):
             properties={"dim": IntegerAttr(dim, i64)},
         )
 
-    @property
-    def joined_dim(self) -> int:
-        """The dimension along which they stand."""
-        return self.dim.value.data
+    joined_dim = number_of("dim")
+    """The dimension along which they stand."""
 
     def moves(self) -> Sequence[Move]:
         """One an operand."""
@@ -76,10 +75,8 @@ class Cut(IRDLOperation, ABC):
             properties={"dim": IntegerAttr(dim, i64)},
         )
 
-    @property
-    def cut_dim(self) -> int:
-        """The dimension that is cut."""
-        return self.dim.value.data
+    cut_dim = number_of("dim")
+    """The dimension that is cut."""
 
     def moves(self) -> Sequence[Move]:
         """One a part."""

@@ -9,6 +9,7 @@ from xdsl.irdl import IRDLOperation, irdl_attr_definition, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.accessors import is_given
 from mugraph.dialects.tensor_types import element_type_of, op_label
 
 
@@ -35,10 +36,8 @@ class HasPrecision(IRDLOperation):
 
     precision = opt_prop_def(PrecisionAttr)
 
-    @property
-    def is_ieee(self) -> bool:
-        """Whether f32 is multiplied in plain fp32."""
-        return self.precision is not None
+    is_ieee = is_given("precision")
+    """Whether f32 is multiplied in plain fp32."""
 
     def multiplies_in_tf32(self, operand: SSAValue) -> bool:
         """Whether elements of an operand are rounded to TF32 before they are multiplied."""

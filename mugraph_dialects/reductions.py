@@ -12,6 +12,7 @@ from xdsl.irdl import IRDLOperation, irdl_attr_definition, operand_def, opt_prop
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.accessors import number_of
 from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
@@ -42,10 +43,8 @@ class ReducesDimension(IRDLOperation, ABC):
     input = operand_def(Attribute)
     dim = prop_def(IntegerAttr.constr(type=i64))
 
-    @property
-    def reduced_dim(self) -> int:
-        """The dimension that is reduced."""
-        return self.dim.value.data
+    reduced_dim = number_of("dim")
+    """The dimension that is reduced."""
 
     def shape_with_dimension(self) -> tuple[int, ...]:
         """The operand's extents; raises ``ShapeError`` where they lack the dimension."""

@@ -8,12 +8,14 @@ from typing import Any, Literal, get_args, get_origin
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import type_repr
 
+from mugraph.dialects import sched
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import op_label
 
 
-def refuse(kernel: CustomizedOp | KernelOp, part: str, pass_name: str, why: str, fits: str) -> None:
+def refuse(
+    kernel: CustomizedOp | sched.KernelOp, part: str, pass_name: str, why: str, fits: str
+) -> None:
     """What a pass does where a kernel cannot have a part of its plan.
 
     Raises ``PassFailedException`` where the plan requires it: ``why`` it cannot be, and ``fits``,

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects.te import is_texpr
+from mugraph.dialects import te
 from mugraph.dialects.tensor_types import LaidOutType, element_type_of
 from mugraph.passes.program.expand_mesh import expand_function
 from mugraph.runtime.interpreter.arithmetic import (
@@ -98,7 +98,7 @@ def _types_on_the_ways(module: ModuleOp, function: str) -> list[set[np.dtype[Any
     """
     found = find_function(module, function)
     last = expand_function(found).get_return_op()
-    if any(isinstance(op, FuncOp) and is_texpr(op) for op in module.ops) or last is None:
+    if any(isinstance(op, FuncOp) and te.is_texpr(op) for op in module.ops) or last is None:
         return []
     return [_types_before(result) for result in last.operands]
 

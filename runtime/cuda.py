@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.passes import PassPipeline
 
+from mugraph.dialects import te
 from mugraph.dialects.alignment import argument_alignment, result_alignment
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.functions import (
@@ -22,7 +23,6 @@ from mugraph.dialects.functions import (
     result_types,
 )
 from mugraph.dialects.named_extents import named_extents
-from mugraph.dialects.te import input_parameters, is_texpr, written_parameters
 from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
 from mugraph.errors import UserError
 from mugraph.runtime.compile import FAST_MATH, compile_kernel
@@ -63,7 +63,7 @@ def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
     from mugraph.passes.transpile import TranspilePass
 
     function = only_function(module)
-    if is_texpr(function):
+    if te.is_texpr(function):
         PassPipeline(steps_to_kernels(function, arch)).apply(context, module)
         module.verify()
     elif not any(op.dialect_name() == "sched" for op in module.walk()):
@@ -92,9 +92,9 @@ def signature_of(function: FuncOp) -> Signature:
     from mugraph.passes.program.plan_dtensor_memory import WORKSPACE_BYTES
 
     is_planned = WORKSPACE_BYTES in function.attributes
-    if is_texpr(function):
-        taken = [argument_alignment(function, index) for index in input_parameters(function)]
-        given = [argument_alignment(function, index) for index in written_parameters(function)]
+    if te.is_texpr(function):
+        taken = [argument_alignment(function, index) for index in te.input_parameters(function)]
+        given = [argument_alignment(function, index) for index in te.written_parameters(function)]
     else:
         count = len(function.function_type.outputs.data)
         taken = [

@@ -10,9 +10,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects import sched
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import RegroupOp
-from mugraph.dialects.sched import LaunchOp
 from mugraph.dialects.tensor_types import op_label
 from mugraph.tools.diagnostics import ToolError
 
@@ -47,7 +47,7 @@ def kernels_alone(function: FuncOp) -> list[KernelAlone]:
 
 def _kernels(function: FuncOp) -> Iterator[Operation]:
     for op in function.body.block.ops:
-        if isinstance(op, LaunchOp):
+        if isinstance(op, sched.LaunchOp):
             raise ToolError(
                 f"--each-kernel takes programs as they are before --transpile; {op_label(op)} "
                 "launches a scheduled kernel."

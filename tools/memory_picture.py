@@ -16,18 +16,12 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringA
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from mugraph.dialects import sched
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.kn.workspace import tensor_bytes
-from mugraph.dialects.sched import (
-    BarrierOp,
-    EpilogueOp,
-    ForloopOp,
-    KernelOp,
-    PrologueOp,
-)
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
 from mugraph.passes.memory.lifetimes import (
@@ -105,11 +99,11 @@ def _certificate(attribute: Attribute | None) -> tuple[int | None, str]:
     )
 
 
-def _region_labels(kernel: KernelOp) -> list[str]:
+def _region_labels(kernel: sched.KernelOp) -> list[str]:
     """For every region the phases that run in it."""
     found: list[list[str]] = [[]]
     for op in kernel.body.walk():
-        if isinstance(op, BarrierOp):
+        if isinstance(op, sched.BarrierOp):
             found.append([])
         phase = _phase_of(op)
         if phase and phase not in found[-1]:
@@ -119,15 +113,15 @@ def _region_labels(kernel: KernelOp) -> list[str]:
 
 def _phase_of(op: Operation) -> str:
     names: dict[type[Operation], str] = {
-        PrologueOp: "before",
-        ForloopOp: "loop",
-        EpilogueOp: "after",
+        sched.PrologueOp: "before",
+        sched.ForloopOp: "loop",
+        sched.EpilogueOp: "after",
     }
     phases = (names[type(one)] for one in ancestors(op) if type(one) in names)
     return next(phases, "")
 
 
-def kernel_chart(kernel: KernelOp, limit: int | None = None) -> MemoryChart | None:
+def kernel_chart(kernel: sched.KernelOp, limit: int | None = None) -> MemoryChart | None:
     """The shared memory of a planned kernel; ``None`` where it uses none or has no plan yet."""
     boxes: list[Box] = []
     for buffer, life in buffer_lifetimes(kernel).items():
@@ -201,7 +195,7 @@ def _kernel_label(op: Operation) -> str:
 def memory_charts(module: ModuleOp, limit: int | None = None) -> list[MemoryChart]:
     """The charts of all functions and kernels of a module that have a memory plan."""
     charts = [workspace_chart(op) for op in module.walk() if isinstance(op, FuncOp)]
-    charts += [kernel_chart(op, limit) for op in module.walk() if isinstance(op, KernelOp)]
+    charts += [kernel_chart(op, limit) for op in module.walk() if isinstance(op, sched.KernelOp)]
     return [chart for chart in charts if chart is not None]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 
+from mugraph.dialects import sched
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.sched import AllocOp, KernelOp
 from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
@@ -26,10 +26,10 @@ def missing_passes(module: ModuleOp, arch: str) -> tuple[ModulePass, ...]:
     missing, and none where there is a plan.
     """
     if any(isinstance(op, CustomizedOp) for op in module.walk()) or not any(
-        isinstance(op, KernelOp) for op in module.walk()
+        isinstance(op, sched.KernelOp) for op in module.walk()
     ):
         return transpile_pipeline(arch, check_hazards=False)
-    if any(isinstance(op, AllocOp) and op.byte_offset is None for op in module.walk()):
+    if any(isinstance(op, sched.AllocOp) and op.byte_offset is None for op in module.walk()):
         return (PlanSTensorMemoryPass(arch=arch),)
     return ()
 
@@ -44,9 +44,9 @@ def planned_module(path: str, arch: str) -> ModuleOp:
     return module
 
 
-def kernels_of(module: ModuleOp, name: str | None = None) -> list[KernelOp]:
+def kernels_of(module: ModuleOp, name: str | None = None) -> list[sched.KernelOp]:
     """The scheduled kernels of a module, or the one of a name; raises ``LayoutError`` for none."""
-    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    kernels = [op for op in module.walk() if isinstance(op, sched.KernelOp)]
     if not kernels:
         raise LayoutError(
             "There is no schedule to draw: the module has no custom kernel; for a program of whole "

@@ -99,7 +99,8 @@ def _main(arguments: Sequence[str]) -> int:
 
     # After the arguments are known to be right: the dialects take a while to load.
     from mugraph.passes.targets import target_named
-    from mugraph.runtime.ahead_of_time import build, generate_sources, write_sources
+    from mugraph.runtime.ahead_of_time import build, write_sources
+    from mugraph.runtime.library_sources import generate_sources
 
     for arch in architectures:
         target_named(arch)

@@ -13,29 +13,8 @@ from enum import Enum
 
 from xdsl.ir import Operation
 
+from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched import (
-    AcquireOp,
-    BarrierOp,
-    BulkCopyOp,
-    BulkWaitOp,
-    ChannelOp,
-    ChannelStepOp,
-    ClusterBarrierOp,
-    CommitOp,
-    ConsumeOp,
-    CopyOp,
-    GlobalType,
-    KernelOp,
-    MapOp,
-    OrderArriveOp,
-    OrderWaitOp,
-    PublishOp,
-    ReleaseOp,
-    WaitOp,
-    WarpgroupMmaOp,
-    WarpgroupWaitOp,
-)
 from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.schedule.analysis.hazards.program import (
@@ -177,34 +156,36 @@ def _columns(run: Run) -> dict[Era, Column]:
 # --- boxes ---
 
 _VERBS: dict[type[Operation], str] = {
-    BulkCopyOp: "TMA",
-    WarpgroupMmaOp: "wgmma",
-    WaitOp: "wait",
-    WarpgroupWaitOp: "wait wgmma",
-    BulkWaitOp: "wait stores",
-    ChannelOp: "set up",
+    sched.BulkCopyOp: "TMA",
+    sched.WarpgroupMmaOp: "wgmma",
+    sched.WaitOp: "wait",
+    sched.WarpgroupWaitOp: "wait wgmma",
+    sched.BulkWaitOp: "wait stores",
+    sched.ChannelOp: "set up",
 }
 
 
 def _verb(op: Operation) -> str:
-    if isinstance(op, CopyOp) and op.is_async:
+    if isinstance(op, sched.CopyOp) and op.is_async:
         return "cp.async"
-    if isinstance(op, MapOp):
+    if isinstance(op, sched.MapOp):
         return str(op.function.data)
-    if isinstance(op, BulkCopyOp | CopyOp) and isinstance(op.destination.type, GlobalType):
-        return "TMA store" if isinstance(op, BulkCopyOp) else "store"
+    if isinstance(op, sched.BulkCopyOp | sched.CopyOp) and isinstance(
+        op.destination.type, sched.GlobalType
+    ):
+        return "TMA store" if isinstance(op, sched.BulkCopyOp) else "store"
     return _VERBS.get(type(op), op.name.removeprefix("sched.").replace("_", " "))
 
 
 def _object(run: Run, op: Operation) -> str:
     """What an operator writes, the ring of a step, or how many a wait leaves."""
-    if isinstance(op, ChannelStepOp):
+    if isinstance(op, sched.ChannelStepOp):
         return run.labels[channel_of(op, op.channel)].removeprefix("%")
-    if isinstance(op, ChannelOp):
+    if isinstance(op, sched.ChannelOp):
         return run.labels[op].removeprefix("%")
-    if isinstance(op, WaitOp | WarpgroupWaitOp):
+    if isinstance(op, sched.WaitOp | sched.WarpgroupWaitOp):
         return str((waited_for(op) or (op, 0))[1])
-    if isinstance(op, BulkCopyOp | CopyOp):
+    if isinstance(op, sched.BulkCopyOp | sched.CopyOp):
         return value_label(op.destination).removeprefix("%")
     if isinstance(op, HasBufferEffects):
         return ", ".join(value_label(value).removeprefix("%") for value in op.buffers_written())
@@ -212,13 +193,13 @@ def _object(run: Run, op: Operation) -> str:
 
 
 def _kind(op: Operation) -> Kind:
-    if isinstance(op, BarrierOp | ClusterBarrierOp):
+    if isinstance(op, sched.BarrierOp | sched.ClusterBarrierOp):
         return Kind.BARRIER
-    if isinstance(op, ConsumeOp | AcquireOp | OrderWaitOp) or waited_for(op):
+    if isinstance(op, sched.ConsumeOp | sched.AcquireOp | sched.OrderWaitOp) or waited_for(op):
         return Kind.WAIT
-    if isinstance(op, PublishOp | ReleaseOp | OrderArriveOp | CommitOp):
+    if isinstance(op, sched.PublishOp | sched.ReleaseOp | sched.OrderArriveOp | sched.CommitOp):
         return Kind.SIGNAL
-    return Kind.COPY if isinstance(op, BulkCopyOp | CopyOp) else Kind.COMPUTE
+    return Kind.COPY if isinstance(op, sched.BulkCopyOp | sched.CopyOp) else Kind.COMPUTE
 
 
 def _tile_text(run: Run, moment: Moment, column: Column) -> str:
@@ -230,7 +211,7 @@ def _tile_text(run: Run, moment: Moment, column: Column) -> str:
     else:
         ahead = tile - moment.era.iteration
         text = f"tile k{ahead:+}" if ahead else "tile k"
-    if isinstance(op, ChannelStepOp):
+    if isinstance(op, sched.ChannelStepOp):
         text += f", stage {tile % channel_of(op, op.channel).stage_count}"
     return text
 
@@ -244,7 +225,7 @@ def _joins(run: Run, group: Sequence[Moment], moment: Moment) -> bool:
     last, op = run.steps[group[-1]].operation, run.steps[moment].operation
     if group[-1].era != moment.era or group[-1].strand != moment.strand:
         return False
-    if isinstance(op, PublishOp | CommitOp):
+    if isinstance(op, sched.PublishOp | sched.CommitOp):
         return _kind(last) is Kind.COPY
     if goes_on(op):
         return False
@@ -254,7 +235,11 @@ def _joins(run: Run, group: Sequence[Moment], moment: Moment) -> bool:
 
 def _box(run: Run, group: Sequence[Moment], lane: int, column: int, shown: Column) -> Box:
     ops = [run.steps[moment].operation for moment in group]
-    closing = ops.pop() if isinstance(ops[-1], PublishOp | CommitOp) and len(ops) > 1 else None
+    closing = (
+        ops.pop()
+        if isinstance(ops[-1], sched.PublishOp | sched.CommitOp) and len(ops) > 1
+        else None
+    )
     objects = dict.fromkeys(filter(None, (_object(run, op) for op in ops)))
     label = f"{_verb(ops[0])} {', '.join(objects)}".rstrip()
     closes = "" if closing is None else f"{_verb(closing)} {_object(run, closing)}".rstrip()
@@ -288,7 +273,7 @@ def _place(boxes: list[Box], arrows: Sequence[Arrow], lanes: int) -> list[Box]:
     return [replace(box, slot=slots[number]) for number, box in enumerate(boxes)]
 
 
-def schedule_chart(kernel: KernelOp) -> ScheduleChart:
+def schedule_chart(kernel: sched.KernelOp) -> ScheduleChart:
     """What a scheduled kernel does in time, for one block of the grid.
 
     Raises ``AccessError`` for a buffer or a channel without an offset.
@@ -337,9 +322,9 @@ def schedule_chart(kernel: KernelOp) -> ScheduleChart:
 
 def _arrow_label(run: Run, source: Moment) -> str:
     op, tile = run.steps[source].operation, run.tile(source)
-    if isinstance(op, OrderArriveOp):
+    if isinstance(op, sched.OrderArriveOp):
         return "block before"
-    if not isinstance(op, ChannelStepOp) or tile is None:
+    if not isinstance(op, sched.ChannelStepOp) or tile is None:
         return ""
     channel = channel_of(op, op.channel)
     return f"{run.labels[channel].removeprefix('%')} {tile % channel.stage_count}"
@@ -378,7 +363,7 @@ def _title(run: Run) -> str:
 
 
 def _ring(
-    run: Run, channel: ChannelOp, columns: dict[Era, Column], slots: dict[Moment, int]
+    run: Run, channel: sched.ChannelOp, columns: dict[Era, Column], slots: dict[Moment, int]
 ) -> Ring:
     """A ring's tiles, from the publish of each to its last release, in the columns drawn.
 
@@ -386,11 +371,11 @@ def _ring(
     comes into the stage behind that.
     """
     fills: list[Fill] = []
-    tiles = sorted(key[2] for key in run.signals if key[:2] == (channel, PublishOp))
+    tiles = sorted(key[2] for key in run.signals if key[:2] == (channel, sched.PublishOp))
     for tile in tiles:
-        published = min(run.signals[channel, PublishOp, tile])
-        released = max(run.signals.get((channel, ReleaseOp, tile), []), default=None)
-        before = run.signals.get((channel, ReleaseOp, tile - channel.stage_count), [])
+        published = min(run.signals[channel, sched.PublishOp, tile])
+        released = max(run.signals.get((channel, sched.ReleaseOp, tile), []), default=None)
+        before = run.signals.get((channel, sched.ReleaseOp, tile - channel.stage_count), [])
         for number, (era, column) in enumerate(columns.items()):
             begun = max(moment.era for moment in (published, *before))
             if era.section != begun.section or era < begun:

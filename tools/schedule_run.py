@@ -13,27 +13,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
-from mugraph.dialects.sched import (
-    AcquireOp,
-    BulkCopyOp,
-    BulkWaitOp,
-    ChannelOp,
-    ChannelStepOp,
-    CommitOp,
-    ConsumeOp,
-    CopyOp,
-    EmptyOp,
-    OrderArriveOp,
-    OrderBarrierOp,
-    OrderWaitOp,
-    PublishOp,
-    ReleaseOp,
-    WaitOp,
-    WarpgroupMmaOp,
-    WarpgroupWaitOp,
-    YieldOp,
-    ping_pong_roles,
-)
+from mugraph.dialects import sched
 from mugraph.dialects.sched.channel import channel_of
 from mugraph.passes.schedule.analysis.hazards.program import (
     LOOP,
@@ -72,7 +52,7 @@ class Run:
     """Everything that a kernel does, and what each wait is for."""
 
     program: Program
-    labels: dict[ChannelOp, str]
+    labels: dict[sched.ChannelOp, str]
     ping_pong: int
     steps: dict[Moment, Step] = field(default_factory=dict[Moment, Step])
     titles: dict[tuple[int, int], tuple[str, int]] = field(
@@ -89,9 +69,9 @@ class Run:
     def tile(self, moment: Moment) -> int | None:
         """The iteration that an operator on a ring means; ``None`` for others."""
         step = self.steps[moment]
-        if isinstance(step.operation, ChannelStepOp):
+        if isinstance(step.operation, sched.ChannelStepOp):
             return step.operation.stage.iteration_at(moment.era.iteration)
-        if not isinstance(step.operation, BulkCopyOp | CopyOp):
+        if not isinstance(step.operation, sched.BulkCopyOp | sched.CopyOp):
             return None
         meant = (t.access.stage.iteration_at(moment.era.iteration) for t in step.writes)
         return next(meant, None)
@@ -103,9 +83,9 @@ def _happens(step: Step, current: int, iterations: int) -> bool:
     A product that has none still counts for the waits behind it: see :attr:`Run.idle`.
     """
     op = step.operation
-    if isinstance(op, ChannelStepOp):
+    if isinstance(op, sched.ChannelStepOp):
         return op.stage.happens_at(current, iterations)
-    if isinstance(op, WarpgroupMmaOp):
+    if isinstance(op, sched.WarpgroupMmaOp):
         return op.stage.happens_at(current, iterations)
     touches = (*step.reads, *step.writes)
     return not touches or any(t.access.stage.happens_at(current, iterations) for t in touches)
@@ -128,7 +108,7 @@ def _phases(strand: Strand) -> Iterator[tuple[int, str, Segment]]:
 def follow(program: Program) -> Run:
     """All steps of all iterations, and what the waits among them wait for."""
     labels = dict(zip(program.channels, channel_labels(program.channels), strict=True))
-    run = Run(program, labels, len(ping_pong_roles(program.kernel)))
+    run = Run(program, labels, len(sched.ping_pong_roles(program.kernel)))
     for number, section in enumerate(program.sections):
         for strand in section:
             for phase, name, segment in _phases(strand):
@@ -137,11 +117,13 @@ def follow(program: Program) -> Run:
                 for iteration in range(iterations):
                     era = Era(number, phase, iteration)
                     for index, step in enumerate(segment.steps):
-                        if isinstance(step.operation, EmptyOp | OrderBarrierOp | YieldOp):
+                        if isinstance(
+                            step.operation, sched.EmptyOp | sched.OrderBarrierOp | sched.YieldOp
+                        ):
                             continue
                         moment = Moment(era, index, strand.index)
                         if not _happens(step, iteration, iterations):
-                            if not isinstance(step.operation, WarpgroupMmaOp):
+                            if not isinstance(step.operation, sched.WarpgroupMmaOp):
                                 continue
                             run.idle.add(moment)
                         run.steps[moment] = step
@@ -156,12 +138,12 @@ def _match(run: Run) -> None:
     for moment, step in run.steps.items():
         op, tile = step.operation, run.tile(moment)
         role = strands[moment.strand].role
-        if isinstance(op, PublishOp | ReleaseOp):
+        if isinstance(op, sched.PublishOp | sched.ReleaseOp):
             run.signals[channel_of(op, op.channel), type(op), tile or 0].append(moment)
-        elif isinstance(op, OrderArriveOp) and role is not None:
+        elif isinstance(op, sched.OrderArriveOp) and role is not None:
             following = ((role.ping_pong_index or 0) + 1) % run.ping_pong
-            run.signals[op.order_barrier(), OrderArriveOp, following].append(moment)
-        elif isinstance(op, CommitOp) or goes_on(op):
+            run.signals[op.order_barrier(), sched.OrderArriveOp, following].append(moment)
+        elif isinstance(op, sched.CommitOp) or goes_on(op):
             pending[moment.strand, type(op)].append(moment)
         of_strand = waited_for(op)
         if of_strand is not None:
@@ -170,32 +152,32 @@ def _match(run: Run) -> None:
     for moment, step in run.steps.items():
         op, tile = step.operation, run.tile(moment) or 0
         role = strands[moment.strand].role
-        if isinstance(op, ConsumeOp):
-            run.waits[moment] = run.signals[channel_of(op, op.channel), PublishOp, tile]
-        elif isinstance(op, AcquireOp):
+        if isinstance(op, sched.ConsumeOp):
+            run.waits[moment] = run.signals[channel_of(op, op.channel), sched.PublishOp, tile]
+        elif isinstance(op, sched.AcquireOp):
             ring = channel_of(op, op.channel)
-            run.waits[moment] = run.signals[ring, ReleaseOp, tile - ring.stage_count]
-        elif isinstance(op, OrderWaitOp) and role is not None:
+            run.waits[moment] = run.signals[ring, sched.ReleaseOp, tile - ring.stage_count]
+        elif isinstance(op, sched.OrderWaitOp) and role is not None:
             run.waits[moment] = run.signals[
-                op.order_barrier(), OrderArriveOp, role.ping_pong_index or 0
+                op.order_barrier(), sched.OrderArriveOp, role.ping_pong_index or 0
             ]
 
 
 def goes_on(op: Operation) -> bool:
     """Whether an operator begins what its own strand waits for later."""
-    if isinstance(op, BulkCopyOp):
+    if isinstance(op, sched.BulkCopyOp):
         return op.channel is None
-    return isinstance(op, WarpgroupMmaOp) and op.is_async
+    return isinstance(op, sched.WarpgroupMmaOp) and op.is_async
 
 
 def waited_for(op: Operation) -> tuple[type[Operation], int] | None:
     """What of its own strand an operator waits for, and how many of the newest it does not."""
     match op:
-        case WaitOp():
-            return CommitOp, op.pending_groups
-        case WarpgroupWaitOp():
-            return WarpgroupMmaOp, op.pending_products
-        case BulkWaitOp():
-            return BulkCopyOp, 0
+        case sched.WaitOp():
+            return sched.CommitOp, op.pending_groups
+        case sched.WarpgroupWaitOp():
+            return sched.WarpgroupMmaOp, op.pending_products
+        case sched.BulkWaitOp():
+            return sched.BulkCopyOp, 0
         case _:
             return None

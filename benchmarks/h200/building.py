@@ -15,8 +15,8 @@ from benchmarks.h200.workloads import Workload
 from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi import CInterface, interface_of, print_single_file
 from mugraph.codegen.cuda import print_module
+from mugraph.dialects import sched
 from mugraph.dialects.functions import result_types
-from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.errors import UserError
 from mugraph.passes.schedule.analysis.hazards import PROGRESS_CERTIFICATE
@@ -147,7 +147,7 @@ def _prepare(task: Task) -> Prepared:
     interface = interface_of(function)
     _expect_row_major(interface)
     source = print_single_file(module, interface, Architecture(task.arch))
-    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    kernels = [op for op in module.walk() if isinstance(op, sched.KernelOp)]
     known = Build(
         task,
         None,
@@ -167,7 +167,7 @@ def describe(kernel: Operation) -> str:
     return " ".join(head.split()).removeprefix("sched.kernel ")
 
 
-def progress_text(kernel: KernelOp) -> str:
+def progress_text(kernel: sched.KernelOp) -> str:
     """What the certificate of a kernel says; of one with no channels, its barriers.
 
     A block's threads all come to each barrier, as no operator's control depends on the thread.

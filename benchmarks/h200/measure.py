@@ -12,14 +12,7 @@ from benchmarks.h200.anchors import floor_microseconds
 from benchmarks.h200.building import Build, TensorOf
 from benchmarks.h200.checking import RIGHT, distance, judge_each
 from benchmarks.h200.device import DEVICE
-from benchmarks.h200.kernels import Ours
-from benchmarks.h200.peers import Peer
-from benchmarks.h200.pipelines import OURS
-from benchmarks.h200.practical_floor import tuned_read_call
-from benchmarks.h200.records import READ, SAME_AS, Record, System
-from benchmarks.h200.statistics import set_count
-from benchmarks.h200.timing import Captured, interleaved, prepared
-from benchmarks.h200.worker import (
+from benchmarks.h200.jobs import (
     EXPECTED_SECONDS,
     NO_TIME_LEFT,
     OURS_SECONDS,
@@ -27,6 +20,13 @@ from benchmarks.h200.worker import (
     Job,
     Step,
 )
+from benchmarks.h200.kernels import Ours
+from benchmarks.h200.peers import Peer
+from benchmarks.h200.pipelines import OURS
+from benchmarks.h200.practical_floor import tuned_read_call
+from benchmarks.h200.records import READ, SAME_AS, Record, System
+from benchmarks.h200.statistics import set_count
+from benchmarks.h200.timing import Captured, interleaved, prepared
 from benchmarks.h200.workloads import Workload
 from benchmarks.programs.families import several
 from benchmarks.references import FP32_EXPONENT, LARGEST_EXPONENT

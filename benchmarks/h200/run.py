@@ -20,6 +20,7 @@ from benchmarks.h200.building import (
     tensors_of,
 )
 from benchmarks.h200.checking import RIGHT
+from benchmarks.h200.jobs import Job
 from benchmarks.h200.peers import Level, peers_of
 from benchmarks.h200.pipelines import OURS, TRY, Variant, ablations
 from benchmarks.h200.plot import svg
@@ -27,7 +28,7 @@ from benchmarks.h200.practical_floor import compile_read_kernel
 from benchmarks.h200.records import SAME_AS, Record, Records
 from benchmarks.h200.report import markdown, number
 from benchmarks.h200.warming import warm_up
-from benchmarks.h200.worker import Job, Watched
+from benchmarks.h200.worker import Watched
 from benchmarks.h200.workloads import Workload
 from mugraph.runtime.compare import TOLERANCE
 

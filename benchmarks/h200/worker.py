@@ -7,61 +7,17 @@ a step takes too long or the process dies, blames the step, and starts another f
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
-from benchmarks.h200.building import Build, TensorOf
-from benchmarks.h200.peers import Level, Peer
+from benchmarks.h200.jobs import PEER_SECONDS, Job, Step
 from benchmarks.h200.records import Record, System
-from benchmarks.h200.workloads import Workload
-
-OURS_SECONDS = 60.0
-"""How long checking and capturing one of our kernels may take, the first one's start included."""
-
-PEER_SECONDS = 300.0
-"""The same for a peer, compilation included."""
-
-EXPECTED_SECONDS = {Level.FAST: 15.0, Level.ALL: 60.0}
-"""What a peer of a level may take without being slow: with less time left none is begun."""
-
-NO_TIME_LEFT = "not measured: the run's time is up"
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Job:
-    """All that is to be measured of one workload."""
-
-    workload: Workload
-    tensors: tuple[TensorOf, ...]
-    builds: tuple[Build, ...]
-    peers: tuple[Peer, ...]
-    library: Path | None
-    """The kernel that only reads, if it is to be measured."""
-    tolerance: float
-    facts: dict[str, str]
-    failed: dict[str, System] = field(default_factory=dict[str, System])
-    """Systems that are not to be run again, and why."""
-    end: float = math.inf
-    """``time.time()`` at which all is to be done."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """What the measuring process is about to do."""
-
-    system: str
-    seconds: float
-
-
 Measure = Callable[[Job, Callable[[Step], None]], Record]
 """Measures a job in the process that it is called in, and says each step first."""
 

@@ -15,18 +15,14 @@ from benchmarks.h200 import records as results
 from benchmarks.h200.building import Task, build, tensors_of
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.device import DEVICE
+from benchmarks.h200.jobs import PEER_SECONDS, Job, Step
 from benchmarks.h200.measure import SEED, measured, settle
 from benchmarks.h200.peers import MAX_AUTOTUNE, Level, Peer
 from benchmarks.h200.pipelines import OURS, PLANNED, Variant
 from benchmarks.h200.records import Record, Records
 from benchmarks.h200.report import number
 from benchmarks.h200.run import summary
-from benchmarks.h200.worker import (
-    PEER_SECONDS,
-    Job,
-    Step,
-    Watched,
-)
+from benchmarks.h200.worker import Watched
 from benchmarks.h200.workloads import Rewritten
 from benchmarks.programs import PROGRAMS
 from benchmarks.programs.families import Program

@@ -17,13 +17,14 @@ from benchmarks.facts import facts_of_this_run
 from benchmarks.h200 import records as results
 from benchmarks.h200.building import Build, Task, TensorOf, build, tensors_of
 from benchmarks.h200.device import DEVICE
+from benchmarks.h200.jobs import PEER_SECONDS, Job, Step
 from benchmarks.h200.measure import measured, random_inputs, settle
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, PLANNED, Variant
 from benchmarks.h200.records import Record, Records
 from benchmarks.h200.run import LAST_PEER, summary
 from benchmarks.h200.warming import compile_peers, in_processes
-from benchmarks.h200.worker import PEER_SECONDS, Job, Step, Watched
+from benchmarks.h200.worker import Watched
 from benchmarks.h200.workloads import Rewritten
 from benchmarks.programs.families import several
 from benchmarks.programs.measure import FUSED

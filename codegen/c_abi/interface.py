@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from mugraph.codegen.cuda import communicators_of, workspace_bytes
 from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.codegen.cuda.names import Names, sanitize
-from mugraph.dialects import kn
+from mugraph.dialects import kn, te
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.functions import arguments_of, given_names, got_names, results_of
 from mugraph.dialects.model_arguments import ModelArguments, model_arguments
@@ -23,7 +23,6 @@ from mugraph.dialects.named_extents import (
     sized,
     sizes_of_call,
 )
-from mugraph.dialects.te import BufferType, is_texpr
 from mugraph.dialects.tensor_types import (
     base_layout,
     dims,
@@ -172,7 +171,7 @@ def _tensor(value: SSAValue, name: str, *, planned: bool = True) -> CTensor:
             "kernel with -t cuda"
         )
     shape, layout = shape_of(value.type), layout_of(value.type)
-    if layout is None and (isinstance(value.type, BufferType) or not planned):
+    if layout is None and (isinstance(value.type, te.BufferType) or not planned):
         layout = Layout(shape, row_major_strides(shape))
     layout = layout or resolved_layout_of(value)
     element_bytes = element_bytes_of(value.type)
@@ -267,7 +266,7 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
     outputs = [_tensor(*pair) for pair in _named(results, names, "output", arguments)]
     inputs, outputs = _with_extents(function, inputs, outputs)
     needed, in_place = workspace_bytes(function), _in_place(results)
-    if is_texpr(function):
+    if te.is_texpr(function):
         # What is read and written begins as a copy, unless both are one.
         in_place = {at: arguments.index(one) for at, one in enumerate(results) if one in arguments}
     groups = communicators_of(function)

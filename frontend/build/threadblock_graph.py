@@ -15,12 +15,11 @@ from mugraph.build.append import append_operation
 from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors, require_integers
 from mugraph.build.tensors import DTensor, STensor
-from mugraph.dialects import kn, tb
+from mugraph.dialects import kn, tb, te
 from mugraph.dialects.indirect import gathered_shape
 from mugraph.dialects.launch_extents import HeldLength
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.shapes import matmul_shape
-from mugraph.dialects.te import ELEMENT_TYPES, BufferType, is_result
 from mugraph.dialects.tensor_types import value_label
 from mugraph.errors import UserError
 
@@ -40,12 +39,12 @@ def _read_operator(
         except OSError as error:
             raise BuildError(f"custom: {source} cannot be read: {error.strerror}") from error
     for operand in operands:
-        if operand.dtype not in ELEMENT_TYPES.values():
+        if operand.dtype not in te.ELEMENT_TYPES.values():
             raise BuildError(
                 f"custom: {operand!r} has elements of {operand.dtype}, but a tensor expression has "
-                f"{', '.join(ELEMENT_TYPES)}; cast it"
+                f"{', '.join(te.ELEMENT_TYPES)}; cast it"
             )
-    types = [BufferType.of(operand.shape, operand.dtype) for operand in operands]
+    types = [te.BufferType.of(operand.shape, operand.dtype) for operand in operands]
     try:
         symbol, module = read_operator(str(text), file, operator, types, {})
     except (ParseError, UserError) as error:
@@ -70,7 +69,7 @@ def result_of(function: FuncOp) -> tuple[tuple[int, ...], Attribute]:
     """The extents and the element type of what a tensor expression gives."""
     types = function.function_type.inputs.data
     last = types[-1]
-    if not is_result(function, len(types) - 1) or not isinstance(last, BufferType):
+    if not te.is_result(function, len(types) - 1) or not isinstance(last, te.BufferType):
         raise BuildError(
             f"custom: {function.sym_name.data} gives nothing; write its result behind the "
             "parameters: fn f(x: f16[M]): f16[M]"

@@ -16,6 +16,7 @@ from mugraph.cute.numbers import RecordedEngine
 from mugraph.cute.recording import Recording
 from mugraph.cute.tensors import RecordedTensor
 from mugraph.cute.views import element, engine_of, plain, start_of
+from mugraph.dialects import te
 from mugraph.dialects.bulk import (
     BulkCopyError,
     BulkTile,
@@ -32,27 +33,6 @@ from mugraph.dialects.cute.recast import max_common_vector
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.cute.tma import TmaCopy
-from mugraph.dialects.te import (
-    BarrierOp,
-    BulkCommitOp,
-    BulkLoadOp,
-    BulkStoreOp,
-    BulkWaitOp,
-    MbarrierArriveOp,
-    MbarrierFenceOp,
-    MbarrierInitOp,
-    MbarrierWaitOp,
-    NamedBarrierOp,
-    NewOp,
-    ProxyFenceOp,
-    Scope,
-    SectionOp,
-    Space,
-    WarpgroupCommitOp,
-    WarpgroupFenceOp,
-    WarpgroupMmaOp,
-    WarpgroupWaitOp,
-)
 
 Place: TypeAlias = tuple[SSAValue, Sequence[SSAValue], AffineMapAttr]
 """A buffer or mbarriers, and the index of one of it: its operands and their map."""
@@ -65,7 +45,7 @@ class AsyncRecorder:
         self.recording = recording
         self._sums: dict[SSAValue, None] = {}
         """The registers that products of warp groups add to."""
-        self._fence: WarpgroupFenceOp | None = None
+        self._fence: te.WarpgroupFenceOp | None = None
         """The last one."""
 
     # Mbarriers and other barriers.
@@ -78,15 +58,15 @@ class AsyncRecorder:
 
     def mbarrier_init(self, pointer: Any, arrivals: int) -> None:
         """Sets one up."""
-        self.recording.add(MbarrierInitOp(*_place_of(pointer, "mbarrier_init"), arrivals))
+        self.recording.add(te.MbarrierInitOp(*_place_of(pointer, "mbarrier_init"), arrivals))
 
     def mbarrier_init_fence(self) -> None:
         """Copies see those that were set up."""
-        self.recording.add(MbarrierFenceOp())
+        self.recording.add(te.MbarrierFenceOp())
 
     def mbarrier_arrive(self, pointer: Any, announced: int) -> None:
         """Arrives at one, and announces bytes."""
-        self.recording.add(MbarrierArriveOp(*_place_of(pointer, "mbarrier_arrive"), announced))
+        self.recording.add(te.MbarrierArriveOp(*_place_of(pointer, "mbarrier_arrive"), announced))
 
     def mbarrier_wait(self, pointer: Any, parity: Numeric) -> None:
         """Waits for the end of a phase."""
@@ -98,35 +78,35 @@ class AsyncRecorder:
             )
         variables, map_ = affine_map([parity])
         place = _place_of(pointer, "mbarrier_wait")
-        self.recording.add(MbarrierWaitOp(*place, variables, AffineMapAttr(map_)))
+        self.recording.add(te.MbarrierWaitOp(*place, variables, AffineMapAttr(map_)))
 
     def sync_warp(self) -> None:
         """All threads of the warp meet."""
-        self.recording.add(BarrierOp(Scope.WARP))
+        self.recording.add(te.BarrierOp(te.Scope.WARP))
 
     def named_barrier(self, number: int, threads: int) -> None:
         """Some warps meet."""
-        self.recording.add(NamedBarrierOp(number, threads))
+        self.recording.add(te.NamedBarrierOp(number, threads))
 
     def proxy_fence(self) -> None:
         """Copies and products see what was written."""
-        self.recording.add(ProxyFenceOp())
+        self.recording.add(te.ProxyFenceOp())
 
     # Copies of boxes.
 
     def bulk_commit(self) -> None:
         """Closes a group of stores by TMA."""
-        self.recording.add(BulkCommitOp())
+        self.recording.add(te.BulkCommitOp())
 
     def bulk_wait(self, groups: int) -> None:
         """Waits for all but so many newest groups of them."""
-        self.recording.add(BulkWaitOp(groups))
+        self.recording.add(te.BulkWaitOp(groups))
 
     def copy_box(self, tma: TmaCopy, source: Tensor, target: Tensor) -> None:
         """Sends the boxes of a tile between device and shared memory."""
         device, shared = (target, source) if tma.is_store else (source, target)
         spaces = [engine_of(side, "copy").space for side in (device, shared)]
-        if spaces != [Space.GLOBAL, Space.SHARED]:
+        if spaces != [te.Space.GLOBAL, te.Space.SHARED]:
             way = ("shared", "device") if tma.is_store else ("device", "shared")
             raise KernelError(f"copy: {tma.atom.name} copies from {way[0]} to {way[1]} memory")
         if tma.is_store == (tma.barrier is not None):
@@ -148,10 +128,10 @@ class AsyncRecorder:
             ends = engine_of(device, "copy").buffer, variables, AffineMapAttr(map_)
             place = (buffer.buffer, *buffer.place(first + offset, prod(tile.box)))
             if tma.is_store:
-                self.recording.add(BulkStoreOp(ends, place, box, steps))
+                self.recording.add(te.BulkStoreOp(ends, place, box, steps))
             else:
                 barrier = _place_of(tma.barrier, "copy")
-                self.recording.add(BulkLoadOp(ends, place, box, barrier, steps))
+                self.recording.add(te.BulkLoadOp(ends, place, box, barrier, steps))
 
     def _boxes(self, device: Tensor, shared: Tensor) -> tuple[BulkTile, list[int]]:
         """How boxes cover a tile, and how far its elements are apart along each dimension.
@@ -189,7 +169,7 @@ class AsyncRecorder:
     @staticmethod
     def _require_pattern(engine: RecordedEngine, start: Numeric, pattern: int, what: str) -> None:
         owner = engine.buffer.owner
-        begins = (owner.byte_offset or 0) if isinstance(owner, NewOp) else 0
+        begins = (owner.byte_offset or 0) if isinstance(owner, te.NewOp) else 0
         if begins % pattern or as_index(start).multiple * engine.dtype.itemsize % pattern:
             raise KernelError(
                 f"{what}: the tile begins at byte {begins} and element {start} of "
@@ -200,17 +180,17 @@ class AsyncRecorder:
 
     def warpgroup_fence(self) -> None:
         """Before the products of a warp group."""
-        self._fence = WarpgroupFenceOp()
+        self._fence = te.WarpgroupFenceOp()
         self.recording.add(self._fence)
 
     def warpgroup_commit(self) -> None:
         """Closes a group of products."""
-        self.recording.add(WarpgroupCommitOp())
+        self.recording.add(te.WarpgroupCommitOp())
 
     def warpgroup_wait(self, groups: int) -> None:
         """Waits for all but so many newest groups of them."""
         finished = () if groups else tuple(self._sums)
-        self.recording.add(WarpgroupWaitOp(groups, finished))
+        self.recording.add(te.WarpgroupWaitOp(groups, finished))
 
     def multiply_warpgroup(self, product: Product) -> None:
         """Begins the instructions of a product, whose matrices lie in shared memory."""
@@ -218,7 +198,7 @@ class AsyncRecorder:
         atom = product.mma.atom
         sums = engine_of(product.c, "gemm: C")
         values = plain(product.c)[0]
-        if sums.space is not Space.REGISTER or (
+        if sums.space is not te.Space.REGISTER or (
             max_common_vector(values, Layout(values.size())) < values.size()
         ):
             raise KernelError(
@@ -228,7 +208,7 @@ class AsyncRecorder:
         sides = {"A": product.a, "B": product.b}
         for name, tensor in sides.items():
             engine = engine_of(tensor, f"gemm: {name}")
-            if engine.space is not Space.SHARED:
+            if engine.space is not te.Space.SHARED:
                 raise KernelError(
                     f"gemm: {atom.name} reads {name} from shared memory, not from {engine.space} "
                     "memory"
@@ -244,13 +224,13 @@ class AsyncRecorder:
             for m in range(rows):
                 for n in range(columns):
                     place = sums.place(element(product.c, (0, m, n)), values.size())
-                    section = SectionOp(sums.buffer, *place, (values.size(),))
+                    section = te.SectionOp(sums.buffer, *place, (values.size(),))
                     a, b = (
                         self._matrix(f"{atom.name} reads {name}", tensor, (0, line, k))
                         for (name, tensor), line in zip(sides.items(), (m, n), strict=True)
                     )
                     self.recording.add(
-                        WarpgroupMmaOp(atom.name, self.recording.add(section), *a, *b)
+                        te.WarpgroupMmaOp(atom.name, self.recording.add(section), *a, *b)
                     )
 
     def _matrix(self, what: str, tensor: Tensor, coord: Any) -> tuple[Place, Layout[int]]:

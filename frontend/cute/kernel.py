@@ -37,6 +37,7 @@ from mugraph.cute.recording import Recording
 from mugraph.cute.simt import SimtMachine
 from mugraph.cute.sizes import Size, at_most, grid_at_most, size_named, sizes_in
 from mugraph.cute.tensors import order_in_memory, whole_tensor
+from mugraph.dialects import te
 from mugraph.dialects.cute import Layout, LayoutError, make_row_major_layout
 from mugraph.dialects.cute.engines import ArrayEngine
 from mugraph.dialects.cute.int_tuple import flatten, is_tuple
@@ -46,7 +47,6 @@ from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import place_of
 from mugraph.dialects.named_extents import EXTENT, set_named_extents
 from mugraph.dialects.programming_model import MAX_THREADS
-from mugraph.dialects.te import RESULT, BufferType
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
 from mugraph.passes.texpr.instructions import require_instructions
@@ -339,7 +339,7 @@ class Launch:
             size.value.replace_all_uses_with(argument)
         written = self.call.kernel.results
         attributes = [
-            DictionaryAttr({RESULT: UnitAttr()} if one.name in written else {})
+            DictionaryAttr({te.RESULT: UnitAttr()} if one.name in written else {})
             for one in parameters
         ]
         for place, one in enumerate(parameters):
@@ -376,8 +376,8 @@ class Launch:
         return f"{stream.getvalue()}\n"
 
     @staticmethod
-    def _type(one: _Parameter) -> BufferType:
-        return BufferType.of(one.shape, element_of(one.dtype))
+    def _type(one: _Parameter) -> te.BufferType:
+        return te.BufferType.of(one.shape, element_of(one.dtype))
 
 
 def _require_names(sizes: Sequence[Size]) -> None:

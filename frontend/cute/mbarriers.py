@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Numeric, as_index
-from mugraph.dialects.te import MbarriersType
+from mugraph.dialects import te
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class MbarrierPointer:
 
     def checked(self) -> MbarrierPointer:
         """Itself.  Raises KernelError where it may be none of the mbarriers that there are."""
-        count = cast(MbarriersType, self.barriers.type).count
+        count = cast(te.MbarriersType, self.barriers.type).count
         low, high = as_index(self.number).bounds
         if low < 0 or high >= count:
             raise KernelError(

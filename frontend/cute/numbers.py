@@ -12,8 +12,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Index, Numeric, Variable, affine_map, as_index
 from mugraph.cute.recording import Recording
+from mugraph.dialects import te
 from mugraph.dialects.cute import AnyLayout
-from mugraph.dialects.te import BindOp, BufferType, IndexValueOp, Space, ViewOp
 from mugraph.runtime.interpreter.arithmetic import STORAGE_DTYPES
 from mugraph.texpr import scalars
 
@@ -41,13 +41,13 @@ def size_in_bytes(dtype: Any, layout: AnyLayout) -> int:
 
 
 def _known() -> str:
-    return ", ".join(scalars.ELEMENT_TYPES)
+    return ", ".join(te.ELEMENT_TYPES)
 
 
 def element_of(dtype: np.dtype[Any]) -> Attribute:
     """The element type of a numpy type.  Raises KernelError where kernels have no such elements."""
     found = _ELEMENTS.get(dtype)
-    if found not in scalars.ELEMENT_TYPES.values():
+    if found not in te.ELEMENT_TYPES.values():
         raise KernelError(f"kernels have no elements of type {dtype}; they have {_known()}")
     return cast("Attribute", found)
 
@@ -145,7 +145,7 @@ def _scalar(recording: Recording, value: Any) -> scalars.Scalar:
         return value.value
     if isinstance(value, Index):
         variables, map_ = affine_map([value])
-        return recording.add(IndexValueOp(variables, AffineMapAttr(map_)))
+        return recording.add(te.IndexValueOp(variables, AffineMapAttr(map_)))
     if isinstance(value, int | float):
         return value
     if isinstance(value, np.generic):
@@ -200,26 +200,26 @@ class RecordedEngine:
         """Of each dimension the size that a call says; none where all are numbers."""
 
     @property
-    def type(self) -> BufferType:
+    def type(self) -> te.BufferType:
         """The buffer's type."""
-        return cast("BufferType", self.buffer.type)
+        return cast("te.BufferType", self.buffer.type)
 
     @property
-    def space(self) -> Space:
+    def space(self) -> te.Space:
         """The memory that it is in."""
-        return self.type.memory_space or Space.GLOBAL
+        return self.type.memory_space or te.Space.GLOBAL
 
     def load(self, index: Any) -> Number:
         """The element at an index, or at an index a dimension."""
         variables, map_ = self.place(index)
-        view = ViewOp(self.buffer, variables, map_)
+        view = te.ViewOp(self.buffer, variables, map_)
         return Number(self.recording, self.recording.add(view))
 
     def store(self, index: Any, value: Any) -> None:
         """Writes the element at an index, or at an index a dimension."""
         variables, map_ = self.place(index)
         number = stored(self.recording, value, self.type.element_type)
-        self.recording.add(BindOp(number, self.buffer, variables, map_))
+        self.recording.add(te.BindOp(number, self.buffer, variables, map_))
 
     def place(self, index: Any, width: int = 1) -> tuple[list[SSAValue], AffineMapAttr]:
         """Operands and map of the first of some neighbours.

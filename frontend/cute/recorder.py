@@ -19,6 +19,7 @@ from mugraph.cute.numbers import Number, RecordedEngine, dtype_named, element_of
 from mugraph.cute.sizes import at_most
 from mugraph.cute.tensors import RecordedTensor
 from mugraph.cute.views import apart, element, engine_of, plain, start_of
+from mugraph.dialects import te
 from mugraph.dialects.cute import Layout, coalesce, logical_divide
 from mugraph.dialects.cute.algorithms import Product
 from mugraph.dialects.cute.atoms.copy import CopyAtom
@@ -27,21 +28,6 @@ from mugraph.dialects.cute.recast import max_common_vector
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.programming_model import VECTOR_BYTES
-from mugraph.dialects.te import (
-    AsmOp,
-    BarrierOp,
-    BufferType,
-    CommitOp,
-    CopyAsyncOp,
-    Direction,
-    LoadOp,
-    NewOp,
-    Scope,
-    SectionOp,
-    Space,
-    StoreOp,
-    WaitOp,
-)
 from mugraph.texpr import scalars
 
 
@@ -70,15 +56,15 @@ class Recorder(AsyncRecorder):
 
     def barrier(self) -> None:
         """All threads of the block meet."""
-        self.recording.between(BarrierOp(Scope.BLOCK))
+        self.recording.between(te.BarrierOp(te.Scope.BLOCK))
 
     def commit(self) -> None:
         """Closes a group of asynchronous copies."""
-        self.recording.between(CommitOp())
+        self.recording.between(te.CommitOp())
 
     def wait(self, groups: int) -> None:
         """Waits for all but so many newest groups of asynchronous copies."""
-        self.recording.between(WaitOp(groups))
+        self.recording.between(te.WaitOp(groups))
 
     def shared(self, dtype: Any, layout: Any, name: str, alignment: int) -> Tensor:
         """A new tensor in shared memory; the buffer has the layout's swizzle."""
@@ -86,7 +72,7 @@ class Recorder(AsyncRecorder):
         swizzle = layout.swizzle if isinstance(layout, ComposedLayout) else None
         flat = Layout((layout.cosize(),), (1,))
         lies = None if swizzle is None else LayoutAttr(ComposedLayout(swizzle, 0, flat))
-        type_ = BufferType.of((layout.cosize(),), element_of(found), lies, Space.SHARED)
+        type_ = te.BufferType.of((layout.cosize(),), element_of(found), lies, te.Space.SHARED)
         if swizzle is not None:
             # The hardware swizzles addresses: the buffer begins where the pattern does.
             period = 1 << (swizzle.bits + swizzle.base + swizzle.shift)
@@ -144,7 +130,7 @@ class Recorder(AsyncRecorder):
         width = self._width(atom, source, target, where)
         if instructions.is_async(atom):
             spaces = tuple(side.space for side in sides)
-            if spaces != (Space.GLOBAL, Space.SHARED):
+            if spaces != (te.Space.GLOBAL, te.Space.SHARED):
                 raise KernelError(
                     f"copy: {atom.name if atom else ''} copies from device to shared memory, not "
                     f"from {spaces[0]} to {spaces[1]} memory"
@@ -182,7 +168,7 @@ class Recorder(AsyncRecorder):
         ratio = target.size() if where is None else target.size() // where.size()
         bits = 8 * max(side.dtype.itemsize for side in sides)
         wanted = None if atom is None else atom.value_layouts(bits)[2][1].size()
-        if all(side.space is Space.REGISTER for side in sides):
+        if all(side.space is te.Space.REGISTER for side in sides):
             return 1
         width = VECTOR_BYTES * 8 // bits if wanted is None else wanted
         if wanted is None:
@@ -208,7 +194,7 @@ class Recorder(AsyncRecorder):
             return False
         for tensor in tensors:
             engine = engine_of(tensor, "copy")
-            if engine.space is Space.REGISTER:
+            if engine.space is te.Space.REGISTER:
                 continue
             steps = coalesce(logical_divide(coalesce(plain(tensor)), width)[1])
             modes = zip(steps.flat_shape, steps.flat_stride, strict=True)
@@ -229,7 +215,7 @@ class Recorder(AsyncRecorder):
             side.place(element(tensor, first), width)
             for side, tensor in zip(sides, (source, target), strict=True)
         )
-        self.recording.add(CopyAsyncOp(sides[0].buffer, *begin, sides[1].buffer, *end, width))
+        self.recording.add(te.CopyAsyncOp(sides[0].buffer, *begin, sides[1].buffer, *end, width))
 
     def _move(self, source: Tensor, target: Tensor, first: Numeric, width: int) -> None:
         """Moves a vector, from ``first`` on, through registers of its own."""
@@ -238,13 +224,13 @@ class Recorder(AsyncRecorder):
             end.store(element(target, first), begin.load(element(source, first)))
             return
         held = self._row(width, begin)
-        if begin.space is Space.REGISTER:
+        if begin.space is te.Space.REGISTER:
             for place in range(width):
                 held.store(place, begin.load(element(source, first + place)))
         else:
             where = begin.place(element(source, first), width)
-            self.recording.add(LoadOp(held.buffer, begin.buffer, *where))
-        if end.space is Space.REGISTER:
+            self.recording.add(te.LoadOp(held.buffer, begin.buffer, *where))
+        if end.space is te.Space.REGISTER:
             for place in range(width):
                 end.store(element(target, first + place), held.load(place))
             return
@@ -254,19 +240,21 @@ class Recorder(AsyncRecorder):
                 other.store(place, held.load(place))
             held = other
         where = end.place(element(target, first), width)
-        self.recording.add(StoreOp(held.buffer, end.buffer, *where))
+        self.recording.add(te.StoreOp(held.buffer, end.buffer, *where))
 
     def _row(self, width: int, like: RecordedEngine) -> RecordedEngine:
         """Registers for a vector, of this place alone."""
         element = element_of(like.dtype)
-        new = self.recording.add(NewOp(BufferType.of((width,), element, None, Space.REGISTER)))
+        new = self.recording.add(
+            te.NewOp(te.BufferType.of((width,), element, None, te.Space.REGISTER))
+        )
         new.name_hint = "vector"
         return RecordedEngine(self.recording, new, like.dtype)
 
     def _load_matrices(self, atom: CopyAtom, source: Tensor, target: Tensor) -> None:
         """``ldmatrix``: each thread gives the address of a line and gets its part of matrices."""
         sides = engine_of(source, "copy"), engine_of(target, "copy")
-        if [side.space for side in sides] != [Space.SHARED, Space.REGISTER]:
+        if [side.space for side in sides] != [te.Space.SHARED, te.Space.REGISTER]:
             raise KernelError(
                 f"copy: {atom.name} loads from shared memory to registers, not from "
                 f"{sides[0].space} to {sides[1].space} memory"
@@ -289,19 +277,19 @@ class Recorder(AsyncRecorder):
             )
         # All registers in one operand, or each in one of its own.
         run = run if run == held else 2
-        directions = [*[Direction.OUT] * (held // run), Direction.IN]
+        directions = [*[te.Direction.OUT] * (held // run), te.Direction.IN]
         text = instructions.ldmatrix(atom, held // run)
         with self._each(source.size() // lines, "v") as vector:
             line = self._section(source, vector * lines, lines)
             places = [vector * held + place for place in range(0, held, run)]
             into = [self._section(target, place, run) for place in places]
-            self.recording.add(AsmOp(text, directions, [*into, line]))
+            self.recording.add(te.AsmOp(text, directions, [*into, line]))
 
     def _section(self, tensor: Tensor, coord: Any, width: int) -> SSAValue:
         """Neighbours of a buffer that is flat, from a coordinate of a tensor on."""
         engine = engine_of(tensor, "an instruction")
         where = engine.place(element(tensor, coord), width)
-        return self.recording.add(SectionOp(engine.buffer, *where, (width,)))
+        return self.recording.add(te.SectionOp(engine.buffer, *where, (width,)))
 
     # Products.
 
@@ -346,7 +334,7 @@ class Recorder(AsyncRecorder):
             engine = engine_of(tensor, f"gemm: {name}")
             wanted = str(element_of(engine.dtype))
             known = {"A": atom.a_type, "B": atom.b_type, "C": atom.c_type}[name]
-            if engine.space is not Space.REGISTER or wanted != known:
+            if engine.space is not te.Space.REGISTER or wanted != known:
                 raise KernelError(
                     f"gemm: {atom.name} takes {name} as {known} in registers, not as {wanted} in "
                     f"{engine.space} memory"
@@ -367,8 +355,8 @@ class Recorder(AsyncRecorder):
             operands = [
                 self._section(tensor, coord, tensor.layout[0].size()) for tensor, coord in places
             ]
-            directions = [Direction.IN, Direction.IN, Direction.INOUT]
-            self.recording.add(AsmOp(text, directions, operands))
+            directions = [te.Direction.IN, te.Direction.IN, te.Direction.INOUT]
+            self.recording.add(te.AsmOp(text, directions, operands))
 
     # Element by element.
 

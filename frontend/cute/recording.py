@@ -20,23 +20,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from mugraph.cute.errors import KernelError, place_of_frame, user_frame
 from mugraph.cute.indices import Index, Numeric, Predicate, Variable, affine_map
 from mugraph.cute.sizes import cuts_of, grid_at_most
+from mugraph.dialects import te
 from mugraph.dialects.launch_extents import GridCut
 from mugraph.dialects.locations import file_location
-from mugraph.dialects.te import (
-    BindOp,
-    BufferType,
-    IfOp,
-    KernelOp,
-    MbarriersType,
-    NewMbarriersOp,
-    NewOp,
-    SeqOp,
-    Space,
-    StepOp,
-    ThreadsOp,
-    ViewOp,
-    WhenOp,
-)
 from mugraph.dialects.te.mapped import OF_EACH_THREAD, UNROLL
 from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -60,10 +46,10 @@ class Recording:
         self.grid = grid
         self.block_dim = block
         body = Block(arg_types=[IndexType()])
-        self.threads = ThreadsOp(prod(self.block_dim), body)
+        self.threads = te.ThreadsOp(prod(self.block_dim), body)
         outer = Block([self.threads], arg_types=[IndexType()])
         whole = grid_at_most(grid)
-        self.kernel = KernelOp(name, prod(whole), outer)
+        self.kernel = te.KernelOp(name, prod(whole), outer)
         self.thread = self._variable(self.threads.variable, prod(self.block_dim), "thread")
         self.block = self._variable(self.kernel.variable, prod(whole), "block")
         self._blocks: list[Block] = [body]
@@ -74,7 +60,7 @@ class Recording:
         """From the threads' own block to the innermost one that operators go to."""
         self._step: int | None = None
         """How many blocks are outside of the current step; ``None`` between steps."""
-        self._last_registers: NewOp | None = None
+        self._last_registers: te.NewOp | None = None
         self.shared_bytes = 0
         self.may_leave_buffers = False
         """Whether bounds alone do not say that all accesses stay in their buffers."""
@@ -89,7 +75,7 @@ class Recording:
         operands = [self.kernel.variable, *(sizes[cut.argument - buffers] for cut in cuts)]
         inner = Block()
         map_ = AffineMapAttr(AffineMap(len(operands), 0, tuple(found)))
-        self._blocks[-1].add_op(IfOp(operands, map_, [False] * len(found), inner))
+        self._blocks[-1].add_op(te.IfOp(operands, map_, [False] * len(found), inner))
         self._blocks.append(inner)
 
     def _variable(self, value: SSAValue, extent: int, name: str) -> Numeric:
@@ -120,7 +106,7 @@ class Recording:
         text = text.strip()
         title = text if len(text) <= _TITLE else f"{text[: _TITLE - 3]}..."
         inner = Block()
-        self._blocks[-1].add_op(self._located(StepOp(title or self.kernel.symbol.data, inner)))
+        self._blocks[-1].add_op(self._located(te.StepOp(title or self.kernel.symbol.data, inner)))
         self._step = len(self._blocks)
         self._blocks.append(inner)
 
@@ -174,7 +160,7 @@ class Recording:
     @contextmanager
     def _loop(self, extent: int, name: str, *, in_step: bool, unroll: bool) -> Generator[Numeric]:
         body = Block(arg_types=[IndexType()])
-        op = SeqOp(extent, body)
+        op = te.SeqOp(extent, body)
         if unroll:
             op.attributes[UNROLL] = UnitAttr()
         with self._inside(op, body, in_step=in_step):
@@ -187,7 +173,7 @@ class Recording:
         variables, map_ = affine_map(indices)
         equal = [same for _, same in predicate.conditions]
         body = Block()
-        op = IfOp(variables, AffineMapAttr(map_), equal, body)
+        op = te.IfOp(variables, AffineMapAttr(map_), equal, body)
         in_step = predicate.uses(self.threads.variable) or (
             self._step is not None and len(self._blocks) > self._step + 1
         )
@@ -199,7 +185,9 @@ class Recording:
         """What each thread does where conditions hold, in the current step."""
         variables, map_ = affine_map([index for index, _ in predicate.conditions])
         body = Block()
-        op = IfOp(variables, AffineMapAttr(map_), [same for _, same in predicate.conditions], body)
+        op = te.IfOp(
+            variables, AffineMapAttr(map_), [same for _, same in predicate.conditions], body
+        )
         with self._inside(op, body, in_step=True):
             yield
 
@@ -210,7 +198,7 @@ class Recording:
         Raises KernelError for what other threads or copies depend on.
         """
         body = Block()
-        op = WhenOp(condition, body)
+        op = te.WhenOp(condition, body)
         with self._inside(op, body, in_step=True):
             yield
         for inner in op.body.walk():
@@ -236,7 +224,7 @@ class Recording:
         """The value; a number of a step that has ended is read again from registers."""
         owner = value.owner
         home = owner if isinstance(owner, Block) else owner.parent_block()
-        if isinstance(value.type, BufferType | MbarriersType) or home in self._blocks:
+        if isinstance(value.type, te.BufferType | te.MbarriersType) or home in self._blocks:
             return value
         if isinstance(owner, Block):
             if owner is self.kernel.body.block or owner.parent is None:
@@ -247,16 +235,16 @@ class Recording:
             )
         kept = self.registers(1, value.type, "kept")
         zero = AffineMapAttr(affine_map([0])[1])
-        store = BindOp(value, kept, [], zero)
+        store = te.BindOp(value, kept, [], zero)
         store.location = owner.location
         Rewriter.insert_op(store, InsertPoint.after(owner))
-        return self.add(ViewOp(kept, [], zero))
+        return self.add(te.ViewOp(kept, [], zero))
 
     # Buffers.
 
     def registers(self, count: int, element: Attribute, name: str = "fragment") -> SSAValue:
         """New registers of each thread."""
-        op = self._new(BufferType.of((count,), element, None, Space.REGISTER), name)
+        op = self._new(te.BufferType.of((count,), element, None, te.Space.REGISTER), name)
         op.attributes[OF_EACH_THREAD] = UnitAttr()
         place = InsertPoint.at_start(self.threads.body.block)
         if self._last_registers is not None:
@@ -265,13 +253,13 @@ class Recording:
         self._last_registers = op
         return op.result
 
-    def _new(self, type_: BufferType, name: str) -> NewOp:
-        op = NewOp(type_)
+    def _new(self, type_: te.BufferType, name: str) -> te.NewOp:
+        op = te.NewOp(type_)
         self._located(op)
         op.result.name_hint = name
         return op
 
-    def shared(self, type_: BufferType, name: str, alignment: int) -> SSAValue:
+    def shared(self, type_: te.BufferType, name: str, alignment: int) -> SSAValue:
         """A new buffer in shared memory, behind those that there are."""
         op = self._new(type_, name)
         Rewriter.insert_op(op, InsertPoint.before(self.threads))
@@ -281,7 +269,7 @@ class Recording:
 
     def mbarriers(self, count: int, name: str) -> SSAValue:
         """New mbarriers of the block, behind the buffers that there are."""
-        op = NewMbarriersOp(count)
+        op = te.NewMbarriersOp(count)
         self._located(op)
         op.result.name_hint = name
         Rewriter.insert_op(op, InsertPoint.before(self.threads))
@@ -294,7 +282,7 @@ class Recording:
         self.shared_bytes = offset + size
         return offset
 
-    def finish(self) -> KernelOp:
+    def finish(self) -> te.KernelOp:
         """Ends the kernel.  Raises KernelError where a loop was left."""
         if self.left_early is not None:
             raise KernelError(

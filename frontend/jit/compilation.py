@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from mugraph.codegen.architecture import Architecture, choose_architecture
 from mugraph.codegen.c_abi import interface_as_written, interface_of, print_single_file
 from mugraph.codegen.cuda import require_kernels
+from mugraph.dialects import te
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import SourcePlace, reported_within
 from mugraph.dialects.plan import Plan
@@ -29,7 +30,6 @@ from mugraph.dialects.sharding import (
     mesh_attribute,
     mesh_of,
 )
-from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
@@ -319,7 +319,7 @@ def _prepare_module(
             f"@{function.sym_name.data} is the program of each of several devices; pass the "
             "DeviceMesh that it is for as mesh=."
         )
-    is_te = is_texpr(function)
+    is_te = te.is_texpr(function)
     if is_te and (plan is not None or tune):
         raise UserError(
             "a plan says how kernels of µGraphs are compiled; leave plan and tune out for a .te "

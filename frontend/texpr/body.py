@@ -9,38 +9,15 @@ from itertools import takewhile
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr, f32, i1, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import (
-    DISTINCT,
-    ELEMENT_TYPES,
-    AnchorOp,
-    AsmOp,
-    AtomicOp,
-    BindOp,
-    BufferType,
-    CallOp,
-    Combination,
-    Direction,
-    IfOp,
-    Level,
-    MbarrierAddressOp,
-    NewMbarriersOp,
-    NewOp,
-    ParOp,
-    RedOp,
-    SeqOp,
-    Space,
-    ViewOp,
-    WhenOp,
-)
-from mugraph.dialects.te.indices import range_of
 from mugraph.dialects.te.numbers import COMPARISONS
 from mugraph.passes.texpr.analysis.numbers import is_number
-from mugraph.texpr import scalars
+from mugraph.texpr import scalars, syntax
 from mugraph.texpr.expressions import FUNCTIONS, is_builtin, location_of
 from mugraph.texpr.instructions import InstructionBuilder
+from mugraph.texpr.run_time_sizes import RunTimeSizes, move_inwards
 from mugraph.texpr.scope import (
     Binding,
     Bindings,
@@ -54,67 +31,11 @@ from mugraph.texpr.scope import (
     lookup,
 )
 from mugraph.texpr.scope import is_number as depends_on_numbers
-from mugraph.texpr.syntax import (
-    Anchor,
-    Apply,
-    Asm,
-    Assign,
-    Binary,
-    Call,
-    Element,
-    Expression,
-    If,
-    Let,
-    Loop,
-    Name,
-    New,
-    NewMbarriers,
-    Section,
-    Statement,
-    Type,
-    Update,
-)
 
-
-def _move_inwards(condition: IfOp) -> None:
-    """Lets the only parallel loop under a condition stand around it: nested loops are dealt as one.
-
-    The condition joins one that all of the loop's body stands under.
-    """
-    (*rest,) = condition.body.block.ops
-    if len(rest) != 1 or not isinstance(loop := rest[0], ParOp) or loop.is_fully:
-        return
-    loop.detach()
-    Rewriter.insert_op(loop, InsertPoint.before(condition))
-    condition.detach()
-    inside = [*loop.body.block.ops]
-    if len(inside) == 1 and isinstance(inner := inside[0], IfOp):
-        count = len(condition.indices)
-        moved = [AffineExpr.dimension(count + place) for place in range(len(inner.indices))]
-        expressions = (
-            *condition.map.data.results,
-            *(one.replace_dims_and_symbols(moved, []) for one in inner.map.data.results),
-        )
-        operands = [*condition.indices, *inner.indices]
-        map_ = AffineMapAttr(AffineMap(len(operands), 0, expressions))
-        equal = [*condition.equalities.get_values(), *inner.equalities.get_values()]
-        joined = IfOp(operands, map_, [bool(one) for one in equal], inner.detach_region(inner.body))
-        joined.location = condition.location
-        inner.detach()
-        inner.erase()
-        condition.erase()
-        loop.body.block.add_op(joined)
-        return
-    for op in inside:
-        op.detach()
-        condition.body.block.add_op(op)
-    loop.body.block.add_op(condition)
-
-
-Specialise = Callable[[Apply, Sequence[BufferType]], tuple[str, BufferType | None]]
+Specialise = Callable[[syntax.Apply, Sequence[te.BufferType]], tuple[str, te.BufferType | None]]
 """The symbol of a function for arguments of these types, and the type of its declared result."""
 
-COMBINATIONS = {"+=": Combination.ADD, "max=": Combination.MAX, "min=": Combination.MIN}
+COMBINATIONS = {"+=": te.Combination.ADD, "max=": te.Combination.MAX, "min=": te.Combination.MIN}
 """Reductions and atomic operations, as they are written."""
 
 
@@ -126,11 +47,7 @@ class BodyBuilder(InstructionBuilder):
         self._outer: Bindings = {}
         self._specialise = specialise
         self._named_indices: list[SSAValue] = []
-        self._sizes = {
-            one.value: one.size
-            for one in bindings.values()
-            if isinstance(one, IndexBinding) and one.size is not None
-        }
+        self._sizes = RunTimeSizes(self._bindings)
 
     @contextmanager
     def _inside(self, block: Block) -> Generator[None]:
@@ -145,7 +62,7 @@ class BodyBuilder(InstructionBuilder):
 
     # Statements.
 
-    def statements(self, statements: Sequence[Statement]) -> None:
+    def statements(self, statements: Sequence[syntax.Statement]) -> None:
         """Adds the statements in order."""
         for statement in statements:
             self._span = statement.span
@@ -162,16 +79,16 @@ class BodyBuilder(InstructionBuilder):
                 unused += op.operands
                 Rewriter.erase_op(op)
 
-    def _statement(self, statement: Statement) -> None:
+    def _statement(self, statement: syntax.Statement) -> None:
         match statement:
-            case Loop():
+            case syntax.Loop():
                 self._loop(statement)
-            case If():
+            case syntax.If():
                 self._if(statement)
-            case New():
+            case syntax.New():
                 self._new(statement)
-            case Let(name=name, value=value):
-                if isinstance(value, Update):
+            case syntax.Let(name=name, value=value):
+                if isinstance(value, syntax.Update):
                     stored = self._update(value)
                     binding = ValueBinding(0 if stored is None else stored)
                 else:
@@ -181,28 +98,28 @@ class BodyBuilder(InstructionBuilder):
                     if binding.index is not None:
                         self._named_indices.append(binding.value)
                 self._bindings[name] = binding
-            case Assign():
+            case syntax.Assign():
                 self._assign(statement)
-            case Update():
+            case syntax.Update():
                 self._update(statement)
-            case Anchor(value=value):
+            case syntax.Anchor(value=value):
                 anchored = scalars.typed(self._value(value), self._add)
-                self._append(AnchorOp(anchored), statement)
-            case NewMbarriers():
+                self._append(te.AnchorOp(anchored), statement)
+            case syntax.NewMbarriers():
                 self._mbarriers(statement)
-            case Call(call=call) if "." in call.function:
+            case syntax.Call(call=call) if "." in call.function:
                 self.instruction(call)
-            case Call(call=call):
+            case syntax.Call(call=call):
                 self._call(call, None)
-            case Asm():
+            case syntax.Asm():
                 self._asm(statement)
 
-    def _loop(self, loop: Loop) -> None:
-        of_call = self._extent_of_call(loop)
+    def _loop(self, loop: syntax.Loop) -> None:
+        of_call = self._sizes.extent_of(loop, self._bindings)
         if of_call is None:
             extent = constant_of(loop.extent, self._bindings, "the extent of a loop")
         else:
-            extent = range_of(*of_call, self._range_of_size)[1]
+            extent = of_call.largest
         if extent < 1:
             fail(loop.extent, f"the extent of a loop is at least 1, not {extent}")
         block = Block(arg_types=[IndexType()])
@@ -212,15 +129,15 @@ class BodyBuilder(InstructionBuilder):
             alignment = None
             if loop.alignment is not None:
                 alignment = constant_of(loop.alignment, self._bindings, "an alignment")
-            level = None if loop.level is None else Level(loop.level)
-            operation = ParOp(extent, block, fully=loop.fully, alignment=alignment, level=level)
+            level = None if loop.level is None else te.Level(loop.level)
+            operation = te.ParOp(extent, block, fully=loop.fully, alignment=alignment, level=level)
         else:
             ahead = None
             if loop.prefetch is not None:
                 ahead = constant_of(loop.prefetch, self._bindings, "a number of iterations ahead")
                 if ahead < 1:
                     fail(loop.prefetch, f"#prefetch is of 1 or more iterations, not {ahead}")
-            operation = SeqOp(extent, block, ahead)
+            operation = te.SeqOp(extent, block, ahead)
         self._append(operation, loop)
         with self._inside(block):
             self._bindings[loop.variable] = IndexBinding(variable)
@@ -228,49 +145,16 @@ class BodyBuilder(InstructionBuilder):
                 self.statements(loop.body)
                 return
             # The largest loop, with nothing behind the end that a call says.
-            expression, sizes = of_call
-            left = expression - AffineExpr.dimension(len(sizes)) - 1
-            inner = Block()
-            map_ = AffineMapAttr(AffineMap(len(sizes) + 1, 0, (left,)))
-            condition = IfOp([*sizes, variable], map_, [False], inner)
+            condition = of_call.condition(variable, Block())
             self._append(condition, loop)
-            with self._inside(inner):
+            with self._inside(condition.body.block):
                 self.statements(loop.body)
-            _move_inwards(condition)
+            move_inwards(condition)
 
-    def _range_of_size(self, size: SSAValue) -> tuple[int, int]:
-        """The least and the largest value of a size that a call says."""
-        return self._sizes[size].multiple, self._sizes[size].largest
-
-    def _extent_of_call(self, loop: Loop) -> tuple[AffineExpr, list[SSAValue]] | None:
-        """The extent of a loop and the sizes in it, where a call says some."""
-        sizes: list[SSAValue] = []
-        expression = index_of(loop.extent, self._bindings, sizes)
-        if not any(one in self._sizes for one in sizes):
-            return None
-        if any(one not in self._sizes for one in sizes):
-            fail(loop.extent, "the extent of a loop is made of sizes, not of loops' variables")
-        if loop.fully or loop.prefetch is not None:
-            what = "'fully par' has a thread" if loop.fully else "#prefetch(n) has a buffer"
-            fail(loop.extent, f"{what} for each iteration: their number is a constant")
-        return expression, sizes
-
-    def names_of_extents(self, type_: Type) -> list[str]:
-        """Of each dimension of a buffer the size that a call says; ``""`` for numbers."""
-        names: list[str] = []
-        for extent in type_.extents or ():
-            binding = self._bindings.get(extent.name) if isinstance(extent, Name) else None
-            of_call = binding.size if isinstance(binding, IndexBinding) else None
-            if of_call is None:
-                what = "the extent of a parameter, which is no size alone,"
-                constant_of(extent, self._bindings, what)
-            names.append("" if of_call is None else of_call.name)
-        return names
-
-    def _if(self, statement: If) -> None:
+    def _if(self, statement: syntax.If) -> None:
         self._under(list(statement.conditions), statement)
 
-    def _under(self, conditions: list[Expression], statement: If) -> None:
+    def _under(self, conditions: list[syntax.Expression], statement: syntax.If) -> None:
         """The body under conditions that are asked in order: those on indices in a row are one."""
         if not conditions:
             self.statements(statement.body)
@@ -279,7 +163,7 @@ class BodyBuilder(InstructionBuilder):
             holds = self._value(conditions.pop(0))
             assert isinstance(holds, SSAValue)
             block = Block()
-            operation: Operation = WhenOp(holds, block)
+            operation: Operation = te.WhenOp(holds, block)
         else:
             count = sum(1 for _ in takewhile(lambda one: not self._is_of_numbers(one), conditions))
             block = Block()
@@ -291,10 +175,10 @@ class BodyBuilder(InstructionBuilder):
             self._under(conditions, statement)
         self._check(operation, statement)
 
-    def _is_of_numbers(self, condition: Expression) -> bool:
+    def _is_of_numbers(self, condition: syntax.Expression) -> bool:
         """Whether a condition compares numbers rather than indices, or is a truth."""
-        if isinstance(condition, (Name, Element)):
-            named = condition.name if isinstance(condition, Name) else condition.buffer
+        if isinstance(condition, (syntax.Name, syntax.Element)):
+            named = condition.name if isinstance(condition, syntax.Name) else condition.buffer
             match self._bindings.get(named):
                 case ValueBinding(value=SSAValue() as value):
                     type_ = value.type
@@ -304,17 +188,17 @@ class BodyBuilder(InstructionBuilder):
                     type_ = None
             if type_ == i1:
                 return True
-        if not (isinstance(condition, Binary) and condition.operator in COMPARISONS):
+        if not (isinstance(condition, syntax.Binary) and condition.operator in COMPARISONS):
             fail(condition, "a condition compares two indices or numbers: i < N")
         sides = condition.left, condition.right
         return any(depends_on_numbers(one, self._bindings) for one in sides)
 
-    def _index_condition(self, conditions: Sequence[Expression], block: Block) -> IfOp:
+    def _index_condition(self, conditions: Sequence[syntax.Expression], block: Block) -> te.IfOp:
         variables: list[SSAValue] = []
         expressions: list[AffineExpr] = []
         equalities: list[bool] = []
         for condition in conditions:
-            assert isinstance(condition, Binary)
+            assert isinstance(condition, syntax.Binary)
             if condition.operator == "!=":
                 fail(condition, "'!=' is no condition of an 'if'; write one for '<', one for '>'")
             left = index_of(condition.left, self._bindings, variables)
@@ -331,38 +215,32 @@ class BodyBuilder(InstructionBuilder):
                     expressions.append(difference)
             equalities.append(condition.operator == "==")
         map_ = AffineMapAttr(AffineMap(len(variables), 0, tuple(expressions)))
-        return IfOp(variables, map_, equalities, block)
+        return te.IfOp(variables, map_, equalities, block)
 
-    def buffer_type(self, type_: Type, space: Space | None) -> BufferType:
+    def buffer_type(self, type_: syntax.Type, space: te.Space | None) -> te.BufferType:
         """The type of a buffer as it is declared."""
-        extents = [self._largest_extent(extent) for extent in type_.extents or ()]
+        extents = [
+            self._sizes.largest_extent(extent, self._bindings) for extent in type_.extents or ()
+        ]
         for extent, expression in zip(extents, type_.extents or (), strict=True):
             if extent < 1:
                 fail(expression, f"an extent is at least 1, not {extent}")
-        return BufferType.of(extents or (1,), ELEMENT_TYPES[type_.element], None, space)
+        return te.BufferType.of(extents or (1,), te.ELEMENT_TYPES[type_.element], None, space)
 
-    def _largest_extent(self, extent: Expression) -> int:
-        """The extent of a buffer; of one that a call says the largest."""
-        sizes: list[SSAValue] = []
-        expression = index_of(extent, self._bindings, sizes)
-        if sizes and all(one in self._sizes for one in sizes):
-            return range_of(expression, sizes, self._range_of_size)[1]
-        return constant_of(extent, self._bindings, "an extent")
-
-    def _new(self, new: New) -> None:
-        space = None if new.space is None else Space(new.space)
+    def _new(self, new: syntax.New) -> None:
+        space = None if new.space is None else te.Space(new.space)
         value: scalars.Scalar | None = None
         if isinstance(new.value, tuple):
             self._new_of_list(new, new.value, space)
             return
-        if isinstance(new.value, Apply) and self._is_function_call(new.value):
+        if isinstance(new.value, syntax.Apply) and self._is_function_call(new.value):
             type_ = None if new.type is None else self.buffer_type(new.type, space)
             self._new_of_call(new, new.value, type_, space)
             return
         if new.value is not None:
             value = self._value(new.value)
         if new.type is None:
-            type_ = BufferType.of((1,), scalars.computed_type(value), None, space)
+            type_ = te.BufferType.of((1,), scalars.computed_type(value), None, space)
         else:
             type_ = self.buffer_type(new.type, space)
         scalar = new.type is None or new.type.extents is None
@@ -374,28 +252,30 @@ class BodyBuilder(InstructionBuilder):
         stored = self._converted(value, type_.element_type, new)
         buffer = self._declare(new, type_, scalar)
         map_ = AffineMapAttr(AffineMap.constant_map(0))
-        self._append(BindOp(stored, buffer, [], map_), new)
+        self._append(te.BindOp(stored, buffer, [], map_), new)
 
-    def _declare(self, new: New, type_: BufferType, scalar: bool) -> SSAValue:
+    def _declare(self, new: syntax.New, type_: te.BufferType, scalar: bool) -> SSAValue:
         if self._bindings.get(new.name) is not self._outer.get(new.name):
             fail(new, f"'{new.name}' is defined already")
-        operation = NewOp(type_)
+        operation = te.NewOp(type_)
         self._append(operation, new)
         operation.result.name_hint = new.name
         self._bindings[new.name] = BufferBinding(operation.result, type_, scalar)
         return operation.result
 
-    def _mbarriers(self, new: NewMbarriers) -> None:
+    def _mbarriers(self, new: syntax.NewMbarriers) -> None:
         count = constant_of(new.count, self._bindings, "a number of mbarriers")
         if count < 1:
             fail(new.count, f"there is at least 1 mbarrier, not {count}")
         arrivals = constant_of(new.arrivals, self._bindings, "a number of arrivals")
-        operation = NewMbarriersOp(count, arrivals)
+        operation = te.NewMbarriersOp(count, arrivals)
         self._append(operation, new)
         operation.result.name_hint = new.name
         self._bindings[new.name] = MbarriersBinding(operation.result)
 
-    def _new_of_list(self, new: New, elements: tuple[Expression, ...], space: Space | None) -> None:
+    def _new_of_list(
+        self, new: syntax.New, elements: tuple[syntax.Expression, ...], space: te.Space | None
+    ) -> None:
         """A buffer with its first elements in row-major order, all evaluated before it exists."""
         if not elements:
             fail(new, "a list has at least one element")
@@ -404,7 +284,7 @@ class BodyBuilder(InstructionBuilder):
             types = {value.type for value in values if isinstance(value, SSAValue)}
             integers = all(scalars.type_name(value) in ("i32", "integer") for value in values)
             element_type = i32 if integers else types.pop() if len(types) == 1 else f32
-            type_ = BufferType.of((len(values),), element_type, None, space)
+            type_ = te.BufferType.of((len(values),), element_type, None, space)
         else:
             type_ = self.buffer_type(new.type, space)
         if type_.elements != len(values):
@@ -416,33 +296,37 @@ class BodyBuilder(InstructionBuilder):
         buffer = self._declare(new, type_, False)
         for position, value in enumerate(stored):
             place = AffineMapAttr(AffineMap.constant_map(position))
-            self._append(BindOp(value, buffer, [], place), elements[position])
+            self._append(te.BindOp(value, buffer, [], place), elements[position])
 
     def _new_of_call(
-        self, new: New, call: Apply, type_: BufferType | None, space: Space | None
+        self,
+        new: syntax.New,
+        call: syntax.Apply,
+        type_: te.BufferType | None,
+        space: te.Space | None,
     ) -> None:
         arguments, symbol, result = self._resolve(call)
         if result is None:
             fail(call, f"{call.function} has no result")
         if type_ is None:
-            type_ = BufferType.of(result.get_shape(), result.element_type, None, space)
+            type_ = te.BufferType.of(result.get_shape(), result.element_type, None, space)
         buffer = self._declare(new, type_, False)
-        self._append(CallOp(symbol, [*arguments, buffer]), new)
+        self._append(te.CallOp(symbol, [*arguments, buffer]), new)
 
-    def _assign(self, assign: Assign) -> None:
+    def _assign(self, assign: syntax.Assign) -> None:
         value = assign.value
-        if isinstance(value, Apply) and self._is_function_call(value):
+        if isinstance(value, syntax.Apply) and self._is_function_call(value):
             if assign.operator != "=":
                 fail(assign, f"the result of a call is stored with '=', not '{assign.operator}'")
             self._call(value, assign.target)
             return
-        if isinstance(assign.target, Section):
+        if isinstance(assign.target, syntax.Section):
             fail(assign.target, "only the result of a call is stored in a section")
         buffer, variables, map_ = self._place(assign.target)
         element = buffer.type.element_type
         number = self._value(value)
         if assign.operator != "=":
-            old = ViewOp(buffer.value, variables, map_)
+            old = te.ViewOp(buffer.value, variables, map_)
             self._append(old, assign)
             number = scalars.binary(
                 assign.operator.removesuffix("="),
@@ -452,43 +336,43 @@ class BodyBuilder(InstructionBuilder):
                 self._failing(assign),
             )
         stored = self._converted(number, element, assign)
-        operation = BindOp(stored, buffer.value, variables, map_)
-        if isinstance(assign.target, Element) and assign.target.distinct:
+        operation = te.BindOp(stored, buffer.value, variables, map_)
+        if isinstance(assign.target, syntax.Element) and assign.target.distinct:
             if assign.operator != "=":
                 fail(assign, "an element that is 'distinct' is only written, by '='")
-            operation.attributes[DISTINCT] = UnitAttr()
+            operation.attributes[te.DISTINCT] = UnitAttr()
         self._append(operation, assign)
 
-    def _update(self, update: Update) -> SSAValue | None:
+    def _update(self, update: syntax.Update) -> SSAValue | None:
         buffer, variables, map_ = self._place(update.target)
         value = self._converted(self._value(update.value), buffer.type.element_type, update)
         combination = COMBINATIONS[update.operator]
         if update.atomic:
-            atomic = AtomicOp(combination, value, buffer.value, variables, map_)
+            atomic = te.AtomicOp(combination, value, buffer.value, variables, map_)
             self._append(atomic, update)
             return atomic.result
-        self._append(RedOp(combination, value, buffer.value, variables, map_), update)
+        self._append(te.RedOp(combination, value, buffer.value, variables, map_), update)
         return None
 
-    def _asm(self, asm: Asm) -> None:
+    def _asm(self, asm: syntax.Asm) -> None:
         arguments: list[SSAValue] = []
         for direction, operand in asm.operands:
-            binding = self._bindings.get(operand.name) if isinstance(operand, Name) else None
+            binding = self._bindings.get(operand.name) if isinstance(operand, syntax.Name) else None
             if isinstance(binding, BufferBinding):
                 arguments.append(binding.value)
-            elif isinstance(operand, Section):
+            elif isinstance(operand, syntax.Section):
                 arguments.append(self._section(operand))
-            elif isinstance(operand, (Name, Element)) and self.is_mbarrier(operand):
-                address = MbarrierAddressOp(*self.mbarrier(operand))
+            elif isinstance(operand, (syntax.Name, syntax.Element)) and self.is_mbarrier(operand):
+                address = te.MbarrierAddressOp(*self.mbarrier(operand))
                 self._append(address, operand)
                 arguments.append(address.result)
-            elif direction != Direction.IN:
+            elif direction != te.Direction.IN:
                 fail(operand, "only a 'reg' or a section can be written by an instruction")
             else:
                 arguments.append(scalars.typed(self._value(operand), self._add))
-        directions = [Direction(direction) for direction, _ in asm.operands]
+        directions = [te.Direction(direction) for direction, _ in asm.operands]
         meaning = None if asm.meaning is None else Block()
-        operation = AsmOp(asm.text, directions, arguments, meaning)
+        operation = te.AsmOp(asm.text, directions, arguments, meaning)
         self._append(operation, asm)
         if meaning is not None and asm.meaning is not None:
             with self._inside(meaning):
@@ -496,20 +380,20 @@ class BodyBuilder(InstructionBuilder):
 
     # Calls.
 
-    def _is_function_call(self, call: Apply) -> bool:
+    def _is_function_call(self, call: syntax.Apply) -> bool:
         return not is_builtin(call.function)
 
-    def _resolve(self, call: Apply) -> tuple[list[SSAValue], str, BufferType | None]:
+    def _resolve(self, call: syntax.Apply) -> tuple[list[SSAValue], str, te.BufferType | None]:
         arguments = [self._buffer_argument(one, call.function) for one in call.arguments]
         types = [argument.type for argument in arguments]
         symbol, result = self._specialise(
-            call, [type_ for type_ in types if isinstance(type_, BufferType)]
+            call, [type_ for type_ in types if isinstance(type_, te.BufferType)]
         )
         return arguments, symbol, result
 
-    def _buffer_argument(self, argument: Expression, function: str) -> SSAValue:
+    def _buffer_argument(self, argument: syntax.Expression, function: str) -> SSAValue:
         match argument:
-            case Name(name=name):
+            case syntax.Name(name=name):
                 binding = lookup(argument, name, self._bindings)
                 if not isinstance(binding, BufferBinding):
                     fail(argument, f"a function takes buffers, and '{name}' is none")
@@ -520,7 +404,7 @@ class BodyBuilder(InstructionBuilder):
                         f"as its text says: give it a section, {name}[i * 16 : 16]",
                     )
                 return binding.value
-            case Section():
+            case syntax.Section():
                 return self._section(argument)
             case _:
                 fail(
@@ -529,14 +413,16 @@ class BodyBuilder(InstructionBuilder):
                     "buffers and sections of them: A or A[i : 16]",
                 )
 
-    def _call(self, call: Apply, target: Name | Element | Section | None) -> None:
+    def _call(
+        self, call: syntax.Apply, target: syntax.Name | syntax.Element | syntax.Section | None
+    ) -> None:
         arguments, symbol, result = self._resolve(call)
         if target is not None:
             if result is None:
                 fail(call, f"{call.function} has no result")
-            if isinstance(target, Element):
+            if isinstance(target, syntax.Element):
                 fail(target, f"the result of {call.function} is a buffer, not one element")
             arguments.append(self._buffer_argument(target, call.function))
         elif result is not None:
             fail(call, f"the result of {call.function} is not stored: write c = {call.function}()")
-        self._append(CallOp(symbol, arguments), call)
+        self._append(te.CallOp(symbol, arguments), call)

@@ -21,18 +21,20 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region
 from xdsl.utils.lexer import Span
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     EXTENT,
     NamedExtent,
     set_named_extents,
 )
-from mugraph.dialects.te import ELEMENT_TYPES, RESULT, BufferType, Space, accesses_in
 from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.bounds import largest_indices
+from mugraph.texpr import syntax
 from mugraph.texpr.body import BodyBuilder
 from mugraph.texpr.expressions import UNKNOWN_EXTENT, location_of
 from mugraph.texpr.parser import parse_text
+from mugraph.texpr.run_time_sizes import names_of_extents
 from mugraph.texpr.scope import (
     Binding,
     BufferBinding,
@@ -41,20 +43,6 @@ from mugraph.texpr.scope import (
     SizeBinding,
     constant_of,
     fail,
-)
-from mugraph.texpr.syntax import (
-    Apply,
-    Assign,
-    Element,
-    File,
-    Function,
-    Let,
-    Name,
-    New,
-    Node,
-    Parameter,
-    Size,
-    Update,
 )
 
 
@@ -83,7 +71,7 @@ def build_operator(
     text: str,
     name: str,
     function: str,
-    types: Sequence[BufferType],
+    types: Sequence[te.BufferType],
     sizes: Mapping[str, int],
 ) -> tuple[str, ModuleOp]:
     """A function of a `.te` text for parameters of these types, as ``tb.custom`` calls it.
@@ -99,16 +87,16 @@ def build_operator(
 
 
 class _ModuleBuilder:
-    def __init__(self, file: File, name: str, sizes: Mapping[str, int]) -> None:
+    def __init__(self, file: syntax.File, name: str, sizes: Mapping[str, int]) -> None:
         self._file = file
         self._name = name
-        self._functions: dict[str, Function] = {}
+        self._functions: dict[str, syntax.Function] = {}
         self._built: dict[str, FuncOp | None] = {}
         self._called: set[str] = set()
         self._globals = self._sizes(sizes)
 
     def _sizes(self, given: Mapping[str, int]) -> dict[str, Binding]:
-        used = {node.name for node in _nodes(self._file) if isinstance(node, Name)}
+        used = {node.name for node in _nodes(self._file) if isinstance(node, syntax.Name)}
         declared = {size.name for size in self._file.sizes}
         for name, value in given.items():
             if name not in used | declared:
@@ -133,11 +121,11 @@ class _ModuleBuilder:
         for function in self._file.functions:
             if function.name in self._functions:
                 fail(function, f"the function {function.name} is defined already")
-            if function.name in ELEMENT_TYPES:
+            if function.name in te.ELEMENT_TYPES:
                 fail(function, f"{function.name} is the name of a type")
             self._functions[function.name] = function
 
-    def build_operator(self, name: str, types: Sequence[BufferType]) -> tuple[str, ModuleOp]:
+    def build_operator(self, name: str, types: Sequence[te.BufferType]) -> tuple[str, ModuleOp]:
         """A function for parameters of these types, and those that it calls."""
         self._name_functions()
         function = self._functions.get(name)
@@ -176,17 +164,19 @@ class _ModuleBuilder:
 
     # Functions.
 
-    def _free_sizes(self, function: Function) -> list[str]:
+    def _free_sizes(self, function: syntax.Function) -> list[str]:
         """The names in the extents of the parameters that are no sizes of the file."""
         names: list[str] = []
         for parameter in function.parameters:
             for extent in parameter.type.extents or ():
                 for node in _nodes(extent):
-                    if isinstance(node, Name) and node.name not in (*self._globals, *names):
+                    if isinstance(node, syntax.Name) and node.name not in (*self._globals, *names):
                         names.append(node.name)
         return names
 
-    def _function(self, function: Function, symbol: str, bindings: Mapping[str, Binding]) -> FuncOp:
+    def _function(
+        self, function: syntax.Function, symbol: str, bindings: Mapping[str, Binding]
+    ) -> FuncOp:
         known = self._built.get(symbol)
         if known is not None:
             return known
@@ -202,20 +192,20 @@ class _ModuleBuilder:
             parameters.append(function.result)
         attributes: list[DictionaryAttr] = []
         for parameter in parameters:
-            space = None if parameter.space is None else Space(parameter.space)
+            space = None if parameter.space is None else te.Space(parameter.space)
             type_ = builder.buffer_type(parameter.type, space)
             if parameter.name in scope:
                 fail(parameter, f"'{parameter.name}' is defined already")
             argument = block.insert_arg(type_, len(block.args) - len(extents))
             argument.name_hint = parameter.name
             argument.location = location_of(parameter.span)
-            names = builder.names_of_extents(parameter.type)
+            names = names_of_extents(parameter.type, scope)
             scope[parameter.name] = BufferBinding(
                 argument, type_, parameter.type.extents is None, any(names)
             )
             entry: dict[str, Attribute] = {}
             if parameter is function.result:
-                entry[RESULT] = UnitAttr()
+                entry[te.RESULT] = UnitAttr()
             if any(names):
                 entry[EXTENT] = ArrayAttr([StringAttr(each) for each in names])
             attributes.append(DictionaryAttr(entry))
@@ -229,10 +219,10 @@ class _ModuleBuilder:
         return operation
 
     def _sizes_of_call(
-        self, function: Function, scope: dict[str, Binding], block: Block
+        self, function: syntax.Function, scope: dict[str, Binding], block: Block
     ) -> list[NamedExtent]:
         """Makes parameters of the sizes that a call says, of those that a function names."""
-        used = {node.name for node in _nodes(function) if isinstance(node, Name)}
+        used = {node.name for node in _nodes(function) if isinstance(node, syntax.Name)}
         extents: list[NamedExtent] = []
         for name, binding in [*scope.items()]:
             if name in used and isinstance(binding, CallSizeBinding):
@@ -240,7 +230,9 @@ class _ModuleBuilder:
                 value.name_hint = name
                 scope[name] = IndexBinding(value, binding.extent)
                 extents.append(binding.extent)
-        in_inputs = {node.name for node in _nodes(function.parameters) if isinstance(node, Name)}
+        in_inputs = {
+            node.name for node in _nodes(function.parameters) if isinstance(node, syntax.Name)
+        }
         missing = next((each.name for each in extents if each.name not in in_inputs), None)
         if missing is not None:
             fail(
@@ -251,8 +243,8 @@ class _ModuleBuilder:
         return extents
 
     def _specialise(
-        self, call: Apply, types: Sequence[BufferType]
-    ) -> tuple[str, BufferType | None]:
+        self, call: syntax.Apply, types: Sequence[te.BufferType]
+    ) -> tuple[str, te.BufferType | None]:
         function = self._functions.get(call.function)
         if function is None:
             fail(call, f"there is no function {call.function}")
@@ -264,13 +256,18 @@ class _ModuleBuilder:
         return self._specialised(call, function, types)
 
     def _specialised(
-        self, call: Apply | Function, function: Function, types: Sequence[BufferType]
-    ) -> tuple[str, BufferType | None]:
+        self,
+        call: syntax.Apply | syntax.Function,
+        function: syntax.Function,
+        types: Sequence[te.BufferType],
+    ) -> tuple[str, te.BufferType | None]:
         """The copy of a function for parameters of these types, and what it gives."""
         free = self._free_sizes(function)
         bindings = dict(self._globals)
         for node in _nodes(function):
-            if isinstance(node, Name) and isinstance(bindings.get(node.name), CallSizeBinding):
+            if isinstance(node, syntax.Name) and isinstance(
+                bindings.get(node.name), CallSizeBinding
+            ):
                 fail(
                     call,
                     f"{function.name} has {node.name}, which a call from outside says, and no "
@@ -286,14 +283,14 @@ class _ModuleBuilder:
         self._called.add(function.name)
         operation.sym_visibility = StringAttr("private")
         result = operation.function_type.inputs.data[-1] if function.result is not None else None
-        return symbol, result if isinstance(result, BufferType) else None
+        return symbol, result if isinstance(result, te.BufferType) else None
 
     def _unify(
         self,
-        call: Apply | Function,
-        function: Function,
-        parameter: Parameter,
-        type_: BufferType,
+        call: syntax.Apply | syntax.Function,
+        function: syntax.Function,
+        parameter: syntax.Parameter,
+        type_: te.BufferType,
         free: Sequence[str],
         bindings: dict[str, Binding],
     ) -> None:
@@ -301,12 +298,12 @@ class _ModuleBuilder:
         name = f"the parameter {parameter.name} of {function.name}"
         shape = type_.get_shape()
         extents = parameter.type.extents or ()
-        if ELEMENT_TYPES[parameter.type.element] != type_.element_type:
+        if te.ELEMENT_TYPES[parameter.type.element] != type_.element_type:
             fail(call, f"{name} is of {parameter.type.element}, got {type_.element_type}")
         if extents and len(extents) != len(shape):
             fail(call, f"{name} has {len(extents)} dimensions, the buffer given {len(shape)}")
         for expression, extent in zip(extents, shape, strict=False):
-            if isinstance(expression, Name) and expression.name in free:
+            if isinstance(expression, syntax.Name) and expression.name in free:
                 bindings.setdefault(expression.name, SizeBinding(extent))
             expected = constant_of(expression, bindings, "an extent")
             if expected != extent:
@@ -322,18 +319,18 @@ class _ModuleBuilder:
         ranks = {
             node.buffer: len(node.indices)
             for node in reversed(list(_nodes(self._file.body)))
-            if isinstance(node, Element)
+            if isinstance(node, syntax.Element)
         }
         block = Block()
         scope = dict(self._globals)
         for name in names:
-            type_ = BufferType.of([UNKNOWN_EXTENT] * ranks[name], f32)
+            type_ = te.BufferType.of([UNKNOWN_EXTENT] * ranks[name], f32)
             argument = block.insert_arg(type_, len(block.args))
             argument.name_hint = name
             scope[name] = BufferBinding(argument, type_)
         builder = BodyBuilder(block, scope, self._specialise)
         for node in _nodes(self._file.body):
-            binding = scope.get(node.name) if isinstance(node, Name) else None
+            binding = scope.get(node.name) if isinstance(node, syntax.Name) else None
             if isinstance(binding, CallSizeBinding):
                 fail(
                     node,
@@ -354,10 +351,10 @@ class _ModuleBuilder:
 
     def _infer_extents(self, function: FuncOp) -> None:
         """Gives each parameter the smallest extents that hold all elements accessed."""
-        accesses = accesses_in(function)
+        accesses = te.accesses_in(function)
         for argument in list(function.body.block.args):
             largest = largest_indices([one for one in accesses if one.buffer is argument])
-            type_ = BufferType.of([index + 1 for index in largest], f32)
+            type_ = te.BufferType.of([index + 1 for index in largest], f32)
             Rewriter.replace_value_with_new_type(argument, type_)
         function.update_function_type()
 
@@ -372,7 +369,7 @@ def _func(
     return operation
 
 
-def _extent_of_call(size: Size, largest: int, sizes: Mapping[str, Binding]) -> NamedExtent:
+def _extent_of_call(size: syntax.Size, largest: int, sizes: Mapping[str, Binding]) -> NamedExtent:
     """What is known of a size that a call says."""
     multiple = 1 if size.multiple is None else constant_of(size.multiple, sizes, "a multiple")
     found = NamedExtent(size.name, largest, multiple)
@@ -387,11 +384,11 @@ def _symbol_of(path: str) -> str:
     return re.sub(r"\W", "_", stem) if re.match(r"[A-Za-z_]", stem) else "main"
 
 
-def _nodes(value: object) -> Iterator[Node]:
+def _nodes(value: object) -> Iterator[syntax.Node]:
     """All nodes of a syntax tree, in the order of the text."""
-    if isinstance(value, Node):
+    if isinstance(value, syntax.Node):
         yield value
-    if isinstance(value, (Node, File)):
+    if isinstance(value, (syntax.Node, syntax.File)):
         for one in fields(value):
             yield from _nodes(getattr(value, one.name))
     elif isinstance(value, (tuple, list)):
@@ -401,12 +398,14 @@ def _nodes(value: object) -> Iterator[Node]:
 
 def _free_buffers(body: object) -> list[str]:
     """The names with an index that no statement declares, in the order of the text."""
-    declared = {node.name for node in _nodes(body) if isinstance(node, (New, Let))}
-    used = [node.buffer for node in _nodes(body) if isinstance(node, Element)]
+    declared = {node.name for node in _nodes(body) if isinstance(node, (syntax.New, syntax.Let))}
+    used = [node.buffer for node in _nodes(body) if isinstance(node, syntax.Element)]
     return [name for name in dict.fromkeys(used) if name not in declared]
 
 
 def _written_buffers(body: object) -> set[str]:
     """The names that are assigned to or updated."""
-    targets = [node.target for node in _nodes(body) if isinstance(node, (Assign, Update))]
-    return {target.buffer for target in targets if isinstance(target, Element)}
+    targets = [
+        node.target for node in _nodes(body) if isinstance(node, (syntax.Assign, syntax.Update))
+    ]
+    return {target.buffer for target in targets if isinstance(target, syntax.Element)}

@@ -11,16 +11,9 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Span
 
-from mugraph.dialects.te import (
-    ELEMENT_TYPES,
-    CallOp,
-    IndexOfOp,
-    IndexValueOp,
-    SectionOp,
-    ViewOp,
-)
+from mugraph.dialects import te
 from mugraph.dialects.te.numbers import COMPARISONS, UNARY_OPERATORS
-from mugraph.texpr import scalars
+from mugraph.texpr import scalars, syntax
 from mugraph.texpr.scope import (
     Binding,
     BufferBinding,
@@ -36,29 +29,18 @@ from mugraph.texpr.scope import (
     is_number,
     lookup,
 )
-from mugraph.texpr.syntax import (
-    Apply,
-    Binary,
-    Element,
-    Expression,
-    Name,
-    Node,
-    Number,
-    Section,
-    Unary,
-)
 
 UNKNOWN_EXTENT = 2**31 - 1
 """The extent of an undeclared parameter until its accesses are known."""
 _ARITY = {"max": 2, "min": 2, "pow": 2, "select": 3, "fma": 3}
 
-FUNCTIONS = ", ".join([*UNARY_OPERATORS, "abs", *_ARITY, *ELEMENT_TYPES])
+FUNCTIONS = ", ".join([*UNARY_OPERATORS, "abs", *_ARITY, *te.ELEMENT_TYPES])
 """Those of numbers, as messages list them."""
 
 
 def is_builtin(name: str) -> bool:
     """Whether it is a function of numbers."""
-    return name in _ARITY or name in ELEMENT_TYPES or name in UNARY_OPERATORS or name == "abs"
+    return name in _ARITY or name in te.ELEMENT_TYPES or name in UNARY_OPERATORS or name == "abs"
 
 
 def location_of(span: Span[str]) -> FileLineColLoc:
@@ -81,28 +63,30 @@ class ExpressionBuilder:
         self._block.add_op(operation)
         return operation.results[0]
 
-    def _append(self, operation: Operation, node: Node) -> None:
+    def _append(self, operation: Operation, node: syntax.Node) -> None:
         operation.location = location_of(node.span)
         self._block.add_op(operation)
-        if isinstance(operation, CallOp):
+        if isinstance(operation, te.CallOp):
             return  # checked by ``Specialise``; there is no module yet to find the function in
         self._check(operation, node)
 
-    def _check(self, operation: Operation, node: Node) -> None:
+    def _check(self, operation: Operation, node: syntax.Node) -> None:
         """Verifies an operator, and fails at its place in the text."""
         try:
             operation.verify(verify_nested_ops=False)
         except VerifyException as error:
             fail(node, str(error).removeprefix("Operation does not verify: "))
 
-    def _buffer(self, node: Node, name: str) -> BufferBinding:
+    def _buffer(self, node: syntax.Node, name: str) -> BufferBinding:
         binding = lookup(node, name, self._bindings)
         if not isinstance(binding, BufferBinding):
             fail(node, f"'{name}' is no buffer")
         return binding
 
-    def _place(self, place: Name | Element) -> tuple[BufferBinding, list[SSAValue], AffineMapAttr]:
-        if isinstance(place, Name):
+    def _place(
+        self, place: syntax.Name | syntax.Element
+    ) -> tuple[BufferBinding, list[SSAValue], AffineMapAttr]:
+        if isinstance(place, syntax.Name):
             binding = self._buffer(place, place.name)
             if not binding.scalar:
                 fail(place, f"'{place.name}' has several elements: write {place.name}[...]")
@@ -124,7 +108,7 @@ class ExpressionBuilder:
         return binding, variables, AffineMapAttr(AffineMap(len(variables), 0, expressions))
 
     def _element_index(
-        self, index: Expression, extent: int, variables: list[SSAValue]
+        self, index: syntax.Expression, extent: int, variables: list[SSAValue]
     ) -> AffineExpr:
         """An index of an element: an expression of loops, or a number that is computed."""
         if not is_number(index, self._bindings):
@@ -134,18 +118,18 @@ class ExpressionBuilder:
             fail(index, f"an index is a whole number, an i32, not a {scalars.type_name(value)}")
         if extent >= UNKNOWN_EXTENT:
             fail(index, "a buffer that numbers are indices of is declared, with its extents")
-        operation = IndexOfOp(value, extent)
+        operation = te.IndexOfOp(value, extent)
         self._append(operation, index)
         variables.append(operation.result)
         return AffineExpr.dimension(len(variables) - 1)
 
-    def _failing(self, node: Node) -> Callable[[str], NoReturn]:
+    def _failing(self, node: syntax.Node) -> Callable[[str], NoReturn]:
         return lambda message: fail(node, message)
 
-    def _converted(self, value: scalars.Scalar, type_: Attribute, node: Node) -> SSAValue:
+    def _converted(self, value: scalars.Scalar, type_: Attribute, node: syntax.Node) -> SSAValue:
         return scalars.convert(value, type_, self._add, self._failing(node))
 
-    def _value(self, expression: Expression) -> scalars.Scalar:
+    def _value(self, expression: syntax.Expression) -> scalars.Scalar:
         outer, self._span = self._span, expression.span
         try:
             if is_index(expression, self._bindings):
@@ -154,13 +138,13 @@ class ExpressionBuilder:
         finally:
             self._span = outer
 
-    def _index_value(self, expression: Expression) -> SSAValue:
+    def _index_value(self, expression: syntax.Expression) -> SSAValue:
         variables: list[SSAValue] = []
         index = index_of(expression, self._bindings, variables)
         map_ = AffineMapAttr(AffineMap(len(variables), 0, (index,)))
-        return self._add(IndexValueOp(variables, map_))
+        return self._add(te.IndexValueOp(variables, map_))
 
-    def _named_value(self, expression: Expression) -> ValueBinding:
+    def _named_value(self, expression: syntax.Expression) -> ValueBinding:
         """What the name of a ``let`` stands for; one of an index may stand in indices."""
         value = self._value(expression)
         index: tuple[tuple[SSAValue, ...], AffineExpr] | None = None
@@ -170,31 +154,31 @@ class ExpressionBuilder:
             index = tuple(variables), found
         return ValueBinding(value, index)
 
-    def _scalar(self, expression: Expression) -> scalars.Scalar:
+    def _scalar(self, expression: syntax.Expression) -> scalars.Scalar:
         failing = self._failing(expression)
         match expression:
-            case Number(value=value):
+            case syntax.Number(value=value):
                 return value
-            case Name():
+            case syntax.Name():
                 return self._named(expression)
-            case Unary(operand=operand):
+            case syntax.Unary(operand=operand):
                 return scalars.negate(self._value(operand), self._add, failing)
-            case Binary(operator=operator):
+            case syntax.Binary(operator=operator):
                 left, right = self._value(expression.left), self._value(expression.right)
                 if operator in COMPARISONS:
                     return scalars.compare(operator, left, right, self._add, failing)
                 return scalars.binary(operator, left, right, self._add, failing)
-            case Element():
+            case syntax.Element():
                 buffer, variables, map_ = self._place(expression)
-                view = ViewOp(buffer.value, variables, map_)
+                view = te.ViewOp(buffer.value, variables, map_)
                 self._append(view, expression)
                 return view.result
-            case Section():
+            case syntax.Section():
                 fail(expression, "a section is no number; it is an argument of a function")
-            case Apply():
+            case syntax.Apply():
                 return self._apply(expression)
 
-    def _named(self, name: Name) -> scalars.Scalar:
+    def _named(self, name: syntax.Name) -> scalars.Scalar:
         if name.name == "inf":
             return float("inf")
         match lookup(name, name.name, self._bindings):
@@ -204,7 +188,7 @@ class ExpressionBuilder:
                 return value
             case BufferBinding():
                 buffer, variables, map_ = self._place(name)
-                view = ViewOp(buffer.value, variables, map_)
+                view = te.ViewOp(buffer.value, variables, map_)
                 self._append(view, name)
                 return view.result
             case IndexBinding():
@@ -214,7 +198,7 @@ class ExpressionBuilder:
             case MbarriersBinding():
                 fail(name, f"'{name.name}' are mbarriers, which are no numbers")
 
-    def _apply(self, call: Apply) -> scalars.Scalar:
+    def _apply(self, call: syntax.Apply) -> scalars.Scalar:
         failing = self._failing(call)
         name, count = call.function, len(call.arguments)
         if not is_builtin(name):
@@ -227,8 +211,8 @@ class ExpressionBuilder:
         if count != expected:
             fail(call, f"{name} takes {expected} argument{'s'[: expected > 1]}, not {count}")
         values = [self._value(argument) for argument in call.arguments]
-        if name in ELEMENT_TYPES:
-            return scalars.cast_to(values[0], ELEMENT_TYPES[name], self._add, failing)
+        if name in te.ELEMENT_TYPES:
+            return scalars.cast_to(values[0], te.ELEMENT_TYPES[name], self._add, failing)
         if name in scalars.BINARY_FUNCTIONS:
             return scalars.binary(name, values[0], values[1], self._add, failing)
         if name == "select":
@@ -237,7 +221,7 @@ class ExpressionBuilder:
             return scalars.fused_multiply_add(values, self._add, failing)
         return scalars.unary_function(name, values[0], self._add, failing)
 
-    def _section(self, section: Section) -> SSAValue:
+    def _section(self, section: syntax.Section) -> SSAValue:
         binding = self._buffer(section, section.buffer)
         variables: list[SSAValue] = []
         starts = [index_of(start, self._bindings, variables) for start in section.starts]
@@ -246,6 +230,6 @@ class ExpressionBuilder:
         if len(starts) != rank:
             fail(section, f"'{section.buffer}' has {rank} dimensions, its section {len(starts)}")
         map_ = AffineMapAttr(AffineMap(len(variables), 0, tuple(starts)))
-        operation = SectionOp(binding.value, variables, map_, extents)
+        operation = te.SectionOp(binding.value, variables, map_, extents)
         self._append(operation, section)
         return operation.result

@@ -15,30 +15,14 @@ from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from mugraph.dialects import te
 from mugraph.dialects.cute import Layout, LayoutError
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.element_types import element_type_name
-from mugraph.dialects.te import (
-    BarrierOp,
-    BufferType,
-    BulkCommitOp,
-    BulkLoadOp,
-    BulkStoreOp,
-    BulkWaitOp,
-    MbarrierArriveOp,
-    MbarrierWaitOp,
-    NamedBarrierOp,
-    ProxyFenceOp,
-    Scope,
-    WarpgroupCommitOp,
-    WarpgroupFenceOp,
-    WarpgroupMmaOp,
-    WarpgroupWaitOp,
-)
 from mugraph.dialects.tensor_types import dims, row_major_strides
+from mugraph.texpr import syntax
 from mugraph.texpr.expressions import ExpressionBuilder
 from mugraph.texpr.scope import MbarriersBinding, constant_of, fail, index_of, lookup
-from mugraph.texpr.syntax import Apply, Element, Expression, Name, Node, Section
 
 Place = tuple[SSAValue, list[SSAValue], AffineMapAttr]
 """A buffer or mbarriers, and an index: its operands and its map."""
@@ -49,7 +33,7 @@ class Instruction:
     """How an instruction is written, and what adds it to the program."""
 
     usage: str
-    build: Callable[[InstructionBuilder, Apply], None]
+    build: Callable[[InstructionBuilder, syntax.Apply], None]
     fewest: int
     most: int | None
 
@@ -64,10 +48,10 @@ INSTRUCTIONS: dict[str, Instruction] = {}
 
 def _instruction(
     name: str, usage: str, fewest: int, most: int | None = -1
-) -> Callable[[Callable[[InstructionBuilder, Apply], None]], None]:
+) -> Callable[[Callable[[InstructionBuilder, syntax.Apply], None]], None]:
     """Registers what builds an instruction of ``fewest`` operands, or up to ``most``."""
 
-    def register(build: Callable[[InstructionBuilder, Apply], None]) -> None:
+    def register(build: Callable[[InstructionBuilder, syntax.Apply], None]) -> None:
         INSTRUCTIONS[name] = Instruction(usage, build, fewest, fewest if most == -1 else most)
 
     return register
@@ -76,7 +60,7 @@ def _instruction(
 class InstructionBuilder(ExpressionBuilder):
     """Adds instructions to a block, and finds their operands."""
 
-    def instruction(self, call: Apply) -> None:
+    def instruction(self, call: syntax.Apply) -> None:
         """Adds the instruction that a call names."""
         known = INSTRUCTIONS.get(call.function)
         if known is None:
@@ -88,37 +72,37 @@ class InstructionBuilder(ExpressionBuilder):
             fail(call, f"{call.function} is written {call.function}({known.usage})")
         known.build(self, call)
 
-    def number(self, expression: Expression, what: str) -> int:
+    def number(self, expression: syntax.Expression, what: str) -> int:
         """A constant operand."""
         return constant_of(expression, self._bindings, what)
 
-    def index(self, expression: Expression) -> tuple[list[SSAValue], AffineMapAttr]:
+    def index(self, expression: syntax.Expression) -> tuple[list[SSAValue], AffineMapAttr]:
         """An index as an operand."""
         variables: list[SSAValue] = []
         found = index_of(expression, self._bindings, variables)
         return variables, AffineMapAttr(AffineMap(len(variables), 0, (found,)))
 
-    def is_mbarrier(self, operand: Name | Element) -> bool:
+    def is_mbarrier(self, operand: syntax.Name | syntax.Element) -> bool:
         """Whether an operand is one of some mbarriers."""
-        name = operand.buffer if isinstance(operand, Element) else operand.name
+        name = operand.buffer if isinstance(operand, syntax.Element) else operand.name
         return isinstance(self._bindings.get(name), MbarriersBinding)
 
-    def mbarrier(self, operand: Expression) -> Place:
+    def mbarrier(self, operand: syntax.Expression) -> Place:
         """One of some mbarriers."""
-        name = operand.buffer if isinstance(operand, Element) else None
-        name = operand.name if isinstance(operand, Name) else name
+        name = operand.buffer if isinstance(operand, syntax.Element) else None
+        name = operand.name if isinstance(operand, syntax.Name) else name
         binding = None if name is None else lookup(operand, name, self._bindings)
         if not isinstance(binding, MbarriersBinding):
             fail(operand, "expected an mbarrier, full[i] of 'new full: mbarrier[4] #arrivals(1)'")
-        if isinstance(operand, Element):
+        if isinstance(operand, syntax.Element):
             if len(operand.indices) != 1:
                 fail(operand, f"mbarriers have one index, not {len(operand.indices)}")
             return (binding.value, *self.index(operand.indices[0]))
         return binding.value, [], AffineMapAttr(AffineMap.constant_map(0))
 
-    def box(self, operand: Expression) -> tuple[Place, tuple[int, ...]]:
+    def box(self, operand: syntax.Expression) -> tuple[Place, tuple[int, ...]]:
         """A box of a buffer: its first coordinate, and its extents."""
-        if not isinstance(operand, Section):
+        if not isinstance(operand, syntax.Section):
             fail(operand, "expected a box of a buffer, a[i * 64 : 64, 0 : 32]")
         binding = self._buffer(operand, operand.buffer)
         variables: list[SSAValue] = []
@@ -130,20 +114,20 @@ class InstructionBuilder(ExpressionBuilder):
         extents = tuple(self.number(one, "an extent") for one in operand.extents)
         return (binding.value, variables, map_), extents
 
-    def dense_box(self, operand: Expression) -> tuple[Place, tuple[int, ...]]:
+    def dense_box(self, operand: syntax.Expression) -> tuple[Place, tuple[int, ...]]:
         """A box whose place is the row-major number of its first element."""
         (buffer, variables, map_), extents = self.box(operand)
-        strides = row_major_strides(cast(BufferType, buffer.type).get_shape())
+        strides = row_major_strides(cast(te.BufferType, buffer.type).get_shape())
         number = AffineExpr.constant(0)
         for start, stride in zip(map_.data.results, strides, strict=True):
             number = number + start * stride
         place = (buffer, variables, AffineMapAttr(AffineMap(len(variables), 0, (number,))))
         return place, extents
 
-    def neighbours(self, operand: Expression, elements: int) -> Place:
+    def neighbours(self, operand: syntax.Expression, elements: int) -> Place:
         """A box of so many elements that lie one behind the other."""
         place, extents = self.dense_box(operand)
-        shape = cast(BufferType, place[0].type).get_shape()
+        shape = cast(te.BufferType, place[0].type).get_shape()
         first = next((d for d, extent in enumerate(extents) if extent > 1), len(extents))
         if extents[first + 1 :] != shape[first + 1 :]:
             fail(operand, f"elements of {dims(extents)} of {dims(shape)} are no neighbours")
@@ -151,21 +135,21 @@ class InstructionBuilder(ExpressionBuilder):
             fail(operand, f"a box of {elements} elements is copied, and these are {count}")
         return place
 
-    def matrix(self, operand: Expression) -> tuple[Place, tuple[int, int], tuple[int, int]]:
+    def matrix(self, operand: syntax.Expression) -> tuple[Place, tuple[int, int], tuple[int, int]]:
         """A matrix in shared memory: its place, its extents (rows, k), and their strides."""
         place, extents = self.dense_box(operand)
-        strides = row_major_strides(cast(BufferType, place[0].type).get_shape())
+        strides = row_major_strides(cast(te.BufferType, place[0].type).get_shape())
         kept = [pair for pair in zip(extents, strides, strict=True) if pair[0] > 1]
         if len(kept) != 2:
             fail(operand, "a matrix is a box with two extents above 1: rows, and elements along k")
         (rows, columns), (row_stride, column_stride) = zip(*kept, strict=True)
         return place, (rows, columns), (row_stride, column_stride)
 
-    def registers(self, operands: Sequence[Expression]) -> list[SSAValue]:
+    def registers(self, operands: Sequence[syntax.Expression]) -> list[SSAValue]:
         """Whole buffers in registers."""
         found: list[SSAValue] = []
         for operand in operands:
-            if not isinstance(operand, Name):
+            if not isinstance(operand, syntax.Name):
                 fail(operand, "expected the name of a 'reg' buffer")
             found.append(self._buffer(operand, operand.name).value)
         return found
@@ -176,7 +160,7 @@ class InstructionBuilder(ExpressionBuilder):
         moved = tuple(one + by for one in map_.data.results)
         return buffer, variables, AffineMapAttr(AffineMap(len(variables), 0, moved))
 
-    def add(self, operation: Operation, node: Node) -> None:
+    def add(self, operation: Operation, node: syntax.Node) -> None:
         """Adds an operator, checked, at a place of the text."""
         self._append(operation, node)
 
@@ -186,59 +170,59 @@ def _alone(name: str, make: Callable[[], Operation]) -> None:
     _instruction(name, "", 0)(lambda builder, call: builder.add(make(), call))
 
 
-_alone("barrier.warp", lambda: BarrierOp(Scope.WARP))
-_alone("fence.proxy", ProxyFenceOp)
-_alone("tma.commit", BulkCommitOp)
-_alone("wgmma.commit", WarpgroupCommitOp)
+_alone("barrier.warp", lambda: te.BarrierOp(te.Scope.WARP))
+_alone("fence.proxy", te.ProxyFenceOp)
+_alone("tma.commit", te.BulkCommitOp)
+_alone("wgmma.commit", te.WarpgroupCommitOp)
 
 
 @_instruction("mbarrier.arrive", "full[i]) or mbarrier.arrive(full[i], bytes", 1, 2)
-def _arrive(builder: InstructionBuilder, call: Apply) -> None:
+def _arrive(builder: InstructionBuilder, call: syntax.Apply) -> None:
     place = builder.mbarrier(call.arguments[0])
     announced = builder.number(call.arguments[1], "a number of bytes") if call.arguments[1:] else 0
-    builder.add(MbarrierArriveOp(*place, announced), call)
+    builder.add(te.MbarrierArriveOp(*place, announced), call)
 
 
 @_instruction("mbarrier.wait", "full[i], parity", 2)
-def _wait(builder: InstructionBuilder, call: Apply) -> None:
+def _wait(builder: InstructionBuilder, call: syntax.Apply) -> None:
     barrier, parity = call.arguments
-    builder.add(MbarrierWaitOp(*builder.mbarrier(barrier), *builder.index(parity)), call)
+    builder.add(te.MbarrierWaitOp(*builder.mbarrier(barrier), *builder.index(parity)), call)
 
 
 @_instruction("barrier.sync", "number, threads", 2)
-def _sync(builder: InstructionBuilder, call: Apply) -> None:
+def _sync(builder: InstructionBuilder, call: syntax.Apply) -> None:
     number, threads = (builder.number(one, "a number of a barrier") for one in call.arguments)
-    builder.add(NamedBarrierOp(number, threads), call)
+    builder.add(te.NamedBarrierOp(number, threads), call)
 
 
 @_instruction("tma.load", "a[i : 64, k : 64], t[s : 1, 0 : 64, 0 : 64], full[s]", 3)
-def _load(builder: InstructionBuilder, call: Apply) -> None:
+def _load(builder: InstructionBuilder, call: syntax.Apply) -> None:
     source, target, barrier = call.arguments
     tensor, extents = builder.box(source)
     place = builder.neighbours(target, math.prod(extents))
-    builder.add(BulkLoadOp(tensor, place, extents, builder.mbarrier(barrier)), call)
+    builder.add(te.BulkLoadOp(tensor, place, extents, builder.mbarrier(barrier)), call)
 
 
 @_instruction("tma.store", "t[0 : 64, 0 : 64], c[i : 64, j : 64]", 2)
-def _store(builder: InstructionBuilder, call: Apply) -> None:
+def _store(builder: InstructionBuilder, call: syntax.Apply) -> None:
     source, target = call.arguments
     tensor, extents = builder.box(target)
     place = builder.neighbours(source, math.prod(extents))
-    builder.add(BulkStoreOp(tensor, place, extents), call)
+    builder.add(te.BulkStoreOp(tensor, place, extents), call)
 
 
 @_instruction("tma.wait", "groups", 1)
-def _wait_stores(builder: InstructionBuilder, call: Apply) -> None:
-    builder.add(BulkWaitOp(builder.number(call.arguments[0], "a number of groups")), call)
+def _wait_stores(builder: InstructionBuilder, call: syntax.Apply) -> None:
+    builder.add(te.BulkWaitOp(builder.number(call.arguments[0], "a number of groups")), call)
 
 
 @_instruction("wgmma.fence", "sums", 1, None)
-def _fence_products(builder: InstructionBuilder, call: Apply) -> None:
-    builder.add(WarpgroupFenceOp(builder.registers(call.arguments)), call)
+def _fence_products(builder: InstructionBuilder, call: syntax.Apply) -> None:
+    builder.add(te.WarpgroupFenceOp(builder.registers(call.arguments)), call)
 
 
 @_instruction("wgmma.mma", "sums, a[m : 64, k : 64], b[n : 256, k : 64]", 3)
-def _mma(builder: InstructionBuilder, call: Apply) -> None:
+def _mma(builder: InstructionBuilder, call: syntax.Apply) -> None:
     """As many instructions as the extent along k asks for."""
     (sums,) = builder.registers(call.arguments[:1])
     (a, (rows, depth), a_strides), (b, (columns, b_depth), b_strides) = (
@@ -246,7 +230,7 @@ def _mma(builder: InstructionBuilder, call: Apply) -> None:
     )
     if depth != b_depth:
         fail(call, f"A has {depth} elements along k, and B {b_depth}")
-    type_ = element_type_name(cast(BufferType, a[0].type).element_type).upper()
+    type_ = element_type_name(cast(te.BufferType, a[0].type).element_type).upper()
     name = f"SM90_64x{columns}x16_F32{type_}{type_}_SS"
     try:
         atom = mma_atom(name)
@@ -261,7 +245,7 @@ def _mma(builder: InstructionBuilder, call: Apply) -> None:
         fail(call, f"{name} multiplies {step} elements along k, which do not divide {depth}")
     for k in range(0, depth, step):
         builder.add(
-            WarpgroupMmaOp(
+            te.WarpgroupMmaOp(
                 name,
                 sums,
                 builder.shifted(a, k * a_strides[1]),
@@ -274,6 +258,6 @@ def _mma(builder: InstructionBuilder, call: Apply) -> None:
 
 
 @_instruction("wgmma.wait", "groups, sums", 1, None)
-def _wait_products(builder: InstructionBuilder, call: Apply) -> None:
+def _wait_products(builder: InstructionBuilder, call: syntax.Apply) -> None:
     groups = builder.number(call.arguments[0], "a number of groups")
-    builder.add(WarpgroupWaitOp(groups, builder.registers(call.arguments[1:])), call)
+    builder.add(te.WarpgroupWaitOp(groups, builder.registers(call.arguments[1:])), call)

@@ -13,25 +13,25 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
+from mugraph.dialects import te
 from mugraph.dialects.tb import CustomOp
-from mugraph.dialects.te import ELEMENT_TYPES, BufferType
 from mugraph.dialects.tensor_types import element_type_of, shape_of, value_label
 from mugraph.texpr.read import read_operator
 
 
-def buffer_types(op: CustomOp) -> list[BufferType]:
+def buffer_types(op: CustomOp) -> list[te.BufferType]:
     """The types of the function's parameters, by the operands of a custom operator."""
     return [_buffer_type(op, value) for value in op.inputs]
 
 
-def _buffer_type(op: CustomOp, value: SSAValue) -> BufferType:
+def _buffer_type(op: CustomOp, value: SSAValue) -> te.BufferType:
     element = element_type_of(value.type)
-    if element not in ELEMENT_TYPES.values():
+    if element not in te.ELEMENT_TYPES.values():
         raise VerifyException(
             f"{op.label}: {value_label(value)} has elements of {element}, but a tensor expression "
-            f"has {', '.join(ELEMENT_TYPES)}; insert a 'tb.cast'"
+            f"has {', '.join(te.ELEMENT_TYPES)}; insert a 'tb.cast'"
         )
-    return BufferType.of(shape_of(value.type), element)
+    return te.BufferType.of(shape_of(value.type), element)
 
 
 def load_operators(module: ModuleOp, text: str, name: str) -> None:

@@ -9,34 +9,9 @@ from typing import NoReturn
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 
-from mugraph.dialects.te import ELEMENT_TYPES, Level, Space
+from mugraph.dialects import te
+from mugraph.texpr import syntax
 from mugraph.texpr.lexer import Kind, Token, tokens_of
-from mugraph.texpr.syntax import (
-    Anchor,
-    Apply,
-    Asm,
-    Assign,
-    Binary,
-    Call,
-    Element,
-    Expression,
-    File,
-    Function,
-    If,
-    Let,
-    Loop,
-    Name,
-    New,
-    NewMbarriers,
-    Number,
-    Parameter,
-    Section,
-    Size,
-    Statement,
-    Type,
-    Unary,
-    Update,
-)
 
 _STATEMENTS = ("par", "seq", "fully", "if", "new", "reg", "let", "anchor", "red", "atomic", "asm")
 KEYWORDS = frozenset((*_STATEMENTS, "size", "fn", "and", "in", "out", "inout", "max", "min"))
@@ -49,7 +24,7 @@ _BITS = (("|",), ("^",), ("&",), ("<<", ">>"))
 _CLOSEST_SPACE = "register"
 
 
-def parse_text(text: str, name: str) -> File:
+def parse_text(text: str, name: str) -> syntax.File:
     """The syntax tree of a text; ``name`` is the file's, for messages.
 
     Raises ``ParseError`` with the place of the first error.
@@ -105,8 +80,8 @@ class _Parser:
 
     # Declarations.
 
-    def file(self) -> File:
-        file = File()
+    def file(self) -> syntax.File:
+        file = syntax.File()
         while self._next.kind is not Kind.END:
             if self._is("size"):
                 file.sizes += self._sizes()
@@ -117,14 +92,14 @@ class _Parser:
             self._accept(";")
         return file
 
-    def _sizes(self) -> list[Size]:
+    def _sizes(self) -> list[syntax.Size]:
         self._take()
-        sizes: list[Size] = []
+        sizes: list[syntax.Size] = []
         while True:
             name = self._name("a size")
             is_of_call = bool(self._accept("<="))
             value = self._sum() if is_of_call or self._accept("=") else None
-            multiple: Expression | None = None
+            multiple: syntax.Expression | None = None
             if is_of_call and self._accept("#"):
                 if self._next.text != "multiple":
                     self._fail("a size that a call says has no pragma but #multiple(n)")
@@ -132,51 +107,53 @@ class _Parser:
                 self._expect("(")
                 multiple = self._sum()
                 self._expect(")")
-            sizes.append(Size(self._since(name), name.text, value, is_of_call, multiple))
+            sizes.append(syntax.Size(self._since(name), name.text, value, is_of_call, multiple))
             if not self._accept(","):
                 return sizes
 
-    def _function(self) -> Function:
+    def _function(self) -> syntax.Function:
         start = self._take()
         name = self._name("a function")
         span = self._since(start)
         self._expect("(", "before the parameters")
-        parameters: list[Parameter] = []
+        parameters: list[syntax.Parameter] = []
         while not self._accept(")"):
             if parameters:
                 self._expect(",", "or ')' after a parameter")
             parameters.append(self._parameter())
-        result: Parameter | None = None
+        result: syntax.Parameter | None = None
         if self._accept(":"):
             first = self._next
-            if first.text in ELEMENT_TYPES:
-                result = Parameter(first.span, "result", self._type(), None)
+            if first.text in te.ELEMENT_TYPES:
+                result = syntax.Parameter(first.span, "result", self._type(), None)
             else:
                 result = self._parameter()
-        return Function(span, name.text, tuple(parameters), result, self._block())
+        return syntax.Function(span, name.text, tuple(parameters), result, self._block())
 
-    def _parameter(self) -> Parameter:
+    def _parameter(self) -> syntax.Parameter:
         start = self._next
         space = _CLOSEST_SPACE if self._accept("reg") else None
         name = self._name("a parameter")
         self._expect(":", "and the type of the parameter")
         type_ = self._type()
-        return Parameter(self._since(start), name.text, type_, space)
+        return syntax.Parameter(self._since(start), name.text, type_, space)
 
-    def _type(self) -> Type:
+    def _type(self) -> syntax.Type:
         start = self._next
-        if start.text not in ELEMENT_TYPES:
-            self._fail(f"expected an element type ({', '.join(ELEMENT_TYPES)}), got {start}")
+        if start.text not in te.ELEMENT_TYPES:
+            self._fail(f"expected an element type ({', '.join(te.ELEMENT_TYPES)}), got {start}")
         self._take()
-        extents: tuple[Expression, ...] | None = None
+        extents: tuple[syntax.Expression, ...] | None = None
         if self._accept("["):
             extents = self._list("]", self._sum)
             if not extents:
                 self._fail("a buffer has at least one extent")
-        return Type(self._since(start), start.text, extents)
+        return syntax.Type(self._since(start), start.text, extents)
 
-    def _list(self, end: str, item: Callable[[], Expression]) -> tuple[Expression, ...]:
-        items: list[Expression] = []
+    def _list(
+        self, end: str, item: Callable[[], syntax.Expression]
+    ) -> tuple[syntax.Expression, ...]:
+        items: list[syntax.Expression] = []
         while not self._accept(end):
             if items:
                 self._expect(",", f"or '{end}'")
@@ -185,9 +162,9 @@ class _Parser:
 
     # Statements.
 
-    def _block(self) -> tuple[Statement, ...]:
+    def _block(self) -> tuple[syntax.Statement, ...]:
         start = self._expect("{")
-        statements: list[Statement] = []
+        statements: list[syntax.Statement] = []
         while not self._accept("}"):
             if self._next.kind is Kind.END:
                 self._fail("this '{' has no '}'", start.span)
@@ -195,7 +172,7 @@ class _Parser:
             self._accept(";")
         return tuple(statements)
 
-    def _statement(self) -> Statement:
+    def _statement(self) -> syntax.Statement:
         start = self._next
         match start.text if start.kind is Kind.NAME else "":
             case "par" | "seq" | "fully":
@@ -209,11 +186,11 @@ class _Parser:
                 name = self._name("a value").text
                 self._expect("=")
                 value = self._update() if self._is("atomic") else self._expression()
-                return Let(self._since(start), name, value)
+                return syntax.Let(self._since(start), name, value)
             case "anchor":
                 self._take()
                 value = self._expression()
-                return Anchor(self._since(start), value)
+                return syntax.Anchor(self._since(start), value)
             case "red" | "atomic":
                 return self._update()
             case "asm":
@@ -221,7 +198,7 @@ class _Parser:
             case _:
                 return self._assignment_or_call()
 
-    def _loop(self) -> Loop:
+    def _loop(self) -> syntax.Loop:
         start = self._next
         fully = self._accept("fully")
         if fully and not self._is("par"):
@@ -234,8 +211,8 @@ class _Parser:
             self._expect("|", "after the loop's variable")
         span = self._since(start)
         level: str | None = None
-        alignment: Expression | None = None
-        prefetch: Expression | None = None
+        alignment: syntax.Expression | None = None
+        prefetch: syntax.Expression | None = None
         while self._accept("#"):
             pragma = self._next
             if pragma.text == "align":
@@ -254,14 +231,14 @@ class _Parser:
                         pragma.span,
                     )
                 continue
-            elif pragma.text in list(Level) and level is not None:
+            elif pragma.text in list(te.Level) and level is not None:
                 self._fail(f"the loop is at level #{level} already", pragma.span)
-            elif pragma.text in list(Level):
+            elif pragma.text in list(te.Level):
                 level = self._take().text
             else:
                 self._fail(
                     f"there is no pragma #{pragma.text}; a parallel loop has #align(n), "
-                    + ", ".join(f"#{level}" for level in Level)
+                    + ", ".join(f"#{level}" for level in te.Level)
                     + ", and a 'seq' loop #prefetch(n)"
                 )
             if not parallel:
@@ -269,31 +246,31 @@ class _Parser:
                     "a 'seq' loop has no pragma but #prefetch(n): its iterations are not dealt out",
                     pragma.span,
                 )
-        return Loop(
+        return syntax.Loop(
             span, parallel, fully, extent, variable, level, alignment, prefetch, self._block()
         )
 
-    def _if(self) -> If:
+    def _if(self) -> syntax.If:
         start = self._take()
         conditions = [self._expression()]
         while self._accept("and"):
             conditions.append(self._expression())
         span = self._since(start)
-        return If(span, tuple(conditions), self._block())
+        return syntax.If(span, tuple(conditions), self._block())
 
-    def _new(self) -> New | NewMbarriers:
+    def _new(self) -> syntax.New | syntax.NewMbarriers:
         start = self._take()
         space: str | None = _CLOSEST_SPACE if start.text == "reg" else None
         name = self._name("a buffer").text
-        type_: Type | None = None
-        value: Expression | tuple[Expression, ...] | None = None
-        if self._accept(":") or self._next.text in ELEMENT_TYPES:
+        type_: syntax.Type | None = None
+        value: syntax.Expression | tuple[syntax.Expression, ...] | None = None
+        if self._accept(":") or self._next.text in te.ELEMENT_TYPES:
             if self._accept("mbarrier"):
                 return self._mbarriers(start, name)
             type_ = self._type()
         elif start.text == "new" and not self._is("="):
             extents = (self._sum(),)
-            type_ = Type(self._since(start), "f32", extents)
+            type_ = syntax.Type(self._since(start), "f32", extents)
         if self._accept("="):
             listed = self._accept("[")
             value = self._list("]", self._expression) if listed else self._expression()
@@ -306,10 +283,10 @@ class _Parser:
                     f"there is no pragma #{self._next.text} of a buffer; there are "
                     + ", ".join(f"#{name}" for name in known)
                 )
-            space = str(Space(known[self._take().text]))
-        return New(self._since(start), name, type_, space, value)
+            space = str(te.Space(known[self._take().text]))
+        return syntax.New(self._since(start), name, type_, space, value)
 
-    def _mbarriers(self, start: Token, name: str) -> NewMbarriers:
+    def _mbarriers(self, start: Token, name: str) -> syntax.NewMbarriers:
         self._expect("[", "and how many mbarriers there are")
         count = self._sum()
         self._expect("]")
@@ -317,7 +294,7 @@ class _Parser:
             self._expect(text, "of '#arrivals(n)': how many arrivals end a phase")
         arrivals = self._sum()
         self._expect(")")
-        return NewMbarriers(self._since(start), name, count, arrivals)
+        return syntax.NewMbarriers(self._since(start), name, count, arrivals)
 
     def _assignment_operator(self, *more: str) -> str:
         if self._is("max", "min"):
@@ -328,69 +305,69 @@ class _Parser:
             self._fail(f"expected '=', '+=' or the like, got {self._next}")
         return self._take().text
 
-    def _update(self) -> Update:
+    def _update(self) -> syntax.Update:
         start = self._take()
         target = self._place()
-        if isinstance(target, Section):
+        if isinstance(target, syntax.Section):
             self._fail("an update is of one element", target.span)
         position = self._next.span
         operator = self._assignment_operator()
         if operator not in ("+=", "max=", "min="):
             self._fail(f"{start} takes '+=', 'max=' or 'min=', not '{operator}'", position)
         value = self._expression()
-        return Update(self._since(start), start.text == "atomic", target, operator, value)
+        return syntax.Update(self._since(start), start.text == "atomic", target, operator, value)
 
-    def _assignment_or_call(self) -> Statement:
+    def _assignment_or_call(self) -> syntax.Statement:
         start = self._next
         if start.kind is not Kind.NAME or start.text in KEYWORDS:
             self._fail(f"expected a statement, got {start}")
         following = self._tokens[self._position + 1]
         if following.kind is Kind.SYMBOL and following.text == "(":
             call = self._atom()
-            if not isinstance(call, Apply):
+            if not isinstance(call, syntax.Apply):
                 self._fail("expected a call", start.span)
-            return Call(self._since(start), call)
+            return syntax.Call(self._since(start), call)
         target = self._place()
         operator = self._assignment_operator()
         value = self._expression()
-        return Assign(self._since(start), target, operator, value)
+        return syntax.Assign(self._since(start), target, operator, value)
 
-    def _place(self) -> Name | Element | Section:
+    def _place(self) -> syntax.Name | syntax.Element | syntax.Section:
         start = self._name("a buffer")
         place = self._after_name(start)
-        if isinstance(place, Apply):
+        if isinstance(place, syntax.Apply):
             self._fail("a call cannot be assigned to", place.span)
         return place
 
-    def _asm(self) -> Asm:
+    def _asm(self) -> syntax.Asm:
         start = self._take()
         self._expect("(")
         text = self._next
         if text.kind is not Kind.STRING:
             self._fail(f"expected the text of an instruction in quotes, got {text}")
         self._take()
-        operands: list[tuple[str, Expression]] = []
+        operands: list[tuple[str, syntax.Expression]] = []
         while not self._accept(")"):
             self._expect(",", "or ')'")
             direction = self._take().text if self._is("in", "out", "inout") else "in"
             operands.append((direction, self._expression()))
-        meaning: tuple[Statement, ...] | None = None
+        meaning: tuple[syntax.Statement, ...] | None = None
         if self._accept("means"):
             meaning = self._block() if self._is("{") else (self._statement(),)
-        return Asm(self._since(start), text.text[1:-1], tuple(operands), meaning)
+        return syntax.Asm(self._since(start), text.text[1:-1], tuple(operands), meaning)
 
     # Expressions.
 
-    def _expression(self) -> Expression:
+    def _expression(self) -> syntax.Expression:
         start = self._next
         left = self._bits()
         if self._is(*_COMPARISONS):
             operator = self._take().text
             right = self._bits()
-            return Binary(self._since(start), operator, left, right)
+            return syntax.Binary(self._since(start), operator, left, right)
         return left
 
-    def _bits(self, level: int = 0) -> Expression:
+    def _bits(self, level: int = 0) -> syntax.Expression:
         """Bit operators, the loosest first; sums and products bind tighter."""
         if level == len(_BITS):
             return self._sum()
@@ -399,44 +376,44 @@ class _Parser:
         while self._is(*_BITS[level]):
             operator = self._take().text
             right = self._bits(level + 1)
-            left = Binary(self._since(start), operator, left, right)
+            left = syntax.Binary(self._since(start), operator, left, right)
         return left
 
-    def _sum(self) -> Expression:
+    def _sum(self) -> syntax.Expression:
         start = self._next
         left = self._product()
         while self._is("+", "-"):
             operator = self._take().text
             right = self._product()
-            left = Binary(self._since(start), operator, left, right)
+            left = syntax.Binary(self._since(start), operator, left, right)
         return left
 
-    def _product(self) -> Expression:
+    def _product(self) -> syntax.Expression:
         start = self._next
         left = self._unary()
         while self._is("*", "/", "%"):
             operator = self._take().text
             right = self._unary()
-            left = Binary(self._since(start), operator, left, right)
+            left = syntax.Binary(self._since(start), operator, left, right)
         return left
 
-    def _unary(self) -> Expression:
+    def _unary(self) -> syntax.Expression:
         start = self._next
         if self._accept("-"):
             operand = self._unary()
-            return Unary(self._since(start), operand)
+            return syntax.Unary(self._since(start), operand)
         return self._atom()
 
-    def _atom(self) -> Expression:
+    def _atom(self) -> syntax.Expression:
         start = self._take()
         match start.kind:
             case Kind.INTEGER:
-                return Number(start.span, int(start.text))
+                return syntax.Number(start.span, int(start.text))
             case Kind.FLOAT:
                 value = float(start.text)
                 if isinf(value):
                     self._fail("no type has so large a number; infinity is 'inf'", start.span)
-                return Number(start.span, value)
+                return syntax.Number(start.span, value)
             case Kind.NAME if start.text not in KEYWORDS or start.text in ("max", "min"):
                 return self._after_name(start)
             case Kind.SYMBOL if start.text == "(":
@@ -446,14 +423,16 @@ class _Parser:
             case _:
                 self._fail(f"expected an expression, got {start}", start.span)
 
-    def _after_name(self, name: Token) -> Name | Element | Section | Apply:
+    def _after_name(
+        self, name: Token
+    ) -> syntax.Name | syntax.Element | syntax.Section | syntax.Apply:
         if self._accept("("):
             arguments = self._list(")", self._expression)
-            return Apply(self._since(name), name.text, arguments)
+            return syntax.Apply(self._since(name), name.text, arguments)
         if not self._accept("["):
-            return Name(name.span, name.text)
-        starts: list[Expression] = []
-        extents: list[Expression] = []
+            return syntax.Name(name.span, name.text)
+        starts: list[syntax.Expression] = []
+        extents: list[syntax.Expression] = []
         distinct = self._is("distinct") and self._begins(self._tokens[self._position + 1])
         if distinct:
             self._take()
@@ -467,9 +446,9 @@ class _Parser:
         if not starts:
             self._fail(f"'{name.text}' needs an index", span)
         if not extents:
-            return Element(span, name.text, tuple(starts), distinct)
+            return syntax.Element(span, name.text, tuple(starts), distinct)
         if distinct:
             self._fail("'distinct' is of the index of one element", span)
         if len(extents) != len(starts):
             self._fail("a section has a start and an extent, 'i : 16', in each dimension", span)
-        return Section(span, name.text, tuple(starts), tuple(extents))
+        return syntax.Section(span, name.text, tuple(starts), tuple(extents))

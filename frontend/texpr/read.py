@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 
-from mugraph.dialects.te import BufferType
+from mugraph.dialects import te
 from mugraph.passes.texpr.te_check import TexprError, check_module
 from mugraph.texpr.build import build_module, build_operator
 
@@ -30,7 +30,7 @@ def read_operator(
     text: str,
     name: str,
     function: str,
-    types: Sequence[BufferType],
+    types: Sequence[te.BufferType],
     sizes: Mapping[str, int],
 ) -> tuple[str, ModuleOp]:
     """A function of a `.te` text for parameters of these types, and a module that has it.

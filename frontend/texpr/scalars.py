@@ -26,8 +26,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from mugraph.dialects import te
 from mugraph.dialects.element_types import is_number_of, u8
-from mugraph.dialects.te import ELEMENT_TYPES
 from mugraph.dialects.te.numbers import INTEGER_OPERATORS, operators_on, predicate_of
 from mugraph.dialects.te.types import EXTENDED_TYPES
 
@@ -73,7 +73,7 @@ def type_name(value: Scalar) -> str:
     if isinstance(value, SSAValue):
         if value.type == i1:
             return "condition"
-        return next(n for n, t in ELEMENT_TYPES.items() if t == value.type)
+        return next(n for n, t in te.ELEMENT_TYPES.items() if t == value.type)
     return "integer" if isinstance(value, int) else "number"
 
 
@@ -200,7 +200,7 @@ def unary_function(name: str, value: Scalar, emit: Emit, fail: Fail) -> SSAValue
 
 def convert(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue:
     """What is stored in an element of a type: rounded between floating-point types."""
-    wanted = next(name for name, known in ELEMENT_TYPES.items() if known == type_)
+    wanted = next(name for name, known in te.ELEMENT_TYPES.items() if known == type_)
     if not isinstance(value, SSAValue):
         if type_ in WHOLE_TYPES and not is_number_of(type_, value):
             fail(f"{value:g} is no {wanted}")

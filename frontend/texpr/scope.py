@@ -11,19 +11,9 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 
+from mugraph.dialects import te
 from mugraph.dialects.named_extents import NamedExtent
-from mugraph.dialects.te import BufferType
-from mugraph.texpr.syntax import (
-    Apply,
-    Binary,
-    Element,
-    Expression,
-    Name,
-    Node,
-    Number,
-    Section,
-    Unary,
-)
+from mugraph.texpr import syntax
 
 
 @dataclass(frozen=True)
@@ -53,7 +43,7 @@ class BufferBinding:
     """A buffer; a scalar one is written without an index."""
 
     value: SSAValue
-    type: BufferType
+    type: te.BufferType
     scalar: bool = False
     ends_with_call: bool = False
     """Whether a call says some of its extents."""
@@ -80,12 +70,12 @@ Binding = (
 Bindings = Mapping[str, Binding]
 
 
-def fail(node: Node | Span[str], message: str) -> NoReturn:
+def fail(node: syntax.Node | Span[str], message: str) -> NoReturn:
     """Raises ``ParseError`` at a part of the text."""
-    raise ParseError(node.span if isinstance(node, Node) else node, message)
+    raise ParseError(node.span if isinstance(node, syntax.Node) else node, message)
 
 
-def lookup(node: Node, name: str, bindings: Bindings) -> Binding:
+def lookup(node: syntax.Node, name: str, bindings: Bindings) -> Binding:
     """What a name stands for."""
     binding = bindings.get(name)
     if binding is None:
@@ -94,7 +84,7 @@ def lookup(node: Node, name: str, bindings: Bindings) -> Binding:
     return binding
 
 
-def constant_of(expression: Expression, bindings: Bindings, what: str) -> int:
+def constant_of(expression: syntax.Expression, bindings: Bindings, what: str) -> int:
     """The value of an expression of sizes and numbers."""
     index = index_of(expression, bindings, [])
     if not isinstance(index, AffineConstantExpr):
@@ -102,31 +92,33 @@ def constant_of(expression: Expression, bindings: Bindings, what: str) -> int:
     return index.value
 
 
-def index_of(expression: Expression, bindings: Bindings, variables: list[SSAValue]) -> AffineExpr:
+def index_of(
+    expression: syntax.Expression, bindings: Bindings, variables: list[SSAValue]
+) -> AffineExpr:
     """A quasi-affine expression; ``variables`` are its dimensions, and new ones are added."""
     match expression:
-        case Number(value=int(value)):
+        case syntax.Number(value=int(value)):
             return AffineExpr.constant(value)
-        case Number():
+        case syntax.Number():
             fail(expression, "an index is a whole number")
-        case Name(name=name):
+        case syntax.Name(name=name):
             return _index_of_name(expression, name, bindings, variables)
-        case Unary(operand=operand):
+        case syntax.Unary(operand=operand):
             return index_of(operand, bindings, variables) * -1
-        case Binary(operator="+" | "-" | "*" | "/" | "%" as operator):
+        case syntax.Binary(operator="+" | "-" | "*" | "/" | "%" as operator):
             left = index_of(expression.left, bindings, variables)
             right = index_of(expression.right, bindings, variables)
             return _combine(expression, operator, left, right)
-        case Binary(operator=operator):
+        case syntax.Binary(operator=operator):
             fail(expression, f"'{operator}' is no operator of indices")
-        case Element(buffer=buffer) | Section(buffer=buffer):
+        case syntax.Element(buffer=buffer) | syntax.Section(buffer=buffer):
             fail(expression, f"an index cannot depend on the contents of '{buffer}'")
-        case Apply(function=function):
+        case syntax.Apply(function=function):
             fail(expression, f"an index is quasi-affine: {function}(...) cannot stand in it")
 
 
 def _index_of_name(
-    node: Name, name: str, bindings: Bindings, variables: list[SSAValue]
+    node: syntax.Name, name: str, bindings: Bindings, variables: list[SSAValue]
 ) -> AffineExpr:
     match lookup(node, name, bindings):
         case SizeBinding(value=value):
@@ -147,7 +139,7 @@ def _index_of_name(
             )
 
 
-def _combine(node: Binary, operator: str, left: AffineExpr, right: AffineExpr) -> AffineExpr:
+def _combine(node: syntax.Binary, operator: str, left: AffineExpr, right: AffineExpr) -> AffineExpr:
     match operator:
         case "+":
             return left + right
@@ -166,28 +158,28 @@ def _combine(node: Binary, operator: str, left: AffineExpr, right: AffineExpr) -
             return left // right if operator == "/" else left % right
 
 
-def is_number(expression: Expression, bindings: Bindings) -> bool:
+def is_number(expression: syntax.Expression, bindings: Bindings) -> bool:
     """Whether an expression is made of the contents of buffers, or otherwise no index."""
     match expression:
-        case Number(value=value):
+        case syntax.Number(value=value):
             return not isinstance(value, int)
-        case Name(name=name):
+        case syntax.Name(name=name):
             match bindings.get(name):
                 case ValueBinding(index=None) | BufferBinding():
                     return True
                 case _:
                     return False
-        case Unary(operand=operand):
+        case syntax.Unary(operand=operand):
             return is_number(operand, bindings)
-        case Binary(operator="+" | "-" | "*" | "/" | "%", left=left, right=right):
+        case syntax.Binary(operator="+" | "-" | "*" | "/" | "%", left=left, right=right):
             return is_number(left, bindings) or is_number(right, bindings)
-        case Binary() | Element() | Apply():
+        case syntax.Binary() | syntax.Element() | syntax.Apply():
             return True
-        case Section():
+        case syntax.Section():
             return False
 
 
-def is_index(expression: Expression, bindings: Bindings, *, named: bool = False) -> bool:
+def is_index(expression: syntax.Expression, bindings: Bindings, *, named: bool = False) -> bool:
     """Whether an expression has a loop's variable in it, and nothing but indices.
 
     With ``named`` the names of indices are indices, too; else they are numbers.
@@ -195,12 +187,12 @@ def is_index(expression: Expression, bindings: Bindings, *, named: bool = False)
     return _has_variable(expression, bindings, named) is True
 
 
-def _has_variable(expression: Expression, bindings: Bindings, named: bool) -> bool | None:
+def _has_variable(expression: syntax.Expression, bindings: Bindings, named: bool) -> bool | None:
     """Whether a variable is in an index expression; ``None`` where it is no index expression."""
     match expression:
-        case Number(value=int()):
+        case syntax.Number(value=int()):
             return False
-        case Name(name=name):
+        case syntax.Name(name=name):
             match bindings.get(name):
                 case IndexBinding():
                     return True
@@ -210,9 +202,11 @@ def _has_variable(expression: Expression, bindings: Bindings, named: bool) -> bo
                     return True
                 case _:
                     return None
-        case Unary(operand=operand):
+        case syntax.Unary(operand=operand):
             return _has_variable(operand, bindings, named)
-        case Binary(operator="+" | "-" | "*" | "/" | "%" as operator, left=left, right=right):
+        case syntax.Binary(
+            operator="+" | "-" | "*" | "/" | "%" as operator, left=left, right=right
+        ):
             one, other = (_has_variable(side, bindings, named) for side in (left, right))
             if one is None or other is None or (other and operator in "/%"):
                 return None

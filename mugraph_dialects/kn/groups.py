@@ -10,6 +10,7 @@ from xdsl.irdl import operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_of
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import ReadsRows
@@ -93,10 +94,8 @@ class GroupTilesOp(_TableOp):
             properties={"size": IntegerAttr(size, i64)},
         )
 
-    @property
-    def rows_of_a_tile(self) -> int:
-        """How many rows a tile has."""
-        return self.size.value.data
+    rows_of_a_tile = number_of("size")
+    """How many rows a tile has."""
 
     def verify_(self) -> None:
         """Checks the types, and that a tile has as many rows as there are at most."""

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_operand_def, opt_prop_def
 
+from mugraph.dialects.accessors import is_given
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.kernel import KernelOp
 from mugraph.dialects.reductions import ReducesDimension
@@ -41,10 +42,8 @@ class StepsOp(ReducesDimension, KernelOp, ABC):
             },
         )
 
-    @property
-    def is_exclusive(self) -> bool:
-        """Whether a step has no part in its own result."""
-        return self.exclusive is not None
+    is_exclusive = is_given("exclusive")
+    """Whether a step has no part in its own result."""
 
     def verify_(self) -> None:
         """As any kernel; of floating-point numbers."""

@@ -19,7 +19,6 @@ from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.reductions import ReducesDimension
-from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tb.operators import all_but
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 
@@ -63,10 +62,7 @@ class TopKOp(ReducesDimension, WorkspaceOp, HasLayoutConstraints, CanOverlap, Ha
         super().verify_()
         verify_values(self, [self.input, *self.results])
         verify_no_integers(self, [self.input], "kn.cast")
-        try:
-            shape, dim = self.shape_with_dimension(), self.reduced_dim
-        except ShapeError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        shape, dim = self.shape_with_dimension(), self.reduced_dim
         for result in self.results:
             found = shape_of(result.type)
             count = found[dim] if len(found) == len(shape) else 1

@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_if_given, number_or
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
 from mugraph.dialects.sched.kernel import enclosing_kernel
@@ -173,15 +174,11 @@ class RunsAtIteration(IRDLOperation):
     ahead = opt_prop_def(IntegerAttr.constr(type=i64))
     iteration = opt_prop_def(IntegerAttr.constr(type=i64))
 
-    @property
-    def ahead_of(self) -> int:
-        """How many iterations ahead of the current one."""
-        return 0 if self.ahead is None else self.ahead.value.data
+    ahead_of = number_or("ahead", 0)
+    """How many iterations ahead of the current one."""
 
-    @property
-    def fixed_iteration(self) -> int | None:
-        """The iteration meant, outside the loop."""
-        return None if self.iteration is None else self.iteration.value.data
+    fixed_iteration = number_if_given("iteration")
+    """The iteration meant, outside the loop."""
 
     @property
     def stage(self) -> StageReference:

@@ -9,6 +9,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_of
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.tile_values import CarriesTiles
 from mugraph.dialects.sched.types import TokenType
@@ -48,10 +49,8 @@ class WaitOp(IRDLOperation):
     def __init__(self, pending: int, tokens: Sequence[SSAValue] = ()) -> None:
         super().__init__(operands=[tokens], properties={"pending": IntegerAttr(pending, i64)})
 
-    @property
-    def pending_groups(self) -> int:
-        """How many groups may still be in flight."""
-        return self.pending.value.data
+    pending_groups = number_of("pending")
+    """How many groups may still be in flight."""
 
     def verify_(self) -> None:
         """Checks the count of groups, and that it leaves none of the tokens' in flight."""

@@ -16,6 +16,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_of
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
@@ -98,10 +99,8 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
             regions=[Region(body) if isinstance(body, Block) else body],
         )
 
-    @property
-    def thread_count(self) -> int:
-        """How many threads it was dealt to."""
-        return self.threads.value.data
+    thread_count = number_of("threads")
+    """How many threads it was dealt to."""
 
     @property
     def thread(self) -> SSAValue:

@@ -43,7 +43,7 @@ from mugraph.dialects.sched.types import (
     SharedType,
     TileType,
 )
-from mugraph.dialects.shapes import ShapeError, broadcast_shape
+from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
@@ -211,10 +211,7 @@ class MapOp(DealtOutOp):
         """Checks arity, extents and who computes what."""
         verify_arity(self, self.function.data, self.sources)
         shape = shape_of(self.destination.type)
-        try:
-            expected = broadcast_shape([shape_of(value.type) for value in self.operands])
-        except ShapeError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        expected = broadcast_shape([shape_of(value.type) for value in self.operands])
         if shape != expected:
             raise VerifyException(
                 f"{op_label(self)}: the destination has {dims(shape)}, expected {dims(expected)}"

@@ -26,6 +26,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_if_given, number_of, number_or
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
@@ -162,15 +163,11 @@ class KernelOp(HoldsLengths):
         """The parts of its µGraph's plan that are decided."""
         return Plan() if self.plan is None else self.plan.data
 
-    @property
-    def input_count(self) -> int:
-        """How many of the body's arguments are read; the others are written."""
-        return self.inputs.value.data
+    input_count = number_of("inputs")
+    """How many of the body's arguments are read; the others are written."""
 
-    @property
-    def forloop_range(self) -> int | None:
-        """The for-loop's range in the µGraph, where the kernel came from one."""
-        return None if self.forloop is None else self.forloop.value.data
+    forloop_range = number_if_given("forloop")
+    """The for-loop's range in the µGraph, where the kernel came from one."""
 
     def domain_forms(self) -> list[LinearForm]:
         """The forms that are at least 0 in iterations that a block runs.
@@ -184,20 +181,14 @@ class KernelOp(HoldsLengths):
         """Which arguments nothing writes to that may run beside this kernel."""
         return frozenset(() if self.constant is None else extents_of(self.constant))
 
-    @property
-    def raster_rows(self) -> int:
-        """The rows of the grid in a group of blocks that start together; 1 for the grid's order."""
-        return 1 if self.raster is None else self.raster.value.data
+    raster_rows = number_or("raster", 1)
+    """The rows of the grid in a group of blocks that start together; 1 for the grid's order."""
 
-    @property
-    def descending_columns(self) -> int | None:
-        """The columns of a group of which rows start from the last one; ``None`` for the first."""
-        return None if self.descending is None else self.descending.value.data
+    descending_columns = number_if_given("descending")
+    """The columns of a group of which rows start from the last one; ``None`` for the first."""
 
-    @property
-    def persistent_blocks(self) -> int | None:
-        """How many blocks share the grid's, each taking several; ``None`` where each takes one."""
-        return None if self.persistent is None else self.persistent.value.data
+    persistent_blocks = number_if_given("persistent")
+    """How many blocks share the grid's, each taking several; ``None`` where each takes one."""
 
     @property
     def launched_grid(self) -> tuple[int, ...]:
@@ -265,10 +256,8 @@ class KernelOp(HoldsLengths):
         """Whether its threads wait for the kernels before it, so that its launch need not."""
         return any(isinstance(op, GridWaitOp) for op in self.body.walk())
 
-    @property
-    def resident_blocks(self) -> int | None:
-        """Blocks that share a multiprocessor, once planned."""
-        return None if self.resident is None else self.resident.value.data
+    resident_blocks = number_if_given("resident")
+    """Blocks that share a multiprocessor, once planned."""
 
     @property
     def registers_at_start(self) -> int:
@@ -284,10 +273,8 @@ class KernelOp(HoldsLengths):
         share = REGISTER_FILE // (-(-warps // WARPGROUP) * WARPGROUP * WARP)
         return min(share // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
 
-    @property
-    def smem_bytes(self) -> int | None:
-        """Dynamic shared memory of a block, once planned."""
-        return None if self.smem is None else self.smem.value.data
+    smem_bytes = number_if_given("smem")
+    """Dynamic shared memory of a block, once planned."""
 
     def verify_(self) -> None:
         """Checks arguments and extents."""

@@ -20,11 +20,12 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_or
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.indirect import CutsRows, row_strides, verify_numbers
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
-from mugraph.dialects.maps import PartitionError, Slicing
+from mugraph.dialects.maps import Slicing
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.structure import most_iterations
@@ -103,10 +104,8 @@ class LocalTileOp(CutsRows):
         """The dimension that each of x, y, z splits, or -1."""
         return extents_of(self.map)
 
-    @property
-    def loop_dim(self) -> int:
-        """The dimension that the for-loop splits, or -1."""
-        return -1 if self.fordim is None else self.fordim.value.data
+    loop_dim = number_or("fordim", -1)
+    """The dimension that the for-loop splits, or -1."""
 
     @property
     def end_of(self) -> dict[int, SSAValue]:
@@ -257,10 +256,7 @@ class LocalTileOp(CutsRows):
             )
         self._verify_held_ends()
         self.verify_windows()
-        try:
-            self.slicing().tile_shape("map")
-        except PartitionError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        self.slicing().tile_shape("map")
         strides = self.tile_strides()
         if strides_of(resolved_layout_of(self.result)) != strides:
             raise VerifyException(

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_if_given
 from mugraph.dialects.sched.kernel import KernelOp, enclosing_kernel
 from mugraph.dialects.tensor_types import op_label
 
@@ -29,10 +30,8 @@ class KeepsMbarriers(IRDLOperation):
     def barrier_count(self) -> int:
         """How many mbarriers there are."""
 
-    @property
-    def byte_offset(self) -> int | None:
-        """Where the mbarriers start, once planned."""
-        return None if self.offset is None else self.offset.value.data
+    byte_offset = number_if_given("offset")
+    """Where the mbarriers start, once planned."""
 
     def barrier_bytes(self) -> int:
         """The size of the mbarriers."""

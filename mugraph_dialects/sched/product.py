@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -29,14 +29,14 @@ from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import mma_accesses
 from mugraph.dialects.sched.matrix_part import (
     part_of_matrix,
-    shape_of_one,
     start_attribute,
     start_of,
     verify_part,
 )
+from mugraph.dialects.sched.multiplies import MultipliesMatrices
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import SharedType, TileType
-from mugraph.dialects.shapes import ShapeError, matmul_shape
+from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -49,7 +49,9 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class MmaOp(
+    MultipliesMatrices, WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
+):
     """Adds the product of two matrices to an accumulator fragment.
 
     The right one is in shared memory, the left one too or in a fragment of the same arrangement,
@@ -82,8 +84,6 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
     at = opt_prop_def(DenseArrayBase.constr(i64))
     ldmatrix_lhs = prop_def(BoolAttr)
     ldmatrix_rhs = prop_def(BoolAttr)
-    through = opt_prop_def(EpilogueAttr)
-    lhs_start = opt_prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
         "$lhs (`from` $lhs_start^)? `,` $rhs (`at` $at^)? `to` $accumulator "
@@ -126,16 +126,6 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         return start_of(self.at, len(shape_of(self.lhs.type)))
 
     @property
-    def start_of_lhs(self) -> tuple[int, ...]:
-        """Where in its buffer the left matrix starts."""
-        return start_of(self.lhs_start, len(shape_of(self.lhs.type)))
-
-    @property
-    def lhs_shape(self) -> tuple[int, ...]:
-        """The extents of what is multiplied from the left."""
-        return shape_of_one(self.lhs, self.lhs_start)
-
-    @property
     def parts(self) -> int:
         """How many partial sums the accumulator is: the warps along k."""
         accumulator = self.accumulator.type
@@ -147,16 +137,6 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
         accumulator = self.accumulator.type
         mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
         return mma is not None and mma_atom(mma.atom).a_type == "tf32"
-
-    @property
-    def multiplied_type(self) -> Attribute:
-        """The type of what is multiplied of the right matrix."""
-        return element_type_of((self.rhs if self.through is None else self.lhs).type)
-
-    @property
-    def lhs_in_registers(self) -> bool:
-        """Whether the left matrix is a fragment."""
-        return isinstance(self.lhs.type, TileType)
 
     def matrices(self) -> tuple[AnyLayout, AnyLayout]:
         """What is read: (rows of the accumulator, k) and (columns of the accumulator, k).
@@ -182,10 +162,7 @@ class MmaOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects)
 
     def verify_(self) -> None:
         """Checks extents and the accumulator."""
-        try:
-            expected = matmul_shape(self.lhs_shape, shape_of(self.rhs.type))
-        except ShapeError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        expected = matmul_shape(self.lhs_shape, shape_of(self.rhs.type))
         whole = shape_of(self.lhs.type)
         verify_part(self, self.lhs_shape, self.start_of_lhs, whole, "its buffer", "the left matrix")
         accumulator = self.accumulator.type

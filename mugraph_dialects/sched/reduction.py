@@ -18,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.accessors import number_of, number_or
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import mma_atom
@@ -165,20 +166,16 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         """How one number is made of two; a sum unless the operator says otherwise."""
         return Combiner.SUM if self.combiner is None else self.combiner.data
 
-    @property
-    def reduced_dim(self) -> int:
-        """The dimension summed over."""
-        return self.dim.value.data
+    reduced_dim = number_of("dim")
+    """The dimension summed over."""
 
     @property
     def drops_dim(self) -> bool:
         """Whether the results do not have the reduced dimension, along which their parts lie."""
         return len(shape_of(self.destination.type)) < len(shape_of(self.source.type))
 
-    @property
-    def part_count(self) -> int:
-        """How many warps leave a part each of a result."""
-        return 1 if self.parts is None else self.parts.value.data
+    part_count = number_or("parts", 1)
+    """How many warps leave a part each of a result."""
 
     @property
     def distribution(self) -> Attribute | None:

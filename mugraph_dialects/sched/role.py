@@ -14,6 +14,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import is_given, number_if_given, number_of
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.partition import LinearPartition
@@ -98,20 +99,14 @@ class RoleOp(IRDLOperation):
         """The prologue, the for-loop and the epilogue, those that there are."""
         return with_regions(self.body.block)
 
-    @property
-    def warp_count(self) -> int:
-        """How many warps the role has."""
-        return self.warps.value.data
+    warp_count = number_of("warps")
+    """How many warps the role has."""
 
-    @property
-    def ping_pong_index(self) -> int | None:
-        """Which ping-pong role it is; ``None`` for a role that runs for every work tile."""
-        return None if self.ping_pong is None else self.ping_pong.value.data
+    ping_pong_index = number_if_given("ping_pong")
+    """Which ping-pong role it is; ``None`` for a role that runs for every work tile."""
 
-    @property
-    def is_elected(self) -> bool:
-        """Whether one thread runs the body."""
-        return self.elected is not None
+    is_elected = is_given("elected")
+    """Whether one thread runs the body."""
 
     @property
     def threads(self) -> int:

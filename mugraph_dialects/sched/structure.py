@@ -27,6 +27,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.assembly import TripCount
 from mugraph.dialects.bulk import stage_alignment
@@ -147,10 +148,8 @@ class ForloopOp(CarriesTiles):
         """The tiles that the first iteration begins with."""
         return self.carried
 
-    @property
-    def is_peeled(self) -> bool:
-        """Whether the first iteration has code of its own."""
-        return self.peeled is not None
+    is_peeled = is_given("peeled")
+    """Whether the first iteration has code of its own."""
 
     @property
     def trip_count(self) -> int | SSAValue:
@@ -312,15 +311,11 @@ class AllocOp(IRDLOperation):
             },
         )
 
-    @property
-    def stage_count(self) -> int:
-        """How many copies of the buffer there are."""
-        return 1 if self.stages is None else self.stages.value.data
+    stage_count = number_or("stages", 1)
+    """How many copies of the buffer there are."""
 
-    @property
-    def byte_offset(self) -> int | None:
-        """Where the first copy starts, once planned."""
-        return None if self.offset is None else self.offset.value.data
+    byte_offset = number_if_given("offset")
+    """Where the first copy starts, once planned."""
 
     def stage_bytes(self) -> int:
         """The size of one copy, its padding included, in whole lines of shared memory.

@@ -14,6 +14,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.copies import ASYNC_BYTES
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
@@ -112,10 +113,8 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             },
         )
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the copy lands only when waited for."""
-        return self.asynchronous is not None
+    is_async = is_given("asynchronous")
+    """Whether the copy lands only when waited for."""
 
     @property
     def is_shifted(self) -> bool:
@@ -153,15 +152,11 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         )
         return in_memory is Access.GATHER and in_buffer is Access.CONTIGUOUS
 
-    @property
-    def ahead_of(self) -> int:
-        """How many iterations ahead of the current one the copied tile is used."""
-        return 0 if self.ahead is None else self.ahead.value.data
+    ahead_of = number_or("ahead", 0)
+    """How many iterations ahead of the current one the copied tile is used."""
 
-    @property
-    def fixed_iteration(self) -> int | None:
-        """The iteration whose tile is copied, outside the loop."""
-        return None if self.iteration is None else self.iteration.value.data
+    fixed_iteration = number_if_given("iteration")
+    """The iteration whose tile is copied, outside the loop."""
 
     @property
     def checked_dims(self) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -16,6 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import is_given
 from mugraph.dialects.assembly import ThroughFunctions
 from mugraph.dialects.bulk import (
     SWIZZLE_SPANS,
@@ -54,7 +55,8 @@ from mugraph.dialects.sched.accesses import (
 )
 from mugraph.dialects.sched.channel import RunsAtIteration, iteration_properties
 from mugraph.dialects.sched.mappings import IDLE, Stream, matrix_layout
-from mugraph.dialects.sched.matrix_part import shape_of_one, start_attribute, start_of, verify_part
+from mugraph.dialects.sched.matrix_part import start_attribute, verify_part
+from mugraph.dialects.sched.multiplies import MultipliesMatrices
 from mugraph.dialects.sched.operand_mappings import MatmulOperand, element_stream
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import AllocOp
@@ -88,6 +90,7 @@ def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
 
 @irdl_op_definition
 class WarpgroupMmaOp(
+    MultipliesMatrices,
     WritesTiles,
     RunsAtIteration,
     HasSharedAccesses,
@@ -137,8 +140,6 @@ class WarpgroupMmaOp(
     accumulators = var_operand_def(TileType)
     asynchronous = opt_prop_def(UnitAttr, prop_name="async")
     fresh = opt_prop_def(UnitAttr)
-    through = opt_prop_def(EpilogueAttr)
-    lhs_start = opt_prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
         "(`async` $async^)? (`fresh` $fresh^)? $lhs (`from` $lhs_start^)? `,` $rhs "
@@ -184,15 +185,11 @@ class WarpgroupMmaOp(
         length = mma_atom(mma.atom).shape_mnk[1]
         return mma_atom(mma.atom.replace(f"x{length}x", f"x{length * len(self.accumulators)}x"))
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether what the accumulator held is not added to."""
-        return self.fresh is not None
+    is_fresh = is_given("fresh")
+    """Whether what the accumulator held is not added to."""
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the products go on behind the operator."""
-        return self.asynchronous is not None
+    is_async = is_given("asynchronous")
+    """Whether the products go on behind the operator."""
 
     @property
     def tiled_mma(self) -> TiledMmaAttr:
@@ -207,31 +204,11 @@ class WarpgroupMmaOp(
         return mma
 
     @property
-    def lhs_in_registers(self) -> bool:
-        """Whether the left matrix is a fragment."""
-        return isinstance(self.lhs.type, TileType)
-
-    @property
-    def start_of_lhs(self) -> tuple[int, ...]:
-        """Where in its buffer the left matrix starts."""
-        return start_of(self.lhs_start, len(shape_of(self.lhs.type)))
-
-    @property
-    def lhs_shape(self) -> tuple[int, ...]:
-        """The extents of what is multiplied from the left."""
-        return shape_of_one(self.lhs, self.lhs_start)
-
-    @property
     def lhs_offset(self) -> int:
         """The elements of the buffer before the left matrix; whole patterns of its swizzle."""
         if self.lhs_start is None:
             return 0
         return base_layout(resolved_layout_of(self.lhs))(*self.start_of_lhs)
-
-    @property
-    def multiplied_type(self) -> Attribute:
-        """The type of what is multiplied of the right matrix."""
-        return element_type_of((self.rhs if self.through is None else self.lhs).type)
 
     @property
     def in_memory(self) -> dict[int, SSAValue]:

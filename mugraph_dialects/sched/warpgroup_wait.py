@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_of
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import HasThreadAccesses, StageReference, ThreadAccess
@@ -61,10 +62,8 @@ class WarpgroupWaitOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
             properties={"pending": IntegerAttr(pending, i64)},
         )
 
-    @property
-    def pending_products(self) -> int:
-        """How many products may be unfinished behind it."""
-        return self.pending.value.data
+    pending_products = number_of("pending")
+    """How many products may be unfinished behind it."""
 
     def verify_(self) -> None:
         """Checks the number."""

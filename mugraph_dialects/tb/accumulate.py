@@ -39,7 +39,7 @@ from mugraph.dialects.interfaces import (
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds, Padding
-from mugraph.dialects.shapes import ShapeError, broadcast_shape
+from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import expect_shape, parallel_indices
@@ -274,10 +274,7 @@ class ForloopAccumRescaleOp(AccumulatorOp):
     def result_shape(self) -> tuple[int, ...]:
         """The operand's extents; the last one 1 for ``sum``."""
         shape, factors = shape_of(self.input.type), shape_of(self.rescale.type)
-        try:
-            broadcast = broadcast_shape([shape, factors])
-        except ShapeError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        broadcast = broadcast_shape([shape, factors])
         if broadcast != shape:
             raise VerifyException(
                 f"{op_label(self)}: the factors have {dims(factors)}, more than the {dims(shape)} "

@@ -40,7 +40,7 @@ from mugraph.dialects.interfaces import (
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds, Padding
-from mugraph.dialects.shapes import ShapeError, broadcast_shape
+from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import (
@@ -72,10 +72,7 @@ class ElementwiseOp(
     def verify_(self) -> None:
         """Checks the constants, the element types, and the result against the operands' extents."""
         self.verify_function()
-        try:
-            expected = broadcast_shape([shape_of(operand.type) for operand in self.operands])
-        except ShapeError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        expected = broadcast_shape([shape_of(operand.type) for operand in self.operands])
         expect_shape(self, expected, self.result)
         self.verify_types()
 

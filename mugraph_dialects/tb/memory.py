@@ -165,10 +165,7 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
 
     def verify_tile(self, name: str) -> None:
         """Checks the tile's extents against the maps, of which ``name`` is the first."""
-        try:
-            self.slicing().tile_shape(name)
-        except PartitionError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        self.slicing().tile_shape(name)
 
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
         """The copy for given strides of the DTensor and of the tile."""
@@ -434,16 +431,13 @@ class OutputOp(MovesTile):
         """Checks the map, and the tile's extents against the tensor's."""
         graph = enclosing_graph(self)
         grid, shape = graph.grid_dim, shape_of(self.dtensor_type)
-        try:
-            verify_map("omap", self.map_, self.loop_dim, len(shape), grid)
-            for axis, name in enumerate("xyz"):
-                if grid[axis] > 1 and self.map_[axis] < 0:
-                    raise PartitionError(
-                        f"grid axis {name} has {grid[axis]} blocks but omap does not map it; "
-                        "blocks would overwrite each other: map it to a dimension"
-                    )
-        except PartitionError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        verify_map("omap", self.map_, self.loop_dim, len(shape), grid)
+        for axis, name in enumerate("xyz"):
+            if grid[axis] > 1 and self.map_[axis] < 0:
+                raise PartitionError(
+                    f"grid axis {name} has {grid[axis]} blocks but omap does not map it; "
+                    "blocks would overwrite each other: map it to a dimension"
+                )
         self.verify_tile("omap")
         self.verify_ends()
         stored, given = element_type_of(self.dtensor_type), element_type_of(self.stensor.type)

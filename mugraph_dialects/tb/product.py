@@ -94,10 +94,7 @@ class MatmulOp(
     def verify_(self) -> None:
         """Checks ranks, the contracted extent, leading extents, element types and the result."""
         lhs, rhs = shape_of(self.lhs.type), shape_of(self.rhs.type)
-        try:
-            expected = matmul_shape(lhs, rhs)
-        except ShapeError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
+        expected = matmul_shape(lhs, rhs)
         expect_shape(self, expected, self.result)
         verify_product_types(self, self.lhs, self.rhs, self.result, "tb.cast")
         verify_epilogue(self, self.result)

@@ -35,7 +35,6 @@ from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.partition import choose_lanes, result_order
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.reductions import ReducesDimension, ReductionOperator
-from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tb.layouts import (
     add_iteration_constraints,
     partitioned_operand,
@@ -75,14 +74,6 @@ def strided_groups(extent: int, results: int) -> Groups:
 def contiguous_groups(extent: int, results: int) -> Groups:
     """Result j sums the elements from j * (extent / results) on."""
     return Groups(extent // results, 1, extent // results)
-
-
-def operand_shape(op: ReducesDimension) -> tuple[int, ...]:
-    """The operand's extents; raises ``VerifyException`` where they lack the dimension."""
-    try:
-        return op.shape_with_dimension()
-    except ShapeError as error:
-        raise VerifyException(f"{op_label(op)}: {error}") from error
 
 
 class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, ABC):
@@ -133,7 +124,7 @@ class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles
 
     def verify_(self) -> None:
         """Checks the dimension, and that the result's extent divides the operand's."""
-        shape, result = operand_shape(self), shape_of(self.result.type)
+        shape, result = self.shape_with_dimension(), shape_of(self.result.type)
         if len(result) != len(shape) or any(
             result[dim] != shape[dim] for dim in range(len(shape)) if dim != self.reduced_dim
         ):
@@ -279,7 +270,7 @@ class ReductionMaxOp(ReducesTile, HasRaggedTiles):
 
     def verify_(self) -> None:
         """Checks the dimension, the results' extents, and that the operator is in the loop."""
-        shape = list(operand_shape(self))
+        shape = list(self.shape_with_dimension())
         shape[self.reduced_dim] = 1
         expect_shape(self, shape, self.maximum)
         expect_shape(self, shape, self.difference)

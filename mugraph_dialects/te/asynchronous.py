@@ -16,6 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_of
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch, row_box, verify_index_count
@@ -70,10 +71,8 @@ class CopyAsyncOp(IRDLOperation, HasTouches):
             },
         )
 
-    @property
-    def elements(self) -> int:
-        """How many elements."""
-        return self.width.value.data
+    elements = number_of("width")
+    """How many elements."""
 
     @property
     def bytes(self) -> int:
@@ -122,10 +121,8 @@ class WaitsForGroups(IRDLOperation):
     def __init__(self, in_flight: int, operands: Sequence[Sequence[SSAValue]] = ()) -> None:
         super().__init__(operands=operands, properties={"in_flight": IntegerAttr(in_flight, i64)})
 
-    @property
-    def groups(self) -> int:
-        """The groups that may be under way after it."""
-        return self.in_flight.value.data
+    groups = number_of("in_flight")
+    """The groups that may be under way after it."""
 
     def verify_(self) -> None:
         """Checks the number, and where it stands."""

@@ -21,6 +21,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import is_given, number_if_given
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import ApplyOp
@@ -75,15 +76,11 @@ class IterationOp(IRDLOperation):
         """How many values each index has."""
         return tuple(int(extent) for extent in self.extents.get_values())
 
-    @property
-    def is_over_grid(self) -> bool:
-        """Whether the iterations are dealt to all blocks together."""
-        return self.grid is not None
+    is_over_grid = is_given("grid")
+    """Whether the iterations are dealt to all blocks together."""
 
-    @property
-    def thread_alignment(self) -> int | None:
-        """What the first thread of the last index is a multiple of, where threads follow it."""
-        return None if self.alignment is None else self.alignment.value.data
+    thread_alignment = number_if_given("alignment")
+    """What the first thread of the last index is a multiple of, where threads follow it."""
 
     def verify_(self) -> None:
         """Checks the number of indices and the extents."""

@@ -36,6 +36,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import is_given, number_if_given, number_of, number_or
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import Conditions, verify_indices
@@ -53,10 +54,8 @@ class LoopOp(IRDLOperation):
     NUMBERS: ClassVar[Mapping[str, str]] = {}
     """The numbers behind the extent in its text: the word before each, and its property."""
 
-    @property
-    def iterations(self) -> int:
-        """How often the body runs."""
-        return self.extent.value.data
+    iterations = number_of("extent")
+    """How often the body runs."""
 
     @property
     def variable(self) -> SSAValue:
@@ -157,15 +156,11 @@ class ParOp(LoopOp):
             regions=[as_region(body)],
         )
 
-    @property
-    def is_fully(self) -> bool:
-        """Whether all iterations run at the same time."""
-        return self.fully is not None
+    is_fully = is_given("fully")
+    """Whether all iterations run at the same time."""
 
-    @property
-    def thread_alignment(self) -> int:
-        """What the first iteration's thread number is a multiple of."""
-        return 1 if self.alignment is None else self.alignment.value.data
+    thread_alignment = number_or("alignment", 1)
+    """What the first iteration's thread number is a multiple of."""
 
     @property
     def scope(self) -> Level | None:
@@ -239,10 +234,8 @@ class SeqOp(LoopOp):
             regions=[as_region(body)],
         )
 
-    @property
-    def ahead(self) -> int | None:
-        """How many iterations ahead loads are asked to begin."""
-        return None if self.prefetch is None else self.prefetch.value.data
+    ahead = number_if_given("prefetch")
+    """How many iterations ahead loads are asked to begin."""
 
     def end(self) -> IfOp | None:
         """The condition that ends the loop where a call says, if all of the body stands under one.

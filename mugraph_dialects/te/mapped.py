@@ -44,6 +44,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.accessors import number_if_given, number_or
 from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.launch_extents import MAX_GRID, GridCut, extents_of, launch_fault
@@ -128,15 +129,11 @@ class KernelOp(LoopOp):
             raise VerifyException(f"'te.kernel' has one 'te.threads', not {len(found)}")
         return found[0]
 
-    @property
-    def smem_bytes(self) -> int | None:
-        """The bytes of shared memory of a block; ``None`` before ``--te-promote``."""
-        return None if self.smem is None else self.smem.value.data
+    smem_bytes = number_if_given("smem")
+    """The bytes of shared memory of a block; ``None`` before ``--te-promote``."""
 
-    @property
-    def cluster_blocks(self) -> int:
-        """The blocks of a cluster; 1 where there are no clusters."""
-        return 1 if self.cluster is None else self.cluster.value.data
+    cluster_blocks = number_or("cluster", 1)
+    """The blocks of a cluster; 1 where there are no clusters."""
 
     @property
     def grid_dim(self) -> tuple[int, ...]:

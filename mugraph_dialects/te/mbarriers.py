@@ -27,6 +27,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_if_given, number_of, number_or
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.programming_model import MAX_THREADS, WARP
 from mugraph.dialects.te.accesses import Placed
@@ -99,10 +100,8 @@ class NewMbarriersOp(Placed):
             result_types=[MbarriersType.of(count)],
         )
 
-    @property
-    def expected(self) -> int | None:
-        """How many arrivals end a phase, where it is set up as well."""
-        return None if self.arrivals is None else self.arrivals.value.data
+    expected = number_if_given("arrivals")
+    """How many arrivals end a phase, where it is set up as well."""
 
     @property
     def bytes(self) -> int:
@@ -197,10 +196,8 @@ class MbarrierInitOp(MbarrierOp):
             properties={"map": map_, "arrivals": _number(arrivals)},
         )
 
-    @property
-    def expected(self) -> int:
-        """How many arrivals end a phase."""
-        return self.arrivals.value.data
+    expected = number_of("arrivals")
+    """How many arrivals end a phase."""
 
     def verify_(self) -> None:
         """Checks the number of arrivals."""
@@ -244,10 +241,8 @@ class MbarrierArriveOp(MbarrierOp):
             properties={"map": map_, "announced": _number(announced) if announced else None},
         )
 
-    @property
-    def bytes(self) -> int:
-        """The bytes that it announces."""
-        return 0 if self.announced is None else self.announced.value.data
+    bytes = number_or("announced", 0)
+    """The bytes that it announces."""
 
     def verify_(self) -> None:
         """Checks the number of bytes."""
@@ -331,15 +326,11 @@ class NamedBarrierOp(IRDLOperation):
     def __init__(self, number: int, threads: int) -> None:
         super().__init__(properties={"number": _number(number), "count": _number(threads)})
 
-    @property
-    def name_of_barrier(self) -> int:
-        """Its number."""
-        return self.number.value.data
+    name_of_barrier = number_of("number")
+    """Its number."""
 
-    @property
-    def threads(self) -> int:
-        """How many threads meet."""
-        return self.count.value.data
+    threads = number_of("count")
+    """How many threads meet."""
 
     def verify_(self) -> None:
         """Checks the numbers."""

@@ -18,6 +18,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_of
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import Index, verify_indices
 from mugraph.dialects.te.types import ELEMENT_TYPES
@@ -98,10 +99,8 @@ class IndexOfOp(IRDLOperation):
             result_types=[IndexType()],
         )
 
-    @property
-    def below(self) -> int:
-        """What it is below."""
-        return self.limit.value.data
+    below = number_of("limit")
+    """What it is below."""
 
 
 @irdl_op_definition

@@ -32,6 +32,7 @@ from mugraph.passes.costs.memory import (
 from mugraph.passes.costs.overlap import IN_A_KERNEL, side_by_side
 from mugraph.passes.costs.work import (
     ITERATION_CYCLES,
+    LOADING_REGISTERS,
     ROW_VECTOR,
     WARP_CYCLES,
     Held,
@@ -68,8 +69,8 @@ MOST_WITH_TILES = 200
 products took 4 and 5 % longer on an H200 than with 192."""
 OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
-CHAIN_REGISTERS, LOADING_REGISTERS = 36, 40
-"""The same where warp groups pass on what they multiply; those of a thread that loads for them."""
+CHAIN_REGISTERS = 36
+"""The same where warp groups pass on what they multiply."""
 GROUP_REGISTERS = 24
 """Those of a thread of one such group beside another block's, as its kernel asks for them."""
 PLAIN_REGISTERS, COMPUTING_REGISTERS, SWAPPED_REGISTERS = 80, 16, 32
@@ -269,7 +270,7 @@ def chained_sums_of_a_thread(threads: int, target: Target) -> int:
     """
     if not target.moves_registers or threads % GROUP_THREADS:
         return 0
-    left = target.registers_per_multiprocessor - LOADING_REGISTERS * GROUP_THREADS
+    left = target.registers_per_multiprocessor - LOADING_REGISTERS[0] * GROUP_THREADS
     most = min(left // threads, MAX_THREAD_REGISTERS)
     return most // REGISTER_STEP * REGISTER_STEP - CHAIN_REGISTERS
 
@@ -389,7 +390,7 @@ def _groups_that_share(shape: KernelShape, target: Target) -> int:
         of_all = threads + GROUP_THREADS
         start = target.registers_per_multiprocessor // (resident + 1) // of_all
         start -= start % REGISTER_STEP
-        left = (start * of_all - LOADING_REGISTERS * GROUP_THREADS) // threads
+        left = (start * of_all - LOADING_REGISTERS[0] * GROUP_THREADS) // threads
         of_instruction = min(sums // products, MOST_SUMS) + GROUP_REGISTERS
         if left < wanted or start < of_instruction:
             break

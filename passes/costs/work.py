@@ -86,6 +86,11 @@ MOST_PADDED_ROWS = 2
 and 2 in 128 threads 4.8, 16 of 256 in 256 threads 4.5 and 4 of them 3.2."""
 WORKING_REGISTERS = 24
 """Addresses, counters, predicates: about what ptxas uses where there is nothing else to hold."""
+LOADING_REGISTERS = (40, 32, 24)
+"""What the threads of an elected role keep: the first number that leaves the others enough.
+
+Estimates count on the first one.
+"""
 
 
 def shares_rows(rows: int, length: int, threads: int) -> bool:

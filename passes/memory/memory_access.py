@@ -14,17 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mugraph.dialects.sched import (
-    AllocOp,
-    BulkCopyOp,
-    HasThreadAccesses,
-    KernelOp,
-    LocalTileOp,
-    ThreadAccess,
-    enclosing_loop,
-    enclosing_role,
-    start_bytes,
-)
+from mugraph.dialects import sched
 from mugraph.dialects.sched.accesses import AccessKind, Predicate, Proxy
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.passes.memory.wavefronts import (
@@ -49,7 +39,7 @@ class AccessCost(NamedTuple):
     them.
     """
 
-    access: ThreadAccess
+    access: sched.ThreadAccess
     instructions: int
     transactions: int
     ideal: int
@@ -62,7 +52,7 @@ class AccessCost(NamedTuple):
         return max(0, self.transactions - self.ideal)
 
 
-def thread_accesses(kernel: KernelOp) -> Iterator[ThreadAccess]:
+def thread_accesses(kernel: sched.KernelOp) -> Iterator[sched.ThreadAccess]:
     """All accesses of a kernel, in the order of its operators.
 
     Of ping-pong roles those of the first: each does for its blocks what
@@ -70,12 +60,12 @@ def thread_accesses(kernel: KernelOp) -> Iterator[ThreadAccess]:
     modelled.
     """
     for op in kernel.body.walk():
-        role = enclosing_role(op)
-        if isinstance(op, HasThreadAccesses) and (role is None or not role.ping_pong_index):
+        role = sched.enclosing_role(op)
+        if isinstance(op, sched.HasThreadAccesses) and (role is None or not role.ping_pong_index):
             yield from op.thread_accesses()
 
 
-def warp_addresses(access: ThreadAccess, start: int) -> IntArray:
+def warp_addresses(access: sched.ThreadAccess, start: int) -> IntArray:
     """Byte addresses by warp instruction and lane, ``[instructions, 32]``; idle warps left out.
 
     ``start`` is the address of the first element of the stage or tile.  Rows that numbers name are
@@ -83,7 +73,7 @@ def warp_addresses(access: ThreadAccess, start: int) -> IntArray:
     """
     offsets = access.offsets
     tile = access.value.owner
-    if isinstance(tile, LocalTileOp) and tile.windows is not None:
+    if isinstance(tile, sched.LocalTileOp) and tile.windows is not None:
         # Lanes that find nothing take part: they write zeros.
         found = np.maximum(tile.offsets_in_memory(offsets), 0)
         offsets = np.where(offsets == IDLE, IDLE, found)
@@ -94,10 +84,10 @@ def warp_addresses(access: ThreadAccess, start: int) -> IntArray:
     return lane_addresses(offsets, access.element_bytes, start)
 
 
-def other_side(access: ThreadAccess) -> ThreadAccess | None:
+def other_side(access: sched.ThreadAccess) -> sched.ThreadAccess | None:
     """The read of the ``cp.async`` that an access is the write of, or the other way round."""
     operation = access.operation
-    if access.proxy is not Proxy.ASYNC_COPY or not isinstance(operation, HasThreadAccesses):
+    if access.proxy is not Proxy.ASYNC_COPY or not isinstance(operation, sched.HasThreadAccesses):
         return None
     return next(
         (
@@ -109,7 +99,7 @@ def other_side(access: ThreadAccess) -> ThreadAccess | None:
     )
 
 
-def transactions_of(access: ThreadAccess, addresses: IntArray) -> IntArray:
+def transactions_of(access: sched.ThreadAccess, addresses: IntArray) -> IntArray:
     """The wavefronts of every warp instruction of an access, or in device memory the sectors."""
     other = other_side(access)
     return moved(
@@ -123,15 +113,15 @@ def transactions_of(access: ThreadAccess, addresses: IntArray) -> IntArray:
     )
 
 
-def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
+def access_cost(access: sched.ThreadAccess, kernel: sched.KernelOp) -> AccessCost:
     """The cost of one access of a kernel; unplanned buffers are taken to start at a line."""
-    if isinstance(access.operation, BulkCopyOp):
+    if isinstance(access.operation, sched.BulkCopyOp):
         return _bulk_cost(access, access.operation, kernel)
     if access.in_device_memory:
         return _device_cost(access, kernel)
     owner = access.value.owner
     # Stages are whole lines of all banks, so that every one of them costs the same.
-    start = (owner.byte_offset or 0) if isinstance(owner, AllocOp) else 0
+    start = (owner.byte_offset or 0) if isinstance(owner, sched.AllocOp) else 0
     addresses = warp_addresses(access, start)
     wavefronts = int(transactions_of(access, addresses).sum())
     executions = executions_of_block(access) * math.prod(kernel.grid_dim)
@@ -145,7 +135,9 @@ def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
     )
 
 
-def _bulk_cost(access: ThreadAccess, op: BulkCopyOp, kernel: KernelOp) -> AccessCost:
+def _bulk_cost(
+    access: sched.ThreadAccess, op: sched.BulkCopyOp, kernel: sched.KernelOp
+) -> AccessCost:
     """The cost of one side of a bulk copy: what it touches is moved once, by no thread.
 
     ``instructions`` are its boxes.  In shared memory whole lines of all banks are moved, whatever
@@ -179,7 +171,7 @@ def _bulk_cost(access: ThreadAccess, op: BulkCopyOp, kernel: KernelOp) -> Access
     )
 
 
-def _device_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
+def _device_cost(access: sched.ThreadAccess, kernel: sched.KernelOp) -> AccessCost:
     if access.predicate is not None:
         return _ragged_cost(access, access.predicate, kernel)
     counts = start_residues(access, kernel)
@@ -198,7 +190,9 @@ def _device_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
     )
 
 
-def _ragged_cost(access: ThreadAccess, predicate: Predicate, kernel: KernelOp) -> AccessCost:
+def _ragged_cost(
+    access: sched.ThreadAccess, predicate: Predicate, kernel: sched.KernelOp
+) -> AccessCost:
     """The cost of an access of which only some elements exist.
 
     Of a vector of which a part exists, the elements are moved one by one.
@@ -233,7 +227,7 @@ def _ragged_cost(access: ThreadAccess, predicate: Predicate, kernel: KernelOp) -
 
 
 def ragged_starts(
-    access: ThreadAccess, predicate: Predicate, kernel: KernelOp
+    access: sched.ThreadAccess, predicate: Predicate, kernel: sched.KernelOp
 ) -> Counter[tuple[int, tuple[int, ...]]]:
     """As :func:`start_residues`, for each number of elements that exist along each dimension."""
     bounds = [entry.bound for entry in predicate.ragged]
@@ -260,9 +254,9 @@ def _between(cuts: set[int], whole: range) -> list[range]:
     return [range(*ends) for ends in itertools.pairwise([*inside, whole.stop])]
 
 
-def iterations_meant(access: ThreadAccess) -> tuple[range, int]:
+def iterations_meant(access: sched.ThreadAccess) -> tuple[range, int]:
     """Which iterations' stages or tiles a block touches with this access, and each how often."""
-    loop, stage = enclosing_loop(access.operation), access.stage
+    loop, stage = sched.enclosing_loop(access.operation), access.stage
     if loop is None:
         first = stage.iteration_at(0)
         return range(first, first + 1), 1
@@ -271,13 +265,13 @@ def iterations_meant(access: ThreadAccess) -> tuple[range, int]:
     return range(max(stage.ahead, 0), loop.iterations + min(stage.ahead, 0)), 1
 
 
-def executions_of_block(access: ThreadAccess) -> int:
+def executions_of_block(access: sched.ThreadAccess) -> int:
     """How often a block runs the operator of an access."""
     iterations, times = iterations_meant(access)
     return len(iterations) * times
 
 
-def start_residues(access: ThreadAccess, kernel: KernelOp) -> Counter[int]:
+def start_residues(access: sched.ThreadAccess, kernel: sched.KernelOp) -> Counter[int]:
     """Where tiles start within a sector, in bytes, and how many executions start there.
 
     Tensors are taken to start at a sector.
@@ -287,26 +281,30 @@ def start_residues(access: ThreadAccess, kernel: KernelOp) -> Counter[int]:
     return Counter({start: number * times for start, number in counts.items()})
 
 
-def _residues(access: ThreadAccess, iterations: range, blocks: Sequence[range]) -> Counter[int]:
+def _residues(
+    access: sched.ThreadAccess, iterations: range, blocks: Sequence[range]
+) -> Counter[int]:
     """Where tiles start within a sector in some iterations of some blocks, once each."""
     value = access.value
-    strides = block_strides(value.owner) if isinstance(value.owner, LocalTileOp) else (0, 0, 0)
-    start = start_bytes(value, iterations.start, [span.start for span in blocks])
-    step = start_bytes(value, 1) - start_bytes(value, 0)
+    strides = (
+        block_strides(value.owner) if isinstance(value.owner, sched.LocalTileOp) else (0, 0, 0)
+    )
+    start = sched.start_bytes(value, iterations.start, [span.start for span in blocks])
+    step = sched.start_bytes(value, 1) - sched.start_bytes(value, 0)
     moves = (stride * access.element_bytes for stride in strides)
     steps = zip((iterations, *blocks), (step, *moves), strict=True)
     return sector_residues(((len(span), move) for span, move in steps), start)
 
 
-def block_strides(tile: LocalTileOp) -> tuple[int, ...]:
+def block_strides(tile: sched.LocalTileOp) -> tuple[int, ...]:
     """How far a tile, of a tile perhaps, moves with each block index, in elements."""
     strides = tile.block_strides()
     owner = tile.source.owner
-    if isinstance(owner, LocalTileOp):
+    if isinstance(owner, sched.LocalTileOp):
         return tuple(a + b for a, b in zip(strides, block_strides(owner), strict=True))
     return strides
 
 
-def memory_access_costs(kernel: KernelOp) -> list[AccessCost]:
+def memory_access_costs(kernel: sched.KernelOp) -> list[AccessCost]:
     """The cost of every access of a kernel, in the order of its operators."""
     return [access_cost(access, kernel) for access in thread_accesses(kernel)]

@@ -25,7 +25,6 @@ from mugraph.dialects.kn import ScatterOp
 from mugraph.dialects.kn.overlap import JOINED, CanJoin, RuntimePart
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.programs import COUNTER_BYTES, Blocks, Task, is_task, threads_of
 from mugraph.dialects.tensor_types import op_label
@@ -53,7 +52,7 @@ Three layers of a decode step of Llama-3.2-1B, 36 launches one behind the other,
 """
 
 
-def why_no_task(kernel: KernelOp) -> str | None:
+def why_no_task(kernel: sched.KernelOp) -> str | None:
     """Analysis: why blocks of a kernel cannot be tasks of a persistent one; else ``None``."""
     if kernel.smem_bytes is None:
         return "its shared memory is not planned; run --plan-stensor-memory first"
@@ -75,7 +74,7 @@ def why_no_task(kernel: KernelOp) -> str | None:
     return None
 
 
-def is_wanted(kernel: KernelOp, *, everywhere: bool) -> bool:
+def is_wanted(kernel: sched.KernelOp, *, everywhere: bool) -> bool:
     """Choice: whether blocks of a kernel are to be tasks, where its plan leaves that free
     ``everywhere`` or nowhere.
 
@@ -93,7 +92,7 @@ def is_wanted(kernel: KernelOp, *, everywhere: bool) -> bool:
 
 def operand_bytes(op: CanJoin) -> int:
     """Analysis: what the operands of an operator take at most among parameters."""
-    if not isinstance(op, LaunchOp):
+    if not isinstance(op, sched.LaunchOp):
         return POINTER_BYTES * (len(op.operands) + len(op.results) + 1)
     kernel = op.resolve()
     maps = {
@@ -115,7 +114,7 @@ class Runs:
 
     def fits(self, op: Operation) -> bool:
         """Whether blocks of an operator are to be tasks."""
-        if isinstance(op, LaunchOp):
+        if isinstance(op, sched.LaunchOp):
             return is_wanted(op.resolve(), everywhere=self.everywhere)
         if not isinstance(op, RuntimePart) or not Room(self.target).is_small(op):
             return False
@@ -141,7 +140,7 @@ class Runs:
 
 
 def _with_several_launches(run: list[CanJoin]) -> Iterator[list[CanJoin]]:
-    if sum(isinstance(op, LaunchOp) for op in run) > 1:
+    if sum(isinstance(op, sched.LaunchOp) for op in run) > 1:
         yield run
 
 
@@ -175,7 +174,7 @@ def blocks_at_once(ops: Sequence[CanJoin], target: Target) -> Blocks:
     registers of kernels that keep the device busy: where few blocks compute something, registers
     may spill.
     """
-    launches = [op for op in ops if isinstance(op, LaunchOp)]
+    launches = [op for op in ops if isinstance(op, sched.LaunchOp)]
     counts = [op.task_count() for op in ops]
     busy = min(max(op.task_count() for op in launches), target.multiprocessors * 3 // 4)
     most = target.resident_blocks(
@@ -221,7 +220,7 @@ def make_program(function: FuncOp, ops: Sequence[CanJoin], blocks: Blocks) -> No
         # What was joined to the last of them is launched alone.
         if op.next_op is not None:
             op.next_op.attributes.pop(JOINED, None)
-        if isinstance(op, LaunchOp):
+        if isinstance(op, sched.LaunchOp):
             op.resident = None
             drop_implied_waits(op.resolve())
         Task(first, [(each, ops[each].task_count()) for each in waits]).set(op)
@@ -240,7 +239,7 @@ def persist_program(
         return
     if any(map(is_task, function.walk())):
         return
-    kernels = {op.resolve() for op in function.walk() if isinstance(op, LaunchOp)}
+    kernels = {op.resolve() for op in function.walk() if isinstance(op, sched.LaunchOp)}
     by_cost = not everywhere and all(kernel.decided.tasks is None for kernel in kernels)
     for ops in list(Runs(target, everywhere or by_cost).of(function)):
         if by_cost and not is_faster(ops, target):

@@ -12,8 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects import te
-from mugraph.dialects.sched import AccessError, KernelOp
+from mugraph.dialects import sched, te
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.schedule.analysis.hazards import (
     PROGRESS_CERTIFICATE,
@@ -31,15 +30,15 @@ from mugraph.passes.schedule.analysis.hazards import (
 from mugraph.passes.schedule.analysis.hazards.program import Program
 
 
-def scheduled_kernels(module: ModuleOp) -> Iterator[KernelOp]:
+def scheduled_kernels(module: ModuleOp) -> Iterator[sched.KernelOp]:
     """The kernels of a module."""
-    return (op for op in module.walk() if isinstance(op, KernelOp))
+    return (op for op in module.walk() if isinstance(op, sched.KernelOp))
 
 
-def _program_of(kernel: KernelOp, pass_name: str) -> Program:
+def _program_of(kernel: sched.KernelOp, pass_name: str) -> Program:
     try:
         return read_program(kernel)
-    except AccessError as error:
+    except sched.AccessError as error:
         raise PassFailedException(f"--{pass_name}: {op_label(kernel)}: {error}") from error
 
 
@@ -57,7 +56,7 @@ def texpr_hazards_of(kernel: te.KernelOp) -> list[Finding]:
 
 
 def describe_findings(
-    checked: KernelOp | te.KernelOp | FuncOp, findings: list[Finding]
+    checked: sched.KernelOp | te.KernelOp | FuncOp, findings: list[Finding]
 ) -> list[str]:
     """A line that names what was checked, then one for each finding; none without findings."""
     if not findings:
@@ -66,7 +65,7 @@ def describe_findings(
     return [f"{_label(checked)} has {count}:", *(f"  {finding}" for finding in findings)]
 
 
-def _label(checked: KernelOp | te.KernelOp | FuncOp) -> str:
+def _label(checked: sched.KernelOp | te.KernelOp | FuncOp) -> str:
     is_texpr = isinstance(checked, te.KernelOp)
     return f"kernel '{checked.symbol.data}'" if is_texpr else op_label(checked)
 
@@ -79,7 +78,7 @@ def describe_programs(module: ModuleOp) -> Iterator[str]:
             yield from describe_findings(op, findings)
 
 
-def certify(kernel: KernelOp, program: Program) -> list[str]:
+def certify(kernel: sched.KernelOp, program: Program) -> list[str]:
     """Gives a kernel without hazards its certificate; what is wrong with one that it has."""
     progress = progress_of(program)
     stated = kernel.attributes.get(PROGRESS_CERTIFICATE)
@@ -175,7 +174,7 @@ def _texpr_lines(kernel: te.KernelOp) -> list[str]:
 
 
 def _without_hazards(
-    kernel: KernelOp | te.KernelOp, unneeded: Sequence[str], progress: Progress | None = None
+    kernel: sched.KernelOp | te.KernelOp, unneeded: Sequence[str], progress: Progress | None = None
 ) -> list[str]:
     """What is said of a kernel that has no hazards, and of its barriers that nothing needs."""
     lines = [] if progress is None else progress.lines()

@@ -16,16 +16,17 @@ from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.plan import LaunchNext
-from mugraph.dialects.sched import AccessKind, GlobalType, HasThreadAccesses, KernelOp, LaunchOp
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sched.FillOp)
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
 
 
-def constant_inputs(module: ModuleOp, kernel: KernelOp) -> list[int]:
+def constant_inputs(module: ModuleOp, kernel: sched.KernelOp) -> list[int]:
     """Analysis: the inputs of a kernel that are constant wherever it is launched."""
-    launches = [op for op in module.walk() if isinstance(op, LaunchOp) and op.resolve() is kernel]
+    launches = [
+        op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.resolve() is kernel
+    ]
     return [
         index
         for index in range(kernel.input_count)
@@ -53,14 +54,14 @@ def must_wait(op: Operation, constant: Sequence[int]) -> bool:
         return any(must_wait(step, constant) for step in inner)
     if isinstance(op, sched.LocalTileOp):
         return False
-    touched = [value for value in op.operands if isinstance(value.type, GlobalType)]
+    touched = [value for value in op.operands if isinstance(value.type, sched.GlobalType)]
     if not touched:
         return False
-    if not isinstance(op, HasThreadAccesses):
+    if not isinstance(op, sched.HasThreadAccesses):
         return True
     for access in op.thread_accesses():
         if access.in_device_memory and (
-            access.kind is AccessKind.WRITE or not are_constant(access.value, constant)
+            access.kind is sched.AccessKind.WRITE or not are_constant(access.value, constant)
         ):
             return True
     return False
@@ -86,7 +87,7 @@ def loads_to_hoist(ops: Sequence[Operation], constant: Sequence[int]) -> list[Op
         if not isinstance(op, _PASSABLE):
             break
         loads = isinstance(op, (sched.CopyOp, sched.BulkCopyOp)) and not must_wait(op, constant)
-        fills = loads and not isinstance(op.operands[1].type, GlobalType)
+        fills = loads and not isinstance(op.operands[1].type, sched.GlobalType)
         if fills and op.operands[1] not in passed:
             hoisted.append(op)
             continue
@@ -122,7 +123,7 @@ def add_wait(body: Block, constant: Sequence[int]) -> bool:
     return False
 
 
-def strands(kernel: KernelOp) -> Iterator[Block]:
+def strands(kernel: sched.KernelOp) -> Iterator[Block]:
     """The bodies whose operators run in order: the kernel's own, and those of its roles."""
     yield kernel.body.block
     for op in kernel.body.block.ops:
@@ -130,12 +131,12 @@ def strands(kernel: KernelOp) -> Iterator[Block]:
             yield op.body.block
 
 
-def producers(kernel: KernelOp) -> list[sched.RoleOp]:
+def producers(kernel: sched.KernelOp) -> list[sched.RoleOp]:
     """The roles of one thread that issues bulk copies."""
     return [op for op in kernel.body.block.ops if isinstance(op, sched.RoleOp) and op.is_elected]
 
 
-def implied_waits(kernel: KernelOp) -> list[sched.GridWaitOp]:
+def implied_waits(kernel: sched.KernelOp) -> list[sched.GridWaitOp]:
     """Analysis: the waits of roles that have got tiles from one that had waited before.
 
     Whoever has consumed a stage knows what its producer knew when it published it, if all stages
@@ -161,14 +162,14 @@ def implied_waits(kernel: KernelOp) -> list[sched.GridWaitOp]:
     return implied
 
 
-def drop_implied_waits(kernel: KernelOp) -> None:
+def drop_implied_waits(kernel: sched.KernelOp) -> None:
     """Rewrite: leaves out waits for what has been waited for: for tasks each one takes a while."""
     for wait in implied_waits(kernel):
         wait.detach()
         wait.erase()
 
 
-def place_launch(kernel: KernelOp, start: LaunchNext) -> None:
+def place_launch(kernel: sched.KernelOp, start: LaunchNext) -> None:
     """Rewrite: says where the kernel behind may start."""
     launch = sched.GridLaunchOp()
     if start == "early":
@@ -186,7 +187,7 @@ def place_launch(kernel: KernelOp, start: LaunchNext) -> None:
         body.insert_op_after(launch, last)
 
 
-def overlap_kernel(kernel: KernelOp, constant: Sequence[int], start: LaunchNext) -> None:
+def overlap_kernel(kernel: sched.KernelOp, constant: Sequence[int], start: LaunchNext) -> None:
     """Rewrite: makes one kernel wait for those before it, and let the one behind it start."""
     if any(length.argument not in constant for length in kernel.held_lengths):
         # All threads read lengths first of all.
@@ -203,7 +204,7 @@ def overlap_kernel(kernel: KernelOp, constant: Sequence[int], start: LaunchNext)
 def launch_programmatically(module: ModuleOp) -> None:
     """Makes the kernels of a module overlap with those around them in their streams."""
     for op in module.body.block.ops:
-        if isinstance(op, KernelOp):
+        if isinstance(op, sched.KernelOp):
             start = op.decided.pdl or "late"
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
             if not waits and start != "none":

@@ -13,9 +13,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
-from mugraph.dialects import te
+from mugraph.dialects import sched, te
 from mugraph.dialects.locations import place_of
-from mugraph.dialects.sched import KernelOp
 from mugraph.passes.memory.memory_access import AccessCost, memory_access_costs
 from mugraph.passes.texpr.analysis.access_costs import TexprAccessCost, texpr_access_costs
 
@@ -27,7 +26,7 @@ SECTORS = "sched.sectors"
 _HEADER = ("operator", "buffer", "instruction", "count", "moved", "ideal", "excess", "runs")
 
 
-def memory_access_table(kernel: KernelOp, costs: Sequence[AccessCost]) -> str:
+def memory_access_table(kernel: sched.KernelOp, costs: Sequence[AccessCost]) -> str:
     """The costs as a table in fixed columns, one access a line, buffers named as printed."""
     printer = Printer(stream=StringIO())
     printer.print_op(kernel)  # gives every value the name it is printed with
@@ -115,7 +114,7 @@ class ReportMemoryAccessPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Reports every kernel of the module, in order."""
         for kernel in op.walk():
-            if isinstance(kernel, KernelOp):
+            if isinstance(kernel, sched.KernelOp):
                 costs = memory_access_costs(kernel)
                 sys.stderr.write(memory_access_table(kernel, costs))
                 if self.attach:

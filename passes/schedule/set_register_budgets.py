@@ -18,15 +18,13 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import computing_threads
-from mugraph.passes.costs.work import WORKING_REGISTERS
+from mugraph.passes.costs.work import LOADING_REGISTERS, WORKING_REGISTERS
 from mugraph.passes.schedule.analysis.registers import (
     register_limit,
     registers_needed,
 )
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
-LOADING_REGISTERS = (40, 32, 24)
-"""What the threads of an elected role keep: the first number that leaves the others enough."""
 TRANSPOSED_REGISTERS = 8
 """Places of the sums of swapped operands, which lie along columns.
 

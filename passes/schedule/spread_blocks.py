@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from mugraph.dialects import sched
 from mugraph.dialects.kn.overlap import launches_of
-from mugraph.dialects.sched import LaunchOp
 from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import bytes_of
@@ -30,7 +30,7 @@ def spread_bytes(blocks: int, smem: int, target: Target) -> int:
     return max(smem, least)
 
 
-def brings_weights(launch: LaunchOp) -> bool:
+def brings_weights(launch: sched.LaunchOp) -> bool:
     """Analysis: whether most of what a kernel reads is loaded before it waits for others."""
     kernel = launch.resolve()
     if not kernel.waits_for_grids():
@@ -40,7 +40,7 @@ def brings_weights(launch: LaunchOp) -> bool:
     return 2 * sum(sizes[index] for index in kernel.constant_inputs) > sum(sizes)
 
 
-def spread_blocks(launches: Sequence[LaunchOp], target: Target) -> None:
+def spread_blocks(launches: Sequence[sched.LaunchOp], target: Target) -> None:
     """Rewrite: gives the blocks of one launch more shared memory, if they all run at once."""
     kernels = [launch.resolve() for launch in launches]
     blocks = sum(math.prod(kernel.grid_dim) for kernel in kernels)
@@ -83,7 +83,7 @@ class SpreadBlocksPass(ModulePass):
             if not isinstance(function, FuncOp) or function.is_declaration:
                 continue
             groups = [
-                [each for each in launch if isinstance(each, LaunchOp)]
+                [each for each in launch if isinstance(each, sched.LaunchOp)]
                 for launch in launches_of(function.body.block.ops)
             ]
             launches = [kernels for kernels in groups if kernels]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import place_of
-from mugraph.dialects.te import BulkCopyOp, KernelOp, NewMbarriersOp, WarpgroupMmaOp
 from mugraph.errors import UserError
 from mugraph.passes.targets import TARGETS, Target, target_named
 
@@ -19,7 +19,7 @@ def require_instructions(root: Operation, arch: str) -> None:
             continue
         others = dict.fromkeys(one.arch for one in TARGETS.values() if _has(one, op))
         kernel = op.parent_op()
-        while kernel is not None and not isinstance(kernel, KernelOp):
+        while kernel is not None and not isinstance(kernel, te.KernelOp):
             kernel = kernel.parent_op()
         name = f"kernel '{kernel.symbol.data}'" if kernel is not None else "the kernel"
         at = place_of(op)
@@ -32,17 +32,17 @@ def require_instructions(root: Operation, arch: str) -> None:
 def _need(op: Operation) -> str | None:
     """What an operator asks of the GPU."""
     match op:
-        case WarpgroupMmaOp():
+        case te.WarpgroupMmaOp():
             return f"multiplies by {op.instruction.name}, an instruction of warp groups"
-        case BulkCopyOp():
+        case te.BulkCopyOp():
             return "copies by TMA"
-        case NewMbarriersOp():
+        case te.NewMbarriersOp():
             return "waits for copies at mbarriers"
         case _:
             return None
 
 
 def _has(target: Target, op: Operation) -> bool:
-    if isinstance(op, WarpgroupMmaOp):
+    if isinstance(op, te.WarpgroupMmaOp):
         return target.multiplies_in_warpgroups
     return target.bulk_bytes_in_flight is not None

@@ -11,9 +11,9 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.locations import location_of, note_place
-from mugraph.dialects.te import NewMbarriersOp, ParOp, SectionOp
 from mugraph.dialects.tensor_types import source_name, source_values
 from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.bounds import OutOfBounds, find_out_of_bounds
@@ -66,7 +66,7 @@ def check_function(function: FuncOp) -> None:
 def _check_nesting(inlined: FuncOp) -> None:
     """Checks levels and fully parallel loops again, where calls have brought loops into others."""
     for op in inlined.walk():
-        if isinstance(op, ParOp):
+        if isinstance(op, te.ParOp):
             try:
                 op.verify_()
             except VerifyException as error:
@@ -76,12 +76,12 @@ def _check_nesting(inlined: FuncOp) -> None:
 def _check_mbarriers(inlined: FuncOp) -> None:
     """Checks that mbarriers serve one run of a fully parallel loop, whose phases they count."""
     for made in inlined.walk():
-        if not isinstance(made, NewMbarriersOp):
+        if not isinstance(made, te.NewMbarriersOp):
             continue
         loops: list[Operation] = []
         for use in made.result.uses:
             around = ancestors(use.operation)
-            loops.append(next(one for one in around if isinstance(one, ParOp) and one.is_fully))
+            loops.append(next(one for one in around if isinstance(one, te.ParOp) and one.is_fully))
         for loop in loops:
             if loop is not loops[0] or loop.parent_block() is not made.parent_block():
                 name = source_name(made.result)
@@ -96,7 +96,7 @@ def out_of_bounds_message(out: OutOfBounds) -> str:
     """What leaves its buffer, and when."""
     name = source_name(out.buffer)
     when = f" where {source_values(out.iteration)}" if out.iteration else ""
-    if isinstance(out.op, SectionOp):
+    if isinstance(out.op, te.SectionOp):
         return (
             f"this section of {name} starts at {out.index} in dimension {out.dimension}{when}; it "
             f"lies in {name} from 0 to {out.extent - 1}"

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.te import KernelOp
+from mugraph.dialects import te
 from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.analysis.roles import takes_turns
@@ -31,7 +31,7 @@ class TeCheckHandOverPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Checks the kernels that hand over."""
-        for kernel in [one for one in op.walk() if isinstance(one, KernelOp)]:
+        for kernel in [one for one in op.walk() if isinstance(one, te.KernelOp)]:
             if not takes_turns(kernel.threads):
                 continue
             wrong = [

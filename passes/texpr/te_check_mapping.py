@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.te import KernelOp
+from mugraph.dialects import te
 from mugraph.passes.texpr.analysis.bijections import mapping_errors
 
 
@@ -19,7 +19,7 @@ def prove_mappings(root: Operation, pass_name: str) -> None:
     lines = [
         f"kernel '{kernel.symbol.data}': {error.message}"
         for kernel in root.walk()
-        if isinstance(kernel, KernelOp)
+        if isinstance(kernel, te.KernelOp)
         for error in mapping_errors(kernel)
     ]
     if lines:

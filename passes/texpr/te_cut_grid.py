@@ -26,8 +26,8 @@ from xdsl.ir.affine import (
 )
 from xdsl.passes import ModulePass
 
+from mugraph.dialects import te
 from mugraph.dialects.launch_extents import GridCut, launch_fault
-from mugraph.dialects.te import AnchorOp, HasTouches, IfOp, KernelOp, LoopOp, NewOp, Space
 from mugraph.dialects.te.indices import range_of
 from mugraph.dialects.te.sizes import size_arguments, size_of
 from mugraph.passes.texpr.analysis.domains import domain_of
@@ -62,11 +62,11 @@ class TeCutGridPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs the pass."""
         for kernel in op.walk():
-            if isinstance(kernel, KernelOp) and not kernel.cuts:
+            if isinstance(kernel, te.KernelOp) and not kernel.cuts:
                 cut_grid(kernel)
 
 
-def cut_grid(kernel: KernelOp) -> None:
+def cut_grid(kernel: te.KernelOp) -> None:
     """Cuts off of a kernel's grid what its conditions allow."""
     function = kernel.parent_op()
     if not isinstance(function, FuncOp) or not size_arguments(function):
@@ -77,21 +77,21 @@ def cut_grid(kernel: KernelOp) -> None:
         _leave_out(kernel, function, cuts)
 
 
-def needs_of(kernel: KernelOp, function: FuncOp) -> list[Need]:
+def needs_of(kernel: te.KernelOp, function: FuncOp) -> list[Need]:
     """What all that a kernel does to device memory needs."""
     found: list[set[Need]] = []
     for op in kernel.walk():
-        if isinstance(op, AnchorOp):
+        if isinstance(op, te.AnchorOp):
             return []
-        if isinstance(op, HasTouches) and any(
-            touch.writes and touch.type.memory_space not in (Space.SHARED, Space.REGISTER)
+        if isinstance(op, te.HasTouches) and any(
+            touch.writes and touch.type.memory_space not in (te.Space.SHARED, te.Space.REGISTER)
             for touch in op.touches()
         ):
             found.append(set(_needs_of_operator(op, kernel, function)))
     return sorted(set[Need].intersection(*found)) if found else []
 
 
-def _needs_of_operator(op: Operation, kernel: KernelOp, function: FuncOp) -> Iterator[Need]:
+def _needs_of_operator(op: Operation, kernel: te.KernelOp, function: FuncOp) -> Iterator[Need]:
     for condition in domain_of(op).conditions:
         operands = list(condition.indices)
         expressions, variables = expanded(condition.map.data.results, operands)
@@ -102,7 +102,7 @@ def _needs_of_operator(op: Operation, kernel: KernelOp, function: FuncOp) -> Ite
 
 
 def _needs_of_condition(
-    expression: AffineExpr, variables: Sequence[SSAValue], kernel: KernelOp, function: FuncOp
+    expression: AffineExpr, variables: Sequence[SSAValue], kernel: te.KernelOp, function: FuncOp
 ) -> Iterator[Need]:
     """``size - step * part - rest >= 0``, where the rest is at least 1.
 
@@ -169,10 +169,10 @@ def _bounds(value: SSAValue) -> tuple[int, int]:
         return 0, size.largest
     loop = value.owner.parent_op() if isinstance(value.owner, Block) else None
     # Of what memory holds nothing is known.
-    return (0, loop.iterations - 1) if isinstance(loop, LoopOp) else (-(1 << 31), 1 << 31)
+    return (0, loop.iterations - 1) if isinstance(loop, te.LoopOp) else (-(1 << 31), 1 << 31)
 
 
-def _part_of(term: AffineExpr, variables: Sequence[SSAValue], kernel: KernelOp) -> Part | None:
+def _part_of(term: AffineExpr, variables: Sequence[SSAValue], kernel: te.KernelOp) -> Part | None:
     """The part of the block's number that a term is; ``None`` where it is none."""
     extent: int | None = None
     inner = 1
@@ -219,15 +219,15 @@ def _grid(ends: set[int]) -> tuple[int, ...]:
     return (*extents, *[1] * (3 - len(extents)))
 
 
-def _leave_out(kernel: KernelOp, function: FuncOp, cuts: Sequence[GridCut]) -> None:
+def _leave_out(kernel: te.KernelOp, function: FuncOp, cuts: Sequence[GridCut]) -> None:
     """All that threads do stands under the condition that the block is launched."""
     expressions = [kernel.cut_condition(cut, place) for place, cut in enumerate(cuts, 1)]
     operands = [kernel.variable, *(function.args[cut.argument] for cut in cuts)]
     inner = Block()
     body = kernel.threads.body.block
     for op in [*body.ops]:
-        if not isinstance(op, NewOp):
+        if not isinstance(op, te.NewOp):
             op.detach()
             inner.add_op(op)
     map_ = AffineMapAttr(AffineMap(len(operands), 0, tuple(expressions)))
-    body.add_op(IfOp(operands, map_, [False] * len(cuts), inner))
+    body.add_op(te.IfOp(operands, map_, [False] * len(cuts), inner))

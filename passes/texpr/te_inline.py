@@ -13,8 +13,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import BufferType, CallOp, SectionOp
 from mugraph.dialects.te.indices import coordinates_of
 from mugraph.dialects.te.sections import IndexedOp, section_type
 
@@ -30,9 +30,9 @@ def inline_calls(function: FuncOp, original: FuncOp | None = None) -> None:
 
 def _inline(copy: FuncOp, original: FuncOp, active: tuple[str, ...]) -> None:
     """Inlines in a copy what the original, which has a module to look symbols up in, calls."""
-    calls = [op for op in original.walk() if isinstance(op, CallOp)]
+    calls = [op for op in original.walk() if isinstance(op, te.CallOp)]
     callees = [call.function() for call in calls]
-    copies = [op for op in copy.walk() if isinstance(op, CallOp)]
+    copies = [op for op in copy.walk() if isinstance(op, te.CallOp)]
     for callee, call in zip(callees, copies, strict=True):
         name = callee.sym_name.data
         if name in active:
@@ -53,21 +53,21 @@ def fold_sections(function: FuncOp) -> None:
     """
     for op in list(function.walk()):
         if isinstance(op, IndexedOp):
-            while isinstance(section := op.buffer.owner, SectionOp):
+            while isinstance(section := op.buffer.owner, te.SectionOp):
                 _fold(op, section)
-        if isinstance(op, SectionOp):
+        if isinstance(op, te.SectionOp):
             # A parameter's type says nothing of the strides and the space of what is given for it.
-            source = cast(BufferType, op.buffer.type)
+            source = cast(te.BufferType, op.buffer.type)
             type_ = section_type(source, op.result.type.get_shape())
             if type_ != op.result.type:
                 Rewriter.replace_value_with_new_type(op.result, type_)
-    sections = [op for op in function.walk() if isinstance(op, SectionOp)]
+    sections = [op for op in function.walk() if isinstance(op, te.SectionOp)]
     for section in reversed(sections):
         if not section.result.first_use:
             Rewriter.erase_op(section)
 
 
-def _fold(op: IndexedOp, section: SectionOp) -> None:
+def _fold(op: IndexedOp, section: te.SectionOp) -> None:
     variables = list(op.indices)
     shape = section.result.type.get_shape()
     coordinate = coordinates_of(op.index_map.results, shape)

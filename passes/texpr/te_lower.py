@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from mugraph.dialects.te import KernelOp
+from mugraph.dialects import te
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.texpr.instructions import require_instructions
@@ -25,7 +25,7 @@ def steps_to_kernels(function: FuncOp, arch: str = DEFAULT_TARGET) -> tuple[Modu
 
     Raises ``UserError`` where it has, and names instructions that the GPU lacks.
     """
-    if any(isinstance(op, KernelOp) for op in function.walk()):
+    if any(isinstance(op, te.KernelOp) for op in function.walk()):
         require_instructions(function, arch)
         return ()
     return (TeLowerPass(arch),)

@@ -17,29 +17,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.te import (
-    AccessOp,
-    AllReduceOp,
-    AsmOp,
-    BufferType,
-    BulkCopyOp,
-    IfOp,
-    KernelOp,
-    NewMbarriersOp,
-    NewOp,
-    Scope,
-    SectionOp,
-    Space,
-    StepOp,
-    ThreadsOp,
-    enclosing_loops,
-    is_texpr,
-    touches_of,
-)
 from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
 from mugraph.dialects.te.points import grid_of, touched_numbers
 from mugraph.dialects.tensor_types import element_bytes_of, source_name, value_label
@@ -73,7 +55,7 @@ class Registers:
     operands: tuple[list[SSAValue], ...]
 
 
-def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
+def registers_of(new: te.NewOp, holder: te.ThreadsOp) -> Registers | None:
     """How threads can hold a buffer of a block, each what it alone touches; ``None`` if not.
 
     Found by enumeration of all threads and all iterations of the loops that the indices have.
@@ -81,8 +63,8 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     affine in the variables of its loops.  Raises ``PassFailedException`` for an access out of
     bounds.
     """
-    uses = list(touches_of(new.result))
-    if any(isinstance(op, AccessOp) and op.is_indirect for op, _ in uses):
+    uses = list(te.touches_of(new.result))
+    if any(isinstance(op, te.AccessOp) and op.is_indirect for op, _ in uses):
         return None
     thread = holder.variable
     elements = new.result.type.elements
@@ -125,17 +107,17 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     return Registers(count, tuple(indices), tuple(operands))
 
 
-def _is_outside(variable: SSAValue, holder: ThreadsOp) -> bool:
+def _is_outside(variable: SSAValue, holder: te.ThreadsOp) -> bool:
     owner = variable.owner
     loop = owner.parent_op() if not isinstance(owner, Operation) else owner
     return loop is None or not holder.is_ancestor(loop) or loop is holder
 
 
 def _points(
-    op: Operation, variables: Sequence[SSAValue], holder: ThreadsOp
+    op: Operation, variables: Sequence[SSAValue], holder: te.ThreadsOp
 ) -> tuple[dict[SSAValue, IntArray], int] | None:
     """All values of the thread number and of an operator's variables, where its conditions hold."""
-    loops = [one for one in enclosing_loops(op) if one is holder or one.variable in variables]
+    loops = [one for one in te.enclosing_loops(op) if one is holder or one.variable in variables]
     if math.prod(loop.iterations for loop in loops) > _MOST_POINTS:
         return None
     known = {loop.variable for loop in loops}
@@ -143,7 +125,7 @@ def _points(
     conditions = [
         one
         for one in ancestors(op)
-        if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= known
+        if isinstance(one, te.IfOp) and set(variables_of(list(one.indices))) <= known
     ]
     return grid_of(loops, conditions)
 
@@ -174,18 +156,18 @@ def _affine(
     return expression + int(factors[0])
 
 
-def put_in_registers(new: NewOp, found: Registers) -> None:
+def put_in_registers(new: te.NewOp, found: Registers) -> None:
     """Makes a buffer of a block the registers of each thread."""
-    uses = list(touches_of(new.result))
+    uses = list(te.touches_of(new.result))
     element = new.result.type.element_type
-    type_ = BufferType.of((found.count,), element, None, Space.REGISTER)
+    type_ = te.BufferType.of((found.count,), element, None, te.Space.REGISTER)
     changed = Rewriter.replace_value_with_new_type(new.result, type_)
     for (op, touch), index, variables in zip(uses, found.indices, found.operands, strict=True):
         map_, operands = compacted(index, variables)
-        if isinstance(op, AccessOp):
+        if isinstance(op, te.AccessOp):
             op.move(changed, operands, map_)
             continue
-        section = SectionOp(changed, operands, AffineMapAttr(map_), (math.prod(touch.box),))
+        section = te.SectionOp(changed, operands, AffineMapAttr(map_), (math.prod(touch.box),))
         Rewriter.insert_op(section, InsertPoint.before(op))
         old = changed if touch.section is None else touch.operand
         op.operands = [section.result if one is old else one for one in op.operands]
@@ -194,64 +176,66 @@ def put_in_registers(new: NewOp, found: Registers) -> None:
             Rewriter.erase_op(old)
 
 
-def is_same_in_all_threads(new: NewOp, holder: ThreadsOp) -> bool:
+def is_same_in_all_threads(new: te.NewOp, holder: te.ThreadsOp) -> bool:
     """Whether all threads can hold a buffer of a block: outside steps alone it is written."""
     return all(
-        isinstance(op, AccessOp)
+        isinstance(op, te.AccessOp)
         and op.kind in ("read", "write")
-        and (op.kind == "read" or enclosing(op, StepOp) is None)
+        and (op.kind == "read" or enclosing(op, te.StepOp) is None)
         and not _varies(touch.indices, holder)
-        for op, touch in touches_of(new.result)
+        for op, touch in te.touches_of(new.result)
     )
 
 
-def _varies(operands: Sequence[SSAValue], holder: ThreadsOp) -> bool:
+def _varies(operands: Sequence[SSAValue], holder: te.ThreadsOp) -> bool:
     return holder.variable in variables_of(operands)
 
 
-def promote_kernel(kernel: KernelOp, target: Target) -> None:
+def promote_kernel(kernel: te.KernelOp, target: Target) -> None:
     """Places the buffers of a kernel's blocks."""
     holder = kernel.threads
-    shared: list[NewOp] = []
-    for new in [op for op in holder.walk() if isinstance(op, NewOp)]:
+    shared: list[te.NewOp] = []
+    for new in [op for op in holder.walk() if isinstance(op, te.NewOp)]:
         type_ = new.result.type
         space = type_.memory_space
         name = source_name(new.result)
         if OF_EACH_THREAD in new.attributes:
             continue
-        if space is Space.SHARED:
+        if space is te.Space.SHARED:
             shared.append(new)
             continue
-        if space is Space.GLOBAL:
+        if space is te.Space.GLOBAL:
             _into_workspace(kernel, new)
             continue
-        if enclosing(new, StepOp) is not None:
-            retype(new.result, type_.with_space(Space.REGISTER))
+        if enclosing(new, te.StepOp) is not None:
+            retype(new.result, type_.with_space(te.Space.REGISTER))
             continue
         if is_same_in_all_threads(new, holder) and (
-            space is Space.REGISTER or _words(type_) <= MOST_REGISTERS
+            space is te.Space.REGISTER or _words(type_) <= MOST_REGISTERS
         ):
-            retype(new.result, type_.with_space(Space.REGISTER))
+            retype(new.result, type_.with_space(te.Space.REGISTER))
             continue
         found = registers_of(new, holder)
-        element = BufferType.of((found.count if found else 1,), type_.element_type)
-        if found and (space is Space.REGISTER or _words(element) <= MOST_REGISTERS):
+        element = te.BufferType.of((found.count if found else 1,), type_.element_type)
+        if found and (space is te.Space.REGISTER or _words(element) <= MOST_REGISTERS):
             put_in_registers(new, found)
-        elif space is Space.REGISTER:
+        elif space is te.Space.REGISTER:
             raise PassFailedException(
                 f"--te-promote: {name} is in #reg and shared by iterations of a parallel loop, but "
                 "the threads that they are dealt to touch the same elements, or elements in no "
                 "order that registers could be numbered in; leave out #reg"
             )
         elif _size(type_) <= target.shared_memory_per_block // 2:
-            retype(new.result, type_.with_space(Space.SHARED))
+            retype(new.result, type_.with_space(te.Space.SHARED))
             shared.append(new)
         else:
             _into_workspace(kernel, new)
-    for reduction in [op for op in holder.walk() if isinstance(op, AllReduceOp)]:
-        if holder.iterations > WARP and reduction.threads is Scope.BLOCK:
+    for reduction in [op for op in holder.walk() if isinstance(op, te.AllReduceOp)]:
+        if holder.iterations > WARP and reduction.threads is te.Scope.BLOCK:
             warps = -(-holder.iterations // WARP)
-            scratch = NewOp(BufferType.of((warps,), reduction.value.type, None, Space.SHARED))
+            scratch = te.NewOp(
+                te.BufferType.of((warps,), reduction.value.type, None, te.Space.SHARED)
+            )
             scratch.result.name_hint = "scratch"
             Rewriter.insert_op(scratch, InsertPoint.before(reduction))
             reduction.operands = [reduction.value, scratch.result]
@@ -259,15 +243,15 @@ def promote_kernel(kernel: KernelOp, target: Target) -> None:
     _place_shared(kernel, shared, target)
 
 
-def _size(type_: BufferType) -> int:
+def _size(type_: te.BufferType) -> int:
     return type_.elements * element_bytes_of(type_)
 
 
-def _words(type_: BufferType) -> int:
+def _words(type_: te.BufferType) -> int:
     return -(-_size(type_) // 4)
 
 
-def _pack(news: Sequence[NewOp], root: Operation, alignment: int) -> int:
+def _pack(news: Sequence[te.NewOp], root: Operation, alignment: int) -> int:
     """Gives buffers offsets, by their lifetimes in an operator; returns the bytes they take."""
     requests = [Request(_size(new.result.type), _lifetime(new, root)) for new in news]
     plan = pack(requests, alignment).plan
@@ -276,12 +260,12 @@ def _pack(news: Sequence[NewOp], root: Operation, alignment: int) -> int:
     return plan.peak
 
 
-def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> None:
+def _place_shared(kernel: te.KernelOp, shared: Sequence[te.NewOp], target: Target) -> None:
     """Offsets for shared buffers, by the statements of the block between first and last use."""
-    with_boxes = any(isinstance(op, BulkCopyOp) for op in kernel.walk())
+    with_boxes = any(isinstance(op, te.BulkCopyOp) for op in kernel.walk())
     alignment = SWIZZLE_ALIGNMENT if with_boxes else SHARED_ALIGNMENT
     peak, limit = _pack(shared, kernel, alignment), target.shared_memory_per_block
-    for op in [one for one in kernel.body.block.ops if isinstance(one, NewMbarriersOp)]:
+    for op in [one for one in kernel.body.block.ops if isinstance(one, te.NewMbarriersOp)]:
         first = -(-peak // MBARRIER_BYTES) * MBARRIER_BYTES
         op.place_at(first)
         peak = first + op.bytes
@@ -296,7 +280,7 @@ def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> 
     kernel.smem = IntegerAttr(peak, i64)
 
 
-def _lifetime(new: NewOp, root: Operation) -> Lifetime:
+def _lifetime(new: te.NewOp, root: Operation) -> Lifetime:
     """The operators in another, numbered in order, between which a buffer is alive.
 
     A buffer made outside a loop and used in it lives through the whole loop.  What reductions pass
@@ -306,19 +290,19 @@ def _lifetime(new: NewOp, root: Operation) -> Lifetime:
     last = {op: max(places[inner] for inner in op.walk()) for op in places if op.regions}
     home = new.parent_block()
     assert home is not None
-    if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
+    if any(isinstance(use.operation, te.AllReduceOp) for use in new.result.uses):
         return Lifetime(0, len(places))
     touched: list[int] = []
-    for user, _ in touches_of(new.result):
+    for user, _ in te.touches_of(new.result):
         op = home.find_ancestor_op_in_block(user)
         assert op is not None
         touched += [places[op], last.get(op, places[op])]
     return Lifetime(min(touched, default=places[new]), max(touched, default=places[new]))
 
 
-def _into_workspace(kernel: KernelOp, new: NewOp) -> None:
+def _into_workspace(kernel: te.KernelOp, new: te.NewOp) -> None:
     """Makes a buffer of a block one of the function, with a part for each block."""
-    if any(isinstance(use.operation, (SectionOp, AsmOp)) for use in new.result.uses):
+    if any(isinstance(use.operation, (te.SectionOp, te.AsmOp)) for use in new.result.uses):
         name = source_name(new.result)
         raise PassFailedException(
             f"--te-promote: {name} does not fit into shared memory, and instructions take its "
@@ -327,14 +311,14 @@ def _into_workspace(kernel: KernelOp, new: NewOp) -> None:
     new.detach()
     Rewriter.insert_op(new, InsertPoint.before(kernel))
     changed = make_private(new.result, (kernel.iterations,), [kernel.variable])
-    retype(changed, new.result.type.with_space(Space.GLOBAL))
+    retype(changed, new.result.type.with_space(te.Space.GLOBAL))
 
 
 def place_workspace(function: FuncOp) -> None:
     """Offsets for buffers in device memory, by the kernels between first and last use."""
-    news = [op for op in function.body.block.ops if isinstance(op, NewOp)]
+    news = [op for op in function.body.block.ops if isinstance(op, te.NewOp)]
     for new in news:
-        retype(new.result, new.result.type.with_space(Space.GLOBAL))
+        retype(new.result, new.result.type.with_space(te.Space.GLOBAL))
     peak = _pack(news, function, WORKSPACE_ALIGNMENT)
     function.attributes[WORKSPACE_BYTES] = IntegerAttr(peak, i64)
 
@@ -373,7 +357,7 @@ class TePromotePass(ModulePass):
         """Places the buffers of every mapped function."""
         target = target_named(self.arch)
         for function in op.ops:
-            if isinstance(function, FuncOp) and is_texpr(function):
-                for kernel in [one for one in function.walk() if isinstance(one, KernelOp)]:
+            if isinstance(function, FuncOp) and te.is_texpr(function):
+                for kernel in [one for one in function.walk() if isinstance(one, te.KernelOp)]:
                     promote_kernel(kernel, target)
                 place_workspace(function)

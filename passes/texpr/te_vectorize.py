@@ -11,36 +11,11 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import VECTOR_BYTES
-from mugraph.dialects.te import (
-    AccessOp,
-    AnchorOp,
-    ApplyOp,
-    AsmOp,
-    AtomicOp,
-    BindOp,
-    BufferType,
-    CopyAsyncOp,
-    HasTouches,
-    IfOp,
-    IndexOfOp,
-    IndexValueOp,
-    IterationOp,
-    KernelOp,
-    LoadOp,
-    NewOp,
-    SectionOp,
-    SeqOp,
-    Space,
-    StepOp,
-    StoreOp,
-    Touch,
-    ViewOp,
-    touches_in,
-)
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.te.sizes import ends_of, factors_of_strides
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
@@ -62,11 +37,11 @@ _ITSELF = AffineMapAttr(AffineMap.identity(1))
 class Neighbours:
     """Accesses in the body of a loop to one element, which moves on by one as the loop runs."""
 
-    loop: SeqOp
-    accesses: tuple[ViewOp | BindOp, ...]
+    loop: te.SeqOp
+    accesses: tuple[te.ViewOp | te.BindOp, ...]
 
 
-def find_neighbours(loop: SeqOp) -> list[Neighbours]:
+def find_neighbours(loop: te.SeqOp) -> list[Neighbours]:
     """What a loop of a step can access at once.
 
     All accesses to a buffer that is read and written must be to the same element; a body with
@@ -74,59 +49,59 @@ def find_neighbours(loop: SeqOp) -> list[Neighbours]:
     are written in the order of these: the last of them comes first here.
     """
     inner = [op for op in loop.body.walk()]
-    if any(isinstance(op, (AnchorOp, AsmOp)) for op in inner):
+    if any(isinstance(op, (te.AnchorOp, te.AsmOp)) for op in inner):
         return []
     # Behind an atomic operation others may see what was written before it.
-    has_atomics = any(isinstance(op, AtomicOp) for op in inner)
-    groups: dict[SSAValue, list[AccessOp]] = {}
+    has_atomics = any(isinstance(op, te.AtomicOp) for op in inner)
+    groups: dict[SSAValue, list[te.AccessOp]] = {}
     for op in inner:
-        if isinstance(op, AccessOp) and op.buffer_type.memory_space is not Space.REGISTER:
+        if isinstance(op, te.AccessOp) and op.buffer_type.memory_space is not te.Space.REGISTER:
             groups.setdefault(op.buffer, []).append(op)
     found: list[Neighbours] = []
     for accesses in groups.values():
         if has_atomics and any(op.kind != "read" for op in accesses):
             continue
-        elements: dict[tuple[object, ...], list[AccessOp]] = {}
+        elements: dict[tuple[object, ...], list[te.AccessOp]] = {}
         for op in accesses:
             elements.setdefault((op.map, *op.indices), []).append(op)
         if len(elements) > 1 and any(op.kind != "read" for op in accesses):
             # Neighbours begin at multiples of their number: any two are the same or disjoint.
             if not all(
-                isinstance(op, BindOp)
+                isinstance(op, te.BindOp)
                 and op.parent_block() is loop.body.block
                 and _are_neighbours(op, loop)
                 for op in accesses
             ):
                 continue
             found += [
-                Neighbours(loop, (op,)) for op in reversed(accesses) if isinstance(op, BindOp)
+                Neighbours(loop, (op,)) for op in reversed(accesses) if isinstance(op, te.BindOp)
             ]
             continue
         for same in elements.values():
             direct = [
                 op
                 for op in same
-                if isinstance(op, (ViewOp, BindOp)) and op.parent_block() is loop.body.block
+                if isinstance(op, (te.ViewOp, te.BindOp)) and op.parent_block() is loop.body.block
             ]
             if len(direct) == len(same) and _are_neighbours(direct[0], loop):
                 found.append(Neighbours(loop, tuple(direct)))
     return found
 
 
-def _are_neighbours(op: HasTouches, loop: SeqOp) -> bool:
+def _are_neighbours(op: te.HasTouches, loop: te.SeqOp) -> bool:
     """Whether all that an operator touches moves on by one element as the loop runs.
 
     From one that so many begin at.
     """
-    if isinstance(op, AccessOp) and op.is_indirect:
-        contents = (one for one in op.indices if isinstance(one.owner, IndexOfOp))
+    if isinstance(op, te.AccessOp) and op.is_indirect:
+        contents = (one for one in op.indices if isinstance(one.owner, te.IndexOfOp))
         if any(loop.is_ancestor(inner) for one in contents for inner in made_of(one)):
             return False
         return _moves_by_one(op.exact_touch(), loop)
     return all(_moves_by_one(touch, loop) for touch in op.touches())
 
 
-def _moves_by_one(touch: Touch, loop: SeqOp) -> bool:
+def _moves_by_one(touch: te.Touch, loop: te.SeqOp) -> bool:
     width, type_ = loop.iterations, touch.type
     if width * element_bytes_of(type_) not in (4, 8, VECTOR_BYTES) or width == 1:
         return False
@@ -143,14 +118,14 @@ def _moves_by_one(touch: Touch, loop: SeqOp) -> bool:
     return starts_vector(touch.expressions, touch.indices, shape, leaves, width, strides)
 
 
-def hoist_condition(loop: SeqOp) -> SeqOp:
+def hoist_condition(loop: te.SeqOp) -> te.SeqOp:
     """The loop under the condition that its body stands under, if that is alike for neighbours.
 
     What says which iteration runs stays in a loop of its own; else the loop stays as it is.
     """
-    stated = [op for op in loop.body.block.ops if isinstance(op, (ApplyOp, IterationOp))]
+    stated = [op for op in loop.body.block.ops if isinstance(op, (te.ApplyOp, te.IterationOp))]
     (*rest,) = [op for op in loop.body.block.ops if op not in stated]
-    if len(rest) != 1 or not isinstance(condition := rest[0], IfOp):
+    if len(rest) != 1 or not isinstance(condition := rest[0], te.IfOp):
         return loop
     if not holds_alike(condition, {loop.variable: Along(1, 0)}, loop.iterations):
         return loop
@@ -158,7 +133,7 @@ def hoist_condition(loop: SeqOp) -> SeqOp:
     body.args[0].name_hint = loop.variable.name_hint
     mapper: dict[SSAValue, SSAValue] = {loop.variable: body.args[0]}
     for op in stated:
-        if isinstance(op, ApplyOp):
+        if isinstance(op, te.ApplyOp):
             body.add_op(op.clone(mapper))
     for op in [*condition.body.block.ops]:
         op.detach()
@@ -167,20 +142,20 @@ def hoist_condition(loop: SeqOp) -> SeqOp:
             inner.operands = [mapper.get(one, one) for one in inner.operands]
     operands, map_ = _at_first(condition.map.data, list(condition.indices), loop)
     equal = [of_equality for _, of_equality in condition.conditions()]
-    inside = SeqOp(loop.iterations, body)
-    Rewriter.insert_op(IfOp(operands, map_, equal, Block([inside])), InsertPoint.after(loop))
+    inside = te.SeqOp(loop.iterations, body)
+    Rewriter.insert_op(te.IfOp(operands, map_, equal, Block([inside])), InsertPoint.after(loop))
     Rewriter.erase_op(condition)
     return inside
 
 
-def read_contents_before(loop: SeqOp) -> None:
+def read_contents_before(loop: te.SeqOp) -> None:
     """Moves what indices of contents are made of in front of a loop that does not change them."""
-    written = {touch.buffer for touch in touches_in(loop) if touch.writes}
-    if any(isinstance(op, (AnchorOp, AsmOp)) for op in loop.walk()):
+    written = {touch.buffer for touch in te.touches_in(loop) if touch.writes}
+    if any(isinstance(op, (te.AnchorOp, te.AsmOp)) for op in loop.walk()):
         return
-    for access in [op for op in loop.body.block.ops if isinstance(op, AccessOp)]:
+    for access in [op for op in loop.body.block.ops if isinstance(op, te.AccessOp)]:
         for index in access.indices:
-            if not isinstance(index.owner, IndexOfOp):
+            if not isinstance(index.owner, te.IndexOfOp):
                 continue
             inside = [op for op in dict.fromkeys(made_of(index)) if loop.is_ancestor(op)]
             if all(_is_the_same_in_all(op, loop, written) for op in inside):
@@ -189,33 +164,33 @@ def read_contents_before(loop: SeqOp) -> None:
                     Rewriter.insert_op(op, InsertPoint.before(loop))
 
 
-def _is_the_same_in_all(op: Operation, loop: SeqOp, written: set[SSAValue]) -> bool:
+def _is_the_same_in_all(op: Operation, loop: te.SeqOp, written: set[SSAValue]) -> bool:
     """Whether an operator gives the same number in all iterations of a loop, which come to it."""
     if op.parent_block() is not loop.body.block or loop.variable in op.operands:
         return False
-    if isinstance(op, ViewOp):
+    if isinstance(op, te.ViewOp):
         return op.buffer not in written
-    return isinstance(op, (IndexOfOp, IndexValueOp, ApplyOp)) or is_number(op)
+    return isinstance(op, (te.IndexOfOp, te.IndexValueOp, te.ApplyOp)) or is_number(op)
 
 
-def is_copy_of_neighbours(loop: SeqOp) -> bool:
+def is_copy_of_neighbours(loop: te.SeqOp) -> bool:
     """Whether a loop does nothing but begin asynchronous copies of neighbours to neighbours."""
-    copies = [op for op in loop.body.block.ops if not isinstance(op, (ApplyOp, IterationOp))]
+    copies = [op for op in loop.body.block.ops if not isinstance(op, (te.ApplyOp, te.IterationOp))]
     return bool(copies) and all(
-        isinstance(op, CopyAsyncOp) and op.elements == 1 and _are_neighbours(op, loop)
+        isinstance(op, te.CopyAsyncOp) and op.elements == 1 and _are_neighbours(op, loop)
         for op in copies
     )
 
 
-def copy_at_once(loop: SeqOp) -> None:
+def copy_at_once(loop: te.SeqOp) -> None:
     """Makes one asynchronous copy of those of a loop."""
-    for op in [op for op in loop.body.block.ops if isinstance(op, CopyAsyncOp)]:
+    for op in [op for op in loop.body.block.ops if isinstance(op, te.CopyAsyncOp)]:
         source = _at_first(op.source_map.data, list(op.source_indices), loop)
         target = _at_first(op.target_map.data, list(op.target_indices), loop)
-        wide = CopyAsyncOp(op.source, *source, op.target, *target, loop.iterations)
+        wide = te.CopyAsyncOp(op.source, *source, op.target, *target, loop.iterations)
         Rewriter.insert_op(wide, InsertPoint.before(loop))
         Rewriter.erase_op(op)
-    if not any(isinstance(op, IterationOp) for op in loop.body.block.ops):
+    if not any(isinstance(op, te.IterationOp) for op in loop.body.block.ops):
         Rewriter.erase_op(loop)
 
 
@@ -223,28 +198,30 @@ def access_at_once(found: Neighbours) -> None:
     """Reads the neighbours before the loop, if it reads them first, and writes them after it."""
     loop, accesses = found.loop, found.accesses
     first = accesses[0]
-    type_ = BufferType.of((loop.iterations,), first.buffer_type.element_type, None, Space.REGISTER)
-    registers = NewOp(type_)
+    type_ = te.BufferType.of(
+        (loop.iterations,), first.buffer_type.element_type, None, te.Space.REGISTER
+    )
+    registers = te.NewOp(type_)
     registers.result.name_hint = f"{first.buffer.name_hint or 'v'}_vector"
     Rewriter.insert_op(registers, InsertPoint.before(loop))
     operands, map_ = _at_first(first.index_map, list(first.indices), loop)
     before, after = InsertPoint.before(loop), InsertPoint.after(loop)
-    if isinstance(first, ViewOp):
-        Rewriter.insert_op(LoadOp(registers.result, first.buffer, operands, map_), before)
-    if any(isinstance(op, BindOp) for op in accesses):
-        Rewriter.insert_op(StoreOp(registers.result, first.buffer, operands, map_), after)
+    if isinstance(first, te.ViewOp):
+        Rewriter.insert_op(te.LoadOp(registers.result, first.buffer, operands, map_), before)
+    if any(isinstance(op, te.BindOp) for op in accesses):
+        Rewriter.insert_op(te.StoreOp(registers.result, first.buffer, operands, map_), after)
     for op in accesses:
-        if isinstance(op, ViewOp):
-            view = ViewOp(registers.result, [loop.variable], _ITSELF)
+        if isinstance(op, te.ViewOp):
+            view = te.ViewOp(registers.result, [loop.variable], _ITSELF)
             Rewriter.replace_op(op, view)
         else:
             Rewriter.replace_op(
-                op, BindOp(op.value, registers.result, [loop.variable], _ITSELF), []
+                op, te.BindOp(op.value, registers.result, [loop.variable], _ITSELF), []
             )
 
 
 def _at_first(
-    map_: AffineMap, operands: list[SSAValue], loop: SeqOp
+    map_: AffineMap, operands: list[SSAValue], loop: te.SeqOp
 ) -> tuple[list[SSAValue], AffineMapAttr]:
     """The index of the first neighbour: the loop's variable is 0 in it."""
     variables: list[SSAValue] = []
@@ -253,7 +230,7 @@ def _at_first(
         owner = value.owner
         if value is loop.variable:
             return AffineExpr.constant(0)
-        if isinstance(owner, ApplyOp) and loop.is_ancestor(owner):
+        if isinstance(owner, te.ApplyOp) and loop.is_ancestor(owner):
             inner = [of(one) for one in owner.indices]
             return owner.expression.replace_dims_and_symbols(inner, [])
         if value not in variables:
@@ -267,7 +244,7 @@ def _at_first(
 
 def remove_unused_indices(root: Operation) -> None:
     """Erases ``te.apply`` that nothing uses."""
-    for op in reversed([one for one in root.walk() if isinstance(one, ApplyOp)]):
+    for op in reversed([one for one in root.walk() if isinstance(one, te.ApplyOp)]):
         if not op.result.first_use:
             Rewriter.erase_op(op)
 
@@ -275,27 +252,27 @@ def remove_unused_indices(root: Operation) -> None:
 def mark_unrolled(root: Operation) -> None:
     """Marks the loops whose variables say which register: registers have no addresses."""
     for op in root.walk():
-        if not isinstance(op, (AccessOp, SectionOp)):
+        if not isinstance(op, (te.AccessOp, te.SectionOp)):
             continue
         buffer = op.buffer.type
-        assert isinstance(buffer, BufferType)
-        if buffer.memory_space is not Space.REGISTER:
+        assert isinstance(buffer, te.BufferType)
+        if buffer.memory_space is not te.Space.REGISTER:
             continue
         for variable in variables_of(list(op.indices)):
             loop = None if isinstance(variable.owner, Operation) else variable.owner.parent_op()
-            if isinstance(loop, SeqOp):
+            if isinstance(loop, te.SeqOp):
                 loop.attributes[UNROLL] = UnitAttr()
-    for loop in [op for op in root.walk(reverse=True) if isinstance(op, SeqOp)]:
-        if enclosing(loop, StepOp) and 0 < _instructions(loop) <= MOST_UNROLLED:
+    for loop in [op for op in root.walk(reverse=True) if isinstance(op, te.SeqOp)]:
+        if enclosing(loop, te.StepOp) and 0 < _instructions(loop) <= MOST_UNROLLED:
             loop.attributes[UNROLL] = UnitAttr()
 
 
 def _instructions(op: Operation) -> int:
     """The instructions of inline PTX that a thread comes to, if it comes everywhere."""
-    if isinstance(op, AsmOp):
+    if isinstance(op, te.AsmOp):
         return 1
     inner = sum(_instructions(one) for region in op.regions for one in region.block.ops)
-    return inner * (op.iterations if isinstance(op, SeqOp) else 1)
+    return inner * (op.iterations if isinstance(op, te.SeqOp) else 1)
 
 
 @dataclass(frozen=True)
@@ -331,9 +308,9 @@ class TeVectorizePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs the pass on the kernels of every mapped function."""
-        for kernel in [one for one in op.walk() if isinstance(one, KernelOp)]:
-            for loop in [one for one in kernel.walk() if isinstance(one, SeqOp)]:
-                if enclosing(loop, StepOp) is None:
+        for kernel in [one for one in op.walk() if isinstance(one, te.KernelOp)]:
+            for loop in [one for one in kernel.walk() if isinstance(one, te.SeqOp)]:
+                if enclosing(loop, te.StepOp) is None:
                     continue
                 if is_copy_of_neighbours(loop):
                     copy_at_once(loop)

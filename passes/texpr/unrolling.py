@@ -8,8 +8,8 @@ from xdsl.ir import Block, Operation
 from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import IfOp, SeqOp
 from mugraph.dialects.te.points import all_hold
 from mugraph.passes.texpr.te_map.steps import apply
 
@@ -22,26 +22,28 @@ def write_out(block: Block, around: Callable[[Operation], bool], most: int) -> b
     """
     steps = 0
     while True:
-        found = next((op for op in block.ops if isinstance(op, (SeqOp, IfOp)) and around(op)), None)
+        found = next(
+            (op for op in block.ops if isinstance(op, (te.SeqOp, te.IfOp)) and around(op)), None
+        )
         if found is None:
             return True
-        steps += found.iterations if isinstance(found, SeqOp) else 1
+        steps += found.iterations if isinstance(found, te.SeqOp) else 1
         if steps > most:
             return False
-        if isinstance(found, IfOp):
+        if isinstance(found, te.IfOp):
             _decide(found)
         else:
             _unroll(found)
 
 
-def _decide(condition: IfOp) -> None:
+def _decide(condition: te.IfOp) -> None:
     """Keeps the body of a condition on numbers that are known, or nothing of it."""
     if all_hold([condition], {}):
         Rewriter.inline_block(condition.body.block, InsertPoint.before(condition))
     Rewriter.erase_op(condition, safe_erase=False)
 
 
-def _unroll(loop: SeqOp) -> None:
+def _unroll(loop: te.SeqOp) -> None:
     for iteration in range(loop.iterations):
         twin = loop.clone()
         index = apply(AffineExpr.constant(iteration), [], loop.variable.name_hint)

@@ -16,10 +16,9 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from mugraph.dialects import kn, sched
+from mugraph.dialects import kn, sched, te
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.sharding import is_per_device
-from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.equivalence.errors import CheckError
 from mugraph.runtime.equivalence.float64 import SCALES, RandomInputs
@@ -75,7 +74,7 @@ class SemanticsWatch:
         original = module.clone()
         to_run = mugraphs_of(original)
         for function in to_run:
-            if is_texpr(function):
+            if te.is_texpr(function):
                 watch.texprs[function.sym_name.data] = TexprWatch.begin(function, seed)
         for name, function in _functions(original).items():
             if function not in to_run:

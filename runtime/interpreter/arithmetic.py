@@ -231,3 +231,30 @@ class Arithmetic:
     def full(self, shape: Sequence[int], value: float) -> Array:
         """One constant everywhere, ready to compute with."""
         return np.full(tuple(shape), value, self.compute_dtype)
+
+
+@dataclass(frozen=True)
+class ComponentArithmetic(Arithmetic):
+    """How operators compute with numbers of several parts each, which are stored as they are.
+
+    A kind of number says what rounding, empty tensors and constants are.
+    """
+
+    precision: Precision = Precision.FLOAT64
+
+    @property
+    def element_bytes(self) -> int:
+        """What one number takes, with temporaries."""
+        return 4 * np.dtype(np.float64).itemsize
+
+    def load(self, array: Any) -> Any:
+        """The same numbers."""
+        return array
+
+    def multiplicand(self, value: Any) -> Any:
+        """The same numbers."""
+        return value
+
+    def store(self, value: Any, type_: Attribute) -> Any:
+        """The same numbers, after what rounding to the type does."""
+        return self.round(value, element_type_of(type_))

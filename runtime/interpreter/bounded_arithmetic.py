@@ -9,11 +9,10 @@ from typing import Any, cast
 import numpy as np
 from xdsl.ir import Attribute
 
-from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import (
-    Arithmetic,
     Array,
-    Precision,
+    ComponentArithmetic,
     storage_dtype,
 )
 from mugraph.runtime.interpreter.bounds import BoundedArray
@@ -25,10 +24,9 @@ from mugraph.runtime.interpreter.rounding import (
 
 
 @dataclass(frozen=True)
-class BoundedArithmetic(Arithmetic):
+class BoundedArithmetic(ComponentArithmetic):
     """Computes in float64 and derives bounds for some models of rounding."""
 
-    precision: Precision = Precision.FLOAT64
     models: tuple[RoundingModel, ...] = (STORAGE, FLOAT64)
 
     @property
@@ -40,10 +38,6 @@ class BoundedArithmetic(Arithmetic):
         """Numbers that no run has rounded: inputs."""
         value = np.ascontiguousarray(array, np.float64)
         return BoundedArray([value, *(np.zeros_like(value) for _ in self.models)], self.models)
-
-    def load(self, array: Any) -> Any:
-        """The same numbers."""
-        return array
 
     def round(self, value: Any, element_type: Attribute) -> Any:
         """The same numbers, with what storing them may add to the bounds."""
@@ -80,10 +74,6 @@ class BoundedArithmetic(Arithmetic):
     def multiplicand(self, value: Any) -> Any:
         """The same numbers, with what rounding to TF32 may add to the bounds."""
         return cast(BoundedArray, value).rounded_to_tf32()
-
-    def store(self, value: Any, type_: Attribute) -> Any:
-        """The same numbers, with what storing them may add to the bounds."""
-        return self.round(value, element_type_of(type_))
 
     def empty(self, type_: Attribute) -> Any:
         """A tensor in device memory, to be written."""

@@ -17,13 +17,12 @@ import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from mugraph.dialects.kn.random import Distribution
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.runtime.interpreter import functions
 from mugraph.runtime.interpreter.arithmetic import (
     SATURATING,
-    Arithmetic,
     Array,
-    Precision,
+    ComponentArithmetic,
     float_info,
     integer_limits,
     is_quantizing,
@@ -326,38 +325,20 @@ class CoverageArray(ComponentArray):
 
 
 @dataclass(frozen=True)
-class CoverageArithmetic(Arithmetic):
+class CoverageArithmetic(ComponentArithmetic):
     """Computes in float64 and says what thresholds the numbers have come by."""
 
-    precision: Precision = Precision.FLOAT64
     sides: Sides = field(default_factory=Sides)
-
-    @property
-    def element_bytes(self) -> int:
-        """What one number takes, with temporaries."""
-        return 4 * np.dtype(np.float64).itemsize
 
     def exact(self, array: Array) -> CoverageArray:
         """Inputs."""
         value = np.ascontiguousarray(array, np.float64)
         return CoverageArray([value, np.zeros_like(value, np.int64)], self.sides)
 
-    def load(self, array: Any) -> Any:
-        """The same numbers."""
-        return array
-
     def round(self, value: Any, element_type: Attribute) -> Any:
         """The same numbers, rounded where that is a part of the function."""
         dtype = storage_dtype(element_type)
         return cast(CoverageArray, value).rounded_to(dtype) if is_quantizing(dtype) else value
-
-    def multiplicand(self, value: Any) -> Any:
-        """The same numbers."""
-        return value
-
-    def store(self, value: Any, type_: Attribute) -> Any:
-        """The same numbers, rounded where that is a part of the function."""
-        return self.round(value, element_type_of(type_))
 
     def empty(self, type_: Attribute) -> Any:
         """A tensor in device memory, to be written."""

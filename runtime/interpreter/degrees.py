@@ -16,11 +16,10 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from mugraph.dialects.kn.random import Distribution
-from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import (
-    Arithmetic,
     Array,
-    Precision,
+    ComponentArithmetic,
     is_quantizing,
     storage_dtype,
 )
@@ -218,10 +217,8 @@ class DegreeArray(ComponentArray):
 
 
 @dataclass(frozen=True)
-class DegreeArithmetic(Arithmetic):
+class DegreeArithmetic(ComponentArithmetic):
     """Computes degrees; arrays take no memory."""
-
-    precision: Precision = Precision.FLOAT64
 
     @property
     def element_bytes(self) -> int:
@@ -232,10 +229,6 @@ class DegreeArithmetic(Arithmetic):
         """A tensor of independent variables."""
         return DegreeArray(shape, Record(Degrees(1)))
 
-    def load(self, array: Any) -> Any:
-        """The same degrees."""
-        return array
-
     def round(self, value: Any, element_type: Attribute) -> Any:
         """The same degrees, with an unknown function among the variables where rounding is one."""
         array = cast(DegreeArray, value)
@@ -243,10 +236,6 @@ class DegreeArithmetic(Arithmetic):
             return array
         degrees = replace(array.degrees, roots=True)
         return DegreeArray(array.shape, Record(degrees))
-
-    def store(self, value: Any, type_: Attribute) -> Any:
-        """The same degrees, with an unknown function among the variables where rounding is one."""
-        return self.round(value, element_type_of(type_))
 
     def empty(self, type_: Attribute) -> Any:
         """A tensor in device memory, to be written."""

@@ -11,13 +11,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl
 from xdsl.ir import Operation
 
-from mugraph.dialects.sched import WritesTiles
+from mugraph.dialects import sched
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 Functions = TypeVar("Functions", bound=InterpreterFunctions)
 Operator = TypeVar("Operator", bound=Operation)
-Writer = TypeVar("Writer", bound=WritesTiles)
+Writer = TypeVar("Writer", bound=sched.WritesTiles)
 
 
 def implements(

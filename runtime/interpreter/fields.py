@@ -32,9 +32,8 @@ from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter import functions
 from mugraph.runtime.interpreter.arithmetic import (
     STORAGE_DTYPES,
-    Arithmetic,
     Array,
-    Precision,
+    ComponentArithmetic,
     is_quantizing,
 )
 from mugraph.runtime.interpreter.components import ComponentArray
@@ -370,28 +369,14 @@ def _exact_matmul(left: Array, right: Array, prime: int) -> Array:
 
 
 @dataclass(frozen=True)
-class FieldArithmetic(Arithmetic):
+class FieldArithmetic(ComponentArithmetic):
     """Computes in a pair of finite fields; element types mean nothing, but for quantizing ones."""
 
-    precision: Precision = Precision.FLOAT64
     fields: FieldPair = field(kw_only=True)
-
-    @property
-    def element_bytes(self) -> int:
-        """What one number takes, with temporaries."""
-        return 4 * np.dtype(np.float64).itemsize
-
-    def load(self, array: Any) -> Any:
-        """The same numbers."""
-        return array
 
     def round(self, value: Any, element_type: Attribute) -> Any:
         """The same numbers, or an unknown function of them where rounding is one."""
         return cast(FieldArray, value).rounded_to(element_type)
-
-    def store(self, value: Any, type_: Attribute) -> Any:
-        """The same numbers, or an unknown function of them where rounding is one."""
-        return self.round(value, element_type_of(type_))
 
     def empty(self, type_: Attribute) -> Any:
         """A tensor in device memory, to be written."""

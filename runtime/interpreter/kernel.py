@@ -15,9 +15,8 @@ from xdsl.interpreter import (
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Operation, Region, SSAValue
 
-from mugraph.dialects import kn
+from mugraph.dialects import kn, sched
 from mugraph.dialects.reductions import Combiner
-from mugraph.dialects.sched import LaunchOp
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.address_launches import AddressLauncher
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
@@ -213,9 +212,9 @@ class KernelFunctions(InterpreterFunctions):
             self.launcher.refuse(op)
         return run_threadblock_graph(op, args, self.arithmetic, interpreter.module)
 
-    @impl(LaunchOp)
+    @impl(sched.LaunchOp)
     def run_launch(
-        self, interpreter: Interpreter, op: LaunchOp, args: PythonValues
+        self, interpreter: Interpreter, op: sched.LaunchOp, args: PythonValues
     ) -> PythonValues:
         """The kernel's schedule in every block, at the level that was asked for."""
         if self.launcher is not None:

@@ -15,11 +15,11 @@ from xdsl.interpreter import Interpreter
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
+from mugraph.dialects import te
 from mugraph.dialects.functions import results_of
 from mugraph.dialects.kn import count_of_rows
 from mugraph.dialects.named_extents import held_extents, is_smaller_bucket, named_extents
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
-from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.program.expand_mesh import expand_function
 from mugraph.runtime.interpreter.address_kernel import (
@@ -145,7 +145,7 @@ def run_function(
         )
     arithmetic = Arithmetic(_precision(precision), rounded=rounded)
     callee = find_function(module, function)
-    if is_texpr(callee):
+    if te.is_texpr(callee):
         if rounded is not None:
             rounded.update(storage_dtype(element_type_of(one.type)) for one in results_of(callee))
         return list(run_texpr(callee, inputs, precision=arithmetic.precision).outputs.values())
@@ -180,7 +180,7 @@ def bound_rounding(module: ModuleOp, function: str | None, inputs: Sequence[Arra
     :func:`run_function` does.
     """
     callee = find_function(module, function)
-    if is_texpr(callee):
+    if te.is_texpr(callee):
         return _bound_texpr(callee, inputs)
     callee = expand_function(callee)
     call = static_call(module, callee, inputs)
@@ -318,7 +318,7 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
         for op in module.ops
         if isinstance(op, FuncOp)
         and not op.is_declaration
-        and not (is_texpr(op) and op.sym_visibility is not None)
+        and not (te.is_texpr(op) and op.sym_visibility is not None)
         and not (name is None and is_smaller_bucket(op))
     ]
     names = ", ".join(f"@{op.sym_name.data}" for op in defined) or "none"

@@ -12,6 +12,7 @@ from xdsl.interpreter import InterpreterFunctions, PythonValues, register_impls
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.sched.multiplies import MultipliesMatrices
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import Array
@@ -49,9 +50,7 @@ class ProductFunctions(InterpreterFunctions):
         product = multiply(*matrices)
         self.functions.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
 
-    def _multiplied(
-        self, op: sched.MmaOp | sched.WarpgroupMmaOp, left: Array, right: Array
-    ) -> list[Array]:
+    def _multiplied(self, op: MultipliesMatrices, left: Array, right: Array) -> list[Array]:
         """The left matrix of several, and what functions make of the right one."""
         if op.lhs_start is not None:
             part = tuple(

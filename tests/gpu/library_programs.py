@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mugraph.reading import make_context, parse_text
-from mugraph.runtime.ahead_of_time import build, generate_sources
+from mugraph.runtime.ahead_of_time import build
+from mugraph.runtime.library_sources import generate_sources
 from mugraph.runtime.toolchain import device_architecture
 
 torch: Any = import_module("torch")

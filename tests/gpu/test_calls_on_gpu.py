@@ -17,8 +17,9 @@ from mugraph.jit import ArgumentError, CudaKernel
 from mugraph.passes.targets import default_targets
 from mugraph.reading import make_context
 from mugraph.runtime import toolchain
-from mugraph.runtime.ahead_of_time import build, generate_sources
+from mugraph.runtime.ahead_of_time import build
 from mugraph.runtime.execute import DeviceError
+from mugraph.runtime.library_sources import generate_sources
 
 ROWS, INNER, COLUMNS = 16, 256, 192
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fuzz.emulated import emulating_compiler, precompiled_headers, with_emulated_memory
 
-from mugraph.runtime.ahead_of_time import Sources
+from mugraph.runtime.library_sources import Sources
 
 # The emulator must know what no kernel writes.
 LOADING = """

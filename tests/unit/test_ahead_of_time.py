@@ -17,7 +17,8 @@ from thorough import THOROUGH
 
 from mugraph.codegen.cuda import CodegenError
 from mugraph.reading import make_context, read_module, read_te
-from mugraph.runtime.ahead_of_time import MANIFEST, Sources, build, generate_sources, write_sources
+from mugraph.runtime.ahead_of_time import MANIFEST, build, write_sources
+from mugraph.runtime.library_sources import Sources, generate_sources
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -11,7 +11,8 @@ import mugraph
 from mugraph.codegen.c_abi import CCommunicator
 from mugraph.errors import UserError
 from mugraph.reading import make_context, parse_text
-from mugraph.runtime.ahead_of_time import MANIFEST, Sources, build, generate_sources
+from mugraph.runtime.ahead_of_time import MANIFEST, build
+from mugraph.runtime.library_sources import Sources, generate_sources
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 
 WHOLE = """

@@ -17,9 +17,9 @@ from emulated_libraries import emulated_library
 from mugraph.dialects.model_arguments import model_arguments
 from mugraph.errors import UserError
 from mugraph.reading import make_context
-from mugraph.runtime.ahead_of_time import generate_sources
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.library_sources import generate_sources
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("safetensors", reason="safetensors is not installed")

@@ -10,9 +10,10 @@ import pytest
 
 from benchmarks.h200.building import Build, Task
 from benchmarks.h200.checking import RIGHT
+from benchmarks.h200.jobs import Job, Step
 from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.records import Record, System
-from benchmarks.h200.worker import Job, Step, Watched
+from benchmarks.h200.worker import Watched
 from benchmarks.h200.workloads import WORKLOADS
 
 

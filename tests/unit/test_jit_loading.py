@@ -20,8 +20,9 @@ from mugraph.errors import UserError
 from mugraph.jit import CudaKernel
 from mugraph.reading import make_context, parse_text, read_module
 from mugraph.runtime import toolchain
-from mugraph.runtime.ahead_of_time import MANIFEST, Sources, build, generate_sources
+from mugraph.runtime.ahead_of_time import MANIFEST, build
 from mugraph.runtime.execute import DeviceError
+from mugraph.runtime.library_sources import Sources, generate_sources
 from mugraph.runtime.toolchain import Cublas, Toolchain
 
 HERE = Path(__file__).resolve().parent

@@ -21,7 +21,8 @@ import pytest
 from mugraph.errors import UserError
 from mugraph.reading import make_context, read_module
 from mugraph.runtime import ahead_of_time
-from mugraph.runtime.ahead_of_time import Sources, build, generate_sources, write_sources
+from mugraph.runtime.ahead_of_time import build, write_sources
+from mugraph.runtime.library_sources import Sources, generate_sources
 from mugraph.runtime.toolchain import Toolchain
 
 GRAPH = Path(__file__).resolve().parents[2] / "examples" / "rmsnorm_linear.mlir"

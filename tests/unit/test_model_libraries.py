@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.codegen.cuda import CodegenError
 from mugraph.reading import make_context, parse_text
-from mugraph.runtime.ahead_of_time import Sources, generate_sources
+from mugraph.runtime.library_sources import Sources, generate_sources
 
 # A sum over calls that starts as the file says, rows of a table, and how many there were.
 PROGRAM = """

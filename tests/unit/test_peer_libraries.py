@@ -17,10 +17,10 @@ from mugraph.dialects.sharding import MESH, Mesh, device_program, mesh_attribute
 from mugraph.errors import UserError
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.reading import make_context, parse_text
-from mugraph.runtime.ahead_of_time import Sources, generate_sources
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.functions import part_of
+from mugraph.runtime.library_sources import Sources, generate_sources
 from mugraph.runtime.toolchain import cuda_include_paths
 
 # A sum that all need, one of which each needs its columns, and a tensor that is gathered as it is.

@@ -19,8 +19,8 @@ from mugraph.passes import compile as compile_module
 from mugraph.passes.compile import FuseCompilablePass, compile_pipeline, with_kernels_that_compile
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text
-from mugraph.runtime.ahead_of_time import generate_sources
 from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.library_sources import generate_sources
 
 WIDTH = 512
 

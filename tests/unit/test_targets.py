@@ -28,7 +28,7 @@ from mugraph.passes.targets import (
 )
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
-from mugraph.runtime.ahead_of_time import generate_sources
+from mugraph.runtime.library_sources import generate_sources
 
 GRAPH = Path(__file__).parents[2] / "examples" / "rmsnorm_linear.mlir"
 

@@ -19,38 +19,23 @@ from mugraph.codegen.cuda.cpp import Writer
 from mugraph.codegen.cuda.texpr.program import TexprPrinter, planned_offset, print_asynchronous
 from mugraph.codegen.cuda.texpr.scalars import scalar_type
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atom, shared_matrix_type
-from mugraph.dialects.te import (
-    BufferType,
-    BulkCommitOp,
-    BulkCopyOp,
-    BulkLoadOp,
-    BulkStoreOp,
-    BulkWaitOp,
-    KernelOp,
-    MbarrierAddressOp,
-    MbarrierArriveOp,
-    MbarrierFenceOp,
-    MbarrierInitOp,
-    MbarrierOp,
-    MbarrierWaitOp,
-    NamedBarrierOp,
-    NewMbarriersOp,
-    ProxyFenceOp,
-    WarpgroupCommitOp,
-    WarpgroupFenceOp,
-    WarpgroupMmaOp,
-    WarpgroupWaitOp,
-)
+from mugraph.dialects import te
 from mugraph.dialects.te.sizes import ends_of
 
 _FUNCTIONS: dict[type[Operation], str] = {
-    MbarrierFenceOp: "mbarrier_init_fence",
-    ProxyFenceOp: "proxy_fence",
-    BulkCommitOp: "commit_bulk_stores",
-    WarpgroupCommitOp: "commit_products",
+    te.MbarrierFenceOp: "mbarrier_init_fence",
+    te.ProxyFenceOp: "proxy_fence",
+    te.BulkCommitOp: "commit_bulk_stores",
+    te.WarpgroupCommitOp: "commit_products",
 }
 """The functions of the runtime without arguments."""
-_OF_HEADERS = (NewMbarriersOp, BulkCopyOp, WarpgroupMmaOp, NamedBarrierOp, ProxyFenceOp)
+_OF_HEADERS = (
+    te.NewMbarriersOp,
+    te.BulkCopyOp,
+    te.WarpgroupMmaOp,
+    te.NamedBarrierOp,
+    te.ProxyFenceOp,
+)
 
 
 def uses_mbarriers(op: Operation) -> bool:
@@ -63,7 +48,7 @@ def print_instructions(function: FuncOp, writer: Writer) -> None:
     found = {
         op.instruction.name: op.instruction
         for op in function.walk()
-        if isinstance(op, WarpgroupMmaOp)
+        if isinstance(op, te.WarpgroupMmaOp)
     }
     if found:
         writer.lines(
@@ -79,7 +64,7 @@ def print_instructions(function: FuncOp, writer: Writer) -> None:
         writer.line()
 
 
-def map_parameters(kernel: KernelOp, tensors: Sequence[SSAValue]) -> list[MapParameter]:
+def map_parameters(kernel: te.KernelOp, tensors: Sequence[SSAValue]) -> list[MapParameter]:
     """The tensor maps that a kernel takes after its tensors, in order."""
     found = [
         MapParameter(
@@ -90,7 +75,7 @@ def map_parameters(kernel: KernelOp, tensors: Sequence[SSAValue]) -> list[MapPar
             tuple((dim, tensors.index(size)) for dim, size in ends_of(op.tensor).items()),
         )
         for op in kernel.walk()
-        if isinstance(op, BulkCopyOp)
+        if isinstance(op, te.BulkCopyOp)
         for tile in (op.described(),)
     ]
     return list(dict.fromkeys(found))
@@ -104,31 +89,31 @@ def _mbarrier(
     return name if index == "0" else f"{name} + {index}"
 
 
-def _of(op: MbarrierOp, printer: TexprPrinter) -> str:
+def _of(op: te.MbarrierOp, printer: TexprPrinter) -> str:
     return _mbarrier(printer, op.barriers, op.number, op.indices)
 
 
 @print_asynchronous.register
-def _(op: NewMbarriersOp, printer: TexprPrinter) -> None:
+def _(op: te.NewMbarriersOp, printer: TexprPrinter) -> None:
     name, place = printer.names.of(op.result), f"smem + {planned_offset(op)}"
     printer.writer.line(f"uint64_t* const {name} = reinterpret_cast<uint64_t*>({place});")
 
 
 @print_asynchronous.register
-def _(op: MbarrierInitOp, printer: TexprPrinter) -> None:
+def _(op: te.MbarrierInitOp, printer: TexprPrinter) -> None:
     printer.writer.line(f"mugraph::mbarrier_init({_of(op, printer)}, {op.expected});")
 
 
-@print_asynchronous.register(MbarrierFenceOp)
-@print_asynchronous.register(ProxyFenceOp)
-@print_asynchronous.register(BulkCommitOp)
-@print_asynchronous.register(WarpgroupCommitOp)
+@print_asynchronous.register(te.MbarrierFenceOp)
+@print_asynchronous.register(te.ProxyFenceOp)
+@print_asynchronous.register(te.BulkCommitOp)
+@print_asynchronous.register(te.WarpgroupCommitOp)
 def _(op: Operation, printer: TexprPrinter) -> None:
     printer.writer.line(f"mugraph::{_FUNCTIONS[type(op)]}();")
 
 
 @print_asynchronous.register
-def _(op: MbarrierArriveOp, printer: TexprPrinter) -> None:
+def _(op: te.MbarrierArriveOp, printer: TexprPrinter) -> None:
     if op.bytes:
         printer.writer.line(f"mugraph::mbarrier_arrive_expect({_of(op, printer)}, {op.bytes});")
     else:
@@ -136,26 +121,26 @@ def _(op: MbarrierArriveOp, printer: TexprPrinter) -> None:
 
 
 @print_asynchronous.register
-def _(op: MbarrierWaitOp, printer: TexprPrinter) -> None:
+def _(op: te.MbarrierWaitOp, printer: TexprPrinter) -> None:
     parity = printer.index(op.parity, list(op.parity_indices))
     printer.writer.line(f"mugraph::mbarrier_wait({_of(op, printer)}, {parity});")
 
 
 @print_asynchronous.register
-def _(op: MbarrierAddressOp, printer: TexprPrinter) -> None:
+def _(op: te.MbarrierAddressOp, printer: TexprPrinter) -> None:
     address = f"mugraph::te::shared_address({_of(op, printer)})"
     printer.define(op.result, f"static_cast<int>({address})", "address")
 
 
 @print_asynchronous.register
-def _(op: NamedBarrierOp, printer: TexprPrinter) -> None:
+def _(op: te.NamedBarrierOp, printer: TexprPrinter) -> None:
     printer.writer.line(f"mugraph::named_barrier({op.name_of_barrier}, {op.threads});")
 
 
 # Bulk copies.
 
 
-def _box(op: BulkCopyOp, printer: TexprPrinter) -> tuple[str, str, str]:
+def _box(op: te.BulkCopyOp, printer: TexprPrinter) -> tuple[str, str, str]:
     """The box's place in shared memory, its tensor map, and where it begins in the tensor."""
     described = op.described()
     name = printer.maps[op.tensor, described.box, described.span, described.steps]
@@ -166,20 +151,20 @@ def _box(op: BulkCopyOp, printer: TexprPrinter) -> tuple[str, str, str]:
 
 
 @print_asynchronous.register
-def _(op: BulkLoadOp, printer: TexprPrinter) -> None:
+def _(op: te.BulkLoadOp, printer: TexprPrinter) -> None:
     place, tensor_map, start = _box(op, printer)
     barrier = _mbarrier(printer, op.barriers, op.number, op.barrier_indices)
     printer.writer.line(f"mugraph::bulk_load({place}, {tensor_map}, {barrier}, {start});")
 
 
 @print_asynchronous.register
-def _(op: BulkStoreOp, printer: TexprPrinter) -> None:
+def _(op: te.BulkStoreOp, printer: TexprPrinter) -> None:
     place, tensor_map, start = _box(op, printer)
     printer.writer.line(f"mugraph::bulk_store({tensor_map}, {place}, {start});")
 
 
 @print_asynchronous.register
-def _(op: BulkWaitOp, printer: TexprPrinter) -> None:
+def _(op: te.BulkWaitOp, printer: TexprPrinter) -> None:
     printer.writer.line(f"mugraph::wait_bulk_stores<{op.groups}>();")
 
 
@@ -187,24 +172,24 @@ def _(op: BulkWaitOp, printer: TexprPrinter) -> None:
 
 
 @print_asynchronous.register
-def _(op: WarpgroupFenceOp, printer: TexprPrinter) -> None:
+def _(op: te.WarpgroupFenceOp, printer: TexprPrinter) -> None:
     for sums in op.sums:
         printer.writer.line(f"mugraph::pin({printer.text(sums)});")
     printer.writer.line("mugraph::begin_products();")
 
 
 @print_asynchronous.register
-def _(op: WarpgroupWaitOp, printer: TexprPrinter) -> None:
+def _(op: te.WarpgroupWaitOp, printer: TexprPrinter) -> None:
     printer.writer.line(f"mugraph::wait_products<{op.groups}>();")
     for sums in op.finished:
         printer.writer.line(f"mugraph::pin({printer.text(sums)});")
 
 
 @print_asynchronous.register
-def _(op: WarpgroupMmaOp, printer: TexprPrinter) -> None:
+def _(op: te.WarpgroupMmaOp, printer: TexprPrinter) -> None:
     matrices: list[str] = []
     for name, (buffer, indices, map_, _layout) in op.sides.items():
-        element = scalar_type(cast(BufferType, buffer.type).element_type)
+        element = scalar_type(cast(te.BufferType, buffer.type).element_type)
         moving, constant = _split_constant(map_.data.results[0])
         start = printer.index(moving, list(indices))
         place = printer.text(buffer) + ("" if start == "0" else f" + {start}")

@@ -14,8 +14,7 @@ from xdsl.ir.affine import (
 )
 
 from mugraph.codegen.cuda.cpp import CodegenError
-from mugraph.dialects.sched import CustomOp
-from mugraph.dialects.te import ApplyOp, IndexOfOp, LoopOp
+from mugraph.dialects import sched, te
 from mugraph.dialects.te.indices import index_text as te_index_text
 from mugraph.dialects.te.indices import range_of as te_range_of
 from mugraph.dialects.te.sizes import size_of
@@ -31,16 +30,16 @@ def range_of(expression: AffineExpr, operands: Sequence[SSAValue]) -> tuple[int,
 def variable_range(value: SSAValue) -> tuple[int, int]:
     """Bounds of a variable."""
     owner = value.owner
-    if isinstance(owner, ApplyOp):
+    if isinstance(owner, te.ApplyOp):
         return range_of(owner.expression, list(owner.indices))
-    if isinstance(owner, IndexOfOp):
+    if isinstance(owner, te.IndexOfOp):
         return 0, owner.below - 1
     if (size := size_of(value)) is not None:
         return 0, size.largest
     loop = owner if isinstance(owner, Operation) else owner.parent_op()
-    if isinstance(loop, CustomOp):
+    if isinstance(loop, sched.CustomOp):
         return 0, loop.thread_count - 1
-    if not isinstance(loop, LoopOp):
+    if not isinstance(loop, te.LoopOp):
         raise CodegenError("an index is no variable of a loop; run --te-map")
     return 0, loop.iterations - 1
 
@@ -81,7 +80,7 @@ def _opened(
 ) -> list[tuple[AffineExpr, int]] | None:
     """The terms of a ``te.apply``, if multiples of the period are among them."""
     owner = operands[term.position].owner
-    if not isinstance(owner, ApplyOp):
+    if not isinstance(owner, te.ApplyOp):
         return None
     parts = _terms(owner.expression, factor)
     if all(by % period for _, by in parts):

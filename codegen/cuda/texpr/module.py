@@ -34,17 +34,8 @@ from mugraph.codegen.cuda.texpr.asynchronous import (
 )
 from mugraph.codegen.cuda.texpr.program import TexprPrinter, planned_offset
 from mugraph.codegen.cuda.texpr.scalars import scalar_type
+from mugraph.dialects import te
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, argument_alignment
-from mugraph.dialects.te import (
-    BufferType,
-    KernelOp,
-    NewOp,
-    ParOp,
-    SeqOp,
-    input_parameters,
-    touches_in,
-    written_parameters,
-)
 from mugraph.dialects.te.sizes import ends_of, size_arguments, size_of
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -56,7 +47,9 @@ from mugraph.dialects.tensor_types import (
 
 def print_texpr(function: FuncOp, writer: Writer) -> str:
     """The CUDA C++ text of a function that ``--te-lower`` has lowered; ends with a newline."""
-    loop = next((op for op in function.body.block.ops if isinstance(op, (ParOp, SeqOp))), None)
+    loop = next(
+        (op for op in function.body.block.ops if isinstance(op, (te.ParOp, te.SeqOp))), None
+    )
     if loop is not None:
         raise CodegenError(
             f"{op_label(loop)} of {op_label(function)} is in no kernel; run --te-lower first"
@@ -68,21 +61,21 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
     writer.line()
     print_instructions(function, writer)
     names = Names()
-    symbols: dict[KernelOp, str] = {}
-    for kernel in [op for op in function.body.block.ops if isinstance(op, KernelOp)]:
+    symbols: dict[te.KernelOp, str] = {}
+    for kernel in [op for op in function.body.block.ops if isinstance(op, te.KernelOp)]:
         symbol = symbols[kernel] = names.fresh(f"{kernel.symbol.data}_kernel")
         with writer.of_operation(kernel):
             _print_kernel(kernel, symbol, writer, swizzles_addresses=is_asynchronous)
     places: dict[SSAValue, str] = {}
     sizes = size_arguments(function)
-    first = len(input_parameters(function))
+    first = len(te.input_parameters(function))
     for number, argument in enumerate(sizes.values(), first):
         places[argument] = f"input_tensors.at({number})"
     checks = extent_checks(function, {name: places[one] for name, one in sizes.items()})
     copies: list[str] = []
     for what, positions in (
-        ("input", input_parameters(function)),
-        ("output", written_parameters(function)),
+        ("input", te.input_parameters(function)),
+        ("output", te.written_parameters(function)),
     ):
         for number, position in enumerate(positions):
             argument, place = function.body.block.args[position], f"{what}_tensors.at({number})"
@@ -95,7 +88,7 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
                 copies.append(f"mugraph::te::begin_with({moved}, stream);")
             places[argument] = place
     for op in function.body.block.ops:
-        if isinstance(op, NewOp):
+        if isinstance(op, te.NewOp):
             places[op.result] = f"((char*)buf + {planned_offset(op)})"
     if workspace_bytes(function):
         checks.append(alignment_check("buf", DEFAULT_ALIGNMENT, "the workspace"))
@@ -106,7 +99,7 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
 
 def _bytes_text(argument: SSAValue) -> str:
     """The bytes of a buffer, in a call."""
-    shape, ends = cast(BufferType, argument.type).get_shape(), ends_of(argument)
+    shape, ends = cast(te.BufferType, argument.type).get_shape(), ends_of(argument)
     known = {dim: size_of(size) for dim, size in ends.items()}
     names = {dim: f"extent_{one.name}" for dim, one in known.items() if one is not None}
     size = element_bytes_of(argument.type)
@@ -118,15 +111,15 @@ def _element(value: SSAValue) -> str:
     return scalar_type(element_type_of(value.type))
 
 
-def _tensors_of(kernel: KernelOp) -> dict[SSAValue, bool]:
+def _tensors_of(kernel: te.KernelOp) -> dict[SSAValue, bool]:
     """Buffers of device memory that a kernel accesses, parameters first; whether it writes each.
 
     Behind them the sizes that a call says.
     """
     found: dict[SSAValue, bool] = {}
-    for touch in touches_in(kernel):
+    for touch in te.touches_in(kernel):
         owner = touch.buffer.owner
-        if not (isinstance(owner, NewOp) and kernel.is_ancestor(owner)):
+        if not (isinstance(owner, te.NewOp) and kernel.is_ancestor(owner)):
             found[touch.buffer] = found.get(touch.buffer, False) or touch.writes
 
     def order(value: SSAValue) -> tuple[int, int]:
@@ -137,7 +130,9 @@ def _tensors_of(kernel: KernelOp) -> dict[SSAValue, bool]:
     return {value: found[value] for value in sorted(found, key=order)} | dict.fromkeys(sizes, False)
 
 
-def _print_kernel(kernel: KernelOp, name: str, writer: Writer, *, swizzles_addresses: bool) -> None:
+def _print_kernel(
+    kernel: te.KernelOp, name: str, writer: Writer, *, swizzles_addresses: bool
+) -> None:
     if kernel.smem_bytes is None:
         raise CodegenError(
             f"kernel '{kernel.symbol.data}' has no places for its buffers; run --te-promote"
@@ -172,19 +167,19 @@ def _print_kernel(kernel: KernelOp, name: str, writer: Writer, *, swizzles_addre
     writer.line()
 
 
-def _argument(kernel: KernelOp, number: int) -> SSAValue:
+def _argument(kernel: te.KernelOp, number: int) -> SSAValue:
     function = kernel.parent_op()
     assert isinstance(function, FuncOp)
     return function.args[number]
 
 
 @print_host_operation.register
-def _(op: NewOp, printer: HostPrinter) -> None:
+def _(op: te.NewOp, printer: HostPrinter) -> None:
     printer.writer.line(f"// {value_label(op.result)} is at {printer.places[op.result]}")
 
 
 @print_host_operation.register
-def _(op: KernelOp, printer: HostPrinter) -> None:
+def _(op: te.KernelOp, printer: HostPrinter) -> None:
     tensors = list(_tensors_of(op))
     name, pointers = printer.kernel_names[op], printer.declare_all(tensors)
     maps = map_parameters(op, tensors)

@@ -15,41 +15,9 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.texpr.indices import INT_MAX, index_text, range_of, split_multiples
 from mugraph.codegen.cuda.texpr.scalars import is_scalar, scalar_text, scalar_type
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.cute import ComposedLayout, Layout
-from mugraph.dialects.te import (
-    AccessOp,
-    AllReduceOp,
-    AnchorOp,
-    ApplyOp,
-    AsmOp,
-    AtomicOp,
-    BarrierOp,
-    BindOp,
-    BufferType,
-    CommitOp,
-    CopyAsyncOp,
-    Direction,
-    IfOp,
-    IndexOfOp,
-    IndexValueOp,
-    IterationOp,
-    LoadOp,
-    NewOp,
-    RedOp,
-    Scope,
-    SectionOp,
-    SeqOp,
-    Space,
-    StepOp,
-    StoreOp,
-    ThreadsOp,
-    Touch,
-    VectorOp,
-    ViewOp,
-    WaitOp,
-    WhenOp,
-)
 from mugraph.dialects.te.accesses import Placed
 from mugraph.dialects.te.indices import compared, coordinates_of
 from mugraph.dialects.te.iterations import is_only_stated
@@ -138,19 +106,19 @@ class TexprPrinter:
     # Structure.
 
     @print.register
-    def _(self, op: ThreadsOp) -> None:
+    def _(self, op: te.ThreadsOp) -> None:
         self.variable("thread", op.variable, "threadIdx.x")
         self.block(op.body.block)
 
     @print.register
-    def _(self, op: StepOp) -> None:
+    def _(self, op: te.StepOp) -> None:
         self.writer.line(f"// {op.title.data}")
         self.writer.open("{")
         self.block(op.body.block)
         self.writer.close()
 
     @print.register
-    def _(self, op: SeqOp) -> None:
+    def _(self, op: te.SeqOp) -> None:
         if _only_states(op.body.block):
             return
         name = self.names.of(op.variable)
@@ -165,14 +133,14 @@ class TexprPrinter:
         self.writer.close()
 
     @print.register
-    def _(self, op: IfOp) -> None:
+    def _(self, op: te.IfOp) -> None:
         tests = [self.condition(one, equal, op.indices) for one, equal in op.conditions()]
         self.writer.open(f"if ({' && '.join(tests)}) {{")
         self.block(op.body.block)
         self.writer.close()
 
     @print.register
-    def _(self, op: WhenOp) -> None:
+    def _(self, op: te.WhenOp) -> None:
         self.writer.open(f"if ({_without_brackets(self.text(op.condition))}) {{")
         self.block(op.body.block)
         self.writer.close()
@@ -183,30 +151,30 @@ class TexprPrinter:
         return f"{self.index(left, indices)} {token} {bound}"
 
     @print.register
-    def _(self, op: IterationOp) -> None:
+    def _(self, op: te.IterationOp) -> None:
         pass  # what --te-check-mapping proves
 
     @print.register
-    def _(self, op: ApplyOp) -> None:
+    def _(self, op: te.ApplyOp) -> None:
         if is_only_stated(op.result):
             return
         text = self.index(op.expression, list(op.indices))
         self.writer.line(f"int const {self.names.of(op.result)} = {text};")
 
     @print.register
-    def _(self, op: BarrierOp) -> None:
-        self.writer.line("__syncthreads();" if op.threads is Scope.BLOCK else "__syncwarp();")
+    def _(self, op: te.BarrierOp) -> None:
+        self.writer.line("__syncthreads();" if op.threads is te.Scope.BLOCK else "__syncwarp();")
 
     # Buffers.
 
     @print.register
-    def _(self, op: NewOp) -> None:
+    def _(self, op: te.NewOp) -> None:
         type_ = op.result.type
         name, element = self.names.of(op.result), scalar_type(type_.element_type)
         match type_.memory_space:
-            case Space.REGISTER:
+            case te.Space.REGISTER:
                 self.writer.line(f"alignas(16) {element} {name}[{type_.elements}];")
-            case Space.SHARED:
+            case te.Space.SHARED:
                 place = f"smem + {planned_offset(op)}"
                 self.writer.line(
                     f"{element}* const {name} = reinterpret_cast<{element}*>({place});"
@@ -268,30 +236,30 @@ class TexprPrinter:
         """How a buffer lies; ``None`` for row-major."""
         return layout_of(_type(buffer))
 
-    def place(self, op: AccessOp) -> str:
+    def place(self, op: te.AccessOp) -> str:
         """The element that an operator accesses."""
         return self.element(op.buffer, op.index_map.results, list(op.indices))
 
     @print.register
-    def _(self, op: ViewOp) -> None:
+    def _(self, op: te.ViewOp) -> None:
         if op.result.first_use:
             self.define(op.result, self.place(op), f"{op.buffer.name_hint or 'v'}_at")
 
     @print.register
-    def _(self, op: BindOp) -> None:
+    def _(self, op: te.BindOp) -> None:
         self.writer.line(f"{self.place(op)} = {_without_brackets(self.text(op.value))};")
 
     @print.register
-    def _(self, op: RedOp) -> None:
+    def _(self, op: te.RedOp) -> None:
         place, value = self.place(op), self.text(op.value)
-        if op.buffer_type.memory_space is Space.REGISTER:
+        if op.buffer_type.memory_space is te.Space.REGISTER:
             combine = f"mugraph::te::combined<mugraph::te::{op.combines.capitalize()}>"
             self.writer.line(f"{place} = {combine}({place}, {value});")
         else:
             self.writer.line(f"mugraph::te::atomic_{op.combines}(&{place}, {value});")
 
     @print.register
-    def _(self, op: AtomicOp) -> None:
+    def _(self, op: te.AtomicOp) -> None:
         place, value = self.place(op), self.text(op.value)
         call = f"mugraph::te::atomic_{op.combines}(&{place}, {value})"
         if op.result.first_use:
@@ -300,44 +268,44 @@ class TexprPrinter:
             self.writer.line(f"{call};")
 
     @print.register
-    def _(self, op: LoadOp) -> None:
+    def _(self, op: te.LoadOp) -> None:
         self.copy(op, self.text(op.registers), f"&{self.place(op)}")
 
     @print.register
-    def _(self, op: StoreOp) -> None:
+    def _(self, op: te.StoreOp) -> None:
         self.copy(op, f"&{self.place(op)}", self.text(op.registers))
 
-    def copy(self, op: VectorOp, target: str, source: str) -> None:
+    def copy(self, op: te.VectorOp, target: str, source: str) -> None:
         """Neighbouring elements at once."""
         self.writer.line(f"mugraph::te::copy<{op.width}>({target}, {source});")
 
     @print.register
-    def _(self, op: CopyAsyncOp) -> None:
+    def _(self, op: te.CopyAsyncOp) -> None:
         source = self.element(op.source, op.source_map.data.results, list(op.source_indices))
         target = self.element(op.target, op.target_map.data.results, list(op.target_indices))
         self.writer.line(f"mugraph::te::copy_async<{op.elements}>(&{target}, &{source});")
 
     @print.register
-    def _(self, op: CommitOp) -> None:
+    def _(self, op: te.CommitOp) -> None:
         self.writer.line("mugraph::te::commit_copies();")
 
     @print.register
-    def _(self, op: WaitOp) -> None:
+    def _(self, op: te.WaitOp) -> None:
         self.writer.line(f"mugraph::te::wait_for_copies<{op.groups}>();")
 
     @print.register
-    def _(self, op: SectionOp) -> None:
+    def _(self, op: te.SectionOp) -> None:
         pass  # an operand of instructions
 
     @print.register
-    def _(self, op: AllReduceOp) -> None:
+    def _(self, op: te.AllReduceOp) -> None:
         operation = f"mugraph::te::{op.combines.capitalize()}"
-        if op.threads is Scope.WARP:
+        if op.threads is te.Scope.WARP:
             call = f"mugraph::te::all_reduce_warp<{operation}>({self.text(op.value)})"
             self.define(op.result, call, "total")
             return
         threads = self.threads
-        repeats = "true" if enclosing(op, SeqOp) else "false"
+        repeats = "true" if enclosing(op, te.SeqOp) else "false"
         scratch = (
             self.text(op.scratch)
             if op.scratch is not None
@@ -351,21 +319,21 @@ class TexprPrinter:
         )
 
     @print.register
-    def _(self, op: AnchorOp) -> None:
+    def _(self, op: te.AnchorOp) -> None:
         self.writer.line(f"mugraph::te::anchor({self.text(op.value)});")
 
     @print.register
-    def _(self, op: IndexOfOp) -> None:
+    def _(self, op: te.IndexOfOp) -> None:
         self.inlined[op.result] = self.text(op.value)
 
     @print.register
-    def _(self, op: IndexValueOp) -> None:
+    def _(self, op: te.IndexValueOp) -> None:
         self.define(op.result, self.index(op.expression, list(op.indices)), "number")
 
     # Inline PTX.
 
     @print.register
-    def _(self, op: AsmOp) -> None:
+    def _(self, op: te.AsmOp) -> None:
         outputs: list[str] = []
         inputs: list[str] = []
         spellings: dict[int, list[tuple[bool, int]]] = {}
@@ -374,9 +342,11 @@ class TexprPrinter:
             zip(op.operand_directions, op.arguments, strict=True)
         ):
             for constraint, text, is_register in self.registers(argument, touches.get(argument)):
-                is_output = is_register and direction is not Direction.IN
+                is_output = is_register and direction is not te.Direction.IN
                 listed = outputs if is_output else inputs
-                sign = {Direction.OUT: "=", Direction.INOUT: "+", Direction.IN: ""}[direction]
+                sign = {te.Direction.OUT: "=", te.Direction.INOUT: "+", te.Direction.IN: ""}[
+                    direction
+                ]
                 listed.append(f'"{sign if is_output else ""}{constraint}"({text})')
                 spellings.setdefault(position, []).append((is_output, len(listed) - 1))
 
@@ -394,7 +364,7 @@ class TexprPrinter:
         template = re.sub(r"%(\d*)", operand, op.template)
         template = template.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         spaces = {touch.type.memory_space for touch in touches.values()}
-        touches_memory = op.meaning is not None or spaces - {Space.REGISTER}
+        touches_memory = op.meaning is not None or spaces - {te.Space.REGISTER}
         clobbers = ' : "memory"' if touches_memory else ""
         text = f'asm volatile("{template}" : {", ".join(outputs)} : {", ".join(inputs)}{clobbers});'
         if op.meaning is None:
@@ -404,18 +374,18 @@ class TexprPrinter:
         self.block(op.meaning.block)
         self.writer.line("#endif")
 
-    def registers(self, argument: SSAValue, touch: Touch | None) -> list[tuple[str, str, bool]]:
+    def registers(self, argument: SSAValue, touch: te.Touch | None) -> list[tuple[str, str, bool]]:
         """Constraint and expression of each register of an operand; whether it can be written."""
         type_ = argument.type
-        if touch is None or not isinstance(type_, BufferType):
+        if touch is None or not isinstance(type_, te.BufferType):
             constraint = {f32: "f", f64: "d", i32: "r"}.get(type_, "h")  # type: ignore[arg-type]
             text = self.text(argument)
             return [(constraint, f"mugraph::bits_of({text})" if constraint == "h" else text, False)]
         buffer, starts = touch.buffer, touch.expressions
         indices = list(touch.indices)
-        if type_.memory_space is not Space.REGISTER:
+        if type_.memory_space is not te.Space.REGISTER:
             address = f"&{self.element(buffer, starts, indices)}"
-            if type_.memory_space is Space.SHARED:
+            if type_.memory_space is te.Space.SHARED:
                 return [("r", f"mugraph::te::shared_address({address})", False)]
             return [("l", address, False)]
         size = element_bytes_of(type_)
@@ -463,15 +433,15 @@ def _offset(starts: Sequence[AffineExpr], shape: Sequence[int], number: int) -> 
 def _only_states(block: Block) -> bool:
     """Whether operators only say which iteration runs, which is no code."""
     return all(
-        isinstance(op, IterationOp)
-        or (isinstance(op, ApplyOp) and is_only_stated(op.result))
-        or (isinstance(op, SeqOp) and _only_states(op.body.block))
+        isinstance(op, te.IterationOp)
+        or (isinstance(op, te.ApplyOp) and is_only_stated(op.result))
+        or (isinstance(op, te.SeqOp) and _only_states(op.body.block))
         for op in block.ops
     )
 
 
-def _type(buffer: SSAValue) -> BufferType:
-    return cast(BufferType, buffer.type)
+def _type(buffer: SSAValue) -> te.BufferType:
+    return cast(te.BufferType, buffer.type)
 
 
 def _without_brackets(text: str) -> str:

@@ -13,20 +13,9 @@ from typing import NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS, REGISTER_BYTES, REGISTER_STEP
-from mugraph.dialects.sched import (
-    EmptyOp,
-    EpilogueOp,
-    KernelOp,
-    MapOp,
-    MaskOp,
-    MmaOp,
-    ReduceOp,
-    WarpgroupMmaOp,
-    registers_of,
-    roles_of,
-)
 from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
@@ -99,14 +88,14 @@ def vector_registers(vector: int, source_bytes: Sequence[int]) -> int:
 
 def _working_set(op: Operation) -> int:
     """Registers that an operator holds besides fragments."""
-    if isinstance(op, MmaOp) and isinstance(op.accumulator.type, TileType):
+    if isinstance(op, sched.MmaOp) and isinstance(op.accumulator.type, TileType):
         tiles = tiles_of(op.accumulator.type)
         if tiles is None:
             return 0
         # Of a product from registers only B is loaded, two pairs of tiles ahead.
         return 4 * min(2, math.ceil(tiles.n / 2)) if op.lhs_in_registers else tiles.operands
-    if isinstance(op, MapOp | MaskOp):
-        sources = op.sources if isinstance(op, MapOp) else [op.source]
+    if isinstance(op, sched.MapOp | sched.MaskOp):
+        sources = op.sources if isinstance(op, sched.MapOp) else [op.source]
         partition = op.linear
         if partition is None:
             return 0
@@ -116,15 +105,15 @@ def _working_set(op: Operation) -> int:
     return 0
 
 
-def _bodies(kernel: KernelOp) -> list[Block]:
+def _bodies(kernel: sched.KernelOp) -> list[Block]:
     """The blocks with phases: the kernel's, or one for each role that all its threads run."""
-    roles = [role.body.block for role in roles_of(kernel) if not role.is_elected]
+    roles = [role.body.block for role in sched.roles_of(kernel) if not role.is_elected]
     return roles or [kernel.body.block]
 
 
 def _kept(body: Block) -> int:
     """Registers of the fragments that live through the loop."""
-    return sum(op.registers_per_thread() for op in body.ops if isinstance(op, EmptyOp))
+    return sum(op.registers_per_thread() for op in body.ops if isinstance(op, sched.EmptyOp))
 
 
 def _passing(body: Block) -> list[tuple[int, int]]:
@@ -132,64 +121,70 @@ def _passing(body: Block) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for phase in body.ops:
         inner = [op for op in phase.walk() if op is not phase]
-        last = {registers_of(value): op for op in inner for value in op.operands}
+        last = {sched.registers_of(value): op for op in inner for value in op.operands}
         alive = 0
         for op in inner:
-            if isinstance(op, EmptyOp):
+            if isinstance(op, sched.EmptyOp):
                 alive += op.registers_per_thread()
-                source = _converted_from(op, inner) if isinstance(phase, EpilogueOp) else None
+                source = _converted_from(op, inner) if isinstance(phase, sched.EpilogueOp) else None
                 if source is not None and op.result in last[source].operands:
                     # Nobody needs the source any more, and each value takes the place of one.
                     alive -= op.registers_per_thread()
             found.append((alive, _working_set(op)))
-            for value in set(map(registers_of, op.operands)):
+            for value in set(map(sched.registers_of, op.operands)):
                 owner = value.owner
-                if isinstance(owner, EmptyOp) and owner.parent_op() is phase and last[value] is op:
+                if (
+                    isinstance(owner, sched.EmptyOp)
+                    and owner.parent_op() is phase
+                    and last[value] is op
+                ):
                     alive -= owner.registers_per_thread()
     return found
 
 
-def _converted_from(op: EmptyOp, inner: Sequence[Operation]) -> SSAValue | None:
+def _converted_from(op: sched.EmptyOp, inner: Sequence[Operation]) -> SSAValue | None:
     """The fragment of as many registers that is converted to a new one; ``None`` for others."""
     writer = next((other for other in inner if op.result in other.operands), None)
-    if not isinstance(writer, MapOp) or writer.function.data.name != "identity":
+    if not isinstance(writer, sched.MapOp) or writer.function.data.name != "identity":
         return None
     (source,) = writer.sources
     held, made = source.type, op.result.type
     if not isinstance(held, TileType) or held.layout != made.layout:
         return None
-    owner = registers_of(source).owner
-    if not isinstance(owner, EmptyOp) or owner.parent_op() is op.parent_op():
+    owner = sched.registers_of(source).owner
+    if not isinstance(owner, sched.EmptyOp) or owner.parent_op() is op.parent_op():
         return None
     is_as_large = owner.registers_per_thread() == op.registers_per_thread()
-    return registers_of(source) if is_as_large else None
+    return sched.registers_of(source) if is_as_large else None
 
 
-def runs_straight(kernel: KernelOp) -> bool:
+def runs_straight(kernel: sched.KernelOp) -> bool:
     """Whether threads go once through operators that are no products."""
-    multiplies = any(isinstance(op, MmaOp | WarpgroupMmaOp) for op in kernel.body.walk())
-    return runs_once(kernel) and not roles_of(kernel) and not multiplies
+    multiplies = any(
+        isinstance(op, sched.MmaOp | sched.WarpgroupMmaOp) for op in kernel.body.walk()
+    )
+    return runs_once(kernel) and not sched.roles_of(kernel) and not multiplies
 
 
-def _straight(kernel: KernelOp) -> list[tuple[int, int]]:
+def _straight(kernel: sched.KernelOp) -> list[tuple[int, int]]:
     """The same as of :func:`_passing`, of all phases of a kernel that runs straight.
 
     An element-wise operator writes where operands lay that nobody needs any more, vector by vector,
     and what alone the reduction behind it reads is reduced as it is made.
     """
     ops = list(kernel.body.walk())
-    spans: dict[EmptyOp, list[int]] = {}
+    spans: dict[sched.EmptyOp, list[int]] = {}
     for index, op in enumerate(ops):
         for value in op.operands:
-            owner = registers_of(value).owner
-            if isinstance(owner, EmptyOp) and not op.regions:
+            owner = sched.registers_of(value).owner
+            if isinstance(owner, sched.EmptyOp) and not op.regions:
                 spans.setdefault(owner, []).append(index)
     found: list[tuple[int, int]] = []
     for index, op in enumerate(ops):
         before = after = 0
         for owner, uses in spans.items():
             first, *_, last = [uses[0], *uses]
-            if last == first + 1 and isinstance(ops[last], ReduceOp):
+            if last == first + 1 and isinstance(ops[last], sched.ReduceOp):
                 continue
             registers = owner.registers_per_thread()
             before += registers if first < index <= last else 0
@@ -198,7 +193,7 @@ def _straight(kernel: KernelOp) -> list[tuple[int, int]]:
     return found
 
 
-def fragment_registers(kernel: KernelOp) -> int:
+def fragment_registers(kernel: sched.KernelOp) -> int:
     """The most registers of fragments that are alive at once, in any role."""
     if runs_straight(kernel):
         return max(alive for alive, _ in _straight(kernel))
@@ -208,7 +203,7 @@ def fragment_registers(kernel: KernelOp) -> int:
     )
 
 
-def registers_needed(kernel: KernelOp) -> int:
+def registers_needed(kernel: sched.KernelOp) -> int:
     """The registers that each thread of a kernel needs, about; may be more than there are."""
     if runs_straight(kernel):
         return WORKING_REGISTERS + max(alive + besides for alive, besides in _straight(kernel))

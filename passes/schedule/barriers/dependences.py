@@ -14,20 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
-from mugraph.dialects.sched import (
-    AccessKind,
-    AllocOp,
-    BarrierOp,
-    HasThreadAccesses,
-    KernelOp,
-    Proxy,
-    ThreadAccess,
-    TileType,
-    WaitOp,
-    registers_of,
-)
 from mugraph.dialects.sched.accesses import StageReference
 from mugraph.dialects.sched.kernel import whole_lines
 from mugraph.dialects.sched.structure import loop_iterations
@@ -54,26 +43,26 @@ class _Touch:
     task: int
     position: int
     phase: Phase
-    access: ThreadAccess
+    access: sched.ThreadAccess
     twin: Operation
     number: int
     stage: StageReference
     writes: bool
     lands: bool = False
 
-    def swizzled(self) -> ThreadAccess:
+    def swizzled(self) -> sched.ThreadAccess:
         """The same access once the buffer is swizzled."""
         twin = self.twin
         return (
             twin.thread_accesses()[self.number]
-            if isinstance(twin, HasThreadAccesses)
+            if isinstance(twin, sched.HasThreadAccesses)
             else self.access
         )
 
     @property
     def starts(self) -> bool:
         """Whether an asynchronous copy begins here, whose bytes come later."""
-        return self.writes and not self.lands and self.access.proxy is Proxy.ASYNC_COPY
+        return self.writes and not self.lands and self.access.proxy is sched.Proxy.ASYNC_COPY
 
 
 class _Crossings:
@@ -93,13 +82,13 @@ class _Crossings:
         later = self._between(one.swizzled(), other.swizzled())
         return later if crosses is None else crosses or bool(later)
 
-    def _between(self, one: ThreadAccess, other: ThreadAccess) -> bool | None:
+    def _between(self, one: sched.ThreadAccess, other: sched.ThreadAccess) -> bool | None:
         key = (*self._key(one), *self._key(other))
         if key not in self._known:
             self._known[key] = self._compare(one, other)
         return self._known[key]
 
-    def _key(self, access: ThreadAccess) -> tuple[object, ...]:
+    def _key(self, access: sched.ThreadAccess) -> tuple[object, ...]:
         self._kept.append((access.offsets, access.significant))
         return (
             id(access.offsets),
@@ -109,13 +98,13 @@ class _Crossings:
             access.warp_collective,
         )
 
-    def _footprint(self, access: ThreadAccess) -> Footprint | None:
+    def _footprint(self, access: sched.ThreadAccess) -> Footprint | None:
         key = self._key(access)
         if key not in self._footprints:
             self._footprints[key] = footprint_of(access, access.element_bytes)
         return self._footprints[key]
 
-    def _compare(self, one: ThreadAccess, other: ThreadAccess) -> bool | None:
+    def _compare(self, one: sched.ThreadAccess, other: sched.ThreadAccess) -> bool | None:
         first, second = self._footprint(one), self._footprint(other)
         if first is None or second is None:
             return None
@@ -132,30 +121,30 @@ class _Crossings:
 
 def _touches(
     groups: Sequence[TaskOperations], twins: Mapping[Operation, Operation]
-) -> tuple[dict[AllocOp, list[_Touch]], dict[SSAValue, list[tuple[int, bool, bool]]]]:
+) -> tuple[dict[sched.AllocOp, list[_Touch]], dict[SSAValue, list[tuple[int, bool, bool]]]]:
     """By buffer who touches it, and by fragment which task reads and writes it, in order."""
-    shared: dict[AllocOp, list[_Touch]] = {}
+    shared: dict[sched.AllocOp, list[_Touch]] = {}
     fragments: dict[SSAValue, list[tuple[int, bool, bool]]] = {}
-    copied: dict[AllocOp, _Touch] = {}
+    copied: dict[sched.AllocOp, _Touch] = {}
     position = 0
     for index, group in enumerate(groups):
         for op in group.operations:
             position += 1
             if isinstance(op, HasBufferEffects):
-                read = [registers_of(value) for value in op.buffers_read()]
-                written = [registers_of(value) for value in op.buffers_written()]
+                read = [sched.registers_of(value) for value in op.buffers_read()]
+                written = [sched.registers_of(value) for value in op.buffers_written()]
                 for value in dict.fromkeys((*read, *written)):
-                    if isinstance(value.type, TileType):
+                    if isinstance(value.type, sched.TileType):
                         use = (index, value in read, value in written)
                         fragments.setdefault(value, []).append(use)
-            if not isinstance(op, HasThreadAccesses):
+            if not isinstance(op, sched.HasThreadAccesses):
                 continue
             twin = twins.get(op, op)
             for number, access in enumerate(op.thread_accesses()):
                 buffer = access.value.owner
-                if access.in_device_memory or not isinstance(buffer, AllocOp):
+                if access.in_device_memory or not isinstance(buffer, sched.AllocOp):
                     continue
-                writes = access.kind is AccessKind.WRITE
+                writes = access.kind is sched.AccessKind.WRITE
                 touch = _Touch(
                     index, position, group.phase, access, twin, number, access.stage, writes
                 )
@@ -166,7 +155,7 @@ def _touches(
     for index, group in enumerate(groups):
         for op in group.operations:
             position += 1
-            if isinstance(op, WaitOp):
+            if isinstance(op, sched.WaitOp):
                 stage = StageReference(iteration=None if group.phase is Phase.LOOP else 0)
                 for buffer, copy in copied.items():
                     landing = replace(
@@ -221,13 +210,13 @@ def _last_barrier(groups: Sequence[TaskOperations]) -> int:
     barriers = [
         position
         for position, (phase, op) in enumerate(operations, 1)
-        if phase is Phase.BEFORE and isinstance(op, BarrierOp)
+        if phase is Phase.BEFORE and isinstance(op, sched.BarrierOp)
     ]
     return max(barriers, default=0)
 
 
 def _buffer_dependences(
-    buffer: AllocOp,
+    buffer: sched.AllocOp,
     touches: Sequence[_Touch],
     iterations: int,
     crossings: _Crossings,
@@ -272,7 +261,7 @@ def _fragment_dependences(
                 yield Dependence(task, other, False, why=f"{name} in registers")
 
 
-def _is_carried(buffer: AllocOp, touches: Sequence[_Touch]) -> bool:
+def _is_carried(buffer: sched.AllocOp, touches: Sequence[_Touch]) -> bool:
     """Whether an iteration finds in a buffer what an earlier one, or the copy ahead, left there."""
     looped = [touch for touch in touches if touch.phase is Phase.LOOP and not touch.lands]
     if buffer.stage_count > 1:
@@ -280,7 +269,7 @@ def _is_carried(buffer: AllocOp, touches: Sequence[_Touch]) -> bool:
     return bool(looped) and not looped[0].writes
 
 
-def swizzled_twins(kernel: KernelOp) -> dict[Operation, Operation]:
+def swizzled_twins(kernel: sched.KernelOp) -> dict[Operation, Operation]:
     """Each operator of a kernel, with itself in a copy of the kernel that is swizzled already."""
     twin = kernel.clone()
     plan_swizzle(twin)
@@ -288,7 +277,7 @@ def swizzled_twins(kernel: KernelOp) -> dict[Operation, Operation]:
 
 
 def kernel_graph(
-    kernel: KernelOp,
+    kernel: sched.KernelOp,
     groups: Sequence[TaskOperations],
     twins: Mapping[Operation, Operation] | None = None,
 ) -> Graph:
@@ -314,7 +303,7 @@ def kernel_graph(
         name = value_label(buffer.result)
         touched = tuple(dict.fromkeys(touch.task for touch in touches if not touch.lands))
         twin = twins.get(buffer, buffer)
-        size = whole_lines(twin.total_bytes()) if isinstance(twin, AllocOp) else 0
+        size = whole_lines(twin.total_bytes()) if isinstance(twin, sched.AllocOp) else 0
         buffers.append(Buffer(name, size, touched, _is_carried(buffer, touches)))
     for value, uses in fragments.items():
         dependences += _fragment_dependences(uses, value_label(value))

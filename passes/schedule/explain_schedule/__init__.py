@@ -13,22 +13,9 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
-from mugraph.dialects.sched import (
-    AccessError,
-    BarrierOp,
-    ChannelOp,
-    ChannelStepOp,
-    EmptyOp,
-    KernelOp,
-    ReleaseOp,
-    WaitOp,
-    WarpgroupMmaOp,
-    YieldOp,
-    computing_block,
-    ping_pong_roles,
-)
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.passes.schedule.analysis.epilogues import epilogue_time
 from mugraph.passes.schedule.barriers.dependences import TaskOperations, kernel_graph
@@ -51,7 +38,7 @@ _PLACES = {
 class ScheduledKernel:
     """A kernel as its text has it: one task an operator, its region, and all barriers."""
 
-    kernel: KernelOp
+    kernel: sched.KernelOp
     graph: Graph
     regions: tuple[int, ...]
     barriers: Barriers
@@ -59,28 +46,28 @@ class ScheduledKernel:
     """Barriers of the prologue behind which it goes on: they stay where they are."""
 
 
-def read_schedule(kernel: KernelOp) -> ScheduledKernel:
+def read_schedule(kernel: sched.KernelOp) -> ScheduledKernel:
     """The tasks and regions of a scheduled kernel; raises ``AccessError`` as its operators do."""
     tasks: list[TaskOperations] = []
     regions: list[int] = []
     counts = {Phase.BEFORE: 0, Phase.LOOP: 0, Phase.AFTER: 0}
     region = settled = 0
-    for part in computing_block(kernel).ops:
+    for part in sched.computing_block(kernel).ops:
         phase = PHASES.get(type(part))
         if phase is None:
             continue
-        steps = [op for op in part.regions[0].block.ops if not isinstance(op, YieldOp)]
+        steps = [op for op in part.regions[0].block.ops if not isinstance(op, sched.YieldOp)]
         last = steps[-1] if steps else None
         for op in steps:
-            if isinstance(op, BarrierOp) and phase is Phase.BEFORE and op is not last:
+            if isinstance(op, sched.BarrierOp) and phase is Phase.BEFORE and op is not last:
                 tasks.append(TaskOperations(_describe(op), phase, [op]))
                 regions.append(region)
                 settled += 1
-            elif isinstance(op, BarrierOp):
+            elif isinstance(op, sched.BarrierOp):
                 region += 1
                 counts[phase] += 1
-            elif not isinstance(op, EmptyOp | ChannelStepOp):
-                starts = isinstance(op, WaitOp) and op is part.regions[0].block.first_op
+            elif not isinstance(op, sched.EmptyOp | sched.ChannelStepOp):
+                starts = isinstance(op, sched.WaitOp) and op is part.regions[0].block.first_op
                 latest = 0 if starts else None
                 tasks.append(TaskOperations(_describe(op), phase, [op], latest))
                 regions.append(region)
@@ -151,10 +138,10 @@ def _bound_lines(fewest: FewestBarriers, graph: Graph) -> Iterator[str]:
         )
 
 
-def _channel_lines(kernel: KernelOp) -> Iterator[str]:
+def _channel_lines(kernel: sched.KernelOp) -> Iterator[str]:
     """A line for each channel: what goes through it, how far ahead."""
     for op in kernel.body.block.ops:
-        if isinstance(op, ChannelOp):
+        if isinstance(op, sched.ChannelOp):
             names = ", ".join(value_label(value) for value in op.buffers)
             stages = f" in {op.stage_count} stages of" if op.stage_count > 1 else ","
             yield (
@@ -163,15 +150,15 @@ def _channel_lines(kernel: KernelOp) -> Iterator[str]:
             )
 
 
-def _is_kept(channel: ChannelOp) -> bool:
+def _is_kept(channel: sched.ChannelOp) -> bool:
     """Whether products that run behind the program read a ring's stages an iteration longer."""
     readers = [use.operation for value in channel.buffers for use in value.uses]
-    return any(isinstance(op, WarpgroupMmaOp) and op.is_async for op in readers) and any(
-        isinstance(step, ReleaseOp) and step.ahead_of < 0 for step in channel.steps()
+    return any(isinstance(op, sched.WarpgroupMmaOp) and op.is_async for op in readers) and any(
+        isinstance(step, sched.ReleaseOp) and step.ahead_of < 0 for step in channel.steps()
     )
 
 
-def _ring_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
+def _ring_lines(kernel: sched.KernelOp, target: Target) -> Iterator[str]:
     """How the stages of each ring are used, and the bytes that are on their way together."""
     rings = [feed for feed in feeds_of(kernel) if feed.moves]
     on_their_way = 0
@@ -191,7 +178,7 @@ def _ring_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
         )
 
 
-def _epilogue_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
+def _epilogue_lines(kernel: sched.KernelOp, target: Target) -> Iterator[str]:
     """Whether the epilogue of a persistent kernel is so long that ping-pong should pay."""
     time = None if kernel.persistent_blocks is None else epilogue_time(kernel, target)
     if time is None:
@@ -200,7 +187,7 @@ def _epilogue_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
         f"  the products of a work tile take about {time.loop:.0f} cycles, what follows "
         f"the loop {time.epilogue:.0f}: "
     )
-    consumers = len(ping_pong_roles(kernel))
+    consumers = len(sched.ping_pong_roles(kernel))
     if consumers:
         yield f"{head}{consumers} ping-pong consumers, so that one multiplies meanwhile"
     elif time.is_long:
@@ -209,7 +196,7 @@ def _epilogue_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
         yield f"{head}too little for ping-pong"
 
 
-def _one_a_level(kernel: KernelOp) -> str:
+def _one_a_level(kernel: sched.KernelOp) -> str:
     """What the seeds' rule takes, of the threadblock graph: only its scheduler knows its levels."""
     certificate = kernel.attributes.get(SCHEDULE_CERTIFICATE)
     if not isinstance(certificate, DictionaryAttr):
@@ -219,7 +206,7 @@ def _one_a_level(kernel: KernelOp) -> str:
     )
 
 
-def explain(kernel: KernelOp, target: Target) -> list[str]:
+def explain(kernel: sched.KernelOp, target: Target) -> list[str]:
     """The lines of the explanation of one kernel, made for a target."""
     schedule = read_schedule(kernel)
     graph, barriers = schedule.graph, schedule.barriers
@@ -263,8 +250,8 @@ def _place_of_barrier(region: int, barriers: Barriers) -> str:
     return _PLACES[Phase.AFTER]
 
 
-def _kernels(module: ModuleOp) -> Sequence[KernelOp]:
-    return [op for op in module.walk() if isinstance(op, KernelOp)]
+def _kernels(module: ModuleOp) -> Sequence[sched.KernelOp]:
+    return [op for op in module.walk() if isinstance(op, sched.KernelOp)]
 
 
 @dataclass(frozen=True)
@@ -295,6 +282,6 @@ class ExplainSchedulePass(ModulePass):
         for kernel in kernels:
             try:
                 lines = explain(kernel, target)
-            except AccessError as error:
+            except sched.AccessError as error:
                 raise PassFailedException(f"--{self.name}: {op_label(kernel)}: {error}") from error
             print("\n".join(lines), file=sys.stderr)

@@ -7,19 +7,10 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
+from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.programming_model import GROUP_ROWS
-from mugraph.dialects.sched import (
-    BulkCopyOp,
-    KernelOp,
-    MmaOp,
-    TileType,
-    WarpgroupMmaOp,
-    enclosing_loop,
-    registers_of,
-    roles_of,
-)
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
@@ -45,18 +36,18 @@ from mugraph.passes.targets import Target
 BY_WARPS, BY_GROUPS = "mma.sync", "wgmma with swapped operands"
 
 
-def product_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
+def product_lines(kernel: sched.KernelOp, target: Target) -> Iterator[str]:
     """A line for each product of a kernel with channels whose rows are no multiple of 64."""
-    if not roles_of(kernel) or not target.multiplies_in_warpgroups:
+    if not sched.roles_of(kernel) or not target.multiplies_in_warpgroups:
         return
     for op in kernel.body.walk():
-        if not isinstance(op, MmaOp | WarpgroupMmaOp):
+        if not isinstance(op, sched.MmaOp | sched.WarpgroupMmaOp):
             continue
         if shape_of(op.accumulator.type)[-2] % GROUP_ROWS:
             yield _line(op, kernel, target)
 
 
-def _line(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp, target: Target) -> str:
+def _line(op: sched.MmaOp | sched.WarpgroupMmaOp, kernel: sched.KernelOp, target: Target) -> str:
     product = product_of(op, kernel)
     size = f"{product.rows}x{product.columns} of depth {product.depth}"
     by_warps = layout_by_warps(op, product, target)
@@ -67,19 +58,19 @@ def _line(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp, target: Target) -> str:
         return f"{head}{costs[0]}; no {BY_GROUPS}, as {obstacle}"
     swapped = way_cost(product, swapped_layout(product), target)
     costs.append(f"{BY_GROUPS} {describe(swapped)}")
-    if isinstance(op, MmaOp) and not product.sums_once:
+    if isinstance(op, sched.MmaOp) and not product.sums_once:
         costs.append("single warps keep what is used in each iteration")
     # What was chosen comes first.
-    ordered = reversed(costs) if isinstance(op, WarpgroupMmaOp) else costs
+    ordered = reversed(costs) if isinstance(op, sched.WarpgroupMmaOp) else costs
     return head + "; ".join(ordered)
 
 
-def product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
+def product_of(op: sched.MmaOp | sched.WarpgroupMmaOp, kernel: sched.KernelOp) -> SmallProduct:
     """What an estimate needs of a product of a scheduled kernel."""
     *_, rows, columns = shape_of(op.accumulator.type)
     rings = [feed.channel for feed in feeds_of(kernel) if feed.moves]
-    loop = enclosing_loop(op)
-    owner = registers_of(op.accumulator).owner
+    loop = sched.enclosing_loop(op)
+    owner = sched.registers_of(op.accumulator).owner
     return SmallProduct(
         rows,
         columns,
@@ -91,17 +82,17 @@ def product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
         sum(ring.stage_payload() for ring in rings),
         min((ring.stage_count for ring in rings), default=1),
         math.prod(kernel.grid_dim),
-        loop is None or not isinstance(owner, Operation) or enclosing_loop(owner) is None,
+        loop is None or not isinstance(owner, Operation) or sched.enclosing_loop(owner) is None,
     )
 
 
 def layout_by_warps(
-    op: MmaOp | WarpgroupMmaOp, product: SmallProduct, target: Target
+    op: sched.MmaOp | sched.WarpgroupMmaOp, product: SmallProduct, target: Target
 ) -> WarpLayout:
     """The arrangement of single warps: that of the product, or what it would have been."""
     held = op.accumulator.type
-    mma = held.tiled_mma if isinstance(held, TileType) else None
-    if isinstance(op, MmaOp) and mma is not None:
+    mma = held.tiled_mma if isinstance(held, sched.TileType) else None
+    if isinstance(op, sched.MmaOp) and mma is not None:
         return WarpLayout(mma_atom(mma.atom), *mma.thr_layout)
     return choose_warp_layout(
         product.rows,
@@ -115,9 +106,9 @@ def layout_by_warps(
     )
 
 
-def _obstacle(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> str | None:
+def _obstacle(op: sched.MmaOp | sched.WarpgroupMmaOp, product: SmallProduct) -> str | None:
     """Why warp groups cannot swap the operands of a product."""
-    if isinstance(op, WarpgroupMmaOp):
+    if isinstance(op, sched.WarpgroupMmaOp):
         return None
     found = swap_obstacle(
         product.rows, product.columns, product.depth, product.types, product.threads
@@ -126,8 +117,8 @@ def _obstacle(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> str | None:
         return found.reason
     for value in (op.lhs, op.rhs):
         writers = [use.operation for use in value.uses]
-        if isinstance(value.type, TileType) or not any(
-            isinstance(writer, BulkCopyOp) for writer in writers
+        if isinstance(value.type, sched.TileType) or not any(
+            isinstance(writer, sched.BulkCopyOp) for writer in writers
         ):
             return f"{value_label(value)} does not come by a bulk copy"
     return None

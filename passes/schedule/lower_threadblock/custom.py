@@ -12,14 +12,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects import sched, tb
+from mugraph.dialects import sched, tb, te
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.locations import Rewriter, place_in
 from mugraph.dialects.partition import LinearPartition, choose_lanes, result_order
-from mugraph.dialects.sched import Combiner
 from mugraph.dialects.tb.layouts import partitioned_operand
-from mugraph.dialects.te import BufferType, CallOp, is_texpr
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     element_type_of,
@@ -57,7 +55,7 @@ def program_of(op: tb.CustomOp, builder: KernelBuilder) -> tuple[Program, dict[S
 
 def _allocate(buffer: SSAValue, builder: KernelBuilder) -> SSAValue:
     type_ = buffer.type
-    assert isinstance(type_, BufferType) and isinstance(type_.layout, LayoutAttr)
+    assert isinstance(type_, te.BufferType) and isinstance(type_.layout, LayoutAttr)
     shared = sched.SharedType.of(type_.get_shape(), type_.element_type, type_.layout)
     alloc = sched.AllocOp(shared)
     alloc.result.name_hint = buffer.name_hint
@@ -78,7 +76,7 @@ def _reduce(
         destination,
         reduction.dim,
         Epilogue(accumulates=reduction.accumulates),
-        Combiner.MAX if reduction.largest else Combiner.SUM,
+        sched.Combiner.MAX if reduction.largest else sched.Combiner.SUM,
         lanes=lanes,
         partition=LinearPartition(
             builder.threads, 1, result_order(partitioned_operand(destination))
@@ -138,14 +136,14 @@ def erase_unused_functions(module: ModuleOp) -> None:
         used = {
             name
             for op in module.walk()
-            if isinstance(op, tb.CustomOp | CallOp)
+            if isinstance(op, tb.CustomOp | te.CallOp)
             for name in [op.callee.string_value()]
         }
         unused = [
             op
             for op in module.ops
             if isinstance(op, FuncOp)
-            and is_texpr(op)
+            and te.is_texpr(op)
             and op.sym_visibility is not None
             and op.sym_name.data not in used
         ]

@@ -21,7 +21,6 @@ from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.partition import LinearPartition, choose_move_partition
 from mugraph.dialects.programming_model import MATRIX_ROW_BYTES
 from mugraph.dialects.ragged import ragged_dims
-from mugraph.dialects.sched import Combiner, Grouping, LinearPartitionAttr
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import (
@@ -70,7 +69,7 @@ def elementwise_destination(
         epilogue = Epilogue(epilogue.functions)
     if op in builder.choices.register_accumulators:
         partition = builder.partition(result, sources)
-        layout = LinearPartitionAttr(partition)
+        layout = sched.LinearPartitionAttr(partition)
         added_in = sum_type(element_type_of(result.type))
         type_ = sched.TileType.of(shape_of(result.type), added_in, layout)
         destination = builder.register_accumulator(op, type_)
@@ -149,7 +148,7 @@ def _(op: tb.ReductionMaxOp, builder: KernelBuilder) -> None:
             builder.running_buffer(op.maximum, op.least),
             op.reduced_dim,
             Epilogue(accumulates=True),
-            Combiner.MAX,
+            sched.Combiner.MAX,
             builder.allocate(op.difference),
             lanes=lanes,
             partition=LinearPartition(builder.threads, 1, order),
@@ -223,7 +222,7 @@ def _(op: tb.AnyReductionOp, builder: KernelBuilder) -> None:
             destination,
             op.reduced_dim,
             epilogue,
-            grouping=Grouping.STRIDED if strided else Grouping.CONTIGUOUS,
+            grouping=sched.Grouping.STRIDED if strided else sched.Grouping.CONTIGUOUS,
             lanes=lanes,
             partition=LinearPartition(builder.threads, 1, order),
         )

@@ -10,16 +10,8 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import sched
 from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.sched import (
-    AllocOp,
-    BulkCopyOp,
-    KernelOp,
-    MaskOp,
-    WarpgroupMmaOp,
-    computes_on_product,
-    roles_of,
-)
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
@@ -45,14 +37,14 @@ from mugraph.passes.schedule.set_register_budgets import TRANSPOSED_REGISTERS, f
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
-def alignment_of(buffer: AllocOp) -> int:
+def alignment_of(buffer: sched.AllocOp) -> int:
     """What the buffer's offset must be a multiple of, in bytes.
 
     Swizzles act on offsets within the buffer, so that lines of all banks are enough.  A bulk copy's
     swizzle acts on addresses: there the buffer starts where its pattern does.
     """
     layout = resolved_layout_of(buffer.result)
-    is_bulk = any(isinstance(use.operation, BulkCopyOp) for use in buffer.result.uses)
+    is_bulk = any(isinstance(use.operation, sched.BulkCopyOp) for use in buffer.result.uses)
     if not is_bulk or not isinstance(layout, ComposedLayout):
         return LINE_BYTES
     swizzle = layout.swizzle
@@ -60,7 +52,7 @@ def alignment_of(buffer: AllocOp) -> int:
     return max(LINE_BYTES, element_bytes_of(buffer.result.type) << bits)
 
 
-def memory_requests(kernel: KernelOp) -> dict[AllocOp, Request]:
+def memory_requests(kernel: sched.KernelOp) -> dict[sched.AllocOp, Request]:
     """Size, lifetime and alignment of every buffer that the kernel uses."""
     lifetimes = buffer_lifetimes(kernel)
     return {
@@ -69,7 +61,7 @@ def memory_requests(kernel: KernelOp) -> dict[AllocOp, Request]:
     }
 
 
-def certified_plan(kernel: KernelOp, requests: dict[AllocOp, Request]) -> CertifiedPlan:
+def certified_plan(kernel: sched.KernelOp, requests: dict[sched.AllocOp, Request]) -> CertifiedPlan:
     """The plan of a kernel's buffers, in the order of ``requests``.
 
     Results may also take the bytes of operands that they overwrite.
@@ -78,7 +70,7 @@ def certified_plan(kernel: KernelOp, requests: dict[AllocOp, Request]) -> Certif
     return pack_in_place(list(requests.values()), pairs, LINE_BYTES)
 
 
-def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int, int]]:
+def _pairs(kernel: sched.KernelOp, requests: dict[sched.AllocOp, Request]) -> list[tuple[int, int]]:
     """The pairs of buffers that may share bytes, as positions in ``requests``."""
     position = {buffer: index for index, buffer in enumerate(requests)}
     return [
@@ -88,20 +80,20 @@ def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int
     ]
 
 
-def channel_bytes(kernel: KernelOp) -> int:
+def channel_bytes(kernel: sched.KernelOp) -> int:
     """The size of all mbarriers of the block, in whole lines of shared memory."""
     keepers = [op for op in kernel.body.block.ops if isinstance(op, KeepsMbarriers)]
     return whole_lines(sum(keeper.barrier_bytes() for keeper in keepers))
 
 
-def with_channels(kernel: KernelOp, found: CertifiedPlan) -> CertifiedPlan:
+def with_channels(kernel: sched.KernelOp, found: CertifiedPlan) -> CertifiedPlan:
     """The plan with the mbarriers behind all buffers: they live for the whole kernel."""
     extra = channel_bytes(kernel)
     plan = replace(found.plan, peak=found.plan.peak + extra)
     return found._replace(plan=plan, bound=found.bound + extra)
 
 
-def place_channels(kernel: KernelOp, end: int) -> None:
+def place_channels(kernel: sched.KernelOp, end: int) -> None:
     """Gives all mbarriers of the block their place, in the last bytes before ``end``."""
     offset = end - channel_bytes(kernel)
     for op in kernel.body.block.ops:
@@ -125,7 +117,7 @@ Where tiles are ragged it spills, and so do tiles that need 112, in 96 registers
 """
 
 
-def registers_wanted(kernel: KernelOp) -> int:
+def registers_wanted(kernel: sched.KernelOp) -> int:
     """An estimate of the registers that each thread should have: fragments and room to work.
 
     Where everything between products stays in fragments there is less besides them, and more warps
@@ -136,19 +128,21 @@ def registers_wanted(kernel: KernelOp) -> int:
         return min(registers_needed(kernel), MAX_THREAD_REGISTERS)
     wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_THREAD_REGISTERS)
     operators = tuple(kernel.walk())
-    by_groups = [op for op in operators if isinstance(op, WarpgroupMmaOp)]
-    if (roles_of(kernel) and not by_groups) or not any(map(computes_on_product, operators)):
+    by_groups = [op for op in operators if isinstance(op, sched.WarpgroupMmaOp)]
+    if (sched.roles_of(kernel) and not by_groups) or not any(
+        map(sched.computes_on_product, operators)
+    ):
         return wanted
     needed = registers_needed(kernel)
     if any(op.atom.swaps_operands for op in by_groups):
         return min(wanted, needed + TRANSPOSED_REGISTERS)
     is_chain = any(op.lhs_in_registers for op in by_groups)
-    is_ragged = any(isinstance(op, MaskOp) and op.outside is not None for op in operators)
+    is_ragged = any(isinstance(op, sched.MaskOp) and op.outside is not None for op in operators)
     holds_much = is_chain and not is_ragged and needed >= MUCH_HELD
     return min(wanted, needed - RECOMPUTED_REGISTERS * (2 if holds_much else 1))
 
 
-def blocks_that_share(kernel: KernelOp, smem: int, target: Target, threads: int = 0) -> int:
+def blocks_that_share(kernel: sched.KernelOp, smem: int, target: Target, threads: int = 0) -> int:
     """How many of a kernel's blocks, of so many bytes each, share a multiprocessor.
 
     As many as registers suffice for: an even share of them, or of products with swapped operands
@@ -161,7 +155,7 @@ def blocks_that_share(kernel: KernelOp, smem: int, target: Target, threads: int 
     threads = threads or kernel.threads
     blocks = target.resident_blocks(grid, threads, smem, wanted)
     by_memory = target.resident_blocks(grid, threads, smem, 1)
-    products = [op for op in kernel.walk() if isinstance(op, WarpgroupMmaOp)]
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     if not all(op.atom.swaps_operands for op in products):
         return blocks
     while blocks < by_memory:
@@ -172,7 +166,7 @@ def blocks_that_share(kernel: KernelOp, smem: int, target: Target, threads: int 
     return blocks
 
 
-def plan_stensor_memory(kernel: KernelOp, target: Target) -> None:
+def plan_stensor_memory(kernel: sched.KernelOp, target: Target) -> None:
     """Writes offsets into the kernel's buffers; bytes and certificate into the kernel.
 
     Raises ``PassFailedException`` where the block's shared memory does not suffice.
@@ -216,5 +210,5 @@ class PlanSTensorMemoryPass(ModulePass):
         """Plans every kernel of the module."""
         target = target_named(self.arch)
         for kernel in op.walk():
-            if isinstance(kernel, KernelOp):
+            if isinstance(kernel, sched.KernelOp):
                 plan_stensor_memory(kernel, target)

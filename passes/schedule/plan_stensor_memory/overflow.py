@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mugraph.dialects.sched import AllocOp, CopyOp, KernelOp, LocalTileOp
+from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 from mugraph.passes.memory.packing.allocate import Request
@@ -15,11 +15,11 @@ MAX_FACTOR = 64
 """How many times smaller tiles are looked at."""
 
 
-def moves_with_the_loop(buffer: AllocOp) -> bool:
+def moves_with_the_loop(buffer: sched.AllocOp) -> bool:
     """Whether the buffer holds tiles that the for-loop cuts, so that more iterations shrink it."""
     return any(
-        isinstance(copy := use.operation, CopyOp)
-        and isinstance(tile := copy.source.owner, LocalTileOp)
+        isinstance(copy := use.operation, sched.CopyOp)
+        and isinstance(tile := copy.source.owner, sched.LocalTileOp)
         and tile.loop_dim >= 0
         for use in buffer.result.uses
     )
@@ -29,7 +29,7 @@ def _peak(requests: Sequence[Request]) -> int:
     return pack(list(requests), LINE_BYTES).plan.peak
 
 
-def stages_that_fit(requests: dict[AllocOp, Request], limit: int) -> tuple[int, int] | None:
+def stages_that_fit(requests: dict[sched.AllocOp, Request], limit: int) -> tuple[int, int] | None:
     """The most stages, fewer than there are, with which the kernel fits, and the bytes it needs."""
     most = max((buffer.stage_count for buffer in requests), default=1)
     for stages in range(most - 1, 0, -1):
@@ -44,7 +44,9 @@ def stages_that_fit(requests: dict[AllocOp, Request], limit: int) -> tuple[int, 
     return None
 
 
-def iterations_that_fit(requests: dict[AllocOp, Request], limit: int) -> tuple[int, int] | None:
+def iterations_that_fit(
+    requests: dict[sched.AllocOp, Request], limit: int
+) -> tuple[int, int] | None:
     """How many times as many iterations make the kernel fit, and the bytes it then needs at most.
 
     Only tiles that the loop cuts are taken to shrink; what is computed from them may, too.
@@ -65,7 +67,7 @@ def iterations_that_fit(requests: dict[AllocOp, Request], limit: int) -> tuple[i
     return None
 
 
-def advice(requests: dict[AllocOp, Request], peak: int, limit: int) -> str:
+def advice(requests: dict[sched.AllocOp, Request], peak: int, limit: int) -> str:
     """What would make a kernel fit, tried out where sizes say enough."""
     stages = stages_that_fit(requests, limit)
     if stages is not None:
@@ -96,7 +98,7 @@ def advice(requests: dict[AllocOp, Request], peak: int, limit: int) -> str:
 
 
 def overflow_message(
-    kernel: KernelOp, requests: dict[AllocOp, Request], peak: int, target: Target
+    kernel: sched.KernelOp, requests: dict[sched.AllocOp, Request], peak: int, target: Target
 ) -> str:
     """Which buffers a kernel that does not fit has, how big they are, and what would fit."""
     limit = target.shared_memory_per_block

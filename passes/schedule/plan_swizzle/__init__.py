@@ -14,19 +14,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects import sched
 from mugraph.dialects.interfaces import (
     HasSharedAccesses,
     RestrictsSharedLayouts,
     SharedAccess,
 )
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched import (
-    AccessError,
-    AllocOp,
-    HasThreadAccesses,
-    KernelOp,
-    enclosing_kernel,
-)
 from mugraph.dialects.sched.mappings import MappingError
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -94,15 +88,15 @@ def declared_patterns(value: SSAValue, accesses: Sequence[SharedAccess]) -> list
 class Trials:
     """Copies of kernels, one of each, in which layouts are tried."""
 
-    copies: dict[KernelOp, dict[Operation, Operation]] = field(
-        default_factory=dict[KernelOp, dict[Operation, Operation]]
+    copies: dict[sched.KernelOp, dict[Operation, Operation]] = field(
+        default_factory=dict[sched.KernelOp, dict[Operation, Operation]]
     )
 
     def owner_of(self, value: SSAValue) -> Operation:
         """The owner of a kernel's buffer in the copy of the kernel."""
         owner = value.owner
         assert isinstance(owner, Operation)
-        kernel = enclosing_kernel(owner)
+        kernel = sched.enclosing_kernel(owner)
         if kernel not in self.copies:
             self.copies[kernel] = dict(zip(kernel.walk(), kernel.clone().walk(), strict=True))
         return self.copies[kernel][owner]
@@ -143,9 +137,9 @@ def walked_layouts(owner: Operation, layouts: Sequence[AnyLayout]) -> list[AnyLa
         buffer = Rewriter.replace_value_with_new_type(buffer, with_layout(given, layout))
         try:
             for use in buffer.uses:
-                if isinstance(use.operation, HasThreadAccesses):
+                if isinstance(use.operation, sched.HasThreadAccesses):
                     use.operation.thread_accesses()
-        except (AccessError, MappingError, VerifyException):
+        except (sched.AccessError, MappingError, VerifyException):
             continue
         found.append(layout)
     Rewriter.replace_value_with_new_type(buffer, given)
@@ -188,7 +182,7 @@ def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice
     exact: dict[SSAValue, list[Pattern] | None] = {
         buffer.result: patterns
         for kernel in root.walk()
-        if isinstance(kernel, KernelOp)
+        if isinstance(kernel, sched.KernelOp)
         for buffer, patterns in scheduled_patterns(kernel).items()
     }
     choices: list[BufferChoice] = []
@@ -198,7 +192,7 @@ def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice
         possible = possible_layouts(value, trials)
         if possible is None and not is_plain_enough(layout):
             continue
-        is_scheduled = isinstance(value.owner, AllocOp)
+        is_scheduled = isinstance(value.owner, sched.AllocOp)
         patterns = exact.get(value) if is_scheduled else declared_patterns(value, accesses)
         known = patterns or []
         if possible is not None:

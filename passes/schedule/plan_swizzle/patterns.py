@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mugraph.dialects import sched
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.interfaces import SharedAccess
-from mugraph.dialects.sched import AllocOp, HasThreadAccesses, KernelOp, ThreadAccess
 from mugraph.dialects.sched.accesses import AccessError, AccessKind, Proxy
 from mugraph.dialects.sched.mappings import IntArray, linear_offsets, read_only, swizzled
 from mugraph.dialects.tensor_types import (
@@ -135,7 +135,7 @@ def offsets_along(coordinates: IntArray, layout: Layout[int]) -> IntArray:
     return np.where(coordinates[..., 0] < 0, -1, offsets)
 
 
-def pattern_of(access: ThreadAccess, layout: AnyLayout, executions: int) -> Pattern | None:
+def pattern_of(access: sched.ThreadAccess, layout: AnyLayout, executions: int) -> Pattern | None:
     """An access of a scheduled operator; ``None`` where its offsets are not those of elements."""
     if isinstance(layout, ComposedLayout) and layout.offset:
         return None
@@ -164,16 +164,16 @@ def pattern_of(access: ThreadAccess, layout: AnyLayout, executions: int) -> Patt
     )
 
 
-def scheduled_patterns(kernel: KernelOp) -> dict[AllocOp, list[Pattern] | None]:
+def scheduled_patterns(kernel: sched.KernelOp) -> dict[sched.AllocOp, list[Pattern] | None]:
     """The accesses to each shared buffer of a kernel, in order; ``None`` where one is not modelled.
 
     Fills are left out: they write all bytes of a buffer, in any layout.  So are bulk copies.
     """
-    patterns: dict[AllocOp, list[Pattern] | None] = {}
+    patterns: dict[sched.AllocOp, list[Pattern] | None] = {}
     for op in kernel.body.walk():
-        if not isinstance(op, HasThreadAccesses):
+        if not isinstance(op, sched.HasThreadAccesses):
             continue
-        buffers = [value.owner for value in op.operands if isinstance(value.owner, AllocOp)]
+        buffers = [value.owner for value in op.operands if isinstance(value.owner, sched.AllocOp)]
         try:
             accesses = op.thread_accesses() if buffers else ()
         except AccessError:
@@ -181,7 +181,7 @@ def scheduled_patterns(kernel: KernelOp) -> dict[AllocOp, list[Pattern] | None]:
             continue
         for access in accesses:
             owner = access.value.owner
-            if not isinstance(owner, AllocOp) or access.stage.every_stage:
+            if not isinstance(owner, sched.AllocOp) or access.stage.every_stage:
                 continue
             if access.proxy is Proxy.BULK_COPY:
                 continue  # by whole lines, in every layout that such copies can have

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.schedule.analysis.registers import (
     register_limit,
@@ -43,7 +42,7 @@ OVERCOUNTED = 4
 for softmaxes of 51,866 and 53,247 columns in 512 threads, which are counted as 131 and 132."""
 
 
-def plan_promotion(kernel: KernelOp, without: int = 0) -> Promotion:
+def plan_promotion(kernel: sched.KernelOp, without: int = 0) -> Promotion:
     """What of a kernel can be held in linear fragments, but for the ``without`` largest buffers."""
     uses = uses_of(kernel)
     domains = find_domains(uses)
@@ -63,7 +62,7 @@ def plan_promotion(kernel: KernelOp, without: int = 0) -> Promotion:
     return Promotion(kernel, uses, domains, {v for v in promoted if domains[v] in gaining})
 
 
-def promote_registers(kernel: KernelOp, target: Target) -> bool:
+def promote_registers(kernel: sched.KernelOp, target: Target) -> bool:
     """Promotes what can be and what the registers of a thread suffice for; whether anything was."""
     limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
     if runs_straight(kernel):
@@ -120,7 +119,7 @@ class PromoteRegistersPass(ModulePass):
         target = target_named(self.arch)
         for kernel in tuple(op.walk()):
             # Once its memory is planned, a kernel's buffers stay what they are.
-            if not isinstance(kernel, KernelOp) or kernel.smem_bytes is not None:
+            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
                 continue
             with tiles_by_registers(kernel):
                 invert_divisors(kernel)

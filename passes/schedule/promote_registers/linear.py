@@ -23,7 +23,6 @@ from mugraph.dialects import sched
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.rows import LinearRows, rows_like
-from mugraph.dialects.sched import Grouping
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.costs.work import most_values
@@ -136,7 +135,7 @@ Link = tuple[SSAValue, SSAValue, int]
 
 def reduction_links(op: Operation) -> Iterator[Link]:
     """The results of a reduction are rows of its source."""
-    if isinstance(op, sched.ReduceOp) and op.grouping.data is Grouping.CONTIGUOUS:
+    if isinstance(op, sched.ReduceOp) and op.grouping.data is sched.Grouping.CONTIGUOUS:
         yield op.destination, op.source, op.reduced_dim
 
 
@@ -348,7 +347,7 @@ def reduced_rows(op: sched.ReduceOp, whole: Domain) -> LinearRows | None:
     partition = whole.partition
     if partition is None or partition.inner != op.reduced_dim or whole.rows() is not None:
         return None
-    if op.grouping.data is not Grouping.CONTIGUOUS:
+    if op.grouping.data is not sched.Grouping.CONTIGUOUS:
         return None
     rows = rows_like(partition, whole.shape, shape_of(op.destination.type))
     return rows if rows is not None and rows.combines else None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched import AllocOp, EmptyOp, KernelOp
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,18 @@ class Use:
 Uses = Mapping[SSAValue, Sequence[Use]]
 
 
-def uses_of(kernel: KernelOp) -> Uses:
+def uses_of(kernel: sched.KernelOp) -> Uses:
     """Every use of every buffer and fragment; also of those that nobody says how they are used."""
     uses: dict[SSAValue, list[Use]] = {}
     for op in kernel.body.walk():
-        if isinstance(op, AllocOp | EmptyOp):
+        if isinstance(op, sched.AllocOp | sched.EmptyOp):
             uses.setdefault(op.results[0], [])
             continue
         effects = isinstance(op, HasBufferEffects)
         read = op.buffers_read() if effects else op.operands
         written = op.buffers_written() if effects else ()
         for value in dict.fromkeys((*op.operands, *read, *written)):
-            if isinstance(value.owner, AllocOp | EmptyOp):
+            if isinstance(value.owner, sched.AllocOp | sched.EmptyOp):
                 use = Use(op, value in read, value in written)
                 uses.setdefault(value, []).append(use)
     return uses

@@ -15,21 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import SSAValue
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.cute.matrix_descriptor import UNIT_BYTES
 from mugraph.dialects.programming_model import GROUP_THREADS, VECTOR_BYTES, WARP
-from mugraph.dialects.te import (
-    AccessKind,
-    AsmOp,
-    BulkCopyOp,
-    CopyAsyncOp,
-    KernelOp,
-    LoopOp,
-    Space,
-    StepOp,
-    ThreadsOp,
-    WarpgroupMmaOp,
-)
 from mugraph.dialects.te.points import all_hold, first_numbers, grid_of
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.memory.wavefronts import (
@@ -65,7 +54,7 @@ class TexprAccessCost:
     @property
     def in_shared_memory(self) -> bool:
         """Whether the buffer is in shared memory."""
-        return self.access.type.memory_space is Space.SHARED
+        return self.access.type.memory_space is te.Space.SHARED
 
     @property
     def excess(self) -> int:
@@ -73,34 +62,34 @@ class TexprAccessCost:
         return max(0, self.transactions - self.ideal)
 
 
-def texpr_access_costs(kernel: KernelOp) -> Iterator[TexprAccessCost]:
+def texpr_access_costs(kernel: te.KernelOp) -> Iterator[TexprAccessCost]:
     """The cost of every access to memory of a mapped kernel, in the order of the text."""
     accesses = [one for one in accesses_of(kernel) if _is_in_memory(one)]
     for access in accesses:
-        found = None if isinstance(access.op, BulkCopyOp) else _points(access, kernel)
+        found = None if isinstance(access.op, te.BulkCopyOp) else _points(access, kernel)
         if found is None:
             continue
         points, executions = found
-        if isinstance(access.op, WarpgroupMmaOp):
+        if isinstance(access.op, te.WarpgroupMmaOp):
             yield _product_cost(access, access.op, points, executions)
             continue
         addresses = _addresses(access, points)
         other: IntArray | None = None
-        if isinstance(access.op, CopyAsyncOp):
+        if isinstance(access.op, te.CopyAsyncOp):
             side = next(one for one in accesses if one.op is access.op and one is not access)
             other = _addresses(side, points)
         yield _cost(access, addresses, other, executions)
 
 
 def _is_in_memory(access: Access) -> bool:
-    return access.type.memory_space is not Space.REGISTER
+    return access.type.memory_space is not te.Space.REGISTER
 
 
-def _is_in_step(loop: LoopOp) -> bool:
-    return enclosing(loop, StepOp) is not None
+def _is_in_step(loop: te.LoopOp) -> bool:
+    return enclosing(loop, te.StepOp) is not None
 
 
-def _points(access: Access, kernel: KernelOp) -> tuple[dict[SSAValue, IntArray], int] | None:
+def _points(access: Access, kernel: te.KernelOp) -> tuple[dict[SSAValue, IntArray], int] | None:
     """The values of all variables, threads the fastest, and how often a block comes to the step.
 
     ``None`` where the operator never runs, or is too often run to be listed.
@@ -114,7 +103,7 @@ def _points(access: Access, kernel: KernelOp) -> tuple[dict[SSAValue, IntArray],
     if max(listed, rounds) > MOST_POINTS:
         return None
     around, _ = grid_of(outer)
-    alike = [one for one in access.domain.conditions if enclosing(one, StepOp) is None]
+    alike = [one for one in access.domain.conditions if enclosing(one, te.StepOp) is None]
     holds = np.broadcast_to(all_hold(alike, around), (rounds,))
     if not holds.any():
         return None
@@ -130,14 +119,14 @@ def _addresses(access: Access, points: dict[SSAValue, IntArray]) -> IntArray:
     count = _count(points)
     numbers = np.broadcast_to(first_numbers(access, points), count)
     offsets = addresses_of_numbers(access.type, numbers)
-    inside = [one for one in access.domain.conditions if enclosing(one, StepOp) is not None]
+    inside = [one for one in access.domain.conditions if enclosing(one, te.StepOp) is not None]
     holds = np.broadcast_to(all_hold(inside, points), count)
     offsets = np.where(holds, offsets, -1).reshape(-1, threads)
     return lane_addresses(offsets, element_bytes_of(access.type))
 
 
 def _product_cost(
-    access: Access, op: WarpgroupMmaOp, points: dict[SSAValue, IntArray], executions: int
+    access: Access, op: te.WarpgroupMmaOp, points: dict[SSAValue, IntArray], executions: int
 ) -> TexprAccessCost:
     """The units of 16 bytes that the hardware reads of a matrix, eight rows at a time."""
     operand = "A" if access.operand is op.a else "B"
@@ -147,7 +136,7 @@ def _product_cost(
     offsets = np.array(layout.indices(), np.int64).reshape(layout[1].size(), -1)
     units = offsets[:, ::unit].T if op.matrix(operand).transposed else offsets[::unit]
     count = _count(points)
-    thread = next(loop.variable for loop in access.domain.loops if isinstance(loop, ThreadsOp))
+    thread = next(loop.variable for loop in access.domain.loops if isinstance(loop, te.ThreadsOp))
     comes = np.broadcast_to(all_hold(access.domain.conditions, points), count)
     comes = comes & (np.broadcast_to(points[thread], count) % GROUP_THREADS == 0)
     firsts = np.broadcast_to(first_numbers(access, points), count)[comes]
@@ -171,15 +160,15 @@ def _count(points: dict[SSAValue, IntArray]) -> tuple[int]:
 def _cost(
     access: Access, addresses: IntArray, other: IntArray | None, executions: int
 ) -> TexprAccessCost:
-    shared = access.type.memory_space is Space.SHARED
+    shared = access.type.memory_space is te.Space.SHARED
     width = min(math.prod(access.box) * element_bytes_of(access.type), VECTOR_BYTES)
-    writes = access.kind is not AccessKind.READ
+    writes = access.kind is not te.AccessKind.READ
     space = "shared" if shared else "global"
     name = f"{'st' if writes else 'ld'}.{space}.b{8 * width}"
-    matrices = isinstance(access.op, AsmOp) and access.op.instruction.startswith("ldmatrix")
+    matrices = isinstance(access.op, te.AsmOp) and access.op.instruction.startswith("ldmatrix")
     if other is not None:
         name = f"cp.async.{width}"
-    elif isinstance(access.op, AsmOp) and matrices:
+    elif isinstance(access.op, te.AsmOp) and matrices:
         name = ".".join(part for part in access.op.instruction.split(".") if part[0] in "lxt")
     counted = moved(
         addresses, width, shared=shared, writes=writes, other=other, collective=matrices

@@ -22,7 +22,7 @@ from xdsl.ir.affine import (
 )
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from mugraph.dialects.te import ApplyOp, IfOp, KernelOp, SeqOp
+from mugraph.dialects import te
 from mugraph.dialects.te.sizes import size_arguments, size_of
 
 _TIMES = 5
@@ -32,7 +32,7 @@ _TIMES = 5
 class KernelAtSizes:
     """A kernel at some sizes, and the operators that those of the copy stand for."""
 
-    kernel: KernelOp
+    kernel: te.KernelOp
     sizes: Mapping[str, int]
     originals: Mapping[Operation, Operation]
 
@@ -43,7 +43,7 @@ class KernelAtSizes:
         return f", where {values}" if values else ""
 
 
-def kernels_at_sizes(kernel: KernelOp) -> Iterator[KernelAtSizes]:
+def kernels_at_sizes(kernel: te.KernelOp) -> Iterator[KernelAtSizes]:
     """The kernel at each of some sizes; itself where no call says any."""
     function = kernel.parent_op()
     arguments = size_arguments(function) if isinstance(function, FuncOp) else {}
@@ -56,20 +56,20 @@ def kernels_at_sizes(kernel: KernelOp) -> Iterator[KernelAtSizes]:
         yield _copy_at(kernel, function, sizes)
 
 
-def _copy_at(kernel: KernelOp, function: FuncOp, sizes: Mapping[str, int]) -> KernelAtSizes:
+def _copy_at(kernel: te.KernelOp, function: FuncOp, sizes: Mapping[str, int]) -> KernelAtSizes:
     copy = function.clone()
     pairs = {other: one for one, other in zip(function.walk(), copy.walk(), strict=True)}
     for name, argument in size_arguments(copy).items():
         number = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(sizes[name]),)))
-        value = ApplyOp([], number)
+        value = te.ApplyOp([], number)
         Rewriter.insert_op(value, InsertPoint.at_start(copy.body.block))
         argument.replace_all_uses_with(value.result)
     found = next(other for other, one in pairs.items() if one is kernel)
-    assert isinstance(found, KernelOp)
+    assert isinstance(found, te.KernelOp)
     return KernelAtSizes(found, sizes, pairs)
 
 
-def _values(kernel: KernelOp, value: SSAValue) -> list[int]:
+def _values(kernel: te.KernelOp, value: SSAValue) -> list[int]:
     """The numbers that a size is followed at, the largest last."""
     size = size_of(value)
     assert size is not None
@@ -82,18 +82,18 @@ def _values(kernel: KernelOp, value: SSAValue) -> list[int]:
     return [*found, size.largest]
 
 
-def _steps(kernel: KernelOp, value: SSAValue) -> Iterator[int]:
+def _steps(kernel: te.KernelOp, value: SSAValue) -> Iterator[int]:
     """How much of a size blocks and iterations of loops have."""
     for cut in kernel.cuts:
         if isinstance(value.owner, Block) and value.owner.args[cut.argument] is value:
             yield cut.step
     for op in kernel.walk():
-        if isinstance(op, IfOp) and value in op.indices:
+        if isinstance(op, te.IfOp) and value in op.indices:
             operands = list(op.indices)
             of_loops = [
                 place
                 for place, one in enumerate(operands)
-                if isinstance(one.owner, Block) and isinstance(one.owner.parent_op(), SeqOp)
+                if isinstance(one.owner, Block) and isinstance(one.owner.parent_op(), te.SeqOp)
             ]
             for expression, _equal in op.conditions():
                 yield from _numbers(expression, operands.index(value), of_loops)

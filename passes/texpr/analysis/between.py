@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import islpy as isl
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects.te import IfOp, ThreadsOp
+from mugraph.dialects import te
 from mugraph.passes.texpr.analysis.domains import Domain, domain_of, isl_set
 
 
@@ -23,7 +23,7 @@ class Moment:
 
 def between(
     place: Operation,
-    conditions: Sequence[IfOp],
+    conditions: Sequence[te.IfOp],
     moments: tuple[Moment, Moment],
     order: Mapping[Operation, int],
     dimensions: Sequence[str],
@@ -35,7 +35,7 @@ def between(
     the moments are stated in, and the coordinates of the result.
     """
     source, target = moments
-    loops = tuple(one for one in domain_of(place).loops if not isinstance(one, ThreadsOp))
+    loops = tuple(one for one in domain_of(place).loops if not isinstance(one, te.ThreadsOp))
     names: dict[SSAValue, str] = {}
     own: list[str] = []
     for depth, loop in enumerate(loops):

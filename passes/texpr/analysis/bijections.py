@@ -16,8 +16,8 @@ from functools import cached_property
 import islpy as isl
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
-from mugraph.dialects.te import IfOp, IterationOp, KernelOp, LoopOp, SeqOp, StepOp, ThreadsOp
 from mugraph.dialects.tensor_types import source_values
 from mugraph.passes.texpr.analysis.domains import (
     Domain,
@@ -42,14 +42,14 @@ class MappingError:
 class Relation:
     """The relation that a ``te.iteration`` states."""
 
-    op: IterationOp
-    step: StepOp | None
+    op: te.IterationOp
+    step: te.StepOp | None
     domain: Domain
-    mapped: tuple[LoopOp, ...]
+    mapped: tuple[te.LoopOp, ...]
     """The loops whose variables say together which iteration runs."""
 
     @property
-    def fixed(self) -> list[LoopOp]:
+    def fixed(self) -> list[te.LoopOp]:
         """The loops around that the iterations are all run in."""
         return [loop for loop in self.domain.loops if loop not in self.mapped]
 
@@ -89,32 +89,32 @@ class Relation:
         return [isl_text(one, names) for one in found], self.domain.constraints(name)
 
 
-def relation_of(op: IterationOp) -> Relation:
+def relation_of(op: te.IterationOp) -> Relation:
     """The relation that an operator states."""
-    step = enclosing(op, StepOp)
+    step = enclosing(op, te.StepOp)
     domain = domain_of(op)
     mapped = tuple(
         loop
         for loop in domain.loops
-        if (isinstance(loop, SeqOp) and step is not None and step.is_ancestor(loop))
-        or isinstance(loop, ThreadsOp)
-        or (isinstance(loop, KernelOp) and (step is None or op.is_over_grid))
+        if (isinstance(loop, te.SeqOp) and step is not None and step.is_ancestor(loop))
+        or isinstance(loop, te.ThreadsOp)
+        or (isinstance(loop, te.KernelOp) and (step is None or op.is_over_grid))
     )
     return Relation(op, step, domain, mapped)
 
 
-def mapping_errors(kernel: KernelOp) -> Iterator[MappingError]:
+def mapping_errors(kernel: te.KernelOp) -> Iterator[MappingError]:
     """What is wrong with the mappings of a kernel; nothing where each is a bijection."""
     for op in kernel.walk():
-        if isinstance(op, StepOp):
-            stated = [inner for inner in op.walk() if isinstance(inner, IterationOp)]
+        if isinstance(op, te.StepOp):
+            stated = [inner for inner in op.walk() if isinstance(inner, te.IterationOp)]
             if len(stated) != 1:
                 yield MappingError(
                     op,
                     f"step '{op.title.data}' has {len(stated)} 'te.iteration'; one says which "
                     "iteration a thread runs, so that it can be proved that each runs once",
                 )
-        elif isinstance(op, IterationOp):
+        elif isinstance(op, te.IterationOp):
             error = mapping_error(relation_of(op))
             if error is not None:
                 yield MappingError(op, error)
@@ -221,7 +221,7 @@ def _covers(relation: Relation) -> bool:
     return count.to_python() == math.prod(relation.op.box)
 
 
-def _outer_conditions(relation: Relation) -> list[IfOp]:
+def _outer_conditions(relation: Relation) -> list[te.IfOp]:
     step = relation.step
     return (
         []
@@ -235,8 +235,8 @@ def _not_together(relation: Relation) -> str | None:
     if alignment is None:
         return None
     constraints, names, (first, second) = _pair(relation)
-    thread = next(loop for loop in relation.mapped if isinstance(loop, ThreadsOp)).variable
-    others = [loop.variable for loop in relation.mapped if not isinstance(loop, ThreadsOp)]
+    thread = next(loop for loop in relation.mapped if isinstance(loop, te.ThreadsOp)).variable
+    others = [loop.variable for loop in relation.mapped if not isinstance(loop, te.ThreadsOp)]
     follows = [f"{one} = {other}" for one, other in zip(first[:-1], second[:-1], strict=True)]
     follows.append(f"{second[-1]} = {first[-1]} + 1")
     one, other = names
@@ -273,7 +273,7 @@ def _indices(relation: Relation, value: Mapping[SSAValue, int]) -> str:
 
 
 def _where(relation: Relation, value: Mapping[SSAValue, int]) -> str:
-    order = sorted(relation.mapped, key=lambda loop: not isinstance(loop, ThreadsOp))
+    order = sorted(relation.mapped, key=lambda loop: not isinstance(loop, te.ThreadsOp))
     variables = [loop.variable for loop in (*order, *relation.fixed)]
     return f"where {source_values({one: value[one] for one in variables})}"
 

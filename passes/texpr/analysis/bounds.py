@@ -9,15 +9,7 @@ from typing import cast
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from mugraph.dialects.te import (
-    AccessOp,
-    BufferType,
-    BulkCopyOp,
-    CopyAsyncOp,
-    SectionOp,
-    Touch,
-    WarpgroupMmaOp,
-)
+from mugraph.dialects import te
 from mugraph.dialects.te.sizes import ends_of
 from mugraph.passes.texpr.analysis.domains import domain_of, first_point, isl_set, isl_text
 
@@ -45,11 +37,11 @@ def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
     extents, so that functions are checked by themselves.
     """
     for op in root.walk():
-        if isinstance(op, (AccessOp, CopyAsyncOp, BulkCopyOp, WarpgroupMmaOp)):
+        if isinstance(op, (te.AccessOp, te.CopyAsyncOp, te.BulkCopyOp, te.WarpgroupMmaOp)):
             touches = [touch for touch in op.touches() if not touch.clipped]
             found = next(filter(None, (_check_touch(op, touch) for touch in touches)), None)
-        elif isinstance(op, SectionOp):
-            source, result = cast(BufferType, op.buffer.type), op.result.type
+        elif isinstance(op, te.SectionOp):
+            source, result = cast(te.BufferType, op.buffer.type), op.result.type
             extents = tuple(
                 whole - part + 1
                 for whole, part in zip(source.get_shape(), result.get_shape(), strict=True)
@@ -62,7 +54,7 @@ def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
     return None
 
 
-def _check_touch(op: Operation, touch: Touch) -> OutOfBounds | None:
+def _check_touch(op: Operation, touch: te.Touch) -> OutOfBounds | None:
     """An element, or neighbours along the last index."""
     shape = touch.type.get_shape()
     extents = shape if len(touch.expressions) == len(shape) else (touch.type.elements,)
@@ -80,7 +72,7 @@ def _check(
     domain = domain_of(op)
     name = domain.named("i")
     names = [name[value] for value in indices]
-    shape, ends = cast(BufferType, buffer.type).get_shape(), ends_of(buffer)
+    shape, ends = cast(te.BufferType, buffer.type).get_shape(), ends_of(buffer)
     for dimension, (expression, extent) in enumerate(zip(expressions, extents, strict=True)):
         end = ends.get(dimension)
         # Where a call says the size, as many elements less can begin there.
@@ -98,7 +90,7 @@ def _check(
     return None
 
 
-def largest_indices(accesses: Sequence[AccessOp]) -> list[int]:
+def largest_indices(accesses: Sequence[te.AccessOp]) -> list[int]:
     """The largest value of each index over accesses with as many indices; at least 0."""
     largest = [0] * len(accesses[0].index_map.results)
     for op in accesses:

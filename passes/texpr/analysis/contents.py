@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects.te import AccessOp, IndexOfOp, IndexValueOp
+from mugraph.dialects import te
 from mugraph.dialects.te.points import Points, Rows, evaluate, first_numbers
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 
@@ -29,11 +29,11 @@ def sources_of(operands: Sequence[SSAValue]) -> list[SSAValue]:
     """The variables of indices, and those that contents among them are read and computed by."""
     found: dict[SSAValue, None] = {}
     for one in variables_of(operands):
-        if not isinstance(one.owner, IndexOfOp):
+        if not isinstance(one.owner, te.IndexOfOp):
             found[one] = None
             continue
         for op in made_of(one):
-            if isinstance(op, (AccessOp, IndexValueOp)):
+            if isinstance(op, (te.AccessOp, te.IndexValueOp)):
                 found |= dict.fromkeys(sources_of(list(op.indices)))
     return list(found)
 
@@ -46,14 +46,14 @@ def stand_ins(operands: Sequence[SSAValue], points: Points) -> dict[SSAValue, Ro
     """
     found: dict[SSAValue, Rows] = {}
     for one in variables_of(operands):
-        if not isinstance(one.owner, IndexOfOp):
+        if not isinstance(one.owner, te.IndexOfOp):
             continue
         mixed = np.array(0, np.uint64)
         for op in made_of(one):
-            if isinstance(op, AccessOp):
+            if isinstance(op, te.AccessOp):
                 inner = {**points, **stand_ins(list(op.indices), points)}
                 number = first_numbers(op.exact_touch(), inner)
-            elif isinstance(op, IndexValueOp):
+            elif isinstance(op, te.IndexValueOp):
                 number = evaluate(op.expression, list(op.indices), points)
             else:
                 continue

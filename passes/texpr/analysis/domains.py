@@ -22,8 +22,8 @@ from xdsl.ir.affine import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import ancestors
-from mugraph.dialects.te import AccessKind, HasTouches, IfOp, LoopOp, Touch
 from mugraph.dialects.te.sizes import size_arguments, size_of
 from mugraph.passes.texpr.analysis.evaluate import expanded
 
@@ -62,12 +62,12 @@ def isl_text(expression: AffineExpr, names: Sequence[str]) -> str:
 class Domain:
     """The loops around an operator, the outermost first, and the conditions that it is under."""
 
-    loops: tuple[LoopOp, ...]
-    conditions: tuple[IfOp, ...]
+    loops: tuple[te.LoopOp, ...]
+    conditions: tuple[te.IfOp, ...]
     sizes: tuple[SSAValue, ...] = ()
     """The sizes that a call says, which are the same for all accesses."""
 
-    def named(self, prefix: str, shared: Container[LoopOp] = ()) -> dict[SSAValue, str]:
+    def named(self, prefix: str, shared: Container[te.LoopOp] = ()) -> dict[SSAValue, str]:
         """A name for each variable; those of ``shared`` loops have one whatever the prefix."""
         of_loops = {
             loop.variable: f"s{depth}" if loop in shared else f"{prefix}{depth}"
@@ -97,14 +97,14 @@ def domain_of(op: Operation) -> Domain:
     function = next((one for one in around if isinstance(one, FuncOp)), None)
     sizes = () if function is None else tuple(size_arguments(function).values())
     return Domain(
-        tuple(one for one in around if isinstance(one, LoopOp)),
-        tuple(one for one in around if isinstance(one, IfOp)),
+        tuple(one for one in around if isinstance(one, te.LoopOp)),
+        tuple(one for one in around if isinstance(one, te.IfOp)),
         sizes,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Access(Touch):
+class Access(te.Touch):
     """What an operator touches, by the variables of the loops around it."""
 
     op: Operation
@@ -115,10 +115,10 @@ class Access(Touch):
 
         Two reads may; so may two reductions, or two atomic operations, of the same kind.
         """
-        if self.kind is AccessKind.READ and other.kind is AccessKind.READ:
+        if self.kind is te.AccessKind.READ and other.kind is te.AccessKind.READ:
             return False
-        if self.kind is other.kind and self.kind in (AccessKind.RED, AccessKind.ATOMIC):
-            return self.kind is AccessKind.RED and self.combines != other.combines
+        if self.kind is other.kind and self.kind in (te.AccessKind.RED, te.AccessKind.ATOMIC):
+            return self.kind is te.AccessKind.RED and self.combines != other.combines
         return True
 
     def element(
@@ -160,7 +160,7 @@ def accesses_of(root: Operation) -> list[Access]:
     """
     accesses: list[Access] = []
     for op in root.walk():
-        if isinstance(op, HasTouches):
+        if isinstance(op, te.HasTouches):
             domain = domain_of(op)
             for touch in op.touches():
                 found, variables = expanded(touch.expressions, touch.indices)

@@ -15,8 +15,8 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
+from mugraph.dialects import te
 from mugraph.dialects.sched.mappings import coordinate_offsets
-from mugraph.dialects.te import ApplyOp, BufferType, IfOp
 from mugraph.dialects.te.points import Points, Rows, evaluate, variable_at
 from mugraph.dialects.te.sizes import size_of
 from mugraph.dialects.tensor_types import layout_of, row_major_strides
@@ -29,7 +29,7 @@ def expanded(
     variables: list[SSAValue] = []
 
     def of(value: SSAValue) -> AffineExpr:
-        if isinstance(owner := value.owner, ApplyOp):
+        if isinstance(owner := value.owner, te.ApplyOp):
             return owner.expression.replace_dims_and_symbols([of(one) for one in owner.indices], [])
         if value not in variables:
             variables.append(value)
@@ -45,7 +45,7 @@ def variables_of(operands: Sequence[SSAValue]) -> list[SSAValue]:
     return expanded((), operands)[1]
 
 
-def addresses_of_numbers(type_: BufferType, numbers: Rows) -> Rows:
+def addresses_of_numbers(type_: te.BufferType, numbers: Rows) -> Rows:
     """The offset in elements of elements by their row-major numbers, by the buffer's layout."""
     layout, shape = layout_of(type_), type_.get_shape()
     if layout is None:
@@ -82,7 +82,7 @@ def along(
             operand = operands[expression.position]
             if operand in leaves:
                 return leaves[operand]
-            if isinstance(owner := operand.owner, ApplyOp):
+            if isinstance(owner := operand.owner, te.ApplyOp):
                 return along(owner.expression, list(owner.indices), leaves, width)
             return Along(0, 1)
         case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
@@ -121,7 +121,7 @@ def along(
             return None
 
 
-def holds_alike(condition: IfOp, leaves: Mapping[SSAValue, Along], width: int) -> bool:
+def holds_alike(condition: te.IfOp, leaves: Mapping[SSAValue, Along], width: int) -> bool:
     """Whether a condition on sizes that a call says holds for all of ``width`` neighbours or none.
 
     ``leaves`` say how variables move on from one to the next, as in :func:`along`.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te import CommitOp, IfOp, SeqOp, StepOp, ThreadsOp, WaitOp
+from mugraph.dialects import te
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Count:
 class CopyGroups:
     """The groups of copies of a block's program, and the places that wait for them."""
 
-    def __init__(self, holder: ThreadsOp) -> None:
+    def __init__(self, holder: te.ThreadsOp) -> None:
         self.holder = holder
         self.order = {op: number for number, op in enumerate(holder.walk())}
         """The operators by their number in the text."""
@@ -51,7 +51,7 @@ class CopyGroups:
                 if before is op:
                     break
                 constant += _closed_in(before)
-            if isinstance(parent, SeqOp) and (each := _closed_in_block(parent.body.block)):
+            if isinstance(parent, te.SeqOp) and (each := _closed_in_block(parent.body.block)):
                 factors.append((parent.variable, each))
             op = parent
         return Count(constant, tuple(factors))
@@ -63,16 +63,16 @@ class CopyGroups:
         """
         while op is not self.holder:
             for before in _siblings(op, forward=False):
-                if isinstance(before, WaitOp):
+                if isinstance(before, te.WaitOp):
                     yield self._landing(before, None)
             parent = op.parent_op()
             assert parent is not None
-            if isinstance(parent, SeqOp):
-                behind = [one for one in _siblings(op, forward=True) if isinstance(one, WaitOp)]
+            if isinstance(parent, te.SeqOp):
+                behind = [one for one in _siblings(op, forward=True) if isinstance(one, te.WaitOp)]
                 yield from (self._landing(wait, parent) for wait in reversed(behind))
             op = parent
 
-    def _landing(self, wait: WaitOp, carried: SeqOp | None) -> Landing:
+    def _landing(self, wait: te.WaitOp, carried: te.SeqOp | None) -> Landing:
         return Landing(wait, carried, self.closed_before(wait))
 
 
@@ -80,8 +80,8 @@ class CopyGroups:
 class Landing:
     """A wait, seen from an operator that comes after it."""
 
-    wait: WaitOp
-    carried: SeqOp | None
+    wait: te.WaitOp
+    carried: te.SeqOp | None
     """The loop in whose iteration before it stands; ``None`` for the same iteration."""
     closed: Count
     """The groups closed at the wait."""
@@ -107,18 +107,18 @@ def _siblings(op: Operation, *, forward: bool) -> Iterator[Operation]:
 def _closed_in(op: Operation) -> int:
     """How many groups an operator closes."""
     match op:
-        case CommitOp():
+        case te.CommitOp():
             return 1
-        case SeqOp():
+        case te.SeqOp():
             return op.iterations * _closed_in_block(op.body.block)
-        case IfOp():
+        case te.IfOp():
             if _closed_in_block(op.body.block):
                 raise VerifyException(
                     "'te.commit' stands under a condition: how many groups are under way depends "
                     "on it"
                 )
             return 0
-        case StepOp():
+        case te.StepOp():
             return 0
         case _:
             return 0

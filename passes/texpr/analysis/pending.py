@@ -11,14 +11,8 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import ancestors
-from mugraph.dialects.te import (
-    AsmOp,
-    BulkWaitOp,
-    MbarrierWaitOp,
-    ParOp,
-    WarpgroupWaitOp,
-)
 
 _MBARRIER = r"mbarrier\.(try|test)_wait"
 _WAITS = {
@@ -32,18 +26,18 @@ _WAITS = {
 """Asynchronous instructions, and those that wait for them.  Source: PTX ISA."""
 
 
-def pending_instructions(root: Operation) -> Iterator[AsmOp]:
+def pending_instructions(root: Operation) -> Iterator[te.AsmOp]:
     """Inline PTX that begins what nothing behind it in the same parallel loop waits for."""
     ops = list(root.walk())
     for number, op in enumerate(ops):
-        if not isinstance(op, AsmOp) or op.meaning is not None:
+        if not isinstance(op, te.AsmOp) or op.meaning is not None:
             continue
         waits = next(
             (wait for begins, wait in _WAITS.items() if re.search(begins, op.text.data)), None
         )
         if waits is None:
             continue
-        loop = next((one for one in ancestors(op) if isinstance(one, ParOp)), root)
+        loop = next((one for one in ancestors(op) if isinstance(one, te.ParOp)), root)
         behind = (one for one in ops[number:] if loop.is_ancestor(one))
         if not any(_waits(one, waits) for one in behind):
             yield op
@@ -52,13 +46,13 @@ def pending_instructions(root: Operation) -> Iterator[AsmOp]:
 def _waits(op: Operation, waits: str) -> bool:
     """Whether an operator waits by one of some instructions."""
     match op:
-        case AsmOp():
+        case te.AsmOp():
             return re.search(waits, op.text.data) is not None
-        case MbarrierWaitOp():
+        case te.MbarrierWaitOp():
             return _MBARRIER in waits
-        case BulkWaitOp():
+        case te.BulkWaitOp():
             return "bulk" in waits
-        case WarpgroupWaitOp():
+        case te.WarpgroupWaitOp():
             return "wgmma" in waits
         case _:
             return False

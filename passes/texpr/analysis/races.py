@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from mugraph.dialects.te import LoopOp, ParOp, Space
+from mugraph.dialects import te
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
 from mugraph.passes.texpr.analysis.pairs import pairs_of
 from mugraph.passes.texpr.analysis.roles import takes_turns
@@ -18,7 +18,7 @@ from mugraph.passes.texpr.analysis.roles import takes_turns
 class Race:
     """Two iterations of a parallel loop and an element that both touch."""
 
-    loop: ParOp
+    loop: te.ParOp
     outer: dict[SSAValue, int]
     """The variables of the loops around, the same for both."""
     iterations: tuple[int, int]
@@ -43,11 +43,11 @@ def races_in(root: Operation) -> Iterator[Race]:
     """A race of every pair of accesses that has one, loop by loop."""
     accesses = accesses_of(root)
     for loop in root.walk():
-        if not isinstance(loop, ParOp) or loop.iterations == 1:
+        if not isinstance(loop, te.ParOp) or loop.iterations == 1:
             continue
         shared = [one for one in accesses if loop in one.domain.loops and _outside(one, loop)]
         if loop.is_fully and takes_turns(loop):
-            shared = [one for one in shared if one.type.memory_space is not Space.SHARED]
+            shared = [one for one in shared if one.type.memory_space is not te.Space.SHARED]
         for first, second in combinations_with_replacement(shared, 2):
             if first.buffer is second.buffer and first.conflicts(second):
                 race = _race(loop, first, second)
@@ -55,14 +55,14 @@ def races_in(root: Operation) -> Iterator[Race]:
                     yield race
 
 
-def _outside(access: Access, loop: LoopOp) -> bool:
+def _outside(access: Access, loop: te.LoopOp) -> bool:
     """Whether the iterations of a loop share the buffer of an access in it."""
     buffer = access.buffer
     owner = buffer.block.parent_op() if isinstance(buffer, BlockArgument) else buffer.owner
     return not isinstance(owner, Operation) or not loop.is_ancestor(owner) or owner is loop
 
 
-def _race(loop: ParOp, first: Access, second: Access) -> Race | None:
+def _race(loop: te.ParOp, first: Access, second: Access) -> Race | None:
     around = first.domain.loops[: first.domain.loops.index(loop)]
     outer = [one.variable for one in around]
     names = first.domain.named("a", around), second.domain.named("b", around)

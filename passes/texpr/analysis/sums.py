@@ -6,19 +6,13 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import i32
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import place_of
-from mugraph.dialects.te import (
-    AccessKind,
-    Combination,
-    KernelOp,
-    NewOp,
-    Space,
-)
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
 from mugraph.passes.texpr.analysis.pairs import pairs_of
 
 
-def unordered_sums(kernel: KernelOp) -> Iterator[Access]:
+def unordered_sums(kernel: te.KernelOp) -> Iterator[Access]:
     """The additions of a mapped kernel whose results may differ in the last bits from run to run.
 
     Those of a reduction or an atomic operation to elements of f32, f16 or bf16 that several threads
@@ -33,10 +27,10 @@ def unordered_sums(kernel: KernelOp) -> Iterator[Access]:
 
 def _is_sum(access: Access) -> bool:
     return (
-        access.kind in (AccessKind.RED, AccessKind.ATOMIC)
-        and access.combines is Combination.ADD
+        access.kind in (te.AccessKind.RED, te.AccessKind.ATOMIC)
+        and access.combines is te.Combination.ADD
         and access.type.element_type != i32
-        and access.type.memory_space is not Space.REGISTER
+        and access.type.memory_space is not te.Space.REGISTER
     )
 
 
@@ -47,7 +41,7 @@ def _meet(one: Access, other: Access) -> bool:
     (block, thread), (block_b, thread_b) = ((name[kernel], name[threads]) for name in names)
     # Each block has buffers of its own that are made in the kernel.
     owner = one.buffer.owner
-    is_own = isinstance(owner, NewOp) and one.domain.loops[0].is_ancestor(owner)
+    is_own = isinstance(owner, te.NewOp) and one.domain.loops[0].is_ancestor(owner)
     others = f"{thread} != {thread_b}"
     apart = f"{block} = {block_b} and {others}" if is_own else f"({block} != {block_b} or {others})"
     return pairs_of(one, other, names).exist(apart)

@@ -19,18 +19,9 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import (
-    AccessOp,
-    BindOp,
-    BufferType,
-    Combination,
-    NewOp,
-    ParOp,
-    RedOp,
-    ViewOp,
-)
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.texpr.analysis.numbers import is_number
 from mugraph.passes.texpr.te_map.bands import Band, band_at, has_par
@@ -57,7 +48,7 @@ class Reduction:
 # Distribution.
 
 
-def distribute(loop: ParOp, threads: int) -> list[ParOp]:
+def distribute(loop: te.ParOp, threads: int) -> list[te.ParOp]:
     """Splits a band around several statements, of which some are parallel, into one a statement.
 
     Returns the bands in its place.  A band with enough iterations for all threads stays whole, as
@@ -65,10 +56,10 @@ def distribute(loop: ParOp, threads: int) -> list[ParOp]:
     """
     band = band_at(loop)
     body = band.body
-    if not any(has_par(op) or isinstance(op, ParOp) for op in body.ops):
+    if not any(has_par(op) or isinstance(op, te.ParOp) for op in body.ops):
         return [loop]
     if math.prod(band.extents) >= threads or not all(
-        isinstance(op, ParOp) or not has_par(op) for op in body.ops
+        isinstance(op, te.ParOp) or not has_par(op) for op in body.ops
     ):
         return [loop]
     groups = _groups(body)
@@ -98,9 +89,9 @@ def _groups(body: Block) -> list[list[Operation]] | None:
     run: list[Operation] = []
     of_group: dict[Operation, int] = {}
     for op in body.ops:
-        if isinstance(op, NewOp) or (is_number(op) and not _reads_of(op, of_group)):
+        if isinstance(op, te.NewOp) or (is_number(op) and not _reads_of(op, of_group)):
             continue
-        if isinstance(op, ParOp):
+        if isinstance(op, te.ParOp):
             if run:
                 groups.append(run)
                 run = []
@@ -125,7 +116,7 @@ def _reads_of(op: Operation, known: dict[Operation, int]) -> bool:
 
 def _expand(band: Band, groups: Sequence[list[Operation]]) -> None:
     """Gives buffers of an iteration that several groups use a dimension for each loop."""
-    for new in [op for op in band.body.ops if isinstance(op, NewOp)]:
+    for new in [op for op in band.body.ops if isinstance(op, te.NewOp)]:
         uses = [use.operation for use in new.result.uses]
         homes = {
             number
@@ -151,9 +142,9 @@ def _empty_nest(band: Band) -> Band:
     block = Block()
     for loop in reversed(band.loops):
         block.insert_arg(loop.variable.type, 0).name_hint = loop.variable.name_hint
-        block = Block([ParOp(loop.iterations, block)])
+        block = Block([te.ParOp(loop.iterations, block)])
     nest = block.first_op
-    assert isinstance(nest, ParOp)
+    assert isinstance(nest, te.ParOp)
     nest.detach()
     return band_at(nest)
 
@@ -161,15 +152,15 @@ def _empty_nest(band: Band) -> Band:
 # Reductions.
 
 
-def take_out_reductions(loop: ParOp, label: str) -> list[ParOp | Reduction]:
+def take_out_reductions(loop: te.ParOp, label: str) -> list[te.ParOp | Reduction]:
     """Replaces reductions of a band into elements that its iterations share.
 
     Returns what stands in its place: the band, and for each reduction one a dimension, and a band
     that combines the element with what it was before.
     """
     band = band_at(loop)
-    found: list[ParOp | Reduction] = []
-    for red in [op for op in loop.walk() if isinstance(op, RedOp)]:
+    found: list[te.ParOp | Reduction] = []
+    for red in [op for op in loop.walk() if isinstance(op, te.RedOp)]:
         if _is_own(red, loop):
             _serialise(red)
             continue
@@ -177,24 +168,24 @@ def take_out_reductions(loop: ParOp, label: str) -> list[ParOp | Reduction]:
     return [loop, *found] if loop.parent_block() is not None else found
 
 
-def _is_own(red: RedOp, loop: ParOp) -> bool:
+def _is_own(red: te.RedOp, loop: te.ParOp) -> bool:
     """Whether the buffer is one of an iteration: a reduction within one thread."""
     owner = red.buffer.owner
-    return isinstance(owner, NewOp) and loop.is_ancestor(owner)
+    return isinstance(owner, te.NewOp) and loop.is_ancestor(owner)
 
 
-def _serialise(red: RedOp) -> None:
+def _serialise(red: te.RedOp) -> None:
     """A reduction of a thread into its own register is a read, an operation and a write."""
     indices = list(red.indices)
-    old = ViewOp(red.buffer, indices, red.map)
+    old = te.ViewOp(red.buffer, indices, red.map)
     ops: list[Operation] = [old]
     total, value = old.result, red.value
     both = combine(red.combines, total, value)
-    ops += [both, BindOp(both.results[0], red.buffer, indices, red.map)]
+    ops += [both, te.BindOp(both.results[0], red.buffer, indices, red.map)]
     Rewriter.replace_op(red, ops, [])
 
 
-def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
+def _take_out(red: te.RedOp, band: Band, label: str) -> list[te.ParOp | Reduction]:
     name = value_label(red.buffer)
     if red.parent_block() is not band.body:
         raise PassFailedException(
@@ -218,7 +209,7 @@ def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
             f"{label}: the reduction into {name} is of {value.type}; reduce numbers of f32"
         )
     value = widened(value, ops)
-    if combination is Combination.MIN:
+    if combination is te.Combination.MIN:
         ops.append(NegfOp(value))
         value = ops[-1].results[0]
     copied = None if ops else _copied(red, band)
@@ -227,29 +218,31 @@ def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
     if copied is not None and is_row:
         buffer = red.buffer
         Rewriter.erase_op(band.loops[0], safe_erase=False)
-        found = [Reduction(copied, buffer, reduced[0], combination is not Combination.ADD, True)]
+        found = [Reduction(copied, buffer, reduced[0], combination is not te.Combination.ADD, True)]
         return found
     source = _new_buffer(extents, f"{red.buffer.name_hint or 'v'}_parts", band)
     variables = [loop.variable for loop in band.loops]
-    ops.append(BindOp(value, source, variables, AffineMapAttr(AffineMap.identity(len(variables)))))
+    ops.append(
+        te.BindOp(value, source, variables, AffineMapAttr(AffineMap.identity(len(variables))))
+    )
     indices, map_, buffer = list(red.indices), red.map, red.buffer
     Rewriter.replace_op(red, ops, [])
     if is_row:
-        return [Reduction(source, buffer, reduced[0], combination is not Combination.ADD, True)]
-    found: list[ParOp | Reduction] = []
+        return [Reduction(source, buffer, reduced[0], combination is not te.Combination.ADD, True)]
+    found: list[te.ParOp | Reduction] = []
     for dim in reversed(reduced):
         extents[dim] = 1
         total = _new_buffer(extents, f"{buffer.name_hint or 'v'}_{combination}", band)
-        found.append(Reduction(source, total, dim, combination is not Combination.ADD))
+        found.append(Reduction(source, total, dim, combination is not te.Combination.ADD))
         source = total
     found.append(_combining(band, kept, source, buffer, indices, map_, combination))
     return found
 
 
-def _is_row(red: RedOp, band: Band, kept: Sequence[int], reduced: Sequence[int]) -> bool:
+def _is_row(red: te.RedOp, band: Band, kept: Sequence[int], reduced: Sequence[int]) -> bool:
     """Whether the buffer is one number a row of the band, which can be reduced into at once."""
     shape = list(band.extents)
-    if len(reduced) != 1 or red.combines is Combination.MIN:
+    if len(reduced) != 1 or red.combines is te.Combination.MIN:
         return False
     shape[reduced[0]] = 1
     type_, results = red.buffer_type, red.index_map.results
@@ -262,18 +255,18 @@ def _is_row(red: RedOp, band: Band, kept: Sequence[int], reduced: Sequence[int])
     )
 
 
-def _variable(access: AccessOp, number: int) -> SSAValue | None:
+def _variable(access: te.AccessOp, number: int) -> SSAValue | None:
     expression = access.index_map.results[number]
     if not isinstance(expression, AffineDimExpr):
         return None
     return list(access.indices)[expression.position]
 
 
-def _copied(red: RedOp, band: Band) -> SSAValue | None:
+def _copied(red: te.RedOp, band: Band) -> SSAValue | None:
     """The buffer whose elements a band reduces as they are, and does nothing else."""
     ops = [op for op in band.body.ops if op is not red]
     view = ops[0] if ops else None
-    if len(ops) > 2 or not isinstance(view, ViewOp) or view.buffer_type.element_type == i32:
+    if len(ops) > 2 or not isinstance(view, te.ViewOp) or view.buffer_type.element_type == i32:
         return None
     value = view.result
     if len(ops) == 2:
@@ -289,7 +282,7 @@ def _copied(red: RedOp, band: Band) -> SSAValue | None:
     return view.buffer if is_whole else None
 
 
-def _kept_loops(red: RedOp, band: Band) -> list[int] | None:
+def _kept_loops(red: te.RedOp, band: Band) -> list[int] | None:
     """The loops whose variables are the indices, each alone; ``None`` where others are."""
     variables = [loop.variable for loop in band.loops]
     kept: list[int] = []
@@ -306,7 +299,7 @@ def _kept_loops(red: RedOp, band: Band) -> list[int] | None:
 
 
 def _new_buffer(extents: Sequence[int], name: str, band: Band) -> SSAValue:
-    new = NewOp(BufferType.of(tuple(extents), f32))
+    new = te.NewOp(te.BufferType.of(tuple(extents), f32))
     new.result.name_hint = name
     Rewriter.insert_op(new, InsertPoint.before(band.loops[0]))
     return new.result
@@ -319,8 +312,8 @@ def _combining(
     buffer: SSAValue,
     indices: Sequence[SSAValue],
     map_: AffineMapAttr,
-    combination: Combination,
-) -> ParOp:
+    combination: te.Combination,
+) -> te.ParOp:
     """A band that combines each reduced element with what it was before."""
     places = sorted(kept)
     chosen = Band(tuple(band.loops[number] for number in places) or band.loops[:1])
@@ -335,17 +328,17 @@ def _combining(
         for number in range(len(band.loops))
     )
     variables = [loop.variable for loop in loops] if places else []
-    part = ViewOp(total, variables, AffineMapAttr(AffineMap(len(variables), 0, coordinates)))
+    part = te.ViewOp(total, variables, AffineMapAttr(AffineMap(len(variables), 0, coordinates)))
     own = [became[index] for index in indices]
-    old = ViewOp(buffer, own, map_)
+    old = te.ViewOp(buffer, own, map_)
     ops: list[Operation] = [part, old]
     value, before = part.result, old.result
-    if combination is Combination.MIN:
+    if combination is te.Combination.MIN:
         ops.append(NegfOp(value))
         value = ops[-1].results[0]
     ops.append(combine(combination, widened(before, ops), value))
     number = rounded(ops[-1].results[0], before.type, ops)
-    ops.append(BindOp(number, buffer, own, map_))
+    ops.append(te.BindOp(number, buffer, own, map_))
     nest.body.add_ops(ops)
     Rewriter.insert_op_after(loops[0], band.loops[0])
     return loops[0]

@@ -11,12 +11,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import (
-    NewOp,
-    ParOp,
-    is_result,
-)
 from mugraph.passes.texpr.analysis.numbers import is_number, sink_numbers
 from mugraph.passes.texpr.te_block.distribute import (
     Reduction,
@@ -42,12 +38,12 @@ class Program:
     function: FuncOp
     parameters: tuple[SSAValue, ...]
     results: tuple[SSAValue, ...]
-    items: tuple[ParOp | Reduction, ...]
+    items: tuple[te.ParOp | Reduction, ...]
 
     @property
-    def buffers(self) -> list[NewOp]:
+    def buffers(self) -> list[te.NewOp]:
         """The buffers that the function makes outside of bands."""
-        return [op for op in self.function.body.block.ops if isinstance(op, NewOp)]
+        return [op for op in self.function.body.block.ops if isinstance(op, te.NewOp)]
 
 
 def block_program(function: FuncOp, label: str, threads: int) -> Program:
@@ -68,16 +64,16 @@ def block_program(function: FuncOp, label: str, threads: int) -> Program:
         )
     _gather_serial(block, label)
     sink_numbers(block)
-    items: list[ParOp | Reduction] = []
-    for loop in [op for op in block.ops if isinstance(op, ParOp)]:
+    items: list[te.ParOp | Reduction] = []
+    for loop in [op for op in block.ops if isinstance(op, te.ParOp)]:
         for part in distribute(loop, threads):
             items += take_out_reductions(part, label)
     arguments = block.args
     places = range(len(arguments))
     program = Program(
         copy,
-        tuple(arguments[place] for place in places if not is_result(copy, place)),
-        tuple(arguments[place] for place in places if is_result(copy, place)),
+        tuple(arguments[place] for place in places if not te.is_result(copy, place)),
+        tuple(arguments[place] for place in places if te.is_result(copy, place)),
         tuple(items),
     )
     if len(items) > MOST_STEPS:
@@ -93,9 +89,9 @@ def _gather_serial(block: Block, label: str) -> None:
     """Makes a parallel loop of one iteration of statements that stand outside parallel loops."""
     group: list[Operation] = []
     for op in list(block.ops):
-        if isinstance(op, NewOp) or (is_number(op) and not _depends_on(op, group)):
+        if isinstance(op, te.NewOp) or (is_number(op) and not _depends_on(op, group)):
             continue
-        if not isinstance(op, (ParOp, ReturnOp)):
+        if not isinstance(op, (te.ParOp, ReturnOp)):
             group.append(op)
             continue
         if group:
@@ -110,7 +106,7 @@ def _depends_on(op: Operation, group: Sequence[Operation]) -> bool:
 def _wrap(group: Sequence[Operation], label: str) -> None:
     body = Block(arg_types=[IndexType()])
     body.args[0].name_hint = "once"
-    loop = ParOp(1, body)
+    loop = te.ParOp(1, body)
     Rewriter.insert_op(loop, InsertPoint.before(group[0]))
     for op in group:
         op.detach()

@@ -10,21 +10,10 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import (
-    AccessOp,
-    BufferType,
-    KernelOp,
-    NewOp,
-    ParOp,
-    SeqOp,
-    Space,
-    StepOp,
-    ThreadsOp,
-    ViewOp,
-)
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
@@ -74,13 +63,13 @@ def lay_out(
     news = [op.result for op in program.buffers]
     for value in (*program.parameters, *program.results, *news):
         type_ = value.type
-        assert isinstance(type_, BufferType)
+        assert isinstance(type_, te.BufferType)
         shape = type_.get_shape()
         given = layouts.get(value)
         strides = row_major_strides(shape) if given is None else leading_strides(given)
         plain = given if given is not None and base_layout(given).depth <= 1 else None
         layout = LayoutAttr(plain or Layout(shape, strides))
-        placed = BufferType.of(shape, type_.element_type, layout, Space.SHARED)
+        placed = te.BufferType.of(shape, type_.element_type, layout, te.Space.SHARED)
         became[value] = Rewriter.replace_value_with_new_type(value, placed)
     items = [
         replace(item, source=became[item.source], destination=became[item.destination])
@@ -99,7 +88,7 @@ def lay_out(
     )
 
 
-def choose_mapping(band: Band, threads: int, spaces: Mapping[SSAValue, Space]) -> BandMapping:
+def choose_mapping(band: Band, threads: int, spaces: Mapping[SSAValue, te.Space]) -> BandMapping:
     """Who does what of a band: the fewest wavefronts of shared memory, then instructions."""
     known = dict(spaces)
     candidates = candidates_of([band], threads, known, None)
@@ -107,7 +96,7 @@ def choose_mapping(band: Band, threads: int, spaces: Mapping[SSAValue, Space]) -
 
 
 def make_step(
-    loop: ParOp,
+    loop: te.ParOp,
     threads: int,
     stored: Mapping[SSAValue, Attribute],
     mapping: BandMapping | None = None,
@@ -131,12 +120,12 @@ def make_step(
     for op in list(step.body.block.ops):
         op.detach()
         body.add_op(op)
-    for new in [op for op in body.walk() if isinstance(op, NewOp)]:
-        retype(new.result, new.result.type.with_space(Space.REGISTER))
-    for inner in [op for op in body.walk() if isinstance(op, SeqOp)]:
+    for new in [op for op in body.walk() if isinstance(op, te.NewOp)]:
+        retype(new.result, new.result.type.with_space(te.Space.REGISTER))
+    for inner in [op for op in body.walk() if isinstance(op, te.SeqOp)]:
         for found in find_neighbours(inner):
             access_at_once(found)
-    buffers = tuple(value for value in spaces if spaces[value] is Space.SHARED)
+    buffers = tuple(value for value in spaces if spaces[value] is te.Space.SHARED)
     for value in buffers:
         _make_parameter(value, body, stored.get(value))
     for op in list(body.ops):
@@ -149,14 +138,16 @@ _PROVED: set[BandMapping] = set()
 """The mappings that isl has proved already."""
 
 
-def prove_mapping(step: StepOp, mapping: BandMapping, threads: Block) -> None:
+def prove_mapping(step: te.StepOp, mapping: BandMapping, threads: Block) -> None:
     """Proves that each iteration runs once; ``threads`` is the block around the step.
 
     Raises ``PassFailedException`` with a witness where one does not.
     """
     if mapping in _PROVED:
         return
-    kernel = KernelOp("step", 1, Block([ThreadsOp(mapping.threads, threads)], arg_types=[_INDEX]))
+    kernel = te.KernelOp(
+        "step", 1, Block([te.ThreadsOp(mapping.threads, threads)], arg_types=[_INDEX])
+    )
     for error in mapping_errors(kernel):
         raise PassFailedException(f"'{step.title.data}': {error.message}")
     _PROVED.add(mapping)
@@ -167,27 +158,27 @@ def _mark(body: Block) -> None:
         mark_unrolled(op)
 
 
-def spaces_of(band: Band) -> dict[SSAValue, Space]:
+def spaces_of(band: Band) -> dict[SSAValue, te.Space]:
     """Where the buffers that a band touches are: its own in registers, others in shared memory."""
-    found: dict[SSAValue, Space] = {}
-    own = {op.result for op in band.loops[0].walk() if isinstance(op, NewOp)}
+    found: dict[SSAValue, te.Space] = {}
+    own = {op.result for op in band.loops[0].walk() if isinstance(op, te.NewOp)}
     for op in band.loops[0].walk():
-        if isinstance(op, AccessOp):
-            found[op.buffer] = Space.REGISTER if op.buffer in own else Space.SHARED
+        if isinstance(op, te.AccessOp):
+            found[op.buffer] = te.Space.REGISTER if op.buffer in own else te.Space.SHARED
     return found
 
 
 def _make_parameter(value: SSAValue, body: Block, stored: Attribute | None) -> None:
     """Replaces a buffer of the program in a step by a parameter of its region."""
     type_ = value.type
-    assert isinstance(type_, BufferType)
+    assert isinstance(type_, te.BufferType)
     element = stored or type_.element_type
-    plain = BufferType.of(type_.get_shape(), element, None, Space.SHARED)
+    plain = te.BufferType.of(type_.get_shape(), element, None, te.Space.SHARED)
     parameter = body.insert_arg(plain, len(body.args))
     parameter.name_hint = value.name_hint
-    for op in [op for op in body.walk() if isinstance(op, AccessOp) and op.buffer is value]:
+    for op in [op for op in body.walk() if isinstance(op, te.AccessOp) and op.buffer is value]:
         place = op.operands.index(value)
         op.operands[place] = parameter
-        if stored is not None and stored != type_.element_type and isinstance(op, ViewOp):
-            view = ViewOp(parameter, list(op.indices), op.map)
+        if stored is not None and stored != type_.element_type and isinstance(op, te.ViewOp):
+            view = te.ViewOp(parameter, list(op.indices), op.map)
             Rewriter.replace_op(op, [view, TruncFOp(view.result, type_.element_type)])

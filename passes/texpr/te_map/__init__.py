@@ -10,8 +10,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import MAX_THREADS, is_texpr
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.texpr.te_check_mapping import prove_mappings
 from mugraph.passes.texpr.te_map.apply_mappings import map_function
@@ -67,12 +67,12 @@ class TeMapPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Maps every function of the module that others do not call."""
         target = target_named(self.arch)
-        if not 0 <= self.threads <= MAX_THREADS:
+        if not 0 <= self.threads <= te.MAX_THREADS:
             raise PassFailedException(
-                f"--te-map: threads is the size of a block, 1 to {MAX_THREADS}, or 0 to choose "
+                f"--te-map: threads is the size of a block, 1 to {te.MAX_THREADS}, or 0 to choose "
                 f"it; not {self.threads}"
             )
-        functions = [one for one in op.ops if isinstance(one, FuncOp) and is_texpr(one)]
+        functions = [one for one in op.ops if isinstance(one, FuncOp) and te.is_texpr(one)]
         for function in functions:
             if function.sym_visibility is None:
                 map_function(function, target, self.threads)

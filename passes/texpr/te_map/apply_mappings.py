@@ -12,18 +12,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.te import (
-    MAX_THREADS,
-    KernelOp,
-    Level,
-    NewOp,
-    ParOp,
-    SeqOp,
-    Space,
-    ThreadsOp,
-)
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.targets import Target
 from mugraph.passes.texpr.analysis.numbers import is_number, sink_numbers
@@ -49,7 +40,7 @@ from mugraph.passes.texpr.te_map.steps import (
 from mugraph.passes.texpr.unrolling import write_out
 
 DEFAULT_THREADS = 256
-_OF_BLOCKS = (Level.GRID, Level.CLUSTER)
+_OF_BLOCKS = (te.Level.GRID, te.Level.CLUSTER)
 MOST_LAUNCHES = 64
 """The iterations of loops around kernels that are written out."""
 
@@ -74,15 +65,18 @@ def _is_around_blocks(op: Operation) -> bool:
     a level are those of one block.
     """
     inner = list(op.walk())
-    if any(isinstance(one, ParOp) and one.scope in _OF_BLOCKS for one in inner):
+    if any(isinstance(one, te.ParOp) and one.scope in _OF_BLOCKS for one in inner):
         return True
     if any(
-        isinstance(one, NewOp) and one.result.type.memory_space is Space.SHARED for one in inner
+        isinstance(one, te.NewOp) and one.result.type.memory_space is te.Space.SHARED
+        for one in inner
     ):
         return False
-    launches = math.prod(one.iterations for one in inner if isinstance(one, SeqOp) and has_par(one))
+    launches = math.prod(
+        one.iterations for one in inner if isinstance(one, te.SeqOp) and has_par(one)
+    )
     return launches <= MOST_LAUNCHES and any(
-        band.loops[0].scope is None and math.prod(band.extents) > MAX_THREADS
+        band.loops[0].scope is None and math.prod(band.extents) > te.MAX_THREADS
         for band in bands_in(op)
     )
 
@@ -99,18 +93,18 @@ class _Mapper:
         block = self.function.body.block
         serial: list[Operation] = []
         for op in list(block.ops):
-            if isinstance(op, ParOp):
+            if isinstance(op, te.ParOp):
                 self.serial_kernel(serial)
                 serial = []
                 self.kernel(op)
             elif isinstance(op, ReturnOp):
                 self.serial_kernel(serial)
-            elif isinstance(op, KernelOp):
+            elif isinstance(op, te.KernelOp):
                 raise PassFailedException(
                     f"--te-map: {op_label(self.function)} has kernels already ('{op.symbol.data}');"
                     " map it once, and whole"
                 )
-            elif isinstance(op, NewOp) or is_number(op):
+            elif isinstance(op, te.NewOp) or is_number(op):
                 continue
             else:
                 serial.append(op)
@@ -132,7 +126,7 @@ class _Mapper:
             kernel.threads.body.block.add_op(op)
         self.finish(kernel, [])
 
-    def kernel(self, loop: ParOp) -> None:
+    def kernel(self, loop: te.ParOp) -> None:
         """The kernel of a top-level parallel loop."""
         band = band_at(loop)
         depth = grid_depth(band)
@@ -153,17 +147,17 @@ class _Mapper:
         if grid:
             Rewriter.erase_op(loop, safe_erase=False)
 
-    def new_kernel(self, before: Operation) -> KernelOp:
+    def new_kernel(self, before: Operation) -> te.KernelOp:
         """An empty kernel of one thread, in front of an operator."""
         body, outer = (Block(arg_types=[IndexType()]) for _ in range(2))
         body.args[0].name_hint = "thread"
         outer.args[0].name_hint = "block"
-        outer.add_op(ThreadsOp(1, body))
-        kernel = KernelOp(self.symbol(), 1, outer)
+        outer.add_op(te.ThreadsOp(1, body))
+        kernel = te.KernelOp(self.symbol(), 1, outer)
         Rewriter.insert_op(kernel, InsertPoint.before(before))
         return kernel
 
-    def finish(self, kernel: KernelOp, grid: Sequence[ParOp]) -> None:
+    def finish(self, kernel: te.KernelOp, grid: Sequence[te.ParOp]) -> None:
         """Makes the grid of loops around a block's program, and deals its bands to threads."""
         holder = kernel.threads
         block = kernel.variable
@@ -201,22 +195,22 @@ class _Mapper:
         if self.threads:
             return self.threads
         for band in bands:
-            if band.is_fully and band.group > MAX_THREADS:
+            if band.is_fully and band.group > te.MAX_THREADS:
                 raise PassFailedException(
                     f"--te-map: '{band.title}' needs {band.group} threads of a block at once; a "
-                    f"block has up to {MAX_THREADS}: deal parts of it to blocks by a loop around "
-                    "it, as par 4 |b| #grid { fully par 1024 t #block { ... } }"
+                    f"block has up to {te.MAX_THREADS}: deal parts of it to blocks by a loop "
+                    "around it, as par 4 |b| #grid { fully par 1024 t #block { ... } }"
                 )
         fully = [math.prod(band.extents[:-1]) * band.group for band in bands if band.is_fully]
         warps = [1 if band.is_of_lanes else math.prod(band.extents) for band in warp_bands]
-        if warps and max(warps) * WARP <= MAX_THREADS:
+        if warps and max(warps) * WARP <= te.MAX_THREADS:
             fully.append(max(warps) * WARP)
         if fully:
             group = max([WARP, *(band.group for band in bands if band.is_fully)])
             wanted = max(fully)
-            while wanted > MAX_THREADS and wanted % 2 == 0 and wanted // 2 % group == 0:
+            while wanted > te.MAX_THREADS and wanted % 2 == 0 and wanted // 2 % group == 0:
                 wanted //= 2
-            return -(-min(wanted, MAX_THREADS) // WARP) * WARP
+            return -(-min(wanted, te.MAX_THREADS) // WARP) * WARP
         items = max([math.prod(band.extents) for band in bands], default=1)
         return min(DEFAULT_THREADS, -(-items // WARP) * WARP)
 
@@ -240,15 +234,17 @@ class _Mapper:
         holder.extent = IntegerAttr(threads, i64)
         kernel.extent = IntegerAttr(mapping.steps, i64)
 
-    def spaces(self, root: Operation) -> dict[SSAValue, Space]:
+    def spaces(self, root: Operation) -> dict[SSAValue, te.Space]:
         """Where buffers are taken to be: undecided ones in registers."""
-        spaces: dict[SSAValue, Space] = dict.fromkeys(self.function.body.block.args, Space.GLOBAL)
+        spaces: dict[SSAValue, te.Space] = dict.fromkeys(
+            self.function.body.block.args, te.Space.GLOBAL
+        )
         for op in self.function.body.block.ops:
-            if isinstance(op, NewOp):
-                spaces[op.result] = Space.GLOBAL
+            if isinstance(op, te.NewOp):
+                spaces[op.result] = te.Space.GLOBAL
         for op in root.walk():
-            if isinstance(op, NewOp):
-                spaces.setdefault(op.result, op.result.type.memory_space or Space.REGISTER)
+            if isinstance(op, te.NewOp):
+                spaces.setdefault(op.result, op.result.type.memory_space or te.Space.REGISTER)
         return spaces
 
 
@@ -259,7 +255,7 @@ def refuse_blocks_in(op: Operation, where: str) -> None:
         PassFailedException: There is one: which, and what to do.
     """
     for inner in op.walk():
-        if inner is op or not isinstance(inner, ParOp):
+        if inner is op or not isinstance(inner, te.ParOp):
             continue
         if inner.scope in _OF_BLOCKS:
             raise PassFailedException(

@@ -8,20 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from mugraph.dialects.te import (
-    AccessOp,
-    AnchorOp,
-    AsmOp,
-    AtomicOp,
-    BindOp,
-    Level,
-    NewOp,
-    ParOp,
-    RedOp,
-    SeqOp,
-    Space,
-    touches_in,
-)
+from mugraph.dialects import te
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 
 
@@ -29,7 +16,7 @@ from mugraph.passes.texpr.analysis.evaluate import variables_of
 class Band:
     """Parallel loops, each the only operator in the one before."""
 
-    loops: tuple[ParOp, ...]
+    loops: tuple[te.ParOp, ...]
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -56,7 +43,7 @@ class Band:
     @property
     def is_of_lanes(self) -> bool:
         """Whether its iterations are dealt to the lanes of one warp."""
-        return self.loops[0].scope is Level.WARP and not self.is_fully
+        return self.loops[0].scope is te.Level.WARP and not self.is_fully
 
     @property
     def title(self) -> str:
@@ -68,37 +55,38 @@ class Band:
         )
 
 
-def band_at(loop: ParOp) -> Band:
+def band_at(loop: te.ParOp) -> Band:
     """The band that begins with a loop: it ends where more than a loop stands, or a fully one."""
     loops = [loop]
     while not loops[-1].is_fully:
         body = loops[-1].body.block
         inner = body.first_op
-        if not isinstance(inner, ParOp) or inner.next_op is not None:
+        if not isinstance(inner, te.ParOp) or inner.next_op is not None:
             break
         loops.append(inner)
     return Band(tuple(loops))
 
 
-def block_band_at(loop: ParOp) -> Band:
+def block_band_at(loop: te.ParOp) -> Band:
     """The band in a block that begins with a loop: it also ends before a loop at level warp."""
     loops = band_at(loop).loops
-    if loops[-1].is_fully or loops[0].scope is Level.WARP:
+    if loops[-1].is_fully or loops[0].scope is te.Level.WARP:
         return Band(loops)
-    warp = next((n for n, one in enumerate(loops) if one.scope is Level.WARP), len(loops))
+    warp = next((n for n, one in enumerate(loops) if one.scope is te.Level.WARP), len(loops))
     return Band(loops[:warp])
 
 
 def is_warp_program(band: Band) -> bool:
     """Whether the iterations of a band are each run by a warp, the loops in it by its lanes."""
     return band.is_of_lanes or any(
-        isinstance(op, ParOp) and (op.scope is Level.WARP or op.is_fully) for op in band.body.walk()
+        isinstance(op, te.ParOp) and (op.scope is te.Level.WARP or op.is_fully)
+        for op in band.body.walk()
     )
 
 
 def has_par(op: Operation) -> bool:
     """Whether parallel loops stand in an operator's regions."""
-    return any(isinstance(inner, ParOp) for inner in op.walk() if inner is not op)
+    return any(isinstance(inner, te.ParOp) for inner in op.walk() if inner is not op)
 
 
 def bands_in(root: Operation) -> list[Band]:
@@ -116,7 +104,7 @@ def _outermost(root: Operation) -> list[Band]:
     for region in root.regions:
         for block in region.blocks:
             for op in block.ops:
-                if isinstance(op, ParOp):
+                if isinstance(op, te.ParOp):
                     found.append(block_band_at(op))
                 else:
                     found += _outermost(op)
@@ -130,12 +118,12 @@ def grid_depth(band: Band) -> int:
     that are not of a narrower level.  Loops that remain are dealt to threads, and to blocks where
     they have no level.
     """
-    inner = any(isinstance(op, ParOp) for op in band.loops[-1].body.walk())
+    inner = any(isinstance(op, te.ParOp) for op in band.loops[-1].body.walk())
     depth = 0
     for loop in band.loops:
         if loop.is_fully:
             break
-        if loop.scope in (Level.GRID, Level.CLUSTER) or (
+        if loop.scope in (te.Level.GRID, te.Level.CLUSTER) or (
             loop.scope is None and inner and not cluster_blocks(band.loops[:depth])
         ):
             depth += 1
@@ -144,44 +132,44 @@ def grid_depth(band: Band) -> int:
     return depth
 
 
-def cluster_blocks(loops: Sequence[ParOp]) -> int | None:
+def cluster_blocks(loops: Sequence[te.ParOp]) -> int | None:
     """The blocks of a cluster: the iterations of the loops at that level, if there are any."""
-    extents = [loop.iterations for loop in loops if loop.scope is Level.CLUSTER]
+    extents = [loop.iterations for loop in loops if loop.scope is te.Level.CLUSTER]
     return math.prod(extents) if extents else None
 
 
-def is_block_scalar(new: NewOp) -> bool:
+def is_block_scalar(new: te.NewOp) -> bool:
     """Whether all threads of a block can hold a buffer's contents in registers, the same in all.
 
     What is written to it outside parallel loops all threads compute; inside them it is only read,
     or reduced into one element.
     """
-    if new.result.type.memory_space not in (None, Space.REGISTER):
+    if new.result.type.memory_space not in (None, te.Space.REGISTER):
         return False
     top = new.parent_block()
     for use in new.result.uses:
         op = use.operation
         inside = _loops_between(op, top)
-        parallel = [loop.variable for loop in inside if isinstance(loop, ParOp)]
-        if not isinstance(op, AccessOp) or isinstance(op, AtomicOp):
+        parallel = [loop.variable for loop in inside if isinstance(loop, te.ParOp)]
+        if not isinstance(op, te.AccessOp) or isinstance(op, te.AtomicOp):
             return False
-        if isinstance(op, (BindOp, RedOp)):
-            serial = {loop.variable for loop in inside if not isinstance(loop, ParOp)}
-            if isinstance(op, BindOp) and parallel:
+        if isinstance(op, (te.BindOp, te.RedOp)):
+            serial = {loop.variable for loop in inside if not isinstance(loop, te.ParOp)}
+            if isinstance(op, te.BindOp) and parallel:
                 return False
-            if isinstance(op, RedOp) and (not parallel or op.indices):
+            if isinstance(op, te.RedOp) and (not parallel or op.indices):
                 return False
             if not set(variables_of(list(op.indices))) <= serial:
                 return False
     return True
 
 
-def _loops_between(op: Operation, top: Block | None) -> list[ParOp | SeqOp]:
+def _loops_between(op: Operation, top: Block | None) -> list[te.ParOp | te.SeqOp]:
     """The loops around an operator, up to a block that it stands in."""
-    loops: list[ParOp | SeqOp] = []
+    loops: list[te.ParOp | te.SeqOp] = []
     parent = op.parent_op()
     while parent is not None and op.parent_block() is not top:
-        if isinstance(parent, (ParOp, SeqOp)):
+        if isinstance(parent, (te.ParOp, te.SeqOp)):
             loops.append(parent)
         op, parent = parent, parent.parent_op()
     return loops
@@ -189,8 +177,8 @@ def _loops_between(op: Operation, top: Block | None) -> list[ParOp | SeqOp]:
 
 def writes_outside(op: Operation, scalars: set[SSAValue]) -> bool:
     """Whether an operator has effects on something that not all threads hold for themselves."""
-    if any(isinstance(inner, (AsmOp, AnchorOp)) for inner in op.walk()):
+    if any(isinstance(inner, (te.AsmOp, te.AnchorOp)) for inner in op.walk()):
         return True
-    written = {touch.buffer for touch in touches_in(op) if touch.writes} - scalars
+    written = {touch.buffer for touch in te.touches_in(op) if touch.writes} - scalars
     owners = [buffer.owner for buffer in written]
-    return not all(isinstance(owner, NewOp) and op.is_ancestor(owner) for owner in owners)
+    return not all(isinstance(owner, te.NewOp) and op.is_ancestor(owner) for owner in owners)

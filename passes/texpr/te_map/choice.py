@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import SSAValue
 
+from mugraph.dialects import te
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.swizzle import Swizzle
 from mugraph.dialects.sched.mappings import swizzled
-from mugraph.dialects.te import BufferType, Space
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 from mugraph.passes.texpr.te_map.bands import Band
@@ -60,7 +60,7 @@ class _Group:
     """Bands of one mapping, the classes of it, and what each costs."""
 
     def __init__(
-        self, bands: Sequence[Band], classes: Classes, spaces: Mapping[SSAValue, Space]
+        self, bands: Sequence[Band], classes: Classes, spaces: Mapping[SSAValue, te.Space]
     ) -> None:
         self.bands = bands
         self.classes = classes
@@ -71,7 +71,7 @@ class _Group:
                 place.buffer
                 for places in self.places.values()
                 for place in places
-                if spaces[place.buffer] is Space.SHARED
+                if spaces[place.buffer] is te.Space.SHARED
             )
         )
         self.is_exact = classes.is_whole
@@ -124,7 +124,7 @@ class _Group:
 def choose(
     groups: Sequence[Sequence[Band]],
     candidates: Sequence[Classes],
-    spaces: Mapping[SSAValue, Space],
+    spaces: Mapping[SSAValue, te.Space],
 ) -> MappingChoice:
     """One mapping a group of bands: the least sectors and wavefronts, then instructions.
 
@@ -246,13 +246,13 @@ def _at_most(costs: FloatArray, limit: FloatArray) -> npt.NDArray[np.bool_]:
     return found
 
 
-def place_type(buffer: SSAValue) -> BufferType:
+def place_type(buffer: SSAValue) -> te.BufferType:
     """The type of a buffer."""
-    return cast(BufferType, buffer.type)
+    return cast(te.BufferType, buffer.type)
 
 
 def candidates_of(
-    group: Sequence[Band], threads: int, spaces: Mapping[SSAValue, Space], most_items: int | None
+    group: Sequence[Band], threads: int, spaces: Mapping[SSAValue, te.Space], most_items: int | None
 ) -> Classes:
     """The classes of mappings of a group of bands of equal extents.
 
@@ -283,7 +283,7 @@ def only(one: LaneClass) -> Classes:
     return Classes((one,), True)
 
 
-def _is_wider(band: Band, dimension: int, vector: int, spaces: Mapping[SSAValue, Space]) -> bool:
+def _is_wider(band: Band, dimension: int, vector: int, spaces: Mapping[SSAValue, te.Space]) -> bool:
     widths = [vector if d == dimension else 1 for d in range(len(band.extents))]
     return any(
         place.is_direct and width_of(band, place, widths) > 1
@@ -291,13 +291,13 @@ def _is_wider(band: Band, dimension: int, vector: int, spaces: Mapping[SSAValue,
     )
 
 
-def swizzles_for(type_: BufferType) -> list[Swizzle | None]:
+def swizzles_for(type_: te.BufferType) -> list[Swizzle | None]:
     """The swizzles of a row-major buffer that are tried, none first.
 
     They move chunks of 4 or 16 bytes within rows of at most 128, by bits of higher places.
     """
     found: list[Swizzle | None] = [None]
-    if type_.layout != BufferType.of(type_.get_shape(), type_.element_type).layout:
+    if type_.layout != te.BufferType.of(type_.get_shape(), type_.element_type).layout:
         return found
     size = element_bytes_of(type_)
     elements = type_.elements
@@ -313,7 +313,7 @@ def swizzles_for(type_: BufferType) -> list[Swizzle | None]:
     return found
 
 
-def swizzled_layout(type_: BufferType, swizzle: Swizzle) -> ComposedLayout:
+def swizzled_layout(type_: te.BufferType, swizzle: Swizzle) -> ComposedLayout:
     """The layout of a row-major buffer under a swizzle."""
     shape = type_.get_shape()
     return ComposedLayout(swizzle, 0, Layout(tuple(shape), tuple(row_major_strides(shape))))

@@ -11,19 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.programming_model import VECTOR_BYTES
-from mugraph.dialects.te import (
-    AccessOp,
-    AsmOp,
-    HasTouches,
-    IfOp,
-    IndexOfOp,
-    LoopOp,
-    RedOp,
-    Space,
-    Touch,
-)
 from mugraph.dialects.te.points import all_hold, first_numbers
 from mugraph.dialects.te.sizes import ends_of, factors_of_strides
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -45,30 +35,30 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BandAccess(Touch):
+class BandAccess(te.Touch):
     """An access of a band to memory."""
 
     op: Operation
     repeats: int
     """How often an iteration of the band comes to it."""
-    conditions: tuple[IfOp, ...]
+    conditions: tuple[te.IfOp, ...]
     """What it is under in the band."""
     is_direct: bool
     """Whether it stands in the band itself, or under conditions in it, so that neighbours may be
     accessed at once."""
 
 
-def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
+def places_of(band: Band, spaces: dict[SSAValue, te.Space]) -> list[BandAccess]:
     """The accesses of a band to buffers in device and shared memory."""
     found: list[BandAccess] = []
     for op in band.body.walk():
         for touch in _touches(op):
-            if spaces.get(touch.buffer, Space.REGISTER) is Space.REGISTER:
+            if spaces.get(touch.buffer, te.Space.REGISTER) is te.Space.REGISTER:
                 continue
             around = list(takewhile(lambda one: one is not band.loops[-1], ancestors(op)))
-            repeats = math.prod(one.iterations for one in around if isinstance(one, LoopOp))
-            conditions = [one for one in around if isinstance(one, IfOp)]
-            is_direct = len(conditions) == len(around) and not isinstance(op, (AsmOp, RedOp))
+            repeats = math.prod(one.iterations for one in around if isinstance(one, te.LoopOp))
+            conditions = [one for one in around if isinstance(one, te.IfOp)]
+            is_direct = len(conditions) == len(around) and not isinstance(op, (te.AsmOp, te.RedOp))
             found.append(
                 BandAccess(
                     **vars(touch),
@@ -81,16 +71,16 @@ def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
     return found
 
 
-def _touches(op: Operation) -> Sequence[Touch]:
+def _touches(op: Operation) -> Sequence[te.Touch]:
     """What an operator touches, by contents where they are its indices."""
-    if isinstance(op, AccessOp):
+    if isinstance(op, te.AccessOp):
         return [op.exact_touch()]
-    return op.touches() if isinstance(op, HasTouches) else ()
+    return op.touches() if isinstance(op, te.HasTouches) else ()
 
 
 def width_of(band: Band, place: BandAccess, vector: Sequence[int]) -> int:
     """How many elements an access takes at once, of a thread's neighbours along each index."""
-    if isinstance(place.op, AsmOp):
+    if isinstance(place.op, te.AsmOp):
         return math.prod(place.box)
     count = math.prod(vector)
     size = element_bytes_of(place.type)
@@ -102,7 +92,7 @@ def width_of(band: Band, place: BandAccess, vector: Sequence[int]) -> int:
         holds_alike(one, leaves, count) for one in place.conditions
     ):
         return 1
-    contents = [one for one in place.indices if isinstance(one.owner, IndexOfOp)]
+    contents = [one for one in place.indices if isinstance(one.owner, te.IndexOfOp)]
     if band.loops[along].variable in sources_of(contents):
         return 1
     shape = place.type.get_shape()
@@ -117,7 +107,7 @@ def served_together(
     """The lanes that a wavefront of some access serves, ascending, a warp at last."""
     found = {WARP}
     for place in places:
-        if place.type.memory_space is Space.SHARED:
+        if place.type.memory_space is te.Space.SHARED:
             bytes_ = width_of(band, place, vector) * element_bytes_of(place.type)
             found.add(lanes_together(min(bytes_, VECTOR_BYTES)))
     return tuple(sorted(found))
@@ -138,7 +128,7 @@ class Counter:
         padded = -(-lanes // WARP) * WARP
         width = math.prod(batch.deal.vector)
         kept = batch.rest.shape[2]
-        others: list[LoopOp] = []
+        others: list[te.LoopOp] = []
         for loop in _others(band, places):
             count = math.prod(one.iterations for one in (*others, loop))
             if width * padded * kept * count <= most:
@@ -182,7 +172,7 @@ class Counter:
         """
         bytes_, at = self._bytes(place, addresses, width)
         active = np.not_equal(at.max(axis=1), -1)
-        if place.type.memory_space is Space.SHARED:
+        if place.type.memory_space is te.Space.SHARED:
             lanes = lanes_together(min(bytes_, VECTOR_BYTES))
             traffic = group_wavefronts(at, min(bytes_, VECTOR_BYTES), lanes).sum(axis=1)
         else:
@@ -200,7 +190,7 @@ class Counter:
     def _bytes(self, place: BandAccess, addresses: IntArray, width: int) -> tuple[int, IntArray]:
         size = element_bytes_of(place.type)
         idle = self.idle_in(place)
-        if width > 1 and not isinstance(place.op, AsmOp):
+        if width > 1 and not isinstance(place.op, te.AsmOp):
             addresses, idle = addresses[:, :1], idle[:, :1]
         return width * size, np.where(idle, -1, addresses * size).reshape(-1, WARP)
 
@@ -212,16 +202,16 @@ class Counter:
         return np.stack(both, axis=1) * (self.scale * place.repeats)
 
 
-def _others(band: Band, places: Sequence[BandAccess]) -> list[LoopOp]:
+def _others(band: Band, places: Sequence[BandAccess]) -> list[te.LoopOp]:
     """The loops in a band, then those around it, whose variables accesses depend on."""
     own = {loop.variable for loop in band.loops}
     used: dict[SSAValue, None] = {}
     for place in places:
         for values in (place.indices, *(list(one.indices) for one in place.conditions)):
             used |= dict.fromkeys(one for one in sources_of(values) if one not in own)
-    loops: list[LoopOp] = []
+    loops: list[te.LoopOp] = []
     for variable in used:
         parent = None if isinstance(variable.owner, Operation) else variable.owner.parent_op()
-        if isinstance(parent, LoopOp):
+        if isinstance(parent, te.LoopOp):
             loops.append(parent)
     return sorted(loops, key=lambda loop: not band.loops[0].is_ancestor(loop))

@@ -8,16 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import ancestors
-from mugraph.dialects.te import (
-    BufferType,
-    IfOp,
-    NewOp,
-    ParOp,
-    ThreadsOp,
-    enclosing_loops,
-    touches_of,
-)
 from mugraph.dialects.te.points import Rows, grid_of, touched_numbers
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
@@ -28,42 +20,42 @@ MOST_REGISTERS = 128
 """The 32-bit registers that a buffer of undecided place may take of each thread."""
 _MOST_POINTS = 1 << 22
 
-Dealt = Mapping[ParOp, tuple[Band, BandMapping]]
+Dealt = Mapping[te.ParOp, tuple[Band, BandMapping]]
 """Bands by their first loop, and the mapping of each."""
 
 
 def exchanged_buffers(
-    root: ThreadsOp, dealt: Dealt, held: set[SSAValue], most_bytes: int
-) -> list[NewOp]:
+    root: te.ThreadsOp, dealt: Dealt, held: set[SSAValue], most_bytes: int
+) -> list[te.NewOp]:
     """The buffers of undecided place, of a block's program, that registers cannot hold.
 
     Two threads touch one of their elements, or one thread touches too many.  ``held`` are those
     that all threads hold.  Buffers that lanes of a warp's program touch, of more than
     ``most_bytes``, and those of which too much would have to be listed, are left out.
     """
-    found: list[NewOp] = []
+    found: list[te.NewOp] = []
     for op in root.walk():
-        if not isinstance(op, NewOp) or op.result in held:
+        if not isinstance(op, te.NewOp) or op.result in held:
             continue
         type_ = op.result.type
         is_open = type_.memory_space is None and not any(
-            isinstance(one, ParOp) for one in ancestors(op)
+            isinstance(one, te.ParOp) for one in ancestors(op)
         )
         if is_open and _bytes(type_) <= most_bytes and not _fits_registers(op, root, dealt):
             found.append(op)
     return found
 
 
-def _bytes(type_: BufferType) -> int:
+def _bytes(type_: te.BufferType) -> int:
     return type_.elements * element_bytes_of(type_)
 
 
-def _fits_registers(new: NewOp, root: ThreadsOp, dealt: Dealt) -> bool:
+def _fits_registers(new: te.NewOp, root: te.ThreadsOp, dealt: Dealt) -> bool:
     """Whether each element is one thread's, and no thread has too many; true where unknown."""
     owner = np.full(new.result.type.elements, -1, np.int64)
-    for op, touch in touches_of(new.result):
-        loops = [one for one in enclosing_loops(op) if root.is_ancestor(one) and one is not root]
-        parallel = [one for one in loops if isinstance(one, ParOp)]
+    for op, touch in te.touches_of(new.result):
+        loops = [one for one in te.enclosing_loops(op) if root.is_ancestor(one) and one is not root]
+        parallel = [one for one in loops if isinstance(one, te.ParOp)]
         band, mapping = dealt.get(parallel[-1], (None, None)) if parallel else (None, None)
         if parallel and (band is None or mapping is None):
             return True
@@ -87,19 +79,19 @@ def _fits_registers(new: NewOp, root: ThreadsOp, dealt: Dealt) -> bool:
     return int(held.max()) * element_bytes_of(new.result.type) <= MOST_REGISTERS * 4
 
 
-def _is_loop_of(root: ThreadsOp, variable: SSAValue) -> bool:
+def _is_loop_of(root: te.ThreadsOp, variable: SSAValue) -> bool:
     """Whether a variable is that of a loop in a block's program."""
     block = variable.owner
     loop = block.parent_op() if not isinstance(block, Operation) else None
     return loop is not None and loop is not root and root.is_ancestor(loop)
 
 
-def _conditions(op: Operation, known: set[SSAValue]) -> list[IfOp]:
+def _conditions(op: Operation, known: set[SSAValue]) -> list[te.IfOp]:
     """The conditions around an operator that some variables decide."""
     return [
         one
         for one in ancestors(op)
-        if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= known
+        if isinstance(one, te.IfOp) and set(variables_of(list(one.indices))) <= known
     ]
 
 

@@ -8,54 +8,42 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.bulk import SWIZZLE_SPANS, swizzle_of
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import (
-    BarrierOp,
-    BulkCopyOp,
-    IfOp,
-    KernelOp,
-    MbarrierFenceOp,
-    MbarrierInitOp,
-    NewMbarriersOp,
-    Scope,
-    SeqOp,
-    StepOp,
-    ThreadsOp,
-)
 from mugraph.dialects.tensor_types import element_bytes_of, source_name
 from mugraph.passes.texpr.te_map.choice import place_type, swizzled_layout
 from mugraph.passes.texpr.te_map.steps import stated
 from mugraph.passes.texpr.te_map.types import retype
 
 
-def set_up_mbarriers(op: NewMbarriersOp, thread: SSAValue) -> None:
+def set_up_mbarriers(op: te.NewMbarriersOp, thread: SSAValue) -> None:
     """The first thread of the block sets mbarriers up, before all meet."""
     holder = op.parent_op()
-    kernel = holder.parent_op() if isinstance(holder, ThreadsOp) else None
-    assert isinstance(kernel, KernelOp) and op.expected is not None
+    kernel = holder.parent_op() if isinstance(holder, te.ThreadsOp) else None
+    assert isinstance(kernel, te.KernelOp) and op.expected is not None
     each = Block(arg_types=[IndexType()])
     index = AffineMapAttr(AffineMap.identity(1))
-    each.add_op(MbarrierInitOp(op.result, [each.args[0]], index, op.expected))
-    is_last = not isinstance(op.next_op, NewMbarriersOp)
-    fence = [MbarrierFenceOp()] if is_last else []
-    of_first = Block([stated([], []), SeqOp(op.result.type.count, each), *fence])
+    each.add_op(te.MbarrierInitOp(op.result, [each.args[0]], index, op.expected))
+    is_last = not isinstance(op.next_op, te.NewMbarriersOp)
+    fence = [te.MbarrierFenceOp()] if is_last else []
+    of_first = Block([stated([], []), te.SeqOp(op.result.type.count, each), *fence])
     is_first = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),)))
-    step = StepOp(
+    step = te.StepOp(
         f"mbarriers {source_name(op.result)}",
-        Block([IfOp([thread], is_first, [True], of_first)]),
+        Block([te.IfOp([thread], is_first, [True], of_first)]),
     )
     new: list[Operation] = [step]
     if is_last:
-        new.append(BarrierOp(Scope.BLOCK))
+        new.append(te.BarrierOp(te.Scope.BLOCK))
     Rewriter.insert_op(new, InsertPoint.before(op))
     op.detach()
     op.arrivals = None
     Rewriter.insert_op(op, InsertPoint.before(kernel.threads))
 
 
-def swizzle_boxes(root: ThreadsOp) -> None:
+def swizzle_boxes(root: te.ThreadsOp) -> None:
     """Gives buffers that bulk copies fill or empty the swizzle of their boxes' rows.
 
     Chunks of 16 bytes are exchanged within rows of 32, 64 or 128 bytes, so that rows below each
@@ -66,7 +54,7 @@ def swizzle_boxes(root: ThreadsOp) -> None:
     """
     rows: dict[SSAValue, int] = {}
     for op in root.walk():
-        if isinstance(op, BulkCopyOp):
+        if isinstance(op, te.BulkCopyOp):
             row = op.extents[-1] * element_bytes_of(place_type(op.buffer))
             if rows.setdefault(op.buffer, row) != row:
                 raise PassFailedException(

@@ -12,26 +12,11 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.te import (
-    AccessOp,
-    ApplyOp,
-    IfOp,
-    NewMbarriersOp,
-    NewOp,
-    ParOp,
-    RedOp,
-    SectionOp,
-    SeqOp,
-    Space,
-    StepOp,
-    ThreadsOp,
-    ViewOp,
-    WhenOp,
-)
 from mugraph.dialects.te.mapped import OF_EACH_THREAD
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.numbers import is_number
@@ -70,7 +55,7 @@ from mugraph.passes.texpr.te_map.steps import (
 )
 from mugraph.passes.texpr.te_map.types import make_private, retype
 
-Spaces = Callable[[Operation], dict[SSAValue, Space]]
+Spaces = Callable[[Operation], dict[SSAValue, te.Space]]
 
 
 @dataclass
@@ -84,9 +69,9 @@ class Program:
     threads: int
     warps: Warps | None = None
     scalars: set[SSAValue] = field(default_factory=set[SSAValue])
-    mappings: dict[ParOp, BandMapping] = field(default_factory=dict[ParOp, BandMapping])
+    mappings: dict[te.ParOp, BandMapping] = field(default_factory=dict[te.ParOp, BandMapping])
 
-    def choose(self, root: ThreadsOp, spaces_of: Spaces, most_bytes: int = 0) -> None:
+    def choose(self, root: te.ThreadsOp, spaces_of: Spaces, most_bytes: int = 0) -> None:
         """Chooses mappings and swizzles; bands that touch a common undecided buffer have one.
 
         Where threads then exchange elements of an undecided buffer, of up to ``most_bytes``, it is
@@ -94,7 +79,7 @@ class Program:
         """
         swizzle_boxes(root)
         self.scalars = {
-            op.result for op in root.walk() if isinstance(op, NewOp) and is_block_scalar(op)
+            op.result for op in root.walk() if isinstance(op, te.NewOp) and is_block_scalar(op)
         }
         for band in warp_bands_in(root):
             self.make_private(band)
@@ -103,14 +88,14 @@ class Program:
         exchanged = exchanged_buffers(root, dealt, self.scalars, most_bytes)
         if exchanged:
             for new in exchanged:
-                retype(new.result, new.result.type.with_space(Space.SHARED))
+                retype(new.result, new.result.type.with_space(te.Space.SHARED))
             chosen = self.choose_mappings(root, spaces_of)
         for buffer, swizzle in chosen.items():
             if swizzle is not None:
                 type_ = place_type(buffer)
                 retype(buffer, type_.with_layout(LayoutAttr(swizzled_layout(type_, swizzle))))
 
-    def choose_mappings(self, root: ThreadsOp, spaces_of: Spaces) -> Swizzles:
+    def choose_mappings(self, root: te.ThreadsOp, spaces_of: Spaces) -> Swizzles:
         """Chooses the mapping of each band, and gives the swizzles of shared buffers with them."""
         groups = [(group, self.threads) for group in _tied(bands_in(root), self.scalars)]
         for band in warp_bands_in(root):
@@ -135,12 +120,12 @@ class Program:
         """Gives each iteration that a warp has buffers of its own, numbers in registers."""
         if band.is_of_lanes:
             return
-        for new in [op for op in band.body.walk() if isinstance(op, NewOp)]:
-            if enclosing(new, ParOp) is not band.loops[-1]:
+        for new in [op for op in band.body.walk() if isinstance(op, te.NewOp)]:
+            if enclosing(new, te.ParOp) is not band.loops[-1]:
                 continue
             if new.result in self.scalars:
                 self.scalars.remove(new.result)
-                retype(new.result, new.result.type.with_space(Space.REGISTER))
+                retype(new.result, new.result.type.with_space(te.Space.REGISTER))
                 self.scalars.add(new.result)
                 new.attributes[OF_EACH_THREAD] = UnitAttr()
             else:
@@ -149,25 +134,25 @@ class Program:
     def rewrite(self, ops: Sequence[Operation]) -> None:
         """Deals the bands of a program, and what stands between them, to threads."""
         for op in ops:
-            if isinstance(op, ParOp):
+            if isinstance(op, te.ParOp):
                 self.band(op)
-            elif isinstance(op, NewMbarriersOp):
+            elif isinstance(op, te.NewMbarriersOp):
                 set_up_mbarriers(op, self.thread)
-            elif isinstance(op, (SeqOp, IfOp)) and has_par(op):
-                if self.warps and isinstance(op, IfOp):
+            elif isinstance(op, (te.SeqOp, te.IfOp)) and has_par(op):
+                if self.warps and isinstance(op, te.IfOp):
                     self.check_condition(op)
                 self.rewrite(list(op.body.block.ops))
-            elif isinstance(op, WhenOp) and has_par(op):
+            elif isinstance(op, te.WhenOp) and has_par(op):
                 raise PassFailedException(
                     "--te-map: an 'if' on numbers stands around loops that are dealt to threads; "
                     "put the condition into those loops"
                 )
-            elif isinstance(op, (NewOp, SectionOp, ApplyOp, ViewOp)) or is_number(op):
+            elif isinstance(op, (te.NewOp, te.SectionOp, te.ApplyOp, te.ViewOp)) or is_number(op):
                 continue
             elif writes_outside(op, self.scalars):
                 self.one_thread(op)
 
-    def check_condition(self, op: IfOp) -> None:
+    def check_condition(self, op: te.IfOp) -> None:
         """Raises ``PassFailedException`` where warps would part."""
         assert self.warps is not None
         if self.warps.thread in variables_of(list(op.indices)):
@@ -189,16 +174,16 @@ class Program:
         test = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),)))
         body = Block()
         outer = under(body, [warps.thread], [warps.limit]) if warps and warps.are_idle else body
-        outer.add_op(IfOp([self.thread], test, [True], inner))
-        step = StepOp("one thread" if warps is None else "one lane", body)
+        outer.add_op(te.IfOp([self.thread], test, [True], inner))
+        step = te.StepOp("one thread" if warps is None else "one lane", body)
         Rewriter.insert_op(step, InsertPoint.before(op))
         op.detach()
         inner.add_op(op)
         for loop in list(op.walk()):
-            if isinstance(loop, ParOp):
+            if isinstance(loop, te.ParOp):
                 serialise(loop)
 
-    def band(self, loop: ParOp) -> None:
+    def band(self, loop: te.ParOp) -> None:
         """One band: reductions of its threads before and after it."""
         if self.warps is None and is_warp_program(block_band_at(loop)):
             self.warp_program(block_band_at(loop))
@@ -206,7 +191,7 @@ class Program:
         band = band_at(loop)
         mapping = self.mappings[loop]
         reds = [
-            op for op in band.body.walk() if isinstance(op, RedOp) and op.buffer in self.scalars
+            op for op in band.body.walk() if isinstance(op, te.RedOp) and op.buffer in self.scalars
         ]
         partials = before_band(reds, InsertPoint.before(loop))
         step = band_step(band, mapping, self.thread, [None] * len(band.extents), self.warps)
@@ -249,7 +234,7 @@ class Program:
         reds = [
             op
             for op in first.walk()
-            if isinstance(op, RedOp) and op.buffer in self.scalars and _is_outside(op, first)
+            if isinstance(op, te.RedOp) and op.buffer in self.scalars and _is_outside(op, first)
         ]
         partials = before_band(reds, before)
         warps = Warps(self.thread, tuple(indices), tuple(extents), total)
@@ -270,7 +255,7 @@ class Program:
         Rewriter.erase_op(first, safe_erase=False)
 
 
-def _is_outside(op: RedOp, loop: ParOp) -> bool:
+def _is_outside(op: te.RedOp, loop: te.ParOp) -> bool:
     """Whether a reduction is into a number from outside of a loop."""
     owner = op.buffer.owner
     return not isinstance(owner, Operation) or not loop.is_ancestor(owner)
@@ -284,7 +269,7 @@ def _lane_bands(band: Band) -> list[Band]:
     waiting = list(band.body.ops)
     while waiting:
         op = waiting.pop(0)
-        if isinstance(op, ParOp):
+        if isinstance(op, te.ParOp):
             found.append(band_at(op))
         else:
             waiting = [one for region in op.regions for one in region.block.ops] + waiting
@@ -311,8 +296,8 @@ def _tied(bands: Sequence[Band], scalars: set[SSAValue]) -> list[list[Band]]:
 
 def _undecided(band: Band, scalars: set[SSAValue]) -> Iterator[SSAValue]:
     for op in band.body.walk():
-        if isinstance(op, AccessOp) and isinstance(new := op.buffer.owner, NewOp):
+        if isinstance(op, te.AccessOp) and isinstance(new := op.buffer.owner, te.NewOp):
             inside = band.loops[0].is_ancestor(new)
             space = new.result.type.memory_space
-            if not inside and op.buffer not in scalars and space in (None, Space.REGISTER):
+            if not inside and op.buffer not in scalars and space in (None, te.Space.REGISTER):
                 yield op.buffer

@@ -11,16 +11,9 @@ from xdsl.dialects.builtin import AffineMapAttr, IndexType
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.te import (
-    ApplyOp,
-    IfOp,
-    IterationOp,
-    ParOp,
-    SeqOp,
-    StepOp,
-)
 from mugraph.passes.texpr.te_map.bands import Band
 from mugraph.passes.texpr.te_map.family import BandMapping
 
@@ -53,13 +46,13 @@ def band_step(
     thread: SSAValue,
     steps: Sequence[Sequence[tuple[AffineExpr, list[SSAValue]]] | None],
     warps: Warps | None = None,
-) -> StepOp:
+) -> te.StepOp:
     """What one thread does of a band; its body is moved.
 
     ``steps`` has the step digits of each dimension, ``None`` for a loop over each.
     """
     body = Block()
-    step = StepOp(band.title, body)
+    step = te.StepOp(band.title, body)
     block = body
     if warps and warps.are_idle:
         block = under(block, [warps.thread], [warps.limit])
@@ -94,7 +87,7 @@ def band_step(
         inner = Block(arg_types=[IndexType()])
         name = band.loops[along].variable.name_hint or "i"
         inner.args[0].name_hint = f"{name}_next"
-        block.add_op(SeqOp(mapping.digits[along].vector, inner))
+        block.add_op(te.SeqOp(mapping.digits[along].vector, inner))
         block = inner
         total = AffineExpr.dimension(0) + AffineExpr.dimension(1)
         index = apply(total, [bases[along], inner.args[0]], name)
@@ -110,20 +103,20 @@ def band_step(
     block.add_op(stated(indices, extents, grid=over_grid, alignment=alignment))
     move(band.body, block)
     for inner_op in list(block.walk()):
-        if isinstance(inner_op, ParOp):
+        if isinstance(inner_op, te.ParOp):
             serialise(inner_op)
     return step
 
 
 def _step_loops(
-    radices: Sequence[int], loop: ParOp, block: Block
+    radices: Sequence[int], loop: te.ParOp, block: Block
 ) -> tuple[list[tuple[AffineExpr, list[SSAValue]]], Block]:
     """A loop for each step digit, the slowest outermost; the digits, and the innermost body."""
     found: list[tuple[AffineExpr, list[SSAValue]]] = []
     for radix in reversed(radices):
         inner = Block(arg_types=[IndexType()])
         inner.args[0].name_hint = f"{loop.variable.name_hint or 'i'}_step"
-        block.add_op(SeqOp(radix, inner))
+        block.add_op(te.SeqOp(radix, inner))
         found.insert(0, (AffineExpr.dimension(0), [inner.args[0]]))
         block = inner
     return found, block
@@ -135,18 +128,18 @@ def stated(
     *,
     grid: bool = False,
     alignment: int | None = None,
-) -> IterationOp:
+) -> te.IterationOp:
     """The certificate that these indices come up once each."""
     distinct = list(dict.fromkeys(indices))
     places = [AffineExpr.dimension(distinct.index(one)) for one in indices]
     map_ = AffineMapAttr(AffineMap(len(distinct), 0, tuple(places)))
-    return IterationOp(distinct, map_, extents, grid=grid, alignment=alignment)
+    return te.IterationOp(distinct, map_, extents, grid=grid, alignment=alignment)
 
 
-def apply(expression: AffineExpr, operands: Sequence[SSAValue], name: str | None) -> ApplyOp:
+def apply(expression: AffineExpr, operands: Sequence[SSAValue], name: str | None) -> te.ApplyOp:
     """A ``te.apply`` of the operands that the expression uses."""
     map_, kept = compacted(expression, operands)
-    op = ApplyOp(kept, AffineMapAttr(map_))
+    op = te.ApplyOp(kept, AffineMapAttr(map_))
     op.result.name_hint = name
     return op
 
@@ -164,7 +157,7 @@ def under(block: Block, operands: list[SSAValue], conditions: list[AffineExpr]) 
     """The body of a condition at the end of a block: each expression is at least 0."""
     inner = Block()
     map_ = AffineMapAttr(AffineMap(len(operands), 0, tuple(conditions)))
-    block.add_op(IfOp(operands, map_, [False] * len(conditions), inner))
+    block.add_op(te.IfOp(operands, map_, [False] * len(conditions), inner))
     return inner
 
 
@@ -192,10 +185,10 @@ def move(source: Block, target: Block) -> None:
         target.add_op(op)
 
 
-def serialise(loop: ParOp) -> None:
+def serialise(loop: te.ParOp) -> None:
     """A parallel loop within a thread runs its iterations in order."""
     body = Block(arg_types=[IndexType()])
     body.args[0].name_hint = loop.variable.name_hint
     loop.variable.replace_all_uses_with(body.args[0])
     move(loop.body.block, body)
-    Rewriter.replace_op(loop, SeqOp(loop.iterations, body), [])
+    Rewriter.replace_op(loop, te.SeqOp(loop.iterations, body), [])

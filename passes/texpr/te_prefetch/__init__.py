@@ -9,16 +9,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.te import KernelOp, SeqOp
+from mugraph.dialects import te
 from mugraph.passes.texpr.te_prefetch.copies import find_prefetch, prefetch
 
 
-def loops_to_prefetch(kernel: KernelOp) -> list[tuple[SeqOp, int]]:
+def loops_to_prefetch(kernel: te.KernelOp) -> list[tuple[te.SeqOp, int]]:
     """The loops of a block's program whose loads are asked to begin earlier, and how much."""
     return [
         (op, op.ahead)
         for op in kernel.threads.walk()
-        if isinstance(op, SeqOp) and op.ahead is not None
+        if isinstance(op, te.SeqOp) and op.ahead is not None
     ]
 
 
@@ -78,7 +78,7 @@ class TePrefetchPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs the pass on the kernels of every mapped function."""
-        for kernel in [one for one in op.walk() if isinstance(one, KernelOp)]:
+        for kernel in [one for one in op.walk() if isinstance(one, te.KernelOp)]:
             for loop, ahead in loops_to_prefetch(kernel):
                 found = find_prefetch(loop, kernel)
                 if not found.fills:

@@ -16,21 +16,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import (
-    AccessOp,
-    ApplyOp,
-    AsmOp,
-    BufferType,
-    IfOp,
-    IterationOp,
-    NewOp,
-    SectionOp,
-    SeqOp,
-    Space,
-    StepOp,
-    touches_in,
-)
 from mugraph.dialects.te.mapped import OF_EACH_THREAD
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.te_map.steps import apply, under
@@ -44,15 +31,15 @@ _TURNS = 2
 class Fragments:
     """A step that computes with the buffers of an iteration part by part."""
 
-    step: StepOp
-    parts: SeqOp
-    registers: tuple[NewOp, ...]
+    step: te.StepOp
+    parts: te.SeqOp
+    registers: tuple[te.NewOp, ...]
     """What each part loads."""
     loads: tuple[Operation, ...]
     rest: tuple[Operation, ...]
 
 
-def find_fragments(step: StepOp, loop: SeqOp) -> Fragments | None:
+def find_fragments(step: te.StepOp, loop: te.SeqOp) -> Fragments | None:
     """The parts of a step that is the only one in a loop to use its buffers.
 
     Indices of the thread, then a loop of an even number of parts; each first loads registers of its
@@ -60,18 +47,18 @@ def find_fragments(step: StepOp, loop: SeqOp) -> Fragments | None:
     """
     body = list(step.body.block.ops)
     parts = body[-1] if body else None
-    if not isinstance(parts, SeqOp) or parts.iterations % _TURNS:
+    if not isinstance(parts, te.SeqOp) or parts.iterations % _TURNS:
         return None
     for op in body[:-1]:
-        if not isinstance(op, (ApplyOp, IterationOp)):
+        if not isinstance(op, (te.ApplyOp, te.IterationOp)):
             return None
         if loop.variable in variables_of(list(op.operands)):
             return None
     inner = list(parts.body.block.ops)
-    registers = [op for op in inner if isinstance(op, NewOp)]
+    registers = [op for op in inner if isinstance(op, te.NewOp)]
     if not registers or inner[: len(registers)] != registers:
         return None
-    if any(new.result.type.memory_space is not Space.REGISTER for new in registers):
+    if any(new.result.type.memory_space is not te.Space.REGISTER for new in registers):
         return None
     own: set[SSAValue] = {new.result for new in registers}
     inner = inner[len(registers) :]
@@ -79,9 +66,9 @@ def find_fragments(step: StepOp, loop: SeqOp) -> Fragments | None:
     while count < len(inner) and _only_loads(inner[count], own):
         count += 1
     loads, rest = inner[:count], inner[count:]
-    if not loads or any(_spaces(op) & {Space.SHARED, Space.GLOBAL} for op in rest):
+    if not loads or any(_spaces(op) & {te.Space.SHARED, te.Space.GLOBAL} for op in rest):
         return None
-    if any(not isinstance(use, (AccessOp, SectionOp)) for new in own for use in _users(new)):
+    if any(not isinstance(use, (te.AccessOp, te.SectionOp)) for new in own for use in _users(new)):
         return None
     return Fragments(step, parts, tuple(registers), tuple(loads), tuple(rest))
 
@@ -90,38 +77,38 @@ def _users(value: SSAValue) -> Iterator[Operation]:
     return (use.operation for use in value.uses)
 
 
-def _spaces(op: Operation) -> set[Space]:
+def _spaces(op: Operation) -> set[te.Space]:
     """The memories that an operator accesses, device memory where it is open."""
-    return {touch.type.memory_space or Space.GLOBAL for touch in touches_in(op)}
+    return {touch.type.memory_space or te.Space.GLOBAL for touch in te.touches_in(op)}
 
 
 def _only_loads(op: Operation, registers: set[SSAValue]) -> bool:
     """Whether an operator only reads shared memory and writes some registers."""
-    allowed = (SeqOp, IfOp, ApplyOp, SectionOp, AsmOp, AccessOp)
+    allowed = (te.SeqOp, te.IfOp, te.ApplyOp, te.SectionOp, te.AsmOp, te.AccessOp)
     if any(not isinstance(one, allowed) for one in op.walk()):
         return False
-    writes = {touch.buffer for touch in touches_in(op) if touch.writes}
-    reads = {touch.buffer for touch in touches_in(op) if not touch.writes}
-    return Space.SHARED in _spaces(op) and writes <= registers and not reads & registers
+    writes = {touch.buffer for touch in te.touches_in(op) if touch.writes}
+    reads = {touch.buffer for touch in te.touches_in(op) if not touch.writes}
+    return te.Space.SHARED in _spaces(op) and writes <= registers and not reads & registers
 
 
 class FragmentWriter:
     """Writes the steps of a loop whose registers are loaded one part early."""
 
-    def __init__(self, found: Fragments, loop: SeqOp) -> None:
+    def __init__(self, found: Fragments, loop: te.SeqOp) -> None:
         self.found = found
         self.loop = loop
         self.turns: dict[SSAValue, SSAValue] = {}
         for new in found.registers:
             type_ = new.result.type
             shape = (_TURNS, *type_.get_shape())
-            made = NewOp(BufferType.of(shape, type_.element_type, None, Space.REGISTER))
+            made = te.NewOp(te.BufferType.of(shape, type_.element_type, None, te.Space.REGISTER))
             made.attributes[OF_EACH_THREAD] = UnitAttr()
             made.result.name_hint = new.result.name_hint
             Rewriter.insert_op(made, InsertPoint.before(loop))
             self.turns[new.result] = made.result
 
-    def first(self) -> StepOp:
+    def first(self) -> te.StepOp:
         """The loads of the first part of the first iteration."""
         step, block, values = self._step()
         zero = _part(0)
@@ -129,21 +116,21 @@ class FragmentWriter:
         self._add(block, self.found.loads, values | {self.loop.variable: zero.result}, zero.result)
         return step
 
-    def all_but_last(self) -> StepOp:
+    def all_but_last(self) -> te.StepOp:
         """The parts of an iteration but the last, each behind the loads of the part after it."""
         step, block, values = self._step()
         parts = self.found.parts
         inner = Block(arg_types=[IndexType()])
         part = inner.args[0]
         part.name_hint = parts.variable.name_hint
-        block.add_op(SeqOp(parts.iterations - 1, inner))
+        block.add_op(te.SeqOp(parts.iterations - 1, inner))
         following = _next(part)
         inner.add_op(following)
         self._add(inner, self.found.loads, values, following.result)
         self._add(inner, self.found.rest, values, part)
         return step
 
-    def last(self) -> StepOp:
+    def last(self) -> te.StepOp:
         """The last part of an iteration, behind the loads of the first one of the next."""
         step, block, values = self._step()
         loop = self.loop
@@ -158,14 +145,14 @@ class FragmentWriter:
         self._add(block, self.found.rest, values, final.result)
         return step
 
-    def _step(self) -> tuple[StepOp, Block, dict[SSAValue, SSAValue]]:
+    def _step(self) -> tuple[te.StepOp, Block, dict[SSAValue, SSAValue]]:
         """A step with the indices of the thread."""
         found = self.found
         values: dict[SSAValue, SSAValue] = {}
         block = Block(
             [op.clone(values) for op in found.step.body.block.ops if op is not found.parts]
         )
-        return StepOp(found.step.title.data, block), block, values
+        return te.StepOp(found.step.title.data, block), block, values
 
     def _add(
         self,
@@ -176,7 +163,7 @@ class FragmentWriter:
     ) -> None:
         """Adds copies of operators for a part; its registers are those of its turn."""
         values = values | {self.found.parts.variable: part}
-        held: list[NewOp] = []
+        held: list[te.NewOp] = []
         for new in self.found.registers:
             held.append(new.clone(values))
             block.add_op(held[-1])
@@ -186,10 +173,10 @@ class FragmentWriter:
             Rewriter.erase_op(copy)
 
 
-def _part(number: int) -> ApplyOp:
+def _part(number: int) -> te.ApplyOp:
     return apply(AffineExpr.constant(number), [], "part")
 
 
-def _next(variable: SSAValue) -> ApplyOp:
+def _next(variable: SSAValue) -> te.ApplyOp:
     name = f"{variable.name_hint or 'i'}_next"
     return apply(AffineExpr.dimension(0) + 1, [variable], name)

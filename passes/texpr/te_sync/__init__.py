@@ -14,20 +14,20 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import BarrierOp, KernelOp
 from mugraph.passes.texpr.analysis.sums import remark_of, unordered_sums
 from mugraph.passes.texpr.te_sync.choice import choose_barriers
 from mugraph.passes.texpr.te_sync.dependences import dependences_of, leaves_of
 
 
-def synchronise(kernel: KernelOp) -> None:
+def synchronise(kernel: te.KernelOp) -> None:
     """Puts barriers into a kernel."""
     holder = kernel.threads
     leaves = leaves_of(holder)
     chosen = choose_barriers(leaves, dependences_of(leaves, holder))
     for index, scope in chosen.items():
-        Rewriter.insert_op(BarrierOp(scope), InsertPoint.before(leaves[index].place))
+        Rewriter.insert_op(te.BarrierOp(scope), InsertPoint.before(leaves[index].place))
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class TeSyncPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Puts barriers into the kernels of every mapped function."""
-        for kernel in [one for one in op.walk() if isinstance(one, KernelOp)]:
+        for kernel in [one for one in op.walk() if isinstance(one, te.KernelOp)]:
             synchronise(kernel)
             for access in unordered_sums(kernel):
                 print(remark_of(access), file=sys.stderr)

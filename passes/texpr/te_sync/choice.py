@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mugraph.dialects.te import Scope
+from mugraph.dialects import te
 from mugraph.passes.texpr.te_sync.dependences import Dependence, Leaf
 
 
-def choose_barriers(leaves: Sequence[Leaf], dependences: Sequence[Dependence]) -> dict[int, Scope]:
+def choose_barriers(
+    leaves: Sequence[Leaf], dependences: Sequence[Dependence]
+) -> dict[int, te.Scope]:
     """Where barriers stand: in front of the leaves given, fewest when the program runs.
 
     Barriers of the block first; a dependence within warps that these do not cover needs one of the
     warp.  Exact.
     """
     free = {i for i, leaf in enumerate(leaves) if leaf.is_barrier}
-    open_ = [one.places for one in dependences if one.scope is Scope.BLOCK]
+    open_ = [one.places for one in dependences if one.scope is te.Scope.BLOCK]
     weights = [leaf.weight for leaf in leaves]
     block = hitting_set([one for one in open_ if not one & free], weights)
     covered = free | block | {i for i, leaf in enumerate(leaves) if leaf.is_warp_barrier}
     rest = [
-        one.places for one in dependences if one.scope is Scope.WARP and not one.places & covered
+        one.places for one in dependences if one.scope is te.Scope.WARP and not one.places & covered
     ]
     warp = hitting_set(rest, weights)
-    return {**dict.fromkeys(warp, Scope.WARP), **dict.fromkeys(block, Scope.BLOCK)}
+    return {**dict.fromkeys(warp, te.Scope.WARP), **dict.fromkeys(block, te.Scope.BLOCK)}
 
 
 def hitting_set(sets: Sequence[frozenset[int]], weights: Sequence[int]) -> set[int]:

@@ -11,21 +11,8 @@ import islpy as isl
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.te import (
-    AllReduceOp,
-    BarrierOp,
-    CopyAsyncOp,
-    IfOp,
-    KernelOp,
-    LoopOp,
-    NewOp,
-    Scope,
-    SeqOp,
-    Space,
-    StepOp,
-    ThreadsOp,
-)
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.texpr.analysis.between import Moment, between, cells
 from mugraph.passes.texpr.analysis.domains import (
@@ -44,9 +31,9 @@ class Leaf:
 
     op: Operation
     accesses: tuple[Access, ...]
-    loops: tuple[SeqOp, ...]
+    loops: tuple[te.SeqOp, ...]
     """The loops of the block around it, the outermost first."""
-    conditions: tuple[IfOp, ...]
+    conditions: tuple[te.IfOp, ...]
 
     @property
     def place(self) -> Operation:
@@ -55,17 +42,17 @@ class Leaf:
         One that is a barrier itself stands where it is.
         """
         place = self.op
-        if isinstance(place, AllReduceOp):
+        if isinstance(place, te.AllReduceOp):
             return place
         parent = place.parent_op()
-        while isinstance(parent, IfOp) and not any(
-            _has_parts(before) or isinstance(before, StepOp) for before in _before(place)
+        while isinstance(parent, te.IfOp) and not any(
+            _has_parts(before) or isinstance(before, te.StepOp) for before in _before(place)
         ):
             place, parent = parent, parent.parent_op()
         return place
 
     @property
-    def needed(self) -> set[IfOp]:
+    def needed(self) -> set[te.IfOp]:
         """The conditions that hold wherever control comes to a barrier in front of it."""
         place = self.place
         return {one for one in self.conditions if one is not place and one.is_ancestor(place)}
@@ -73,12 +60,12 @@ class Leaf:
     @property
     def is_barrier(self) -> bool:
         """Whether all threads wait for each other in it."""
-        return isinstance(self.op, AllReduceOp) and self.op.threads is Scope.BLOCK
+        return isinstance(self.op, te.AllReduceOp) and self.op.threads is te.Scope.BLOCK
 
     @property
     def is_warp_barrier(self) -> bool:
         """Whether the threads of each warp wait for each other in it."""
-        return isinstance(self.op, AllReduceOp)
+        return isinstance(self.op, te.AllReduceOp)
 
     @property
     def weight(self) -> int:
@@ -95,21 +82,23 @@ class Dependence:
 
     source: int
     target: int
-    scope: Scope
+    scope: te.Scope
     places: frozenset[int]
 
 
-def leaves_of(holder: ThreadsOp) -> list[Leaf]:
+def leaves_of(holder: te.ThreadsOp) -> list[Leaf]:
     """The parts of a block's program in order."""
     return list(_leaves(holder.body.block, (), ()))
 
 
-def _leaves(block: Block, loops: tuple[SeqOp, ...], conditions: tuple[IfOp, ...]) -> Iterator[Leaf]:
+def _leaves(
+    block: Block, loops: tuple[te.SeqOp, ...], conditions: tuple[te.IfOp, ...]
+) -> Iterator[Leaf]:
     for op in block.ops:
-        if isinstance(op, BarrierOp):
+        if isinstance(op, te.BarrierOp):
             continue
-        if isinstance(op, (SeqOp, IfOp)) and _has_parts(op):
-            if isinstance(op, SeqOp):
+        if isinstance(op, (te.SeqOp, te.IfOp)) and _has_parts(op):
+            if isinstance(op, te.SeqOp):
                 # A barrier may stand in front of a loop, too.
                 yield Leaf(op, (), loops, conditions)
                 yield from _leaves(op.body.block, (*loops, op), conditions)
@@ -117,7 +106,7 @@ def _leaves(block: Block, loops: tuple[SeqOp, ...], conditions: tuple[IfOp, ...]
                 yield from _leaves(op.body.block, loops, (*conditions, op))
             continue
         accesses = tuple(access for access in accesses_of(op) if _is_memory(access))
-        if accesses or isinstance(op, AllReduceOp):
+        if accesses or isinstance(op, te.AllReduceOp):
             yield Leaf(op, accesses, loops, conditions)
 
 
@@ -130,15 +119,15 @@ def _before(op: Operation) -> Iterator[Operation]:
 
 
 def _has_parts(op: Operation) -> bool:
-    return any(isinstance(inner, (StepOp, AllReduceOp)) for inner in op.walk())
+    return any(isinstance(inner, (te.StepOp, te.AllReduceOp)) for inner in op.walk())
 
 
 def _is_memory(access: Access) -> bool:
     """Whether an access is to memory that other threads see and somebody writes."""
-    return access.type.memory_space is not Space.REGISTER
+    return access.type.memory_space is not te.Space.REGISTER
 
 
-def dependences_of(leaves: Sequence[Leaf], holder: ThreadsOp) -> list[Dependence]:
+def dependences_of(leaves: Sequence[Leaf], holder: te.ThreadsOp) -> list[Dependence]:
     """All dependences between different threads of a block.
 
     Exact: of each pair of steps in which threads touch one element, also in other iterations of
@@ -163,8 +152,8 @@ class _Way:
     leaves: Sequence[Leaf]
     source: int
     target: int
-    common: Sequence[SeqOp]
-    carried: SeqOp | None
+    common: Sequence[te.SeqOp]
+    carried: te.SeqOp | None
     groups: CopyGroups
 
     @property
@@ -210,11 +199,13 @@ class _Way:
             names[carried.variable] = f"({names[carried.variable]} - 1)"
         return self._between((Moment(landing.wait, names), end), carried)
 
-    def _is_of_threads(self, condition: IfOp) -> bool:
+    def _is_of_threads(self, condition: te.IfOp) -> bool:
         _, variables = expanded(condition.map.data.results, list(condition.indices))
         return self.groups.holder.variable in variables
 
-    def _between(self, moments: tuple[Moment, Moment], carried: SeqOp | None) -> dict[int, isl.Set]:
+    def _between(
+        self, moments: tuple[Moment, Moment], carried: te.SeqOp | None
+    ) -> dict[int, isl.Set]:
         order = self.groups.order
         first, last = (order[one.op] for one in moments)
         alone = {*moments[0].names} ^ {*moments[1].names}
@@ -231,15 +222,15 @@ class _Way:
         return found
 
 
-def _same(holder: ThreadsOp, common: Sequence[SeqOp]) -> set[LoopOp]:
+def _same(holder: te.ThreadsOp, common: Sequence[te.SeqOp]) -> set[te.LoopOp]:
     """The loops in one iteration of which both ends of a way are."""
     kernel = holder.parent_op()
-    return {*common, *([kernel] if isinstance(kernel, KernelOp) else [])}
+    return {*common, *([kernel] if isinstance(kernel, te.KernelOp) else [])}
 
 
 def _needed(way: _Way) -> list[Dependence]:
     """The dependences from a leaf to another."""
-    found: dict[tuple[Scope, frozenset[int]], None] = {}
+    found: dict[tuple[te.Scope, frozenset[int]], None] = {}
     holder = way.groups.holder
     for one in way.first.accesses:
         for other in way.second.accesses:
@@ -248,7 +239,7 @@ def _needed(way: _Way) -> list[Dependence]:
             pairs = _pairs(one, other, holder, way.common, way.carried)
             if pairs is None:
                 continue
-            if not isinstance(one.op, CopyAsyncOp):
+            if not isinstance(one.op, te.CopyAsyncOp):
                 _add(found, pairs, holder, way.dimensions, [], lambda: way.places)
                 continue
             for landing, constraints in _landings(pairs, way.groups):
@@ -258,9 +249,9 @@ def _needed(way: _Way) -> list[Dependence]:
 
 
 def _add(
-    found: dict[tuple[Scope, frozenset[int]], None],
+    found: dict[tuple[te.Scope, frozenset[int]], None],
     pairs: Pairs,
-    holder: ThreadsOp,
+    holder: te.ThreadsOp,
     dimensions: Sequence[str],
     extra: Sequence[str],
     places: Callable[[], Mapping[int, isl.Set]],
@@ -274,7 +265,7 @@ def _add(
             found[scope, one] = None
 
 
-def _scopes(pairs: Pairs, holder: ThreadsOp) -> list[tuple[Scope, list[str]]]:
+def _scopes(pairs: Pairs, holder: te.ThreadsOp) -> list[tuple[te.Scope, list[str]]]:
     """Who must meet, and for which pairs: those of different threads, and of different warps.
 
     The latter are among the former; a barrier of the block is one of its warps, too.
@@ -282,21 +273,21 @@ def _scopes(pairs: Pairs, holder: ThreadsOp) -> list[tuple[Scope, list[str]]]:
     if holder.iterations == 1:
         return []
     if pairs.one.buffer is not pairs.other.buffer:
-        return [(Scope.BLOCK, [])]
+        return [(te.Scope.BLOCK, [])]
     first, second = (names[holder.variable] for names in pairs.names)
-    threads = (Scope.WARP, [f"{first} != {second}"])
+    threads = (te.Scope.WARP, [f"{first} != {second}"])
     if holder.iterations <= WARP:
         return [threads]
     warps = f"floor({first} / {WARP}) != floor({second} / {WARP})"
-    return [threads, (Scope.BLOCK, [warps])]
+    return [threads, (te.Scope.BLOCK, [warps])]
 
 
 def _pairs(
     one: Access,
     other: Access,
-    holder: ThreadsOp,
-    common: Sequence[SeqOp],
-    carried: SeqOp | None,
+    holder: te.ThreadsOp,
+    common: Sequence[te.SeqOp],
+    carried: te.SeqOp | None,
 ) -> Pairs | None:
     """The iterations in which two accesses touch the same bytes; ``None`` where none may."""
     shared = one.buffer is other.buffer
@@ -335,10 +326,10 @@ def _landings(pairs: Pairs, groups: CopyGroups) -> list[tuple[Landing, list[str]
     return found
 
 
-def _shared_names(op: Operation, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:
+def _shared_names(op: Operation, prefix: str, same: set[te.LoopOp]) -> Mapping[SSAValue, str]:
     """The names of what all threads of a block share of the loops around an operator."""
     domain = domain_of(op)
-    threads = {loop.variable for loop in domain.loops if isinstance(loop, ThreadsOp)}
+    threads = {loop.variable for loop in domain.loops if isinstance(loop, te.ThreadsOp)}
     names = domain.named(prefix, same)
     return {value: name for value, name in names.items() if value not in threads}
 
@@ -348,7 +339,7 @@ def _overlap(one: SSAValue, other: SSAValue) -> bool:
     ranges: list[tuple[int, int]] = []
     for buffer in (one, other):
         new = buffer.owner
-        if not isinstance(new, NewOp) or new.result.type.memory_space is not Space.SHARED:
+        if not isinstance(new, te.NewOp) or new.result.type.memory_space is not te.Space.SHARED:
             return False
         start = new.byte_offset
         if start is None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from mugraph.dialects import te
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.atoms.mma import MmaAtom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.te import AsmOp
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import reciprocal, rsqrt
@@ -23,7 +23,7 @@ Registers = Array
 """``[iterations, elements]``: what each iteration holds in an operand."""
 
 
-def execute_asm(op: AsmOp, operands: Sequence[Registers], lanes: int | None) -> dict[int, Array]:
+def execute_asm(op: te.AsmOp, operands: Sequence[Registers], lanes: int | None) -> dict[int, Array]:
     """What an instruction leaves in the operands that it writes, by their number.
 
     ``lanes`` is the extent of the fully parallel loop around, if there is one.  Raises
@@ -69,7 +69,7 @@ def _split(order: Sequence[int], operands: Sequence[Registers], result: Array) -
     return found
 
 
-def _operands_of(op: AsmOp) -> tuple[list[int], list[int]]:
+def _operands_of(op: te.AsmOp) -> tuple[list[int], list[int]]:
     """The operands of the instruction in order, and the numbers that stand behind them."""
     text = op.template.strip().removesuffix(";")
     if ";" in text or "{" in text.replace("{%", "").replace("%}", ""):

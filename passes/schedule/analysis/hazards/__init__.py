@@ -10,13 +10,7 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
-from mugraph.dialects.sched import (
-    AllocOp,
-    ChannelOp,
-    ForloopOp,
-    KernelOp,
-    LocalTileOp,
-)
+from mugraph.dialects import sched
 from mugraph.dialects.sched.domain import spans_of, with_count
 from mugraph.dialects.sched.structure import loops_of, most_iterations
 from mugraph.passes.memory.findings import Finding, HazardKind
@@ -34,7 +28,7 @@ from mugraph.passes.schedule.analysis.hazards.workspace import find_workspace_ha
 from mugraph.passes.schedule.lower_rings import with_lowered_rings
 
 
-def find_hazards(kernel: KernelOp) -> list[Finding]:
+def find_hazards(kernel: sched.KernelOp) -> list[Finding]:
     """Every hazard of a kernel, one a kind and pair of operators; none where it is right.
 
     Of a kernel whose blocks run different iterations, those of every number of iterations that a
@@ -43,7 +37,7 @@ def find_hazards(kernel: KernelOp) -> list[Finding]:
     return hazards_of_all_blocks(kernel, read_program(kernel))
 
 
-def hazards_of_all_blocks(kernel: KernelOp, program: Program) -> list[Finding]:
+def hazards_of_all_blocks(kernel: sched.KernelOp, program: Program) -> list[Finding]:
     """Every hazard of a kernel that has been read, also of blocks that run fewer iterations."""
     findings = {str(finding): finding for finding in hazards_of_program(program)}
     for count in counts_of(kernel):
@@ -52,7 +46,7 @@ def hazards_of_all_blocks(kernel: KernelOp, program: Program) -> list[Finding]:
     return list(findings.values())
 
 
-def counts_of(kernel: KernelOp) -> list[int]:
+def counts_of(kernel: sched.KernelOp) -> list[int]:
     """The numbers of iterations, less than all, that show every hazard of blocks that run fewer.
 
     From a number on at which all stages have been used, loops repeat what they did as many
@@ -62,7 +56,9 @@ def counts_of(kernel: KernelOp) -> list[int]:
     lowered = with_lowered_rings(kernel)
     if lowered.domain is None:
         return []
-    stages = [op.stage_count for op in lowered.walk() if isinstance(op, AllocOp | ChannelOp)]
+    stages = [
+        op.stage_count for op in lowered.walk() if isinstance(op, sched.AllocOp | sched.ChannelOp)
+    ]
     every = [slice(0, extent) for extent in kernel.grid_dim]
     # Lengths may leave any number of iterations.
     found = (
@@ -91,13 +87,13 @@ def unneeded_barriers(program: Program) -> list[ProgramPoint]:
     return [place for place in program.barriers() if not _is_needed(program, place.operation)]
 
 
-def uniform_loops(kernel: KernelOp) -> Iterator[ForloopOp]:
+def uniform_loops(kernel: sched.KernelOp) -> Iterator[sched.ForloopOp]:
     """Loops of several iterations that all do the same, as no tile of the kernel moves.
 
     They have no hazard for that, but another count of iterations would have none either.
     """
     operators = list(kernel.body.block.ops)
-    if not any(isinstance(op, LocalTileOp) and op.loop_dim >= 0 for op in operators):
+    if not any(isinstance(op, sched.LocalTileOp) and op.loop_dim >= 0 for op in operators):
         yield from (loop for loop in loops_of(kernel) if loop.iterations > 1)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import SSAValue
 
+from mugraph.dialects import sched
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.ragged import ragged_dims
-from mugraph.dialects.sched import AllocOp, LocalTileOp
 from mugraph.dialects.sched.accesses import AccessKind, ThreadAccess
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import (
@@ -92,7 +92,7 @@ def _check_shared_access(
     program: Program, place: ProgramPoint, access: ThreadAccess
 ) -> Iterator[Finding]:
     buffer = access.value.owner
-    if not isinstance(buffer, AllocOp):
+    if not isinstance(buffer, sched.AllocOp):
         return
     offset = buffer.byte_offset or 0
     size = buffer.total_bytes() if access.stage.every_stage else buffer.stage_bytes()
@@ -129,7 +129,7 @@ def _check_device_access(
     argument = _argument_of(access.value)
     span = physical_elements(resolved_layout_of(argument))
     owner = access.value.owner
-    if isinstance(owner, LocalTileOp) and owner.windows is not None:
+    if isinstance(owner, sched.LocalTileOp) and owner.windows is not None:
         # Copies look at each place, so that the windows alone must suffice.
         span = Layout(owner.tensor_shape, owner.tile_strides()).cosize()
     furthest = sum(walk.steps * walk.stride for walk in walks)
@@ -162,7 +162,7 @@ def _check_predicate(place: ProgramPoint, access: ThreadAccess) -> Iterator[Find
     nothing; those that exist lie in the tensor, whatever block and iteration.
     """
     owner = access.value.owner
-    if not isinstance(owner, LocalTileOp):
+    if not isinstance(owner, sched.LocalTileOp):
         return
     predicate = access.predicate
     checked = () if predicate is None else [entry.dim for entry in predicate.ragged]
@@ -179,12 +179,12 @@ def _check_predicate(place: ProgramPoint, access: ThreadAccess) -> Iterator[Find
 
 def _argument_of(value: SSAValue) -> SSAValue:
     owner = value.owner
-    return owner.source if isinstance(owner, LocalTileOp) else value
+    return owner.source if isinstance(owner, sched.LocalTileOp) else value
 
 
 def _walks(program: Program, access: ThreadAccess) -> Iterator[_Walk]:
     owner = access.value.owner
-    if not isinstance(owner, LocalTileOp):
+    if not isinstance(owner, sched.LocalTileOp):
         return
     grid = program.kernel.grid_dim
     for axis, extent, stride in zip("xyz", grid, owner.block_strides(), strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.sched import WarpgroupMmaOp, registers_of
+from mugraph.dialects import sched
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards import messages
@@ -84,8 +84,10 @@ class Checks:
         unfinished = self.memory.unfinished.get(cursor.strand.index, ())
         added = frozenset[object]().union(*(product.accumulators for product in unfinished))
         read = frozenset[object]().union(*(product.operands for product in unfinished))
-        product = step.operation if isinstance(step.operation, WarpgroupMmaOp) else None
-        sums = [] if product is None else [registers_of(value) for value in product.accumulators]
+        product = step.operation if isinstance(step.operation, sched.WarpgroupMmaOp) else None
+        sums = (
+            [] if product is None else [sched.registers_of(value) for value in product.accumulators]
+        )
         for fragment in (*step.fragments_read, *step.fragments_written):
             if fragment in added and fragment not in sums:
                 self.report(

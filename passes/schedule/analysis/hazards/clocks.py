@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mugraph.dialects.sched import ChannelOp, OrderBarrierOp
+from mugraph.dialects import sched
 
 Clock: TypeAlias = list[int]
 """A number a component; ``-1`` for a strand of which nothing is known."""
@@ -50,7 +50,7 @@ class Mbarrier:
     barrier, whose index is its ``stage``.
     """
 
-    owner: ChannelOp | OrderBarrierOp
+    owner: sched.ChannelOp | sched.OrderBarrierOp
     stage: int
     is_full: bool
     component: int
@@ -69,14 +69,14 @@ class Mbarrier:
     @property
     def is_of_order_barrier(self) -> bool:
         """Whether it is that of an order barrier, and of no stage."""
-        return isinstance(self.owner, OrderBarrierOp)
+        return isinstance(self.owner, sched.OrderBarrierOp)
 
     @property
     def stages(self) -> int:
         """How many stages, or ping-pong roles, there are."""
         return (
             self.owner.stage_count
-            if isinstance(self.owner, ChannelOp)
+            if isinstance(self.owner, sched.ChannelOp)
             else self.owner.barrier_count()
         )
 
@@ -196,12 +196,12 @@ class Clocks:
     def __init__(
         self,
         strands: int,
-        channels: Sequence[ChannelOp],
-        order_barriers: Sequence[OrderBarrierOp] = (),
+        channels: Sequence[sched.ChannelOp],
+        order_barriers: Sequence[sched.OrderBarrierOp] = (),
     ) -> None:
         self.epochs: list[int] = [0] * strands
         self.settled: list[int] = [0] * strands
-        self.rings: dict[ChannelOp, Ring] = {}
+        self.rings: dict[sched.ChannelOp, Ring] = {}
         component = 2 * strands
         for channel in channels:
             stages = channel.stage_count
@@ -214,7 +214,7 @@ class Clocks:
             )
             self.rings[channel] = Ring(full, empty)
             component += 2 * stages
-        self.order_barriers: dict[OrderBarrierOp, list[Mbarrier]] = {}
+        self.order_barriers: dict[sched.OrderBarrierOp, list[Mbarrier]] = {}
         for order in order_barriers:
             count = order.barrier_count()
             self.order_barriers[order] = [

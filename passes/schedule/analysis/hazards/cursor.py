@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mugraph.dialects.sched import OrderWaitOp, StageReference
+from mugraph.dialects import sched
 from mugraph.passes.schedule.analysis.hazards.program import Segment, Step, Strand
 
 
@@ -116,7 +116,7 @@ class Cursor:
         if segment is None or self.segment_index != self.phases.start:
             return False
         done = segment.steps[: self.step_index]
-        return isinstance(segment.steps[self.step_index].operation, OrderWaitOp) and not any(
+        return isinstance(segment.steps[self.step_index].operation, sched.OrderWaitOp) and not any(
             step.reads or step.writes or step.synchronises for step in done
         )
 
@@ -167,7 +167,7 @@ class Cursor:
         behind = max((step.behind for step in segment.steps), default=0) if segment else 0
         return self.iteration >= behind
 
-    def meant(self, reference: StageReference) -> int:
+    def meant(self, reference: sched.StageReference) -> int:
         """The iteration that an operator means, counted without those that were skipped.
 
         From the first block of the list on.

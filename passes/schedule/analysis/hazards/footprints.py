@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mugraph.dialects import sched
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.sched import ThreadAccess
 from mugraph.dialects.sched.mappings import IDLE
 
 OwnerArray: TypeAlias = npt.NDArray[np.int32]
@@ -48,7 +48,9 @@ class Footprint:
         return self.low + len(self.owners)
 
 
-def footprint_of(access: ThreadAccess, granule: int, first_thread: int = 0) -> Footprint | None:
+def footprint_of(
+    access: sched.ThreadAccess, granule: int, first_thread: int = 0
+) -> Footprint | None:
     """The footprint of an access in granules of ``granule`` bytes; ``None`` where it is empty.
 
     The access counts threads from thread ``first_thread`` of the block on.
@@ -79,7 +81,7 @@ def footprint_of(access: ThreadAccess, granule: int, first_thread: int = 0) -> F
 
 
 def _units(
-    access: ThreadAccess,
+    access: sched.ThreadAccess,
 ) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The size of a unit in elements, and which unit each thread touches, one entry a touch.
 
@@ -107,7 +109,7 @@ def _units(
 
 
 def threads_at(
-    access: ThreadAccess, granule: int, position: int, threads: int, first_thread: int = 0
+    access: sched.ThreadAccess, granule: int, position: int, threads: int, first_thread: int = 0
 ) -> list[int]:
     """The threads of the block that touch granule ``position`` of the buffer's stage, in order.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.sched import AccessKind, ChannelOp, OrderBarrierOp, Proxy, ThreadAccess
+from mugraph.dialects import sched
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.memory import Event
@@ -102,7 +102,7 @@ def in_flight(scene: Scene, copy: Event, granule: int, *, is_closed: bool) -> Fi
     """An access to bytes of an asynchronous copy that may not have landed."""
     thread, against = scene.first_threads(copy, granule)
     verb = "writing"
-    if copy.touch.access.proxy is Proxy.WARPGROUP:
+    if copy.touch.access.proxy is sched.Proxy.WARPGROUP:
         verb, reason = "reading", "no 'sched.warpgroup_wait' between them covers it"
     elif copy.touch.is_bulk and not copy.touch.is_write:
         verb, reason = "reading", "no 'sched.bulk_wait' stands between them"
@@ -151,9 +151,9 @@ def unsettled(scene: Scene, read: Event, granule: int) -> Finding:
     )
 
 
-def before_the_grid(place: ProgramPoint, iteration: int, access: ThreadAccess) -> Finding:
+def before_the_grid(place: ProgramPoint, iteration: int, access: sched.ThreadAccess) -> Finding:
     """An access to device memory while the kernel before may still run."""
-    verb = "reads" if access.kind is AccessKind.READ else "writes"
+    verb = "reads" if access.kind is sched.AccessKind.READ else "writes"
     return Finding(
         HazardKind.DEPENDENT_LAUNCH,
         (place.operation,),
@@ -190,7 +190,7 @@ def unfinished(scene: Scene) -> Finding:
         verb = "writing"
         reason = f"nothing has waited for its stage to be full with iteration {event.tile}"
     else:
-        is_product = event.touch.access.proxy is Proxy.WARPGROUP
+        is_product = event.touch.access.proxy is sched.Proxy.WARPGROUP
         waits = "warpgroup_wait" if is_product else "bulk_wait"
         verb, reason = "reading", f"no 'sched.{waits}' follows"
     return Finding(
@@ -203,7 +203,7 @@ def unfinished(scene: Scene) -> Finding:
     )
 
 
-def not_set_up(channel: ChannelOp | OrderBarrierOp) -> Finding:
+def not_set_up(channel: sched.ChannelOp | sched.OrderBarrierOp) -> Finding:
     """A channel, or an order barrier, that roles may use before its mbarriers have been set up."""
     return Finding(
         HazardKind.PROTOCOL,

@@ -11,42 +11,8 @@ from functools import cached_property
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched import (
-    AccessError,
-    AccessKind,
-    AllocOp,
-    BarrierOp,
-    BulkWaitOp,
-    ChannelOp,
-    ChannelStepOp,
-    ClusterBarrierOp,
-    CommitOp,
-    EmptyOp,
-    EpilogueOp,
-    ForloopOp,
-    GlobalType,
-    GridWaitOp,
-    HasThreadAccesses,
-    KernelOp,
-    LocalTileOp,
-    OrderBarrierOp,
-    OrderStepOp,
-    PhaseOp,
-    PrologueOp,
-    Proxy,
-    ProxyFenceOp,
-    RoleOp,
-    SharedType,
-    ThreadAccess,
-    WaitOp,
-    WarpgroupWaitOp,
-    YieldOp,
-    enclosing_kernel,
-    enclosing_threads,
-    is_tile,
-    registers_of,
-)
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
@@ -61,7 +27,7 @@ class ProgramPoint:
     operation: Operation
     phase: str
     number: int
-    role: RoleOp | None = None
+    role: sched.RoleOp | None = None
 
     def describe(self, iteration: int | None = None) -> str:
         """The operator by name and place, and the iteration where it is in the loop."""
@@ -73,7 +39,7 @@ class ProgramPoint:
         return f"{op_label(self.operation)} ({where})"
 
 
-def role_label(role: RoleOp) -> str:
+def role_label(role: sched.RoleOp) -> str:
     """How messages name a role."""
     return f"role {role.role}"
 
@@ -92,9 +58,9 @@ class Touch:
 
     index: int
     place: ProgramPoint
-    access: ThreadAccess
+    access: sched.ThreadAccess
     footprint: Footprint
-    buffer: AllocOp
+    buffer: sched.AllocOp
     buffer_index: int
     base: int
     stage_granules: int
@@ -105,17 +71,17 @@ class Touch:
     @property
     def is_async(self) -> bool:
         """Whether it is one side of a ``cp.async``."""
-        return self.access.proxy is Proxy.ASYNC_COPY
+        return self.access.proxy is sched.Proxy.ASYNC_COPY
 
     @property
     def is_bulk(self) -> bool:
         """Whether it is one side of a bulk copy."""
-        return self.access.proxy is Proxy.BULK_COPY
+        return self.access.proxy is sched.Proxy.BULK_COPY
 
     @property
     def is_generic(self) -> bool:
         """Whether it is a load or store of a thread, or a ``cp.async``."""
-        return self.access.proxy in (Proxy.GENERIC, Proxy.ASYNC_COPY)
+        return self.access.proxy in (sched.Proxy.GENERIC, sched.Proxy.ASYNC_COPY)
 
     def start(self, current: int, before: int = 0) -> int:
         """The granule of shared memory from which the footprint counts, in an iteration.
@@ -130,7 +96,7 @@ class Touch:
 
         ``granule`` is its size in bytes.
         """
-        threads = enclosing_threads(self.access.operation)
+        threads = sched.enclosing_threads(self.access.operation)
         return threads_at(self.access, granule, position, threads, self.first_thread)
 
 
@@ -149,7 +115,7 @@ class Step:
     behind: int = 0
     fragments_read: tuple[SSAValue, ...] = ()
     fragments_written: tuple[SSAValue, ...] = ()
-    dependent: tuple[ThreadAccess, ...] = ()
+    dependent: tuple[sched.ThreadAccess, ...] = ()
 
     @property
     def operation(self) -> Operation:
@@ -179,7 +145,7 @@ class Strand:
     """
 
     index: int
-    role: RoleOp | None = None
+    role: sched.RoleOp | None = None
     segments: list[Segment] = field(default_factory=list[Segment])
 
     @property
@@ -214,17 +180,17 @@ class Program:
     take lists of so many blocks of the grid as ``lengths`` says, the longest ones first.
     """
 
-    kernel: KernelOp
+    kernel: sched.KernelOp
     granule: int
     sections: list[list[Strand]] = field(default_factory=list[list[Strand]])
-    accesses: list[tuple[ProgramPoint, ThreadAccess]] = field(
-        default_factory=list[tuple[ProgramPoint, ThreadAccess]]
+    accesses: list[tuple[ProgramPoint, sched.ThreadAccess]] = field(
+        default_factory=list[tuple[ProgramPoint, sched.ThreadAccess]]
     )
     touches: list[Touch] = field(default_factory=list[Touch])
     findings: list[Finding] = field(default_factory=list[Finding])
-    buffers: dict[AllocOp, int] = field(default_factory=dict[AllocOp, int])
-    channels: list[ChannelOp] = field(default_factory=list[ChannelOp])
-    order_barriers: list[OrderBarrierOp] = field(default_factory=list[OrderBarrierOp])
+    buffers: dict[sched.AllocOp, int] = field(default_factory=dict[sched.AllocOp, int])
+    channels: list[sched.ChannelOp] = field(default_factory=list[sched.ChannelOp])
+    order_barriers: list[sched.OrderBarrierOp] = field(default_factory=list[sched.OrderBarrierOp])
     waits_for_grids: bool = False
     """Whether it is launched while the kernel before it may still run."""
     lengths: tuple[int, ...] = (1,)
@@ -264,28 +230,28 @@ class Program:
         """Every barrier, in order."""
         for segment in self.segments:
             for step in segment.steps:
-                if isinstance(step.operation, BarrierOp):
+                if isinstance(step.operation, sched.BarrierOp):
                     yield step.place
 
 
 _SIMPLE = (
-    BarrierOp,
-    BulkWaitOp,
-    ChannelOp,
-    ClusterBarrierOp,
-    CommitOp,
-    EmptyOp,
-    GridWaitOp,
-    ProxyFenceOp,
-    OrderStepOp,
-    OrderBarrierOp,
-    WaitOp,
-    WarpgroupWaitOp,
-    YieldOp,
+    sched.BarrierOp,
+    sched.BulkWaitOp,
+    sched.ChannelOp,
+    sched.ClusterBarrierOp,
+    sched.CommitOp,
+    sched.EmptyOp,
+    sched.GridWaitOp,
+    sched.ProxyFenceOp,
+    sched.OrderStepOp,
+    sched.OrderBarrierOp,
+    sched.WaitOp,
+    sched.WarpgroupWaitOp,
+    sched.YieldOp,
 )
 
 
-def read_program(kernel: KernelOp) -> Program:
+def read_program(kernel: sched.KernelOp) -> Program:
     """The steps of a kernel, whose buffers and channels must have offsets.
 
     What cannot be followed becomes a finding: operators whose accesses are unknown.  Raises
@@ -300,23 +266,23 @@ def read_program(kernel: KernelOp) -> Program:
         loop_range=loop_iterations(kernel),
     )
     for op in kernel.body.walk():
-        if isinstance(op, AllocOp) and isinstance(op.result.type, SharedType):
+        if isinstance(op, sched.AllocOp) and isinstance(op.result.type, sched.SharedType):
             _require_offset(op.result, op.byte_offset)
             program.buffers[op] = len(program.buffers)
-        elif isinstance(op, ChannelOp):
+        elif isinstance(op, sched.ChannelOp):
             _require_offset(op.result, op.byte_offset)
             program.channels.append(op)
-        elif isinstance(op, OrderBarrierOp):
+        elif isinstance(op, sched.OrderBarrierOp):
             _require_offset(op.result, op.byte_offset)
             program.order_barriers.append(op)
     strands = itertools.count()
     for is_role, group in itertools.groupby(
-        kernel.body.block.ops, lambda op: isinstance(op, RoleOp)
+        kernel.body.block.ops, lambda op: isinstance(op, sched.RoleOp)
     ):
         ops = list(group)
         section: list[Strand] = []
         if is_role:
-            for role in (op for op in ops if isinstance(op, RoleOp)):
+            for role in (op for op in ops if isinstance(op, sched.RoleOp)):
                 section.append(Strand(next(strands), role))
                 _read_strand(program, section[-1], role.body.block.ops)
         else:
@@ -326,7 +292,7 @@ def read_program(kernel: KernelOp) -> Program:
     return program
 
 
-def _lengths(kernel: KernelOp) -> tuple[int, ...]:
+def _lengths(kernel: sched.KernelOp) -> tuple[int, ...]:
     """How many blocks of the grid blocks of the launch take, each number once."""
     count = math.prod(kernel.grid_dim)
     launched = kernel.persistent_blocks or count
@@ -335,7 +301,7 @@ def _lengths(kernel: KernelOp) -> tuple[int, ...]:
 
 def _require_offset(value: SSAValue, offset: int | None) -> None:
     if offset is None:
-        raise AccessError(
+        raise sched.AccessError(
             f"{value_label(value)} has no offset in shared memory; run --plan-stensor-memory first"
         )
 
@@ -344,29 +310,29 @@ def _read_strand(program: Program, strand: Strand, body: Iterable[Operation]) ->
     loose: list[Operation] = []
     name = "kernel" if strand.role is None else "body"
     for op in body:
-        if isinstance(op, PhaseOp | ForloopOp):
+        if isinstance(op, sched.PhaseOp | sched.ForloopOp):
             _add_segment(program, strand, name, loose, is_phase=False)
             loose = []
-            iterations = op.iterations if isinstance(op, ForloopOp) else None
+            iterations = op.iterations if isinstance(op, sched.ForloopOp) else None
             _add_segment(program, strand, _phase_name(op), list(op.body.block.ops), iterations)
         else:
             loose.append(op)
     _add_segment(program, strand, name, loose, is_phase=False)
 
 
-def _granule(kernel: KernelOp) -> int:
+def _granule(kernel: sched.KernelOp) -> int:
     sizes = [
         element_bytes_of(op.result.type)
         for op in kernel.body.walk()
-        if isinstance(op, AllocOp) and isinstance(op.result.type, SharedType)
+        if isinstance(op, sched.AllocOp) and isinstance(op.result.type, sched.SharedType)
     ]
     return min(sizes, default=1)
 
 
 def _phase_name(op: Operation) -> str:
-    if isinstance(op, PrologueOp):
+    if isinstance(op, sched.PrologueOp):
         return "prologue"
-    if isinstance(op, EpilogueOp):
+    if isinstance(op, sched.EpilogueOp):
         return "epilogue"
     return LOOP
 
@@ -391,7 +357,7 @@ def _add_segment(
 
 def _step(program: Program, strand: Strand, place: ProgramPoint) -> Step | None:
     op = place.operation
-    if isinstance(op, BarrierOp) and strand.role is not None and strand.role.is_elected:
+    if isinstance(op, sched.BarrierOp) and strand.role is not None and strand.role.is_elected:
         message = (
             f"{place.describe()} waits for whole warps, but one thread runs the role; leave it out"
         )
@@ -399,20 +365,20 @@ def _step(program: Program, strand: Strand, place: ProgramPoint) -> Step | None:
         return None
     if isinstance(op, _SIMPLE):
         return Step(place)
-    if isinstance(op, ChannelStepOp):
+    if isinstance(op, sched.ChannelStepOp):
         return Step(place, ahead=max(op.ahead_of, 0), behind=max(-op.ahead_of, 0))
-    if op.regions and not isinstance(op, HasThreadAccesses):
+    if op.regions and not isinstance(op, sched.HasThreadAccesses):
         message = f"what {place.describe()} does cannot be followed; the kernel is not checked"
         program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), message))
         return None
-    accesses: Sequence[ThreadAccess] = ()
-    if isinstance(op, HasThreadAccesses):
+    accesses: Sequence[sched.ThreadAccess] = ()
+    if isinstance(op, sched.HasThreadAccesses):
         try:
             accesses = op.thread_accesses()
-        except (AccessError, VerifyException) as error:
+        except (sched.AccessError, VerifyException) as error:
             program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), str(error)))
             return None
-    elif not isinstance(op, LocalTileOp) and _uses_memory(op):
+    elif not isinstance(op, sched.LocalTileOp) and _uses_memory(op):
         message = f"{place.describe()} does not say what it does with memory"
         program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), message))
         return None
@@ -432,21 +398,23 @@ def _step(program: Program, strand: Strand, place: ProgramPoint) -> Step | None:
     )
 
 
-def _depends(access: ThreadAccess) -> bool:
+def _depends(access: sched.ThreadAccess) -> bool:
     """Whether an access is to device memory that the kernels before may still use."""
     if not access.in_device_memory:
         return False
     owner = access.value.owner
-    tensors = owner.tensors() if isinstance(owner, LocalTileOp) else [access.value]
-    constant = enclosing_kernel(access.operation).constant_inputs
+    tensors = owner.tensors() if isinstance(owner, sched.LocalTileOp) else [access.value]
+    constant = sched.enclosing_kernel(access.operation).constant_inputs
     is_constant = all(
         isinstance(tensor, BlockArgument) and tensor.index in constant for tensor in tensors
     )
-    return access.kind is AccessKind.WRITE or not is_constant
+    return access.kind is sched.AccessKind.WRITE or not is_constant
 
 
 def _uses_memory(op: Operation) -> bool:
-    return any(isinstance(operand.type, SharedType | GlobalType) for operand in op.operands)
+    return any(
+        isinstance(operand.type, sched.SharedType | sched.GlobalType) for operand in op.operands
+    )
 
 
 def _fragments(op: Operation) -> tuple[tuple[SSAValue, ...], tuple[SSAValue, ...]]:
@@ -454,24 +422,24 @@ def _fragments(op: Operation) -> tuple[tuple[SSAValue, ...], tuple[SSAValue, ...
         return (), ()
 
     def chosen(values: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
-        return tuple(registers_of(value) for value in values if is_tile(value))
+        return tuple(sched.registers_of(value) for value in values if sched.is_tile(value))
 
     return chosen(op.buffers_read()), chosen(op.buffers_written())
 
 
 def _touch(
-    program: Program, strand: Strand, place: ProgramPoint, access: ThreadAccess
+    program: Program, strand: Strand, place: ProgramPoint, access: sched.ThreadAccess
 ) -> Touch | None:
     program.accesses.append((place, access))
     buffer = access.value.owner
-    if access.in_device_memory or not isinstance(buffer, AllocOp):
+    if access.in_device_memory or not isinstance(buffer, sched.AllocOp):
         return None
     granule = program.granule
     first_thread = strand.first_thread
     footprint = footprint_of(access, granule, first_thread)
     if footprint is None:
         return None
-    is_write = access.kind is AccessKind.WRITE
+    is_write = access.kind is sched.AccessKind.WRITE
     touch = Touch(
         len(program.touches),
         place,
@@ -492,6 +460,6 @@ def _touch(
 def _brings_a_tile(op: Operation) -> bool:
     """Whether what an operator writes is the tile of one iteration of a moving view."""
     return any(
-        isinstance(operand.owner, LocalTileOp) and operand.owner.loop_dim >= 0
+        isinstance(operand.owner, sched.LocalTileOp) and operand.owner.loop_dim >= 0
         for operand in op.operands
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
 
-from mugraph.dialects.sched import ChannelOp, ConsumeOp, PublishOp, ReleaseOp
+from mugraph.dialects import sched
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.schedule.analysis.hazards.program import Program
 from mugraph.passes.schedule.analysis.hazards.simulate import Simulation
@@ -102,7 +102,10 @@ def progress_of(program: Program) -> Progress | None:
         ChannelProgress(
             label,
             channel.stage_count,
-            *(counts[channel, step] for step in (PublishOp, ConsumeOp, ReleaseOp)),
+            *(
+                counts[channel, step]
+                for step in (sched.PublishOp, sched.ConsumeOp, sched.ReleaseOp)
+            ),
         )
         for label, channel in zip(channel_labels(program.channels), program.channels, strict=True)
     )
@@ -122,7 +125,7 @@ def progress_of(program: Program) -> Progress | None:
     )
 
 
-def channel_labels(channels: Sequence[ChannelOp]) -> list[str]:
+def channel_labels(channels: Sequence[sched.ChannelOp]) -> list[str]:
     """How the channels are called; those of one name are numbered as in the text: ``%ring_1``."""
     seen: Counter[str] = Counter()
     labels: list[str] = []

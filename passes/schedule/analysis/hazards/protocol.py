@@ -9,18 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from xdsl.ir import Operation
 
-from mugraph.dialects.sched import (
-    AcquireOp,
-    BulkCopyOp,
-    ChannelOp,
-    ChannelStepOp,
-    ConsumeOp,
-    OrderArriveOp,
-    OrderBarrierOp,
-    OrderStepOp,
-    PublishOp,
-    ReleaseOp,
-)
+from mugraph.dialects import sched
 from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -34,7 +23,7 @@ from mugraph.passes.schedule.analysis.hazards.program import ProgramPoint, Stran
 
 PARITY = "an mbarrier tells phases apart by their parity, so that the wait"
 
-Counted: TypeAlias = tuple[ChannelOp | OrderBarrierOp, type[Operation]]
+Counted: TypeAlias = tuple[sched.ChannelOp | sched.OrderBarrierOp, type[Operation]]
 """A kind of step of a channel, or of an order barrier."""
 
 Report = Callable[[tuple[object, ...], Callable[[], Finding]], None]
@@ -79,7 +68,7 @@ class Protocol:
         for step, count in (self.ran - before).items():
             self.repeated[step] += count * times
 
-    def run(self, op: ChannelStepOp, moment: Moment, meant: int) -> bool:
+    def run(self, op: sched.ChannelStepOp, moment: Moment, meant: int) -> bool:
         """One step; false where it has to wait.
 
         ``meant`` is the iteration that it means without those that were skipped.
@@ -89,21 +78,21 @@ class Protocol:
             self.counts[channel_of(op, op.channel), type(op)] += 1
         return passes
 
-    def _run(self, op: ChannelStepOp, moment: Moment, meant: int) -> bool:
+    def _run(self, op: sched.ChannelStepOp, moment: Moment, meant: int) -> bool:
         ring = self.clocks.rings[channel_of(op, op.channel)]
         stage, phase = meant % ring.stages, meant // ring.stages
         match op:
-            case AcquireOp():
+            case sched.AcquireOp():
                 # The first fill of a stage has nothing to wait for.
                 return not phase or self._wait(ring.empty[stage], phase - 1, moment)
-            case ConsumeOp():
+            case sched.ConsumeOp():
                 return self._wait(ring.full[stage], phase, moment)
-            case PublishOp():
+            case sched.PublishOp():
                 mbarrier = ring.full[stage]
                 mbarrier.announced += channel_of(op, op.channel).stage_payload()
                 self._check_bytes(mbarrier, moment)
                 self._arrive(mbarrier, phase, moment, 1)
-            case ReleaseOp():
+            case sched.ReleaseOp():
                 role = moment.strand.role
                 arrivals = 1 if role is None else role.warp_count
                 self._arrive(ring.empty[stage], phase, moment, arrivals)
@@ -111,7 +100,7 @@ class Protocol:
                 raise NotImplementedError(op_label(op))
         return True
 
-    def order_step(self, op: OrderStepOp, moment: Moment, position: int) -> bool:
+    def order_step(self, op: sched.OrderStepOp, moment: Moment, position: int) -> bool:
         """A step of the role of a block of the list; false where it must wait.
 
         ``position`` is that of the block without those that were skipped.
@@ -119,7 +108,7 @@ class Protocol:
         order = op.order_barrier()
         mbarriers = self.clocks.order_barriers[order]
         roles = len(mbarriers)
-        if isinstance(op, OrderArriveOp):
+        if isinstance(op, sched.OrderArriveOp):
             role = moment.strand.role
             warps = 1 if role is None else role.warp_count
             self._arrive(mbarriers[(position + 1) % roles], position // roles, moment, warps)
@@ -181,7 +170,7 @@ class Protocol:
                 f"may still be waiting: {PARITY} may never end",
             )
 
-    def copy(self, op: BulkCopyOp, moment: Moment, meant: int) -> tuple[int, int]:
+    def copy(self, op: sched.BulkCopyOp, moment: Moment, meant: int) -> tuple[int, int]:
         """A bulk copy is issued; the component of clocks and the epoch with which it has landed."""
         assert op.channel is not None
         ring = self.clocks.rings[channel_of(op, op.channel)]
@@ -222,12 +211,12 @@ class Protocol:
 
     def _waits_in(self, moment: Moment) -> str:
         op = moment.place.operation
-        if isinstance(op, OrderStepOp):
+        if isinstance(op, sched.OrderStepOp):
             return f"{moment.describe()} for {_tile_before(moment)}"
-        assert isinstance(op, ChannelStepOp)
+        assert isinstance(op, sched.ChannelStepOp)
         ring = self.clocks.rings[channel_of(op, op.channel)]
         stage = moment.meant % ring.stages
-        mbarrier = (ring.empty if isinstance(op, AcquireOp) else ring.full)[stage]
+        mbarrier = (ring.empty if isinstance(op, sched.AcquireOp) else ring.full)[stage]
         what = f"{moment.describe()} for {self._what(mbarrier, moment)}"
         if mbarrier.is_full and mbarrier.arrivals:
             what += f", which has {mbarrier.copied} of {mbarrier.announced} bytes"
@@ -304,5 +293,5 @@ def _tile_before(moment: Moment) -> str:
     return f"block {moment.meant - 1} of the list to arrive"
 
 
-def _bytes(op: BulkCopyOp) -> int:
+def _bytes(op: sched.BulkCopyOp) -> int:
     return math.prod(shape_of(op.source.type)) * element_bytes_of(op.destination.type)

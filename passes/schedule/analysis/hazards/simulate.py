@@ -29,25 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation
 
-from mugraph.dialects.sched import (
-    BarrierOp,
-    BulkCopyOp,
-    BulkWaitOp,
-    ChannelOp,
-    ChannelStepOp,
-    ClusterBarrierOp,
-    CommitOp,
-    EmptyOp,
-    GridWaitOp,
-    OrderBarrierOp,
-    OrderStepOp,
-    ProxyFenceOp,
-    StageReference,
-    WaitOp,
-    WarpgroupMmaOp,
-    WarpgroupWaitOp,
-    registers_of,
-)
+from mugraph.dialects import sched
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards import messages
 from mugraph.passes.schedule.analysis.hazards.checks import Checks
@@ -100,8 +82,8 @@ class Simulation:
         self.every_iteration = every_iteration
         self.synchronisation_only = synchronisation_only
         operations = [step.operation for segment in program.segments for step in segment.steps]
-        waits = [op.pending_groups for op in operations if isinstance(op, WaitOp)]
-        ends = [op.pending_products for op in operations if isinstance(op, WarpgroupWaitOp)]
+        waits = [op.pending_groups for op in operations if isinstance(op, sched.WaitOp)]
+        ends = [op.pending_products for op in operations if isinstance(op, sched.WarpgroupWaitOp)]
         self.memory = Memory(program, max(waits, default=0), max(ends, default=0))
         strands = list(program.strands)
         self.clocks = Clocks(len(strands), program.channels, program.order_barriers)
@@ -109,7 +91,7 @@ class Simulation:
         self._back = program.looks_back()
         self.checks = Checks(program, self.memory, self.clocks)
         self.protocol = Protocol(self.clocks, self.checks.report)
-        self._not_set_up: list[ChannelOp | OrderBarrierOp] = []
+        self._not_set_up: list[sched.ChannelOp | sched.OrderBarrierOp] = []
         self._running: list[int] = []
 
     def run(self) -> list[Finding]:
@@ -276,30 +258,30 @@ class Simulation:
         """Runs a step of a strand; false where it must wait."""
         memory, strand = self.memory, cursor.strand.index
         match step.operation:
-            case ChannelOp() | OrderBarrierOp() as op:
+            case sched.ChannelOp() | sched.OrderBarrierOp() as op:
                 self._not_set_up.append(op)
-            case BarrierOp():
+            case sched.BarrierOp():
                 self.clocks.barrier(strand)
                 self._not_set_up = []
                 self._forget(strand)
-            case ClusterBarrierOp():
+            case sched.ClusterBarrierOp():
                 pass  # between blocks; what it orders in one of them other steps order, too
-            case ProxyFenceOp():
+            case sched.ProxyFenceOp():
                 memory.fence(strand)
                 self.clocks.settle(strand)
-            case BulkWaitOp():
+            case sched.BulkWaitOp():
                 memory.wait_for_stores(strand, self.clocks.epochs[strand])
-            case CommitOp():
+            case sched.CommitOp():
                 memory.commit(strand)
-            case WaitOp() as op:
+            case sched.WaitOp() as op:
                 memory.wait(strand, op.pending_groups, self.clocks.epochs[strand])
-            case GridWaitOp():
+            case sched.GridWaitOp():
                 self.clocks.of[strand][self.clocks.grid] = 1
-            case WarpgroupWaitOp() as op:
+            case sched.WarpgroupWaitOp() as op:
                 memory.wait_for_products(strand, op.pending_products, self.clocks.epochs[strand])
-            case EmptyOp() as op:
+            case sched.EmptyOp() as op:
                 memory.fragments.pop(op.result, None)
-            case ChannelStepOp() as op:
+            case sched.ChannelStepOp() as op:
                 reference = op.stage
                 if not reference.happens_at(cursor.iteration, cursor.iterations):
                     return True
@@ -308,13 +290,13 @@ class Simulation:
                 ):
                     return False
                 self._forget(strand)
-            case OrderStepOp() as op:
+            case sched.OrderStepOp() as op:
                 if not self.protocol.order_step(
                     op, self._order_moment(step, cursor), cursor.position
                 ):
                     return False
                 self._forget(strand)
-            case WarpgroupMmaOp() as op if not op.stage.happens_at(
+            case sched.WarpgroupMmaOp() as op if not op.stage.happens_at(
                 cursor.iteration, cursor.iterations
             ):
                 # It counts for waits, with nothing in it.
@@ -323,7 +305,7 @@ class Simulation:
                 self._run_accesses(step, cursor)
         return True
 
-    def _moment(self, step: Step, cursor: Cursor, reference: StageReference) -> Moment:
+    def _moment(self, step: Step, cursor: Cursor, reference: sched.StageReference) -> Moment:
         iteration = cursor.named_iteration
         before = cursor.course.named_before(cursor.position)
         meant = before + reference.iteration_at(iteration)
@@ -343,12 +325,12 @@ class Simulation:
         memory = self.memory
         strand = cursor.strand
         if self.synchronisation_only:
-            if isinstance(step.operation, BulkCopyOp):
+            if isinstance(step.operation, sched.BulkCopyOp):
                 self._events(step, step.writes, cursor)
             return
         self.checks.check_launch(step, cursor)
         self.checks.check_fragments(step, cursor)
-        product = step.operation if isinstance(step.operation, WarpgroupMmaOp) else None
+        product = step.operation if isinstance(step.operation, sched.WarpgroupMmaOp) else None
         self.checks.check_products(step, cursor)
         memory.fragments.update(dict.fromkeys(step.fragments_written, strand.index))
         reads = self._events(step, step.reads, cursor)
@@ -357,8 +339,8 @@ class Simulation:
             self.checks.check_order(event)
             self.checks.check_value(event)
         if product is not None and product.is_async:
-            held = (registers_of(product.lhs),) if product.lhs_in_registers else ()
-            sums = map(registers_of, product.accumulators)
+            held = (sched.registers_of(product.lhs),) if product.lhs_in_registers else ()
+            sums = map(sched.registers_of, product.accumulators)
             memory.multiply(strand.index, reads, sums, held)
             return
         for event in reads:
@@ -385,7 +367,7 @@ class Simulation:
         meant = cursor.meant(reference)
         epoch = self.clocks.epochs[strand]
         op = touch.place.operation
-        if isinstance(op, BulkCopyOp) and touch.is_write:
+        if isinstance(op, sched.BulkCopyOp) and touch.is_write:
             moment = self._moment(step, cursor, reference)
             component, epoch = self.protocol.copy(op, moment, meant)
         settles = self._has_bulk and not touch.is_write and touch.is_generic
@@ -405,9 +387,9 @@ class Simulation:
         waiting: list[Moment] = []
         for cursor in cursors:
             step = cursor.step
-            if step is not None and isinstance(step.operation, ChannelStepOp):
+            if step is not None and isinstance(step.operation, sched.ChannelStepOp):
                 waiting.append(self._moment(step, cursor, step.operation.stage))
-            elif step is not None and isinstance(step.operation, OrderStepOp):
+            elif step is not None and isinstance(step.operation, sched.OrderStepOp):
                 waiting.append(self._order_moment(step, cursor))
         ended = [cursor.strand for cursor in cursors if cursor.step is None]
         self.checks.report((HazardKind.DEADLOCK,), lambda: self.protocol.deadlock(waiting, ended))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
-from mugraph.dialects.te import BarrierOp, KernelOp
+from mugraph.dialects import te
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.at_sizes import kernels_at_sizes
 from mugraph.passes.texpr.analysis.hazards.block import BlockRun
@@ -21,22 +21,22 @@ from mugraph.passes.texpr.analysis.hazards.touches import TooManyError
 __all__ = ["Finding", "HazardKind", "find_texpr_hazards", "unneeded_texpr_barriers"]
 
 
-def find_texpr_hazards(kernel: KernelOp) -> list[Finding]:
+def find_texpr_hazards(kernel: te.KernelOp) -> list[Finding]:
     """Every hazard of a kernel, one a kind and pair of operators; none where it is right."""
     return list(_hazards(kernel, None))
 
 
-def unneeded_texpr_barriers(kernel: KernelOp) -> list[BarrierOp]:
+def unneeded_texpr_barriers(kernel: te.KernelOp) -> list[te.BarrierOp]:
     """The barriers without which, one at a time, a kernel has no hazard either."""
     return [
         op
         for op in kernel.walk()
-        if isinstance(op, BarrierOp) and next(_hazards(kernel, op), None) is None
+        if isinstance(op, te.BarrierOp) and next(_hazards(kernel, op), None) is None
     ]
 
 
 def _findings_of_block(
-    kernel: KernelOp, grid: Grid, block: int, without: Operation | None
+    kernel: te.KernelOp, grid: Grid, block: int, without: Operation | None
 ) -> list[Finding]:
     try:
         return BlockRun(kernel, grid.shared_in_block, block, without).findings()
@@ -44,7 +44,7 @@ def _findings_of_block(
         return [Finding(HazardKind.NOT_CHECKED, (error.access.op,), str(error))]
 
 
-def _hazards(kernel: KernelOp, without: Operation | None) -> Iterator[Finding]:
+def _hazards(kernel: te.KernelOp, without: Operation | None) -> Iterator[Finding]:
     """Findings in device memory between blocks, then those of blocks.
 
     The former of all sizes that a call may say, the latter at some (:mod:`at_sizes`).

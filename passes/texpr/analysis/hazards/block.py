@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, singledispatchmethod
+from functools import singledispatchmethod
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
 from mugraph.passes.texpr.analysis.hazards.role import FollowedRole
 from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow, named
+from mugraph.passes.texpr.analysis.hazards.sums import Sums
 from mugraph.passes.texpr.analysis.hazards.touches import rows_of, variables_used
 from mugraph.passes.texpr.analysis.roles import roles_of
 from mugraph.passes.texpr.analysis.turns import Course, Turns
@@ -88,6 +89,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
         self.clocks = Clocks(threads, agents - threads)
         self.memory = Shadow(kernel, self.clocks, self._elements_of(number), self.report)
         self.mbarriers = Mbarriers(first, self.clocks, self.memory, self.report)
+        self.sums = Sums(kernel, self.report)
         self._found: dict[tuple[object, ...], Finding] = {}
         self._followed: dict[Operation, bool] = {}
         self._accesses: dict[Operation, list[Access]] = {}
@@ -327,13 +329,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
                 "come to it",
             )
             return
-        if not role.is_fenced:
-            self.report(
-                HazardKind.MISSING_FENCE,
-                (op,),
-                f"{named(op)} adds to {source_name(_whole(op.sums))}, which was touched, and no "
-                "'warpgroup.fence' stands between",
-            )
+        self.sums.require_fence(op, role)
         # Of each warp its first thread stands for all: they run the instruction together.
         role.products += self._engine_reads(op, threads[::WARP], role)
 
@@ -400,7 +396,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     def _touch(self, op: Operation, role: FollowedRole) -> None:
         """All that ordinary accesses of an operator, or of those in it, touch."""
-        self._check_sums(op, role)
+        self.sums.check(op, role)
         for event in self._touched(op, role):
             if isinstance(event.access.op, te.CopyAsyncOp):
                 event.epochs = np.full(len(event.places), role.closed + 1)
@@ -436,31 +432,6 @@ class BlockRun(Turns[FollowedRole, Rows]):
         if self.live:
             self.memory.drop_known(np.concatenate([role.threads for role in self.live]))
 
-    @cached_property
-    def _sums(self) -> set[SSAValue]:
-        """The registers that products add to."""
-        products = [op for op in self.kernel.walk() if isinstance(op, te.WarpgroupMmaOp)]
-        return {_whole(op.sums) for op in products}
-
-    def _check_sums(self, op: Operation, role: FollowedRole) -> None:
-        """Looks whether an operator touches sums of products that are under way."""
-        if not self._sums:
-            return
-        touched = [one.buffer for one in te.touches_in(op) if one.buffer in self._sums]
-        if not touched:
-            return
-        role.is_fenced = False
-        for event in role.under_way():
-            product = event.access.op
-            if isinstance(product, te.WarpgroupMmaOp) and _whole(product.sums) in touched:
-                self.report(
-                    HazardKind.IN_FLIGHT,
-                    (op, product),
-                    f"{named(op)} uses {source_name(_whole(product.sums))}, to which "
-                    f"{named(product)} may still be adding: no 'warpgroup.wait_group' between "
-                    "covers it",
-                )
-
     def _report_engine(self, access: Access) -> None:
         self.report(
             HazardKind.NOT_CHECKED,
@@ -489,11 +460,6 @@ class BlockRun(Turns[FollowedRole, Rows]):
                 f"{named(access.op)} may still be {verb} {source_name(access.buffer)} when the "
                 "kernel ends: nothing waits for it",
             )
-
-
-def _whole(value: SSAValue) -> SSAValue:
-    """The buffer that a section is of."""
-    return value.owner.buffer if isinstance(value.owner, te.SectionOp) else value
 
 
 def _iterations(role: FollowedRole) -> str:

@@ -13,7 +13,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.te import KernelOp, Space, enclosing_loops
+from mugraph.dialects import te
 from mugraph.dialects.te.points import all_hold, grid_of
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
@@ -38,13 +38,13 @@ class Grid:
 
 def is_in_memory(access: Access) -> bool:
     """Whether other threads see what an access touches."""
-    return access.type.memory_space is not Space.REGISTER
+    return access.type.memory_space is not te.Space.REGISTER
 
 
-def check_grid(kernel: KernelOp) -> Grid:
+def check_grid(kernel: te.KernelOp) -> Grid:
     """Looks at each buffer in device memory that is written: the first conflict of its blocks."""
     accesses = [one for one in accesses_of(kernel) if is_in_memory(one)]
-    device = [one for one in accesses if one.type.memory_space is not Space.SHARED]
+    device = [one for one in accesses if one.type.memory_space is not te.Space.SHARED]
     findings: list[Finding] = []
     within: list[SSAValue] = []
     for buffer in dict.fromkeys(one.buffer for one in device if one.writes):
@@ -59,7 +59,7 @@ def check_grid(kernel: KernelOp) -> Grid:
         if any(_of_block(kernel, one) for one in pairs):
             within.append(buffer)
     followed = [
-        one for one in accesses if one.type.memory_space is Space.SHARED or one.buffer in within
+        one for one in accesses if one.type.memory_space is te.Space.SHARED or one.buffer in within
     ]
     blocks = _different_blocks(kernel, followed)
     if len(blocks) > _FEW_BLOCKS:
@@ -68,7 +68,7 @@ def check_grid(kernel: KernelOp) -> Grid:
     return Grid(tuple(findings), frozenset(within), tuple(blocks))
 
 
-def _different_blocks(kernel: KernelOp, accesses: Sequence[Access]) -> Sequence[int]:
+def _different_blocks(kernel: te.KernelOp, accesses: Sequence[Access]) -> Sequence[int]:
     """A block of each kind: those of a kind do the same, as the accesses say."""
     block = kernel.variable
     if any(block in access.indices for access in accesses):
@@ -82,7 +82,7 @@ def _different_blocks(kernel: KernelOp, accesses: Sequence[Access]) -> Sequence[
     kinds = np.zeros((kernel.iterations, 1), np.bool_)
     for condition in conditions:
         used = variables_of(list(condition.indices))
-        loops = [one for one in enclosing_loops(condition) if one.variable in used]
+        loops = [one for one in te.enclosing_loops(condition) if one.variable in used]
         count = math.prod(one.iterations for one in loops)
         if count > MOST_POINTS:
             return range(kernel.iterations)
@@ -93,7 +93,7 @@ def _different_blocks(kernel: KernelOp, accesses: Sequence[Access]) -> Sequence[
     return sorted(firsts.tolist())
 
 
-def _across_blocks(kernel: KernelOp, pairs: Pairs) -> Finding | None:
+def _across_blocks(kernel: te.KernelOp, pairs: Pairs) -> Finding | None:
     """Two accesses to one element in different blocks."""
     one, other = pairs.one, pairs.other
     loops = (kernel.variable, kernel.threads.variable)
@@ -112,7 +112,7 @@ def _across_blocks(kernel: KernelOp, pairs: Pairs) -> Finding | None:
     return Finding(race_kind(one, other), (other.op, one.op), message, (thread_b, thread), number)
 
 
-def _of_block(kernel: KernelOp, pairs: Pairs) -> bool:
+def _of_block(kernel: te.KernelOp, pairs: Pairs) -> bool:
     """Whether two threads of one block touch one element."""
     names = [(name[kernel.variable], name[kernel.threads.variable]) for name in pairs.names]
     (block, thread), (block_b, thread_b) = names

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects import te
 from mugraph.dialects.locations import place_of
-from mugraph.dialects.te import StepOp
 from mugraph.dialects.te.points import grid_of, touched_numbers
 from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.texpr.analysis.domains import Access
@@ -77,7 +77,7 @@ def describe(access: Access, number: int) -> str:
     """``'te.bind' of 'par 64 i' (4:13) writes tile[3, 5]``."""
     op = access.op
     step: Operation | None = op
-    while step is not None and not isinstance(step, StepOp):
+    while step is not None and not isinstance(step, te.StepOp):
         step = step.parent_op()
     place = f" of '{step.title.data}'" if step is not None else ""
     at = place_of(op)

@@ -34,9 +34,14 @@ $(INSTALLED): pyproject.toml
 test: export OPENBLAS_NUM_THREADS := 1
 # Tools that tests start load what the first of them compiled.
 test: export PYTHONDONTWRITEBYTECODE :=
+# FileCheck tests take what processors have left while workers start, wait for files and end.
 test: $(INSTALLED) ## run the FileCheck and unit tests
-	$(BIN)/lit --succinct --show-unsupported tests/filecheck
-	$(BIN)/python -m pytest -r s -n auto --dist loadfile --no-loadscope-reorder
+	@mkdir -p build
+	nice -n 19 $(BIN)/lit --succinct --show-unsupported tests/filecheck > build/filecheck.log 2>&1 \
+		& filecheck=$$!; trap 'kill $$filecheck; exit 1' INT TERM; \
+	$(BIN)/python -m pytest -r s -n auto --dist loadfile --no-loadscope-reorder; unit=$$?; \
+	wait $$filecheck; filecheck=$$?; cat build/filecheck.log; \
+	test $$unit -eq 0 -a $$filecheck -eq 0
 
 # OUTPUT=benchmarks/results/NAME also writes a report.
 OUTPUT ?=

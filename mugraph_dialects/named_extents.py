@@ -39,7 +39,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.launch_extents import HeldLength
-from mugraph.dialects.tensor_types import LaidOutType, op_label, value_label
+from mugraph.dialects.tensor_types import (
+    LaidOutType,
+    kept_with_attribute,
+    op_label,
+    value_label,
+)
 
 EXTENTS = "mugraph.extents"
 """The attribute of a function: what its names mean."""
@@ -322,11 +327,13 @@ def sized(names: Names, shape: Sequence[int], sizes: Mapping[str, int]) -> tuple
     return tuple(sizes[name] if name else extent for name, extent in zip(names, shape, strict=True))
 
 
+@kept_with_attribute
 def extents_in(type_: Attribute) -> tuple[int, ...]:
     """The extents of a tensor or a buffer, -1 for those that are open; none of other types."""
     return type_.get_shape() if isinstance(type_, LaidOutType) else ()
 
 
+@kept_with_attribute
 def is_dynamic(type_: Attribute) -> bool:
     """Whether a tensor's type leaves an extent open."""
     return any(extent < 0 for extent in extents_in(type_))

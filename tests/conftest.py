@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import shutil
+from collections.abc import Iterator
 
 import pytest
+from checked_later import CheckedLater
 from hypothesis import settings
 
 from mugraph.runtime.toolchain import ToolchainError
@@ -31,3 +33,15 @@ def needs_emulator() -> None:
         emulating_compiler()
     except ToolchainError as error:
         pytest.skip(f"no generated kernel was executed: {error}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _what_waits_is_checked() -> Iterator[None]:
+    yield
+    CheckedLater.check(whatever_waits=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _enough_that_waits_is_checked(_what_waits_is_checked: None) -> Iterator[None]:
+    yield
+    CheckedLater.check(whatever_waits=False)

@@ -1,17 +1,14 @@
 """Programs of the builder, run by the interpreter and as generated CUDA on the CPU's emulator.
 
-Kernels need most of a compiler's time for what they share: CuTe's templates.  So what a file of
-tests says of generated kernels is checked after its last test, when all of them are compiled as one
-program.
+What tests say of generated kernels is checked later, when those of several files are compiled as
+one program (``checked_later``).
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.build import CASE_VARIABLE, batch_source, compile_emulated
+from checked_later import CheckedLater
 
 import mugraph.build as mi
 from mugraph.reading import make_context
@@ -70,53 +68,44 @@ class EmulatedKernels(CudaModule):
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Said:
     """Generated CUDA, and what a test says of its kernels."""
 
-    test: str
     made: CudaProgram
     check: Callable[[CudaModule], None]
 
 
-_waiting: list[Waiting] = []
+def _check(said: Sequence[Said]) -> list[Exception | None]:
+    sources = list(dict.fromkeys(each.made.source for each in said))
+    library = compile_emulated(batch_source(sources))
+    failures: list[Exception | None] = []
+    for each in said:
+        try:
+            number = sources.index(each.made.source)
+            each.check(EmulatedKernels(library, each.made.signature, number))
+            failures.append(None)
+        except Exception as error:
+            failures.append(error)
+    return failures
+
+
+KERNELS = CheckedLater(_check, enough=24)
 
 
 def check_emulated_later(made: CudaProgram, check: Callable[[CudaModule], None]) -> None:
-    """Has the kernels checked after the last test of the file, compiled with those of the others.
+    """Has the kernels checked later, compiled with those of other tests.
 
     Skips the test where no compiler is.
     """
     if shutil.which("g++") is None:
         pytest.skip("no g++ on this machine: no kernel was emulated")
-    _waiting.append(Waiting(os.environ["PYTEST_CURRENT_TEST"], made, check))
-
-
-@contextmanager
-def checked_together() -> Iterator[None]:
-    """Checks at the end what tests left to be checked later; raises all failures together."""
-    yield
-    waiting = list(_waiting)
-    _waiting.clear()
-    if not waiting:
-        return
-    sources = list(dict.fromkeys(each.made.source for each in waiting))
-    library = compile_emulated(batch_source(sources))
-    failures: list[Exception] = []
-    for each in waiting:
-        try:
-            number = sources.index(each.made.source)
-            each.check(EmulatedKernels(library, each.made.signature, number))
-        except Exception as error:
-            error.add_note(f"of the generated kernels in {each.test}")
-            failures.append(error)
-    if failures:
-        raise ExceptionGroup("generated kernels are wrong", failures)
+    KERNELS.add(Said(made, check))
 
 
 def emulated(program: Callable[..., Any], *inputs: Array) -> list[Array]:
     """The results, each operator rounding as its kernel does.
 
-    That generated kernels compute the same is checked after the last test of the file.
+    That generated kernels compute the same is checked later.
     """
     results = interpreted(program, *inputs)
 

@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from checked_later import CheckedLater
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -343,3 +344,12 @@ def check_together(compiled: Sequence[Compiled], folder: Path) -> list[PropertyE
         except PropertyError as error:
             failures.append(error)
     return failures
+
+
+def _check(compiled: Sequence[Compiled]) -> list[PropertyError | None]:
+    with TemporaryDirectory() as folder:
+        return check_together(compiled, Path(folder))
+
+
+MUGRAPHS = CheckedLater(_check, enough=24)
+"""What is emulated after the tests of several files."""

@@ -267,10 +267,11 @@ def require_diagnostic(text: str) -> str:
     try:
         module = parse(text)
         context = make_context()
+        changes = VerifiedChanges()
         for step in passes_as_written():
             stage = f"--{step.name}"
             step.apply(context, module)
-            module.verify()
+            changes.verify(module)
         stage = "-t cuda"
         print_module(module)
     except Exception as error:

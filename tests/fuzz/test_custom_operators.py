@@ -12,6 +12,7 @@ import pytest
 from schedules import passes_as_written
 
 from fuzz.custom_operators import Tile, graph_of, parse
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
 
@@ -82,9 +83,7 @@ def test_operators_compute_what_they_say_at_every_level(example: Example) -> Non
     np.testing.assert_allclose(real, exact, rtol=1e-6, atol=1e-6)
     (stored,) = run_function(module, None, inputs)
     np.testing.assert_allclose(stored.astype(np.float64), exact, rtol=5e-3, atol=5e-3)
-    for step in passes_as_written("sm_90a"):
-        step.apply(make_context(), module)
-        module.verify()
+    verifying(passes_as_written("sm_90a")).apply(make_context(), module)
     (scheduled,) = run_function(module, None, inputs)
     np.testing.assert_allclose(scheduled.astype(np.float64), exact, rtol=5e-3, atol=5e-3)
     for order in ("together", "reversed", 3):

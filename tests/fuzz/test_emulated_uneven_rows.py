@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from fuzz.emulated import check_together
+from fuzz.emulated import MUGRAPHS
 from fuzz.properties import (
     Compiled,
     make_case,
@@ -73,5 +71,5 @@ def compiled() -> list[Compiled]:
 
 
 @pytest.mark.usefixtures("needs_emulator")
-def test_the_cuda_is_right(compiled: list[Compiled], tmp_path: Path) -> None:
-    assert check_together(compiled, tmp_path) == [None] * len(compiled)
+def test_the_cuda_is_right(compiled: list[Compiled]) -> None:
+    MUGRAPHS.add(*compiled)

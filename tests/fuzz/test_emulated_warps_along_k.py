@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from fuzz.emulated import check_together
+from fuzz.emulated import MUGRAPHS
 from fuzz.products import product
 from fuzz.properties import Compiled, compile_checked
 from mugraph.dialects import sched
@@ -80,6 +78,5 @@ def test_warps_stand_along_k(compiled: list[Compiled]) -> None:
 
 
 @pytest.mark.usefixtures("needs_emulator")
-def test_they_compute_what_the_interpreter_does(compiled: list[Compiled], tmp_path: Path) -> None:
-    failures = check_together(compiled, tmp_path)
-    assert {name: e for name, e in zip(GRAPHS, failures, strict=True) if e is not None} == {}
+def test_they_compute_what_the_interpreter_does(compiled: list[Compiled]) -> None:
+    MUGRAPHS.add(*compiled)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from emulated_programs import check_emulated_later, checked_together
+from emulated_programs import check_emulated_later
 from thorough import inputs
 from xdsl.passes import PassPipeline
 
@@ -20,12 +18,6 @@ from mugraph.runtime.interpreter import run_function
 SEED = 23
 EMULATED_EVERY = 10
 """What an emulated kernel takes is the compiler's time: none of the first ones."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _generated_kernels_are_right() -> Iterator[None]:
-    with checked_together():
-        yield
 
 
 @pytest.mark.parametrize("number", range(inputs(3, 100)))

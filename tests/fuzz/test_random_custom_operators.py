@@ -10,6 +10,7 @@ from schedules import passes_as_written
 
 from fuzz.custom_operators import Tile, graph_of, parse
 from fuzz.texpr_blocks import Generator
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
 
@@ -31,9 +32,7 @@ def test_a_random_program_computes_the_same_at_every_level(seed: int) -> None:
     module = parse(graph_of("g", [tile], tile, threads=threads), text)
     inputs = [np.random.default_rng(seed).integers(-4, 5, (2, size)).astype(np.float32)]
     (exact,) = run_function(module, None, inputs, "float64")
-    for step in passes_as_written(("sm_80", "sm_90a")[seed % 2]):
-        step.apply(make_context(), module)
-        module.verify()
+    verifying(passes_as_written(("sm_80", "sm_90a")[seed % 2])).apply(make_context(), module)
     (scheduled,) = run_function(module, None, inputs, "float64")
     np.testing.assert_allclose(scheduled, exact, rtol=1e-9)
     (expected,) = run_function(module, None, inputs)

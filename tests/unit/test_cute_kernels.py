@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph import cute
@@ -34,7 +35,12 @@ def example(name: str) -> Any:
 
 def kernel_of(launch: cute.Launch) -> KernelOp:
     """The recorded kernel."""
-    return next(op for op in launch.trace().walk() if isinstance(op, KernelOp))
+    return kernel_in(launch.trace())
+
+
+def kernel_in(recorded: Operation) -> KernelOp:
+    """The kernel of what was recorded."""
+    return next(op for op in recorded.walk() if isinstance(op, KernelOp))
 
 
 def draw(shape: tuple[int, ...], dtype: Any, order: Any = "C") -> Array:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from unit.test_cute_kernels import draw, example, kernel_of
+from unit.test_cute_kernels import draw, example, kernel_in, kernel_of
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -174,15 +175,23 @@ def test_tiles_go_back_by_tma(bits: int) -> None:
     np.testing.assert_array_equal(b, exact)
 
 
-@pytest.mark.parametrize("number", range(len(orders_of(kernel_of(launched_double(3)[0])))))
+@cache
+def recorded_double() -> Operation:
+    """As it is recorded, to be copied."""
+    return launched_double(3)[0].trace()
+
+
+@pytest.mark.parametrize("number", range(len(orders_of(kernel_in(recorded_double())))))
 def test_what_a_store_needs_is_reported(number: int) -> None:
-    kernel = kernel_of(launched_double(3)[0])
+    kernel = kernel_in(recorded_double().clone())
     orders_of(kernel)[number].detach()
     assert find_texpr_hazards(kernel)
 
 
 def test_products_read_without_bank_conflicts() -> None:
-    costs = [one for one in texpr_access_costs(kernel_of(ring())) if one.instruction == "wgmma"]
+    costs = [
+        one for one in texpr_access_costs(kernel_in(recorded_ring())) if one.instruction == "wgmma"
+    ]
     # Two groups, two tiles, five steps of four instructions; eight rows of 16 bytes a wavefront.
     assert sum(one.instructions for one in costs) == 2 * 2 * 2 * 5 * 4
     assert sum(one.transactions for one in costs) == 2 * 2 * 5 * 4 * 2 * 16
@@ -196,9 +205,15 @@ def ring() -> cute.Launch:
     return example("gemm_sm90").launch(*tensors, tiler=(128, 64, 64), stages=2, blocks=1)
 
 
-@pytest.mark.parametrize("number", range(len(orders_of(kernel_of(ring())))))
+@cache
+def recorded_ring() -> Operation:
+    """As it is recorded, to be copied."""
+    return ring().trace()
+
+
+@pytest.mark.parametrize("number", range(len(orders_of(kernel_in(recorded_ring())))))
 def test_what_is_left_out_is_reported_with_the_lines_of_python(number: int) -> None:
-    kernel = kernel_of(ring())
+    kernel = kernel_in(recorded_ring().clone())
     orders_of(kernel)[number].detach()
     findings = find_texpr_hazards(kernel)
     assert findings
@@ -210,7 +225,7 @@ def test_a_wrong_phase_is_reported() -> None:
     source, _first = inspect.getsourcelines(example("gemm_sm90"))
     kinds: list[set[HazardKind]] = []
     for place in range(2):
-        kernel = kernel_of(ring())
+        kernel = kernel_in(recorded_ring().clone())
         wait = [op for op in kernel.walk() if isinstance(op, te.MbarrierWaitOp)][place]
         before = wait.parity_map.data
         other = AffineExpr.constant(1) - wait.parity
@@ -230,11 +245,11 @@ def line_in(message: str) -> int:
 
 
 def test_too_few_arrivals_and_bytes_are_reported() -> None:
-    kernel = kernel_of(ring())
+    kernel = kernel_in(recorded_ring().clone())
     init = [op for op in kernel.walk() if isinstance(op, te.MbarrierInitOp)][1]
     init.arrivals = IntegerAttr(7, i64)
     assert find_texpr_hazards(kernel)
-    kernel = kernel_of(ring())
+    kernel = kernel_in(recorded_ring().clone())
     arrive = next(op for op in kernel.walk() if isinstance(op, te.MbarrierArriveOp))
     arrive.announced = IntegerAttr(arrive.bytes + 16, i64)
     assert {finding.kind for finding in find_texpr_hazards(kernel)} == {HazardKind.DEADLOCK}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from emulated_programs import check_emulated_later, checked_together, made_of
+from emulated_programs import KERNELS, check_emulated_later, made_of
 
 from mugraph.runtime.execute import CudaModule
 
@@ -18,7 +18,7 @@ def test_each_kernel_is_checked_with_its_own_results() -> None:
         check_emulated_later(made_of(lambda x: x + 1.0, x), check)
         check_emulated_later(made_of(lambda x: x + 2.0, x), check)
 
-    with pytest.raises(ExceptionGroup) as raised, checked_together():
+    with pytest.raises(ExceptionGroup) as raised, KERNELS.apart():
         is_changed_by(1.0)
         is_changed_by(2.0)
     wrong = raised.value.exceptions

@@ -78,7 +78,7 @@ def test_mappings_are_bijections(seed: int) -> None:
     extents = tuple(int(n) for n in generator.integers(1, 9, generator.integers(1, 4)))
     threads = int(generator.choice([4, 6, 8]))
     wide = [(d, 2) for d, extent in enumerate(extents) if extent % 2 == 0]
-    classes = classes_of([(deal, (2, 32)) for deal in deals(extents, threads, wide)])
+    classes = classes_of(tuple((deal, (2, 32)) for deal in deals(extents, threads, wide)))
     some = generator.permutation(len(classes.found))[:40]
     mappings = [one for at in some for one in classes.mappings(classes.found[int(at)])]
     for mapping in mappings[:60]:

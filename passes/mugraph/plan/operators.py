@@ -11,7 +11,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.cute.atoms import warpgroup_family
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.elementwise import FUNCTIONS
-from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS
@@ -28,22 +28,10 @@ from mugraph.passes.mugraph.plan.narrow import (
     is_read_in_place,
     is_read_singly,
 )
-from mugraph.passes.mugraph.retile.dimensions import TileSpace
+from mugraph.passes.mugraph.retile.dimensions import TileSpace, product_index
 
 WHOLE_STEPS = 3
 """Steps of an operator on whole rows, as a norm."""
-
-
-def product_index(op: Operation) -> TileIndex | None:
-    """The index that a product of two tiles is summed over; ``None`` for other operators."""
-    if not isinstance(op, HasTileIndices) or isinstance(op, tb.AccumulatorOp | tb.ElementwiseOp):
-        return None
-    if len(op.operands) < 2:
-        return None
-    for index in op.tile_indices():
-        if index.kind is IndexKind.SUMMED and sum(dim is not None for dim in index.operands) > 1:
-            return index
-    return None
 
 
 RUNNING_MAXIMUM_STEPS, RUNNING_MAXIMUM_EXCHANGES = 2, 4

@@ -17,7 +17,7 @@ from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.costs.work import ROW_VECTOR
 from mugraph.passes.mugraph.plan.narrow import is_narrow
-from mugraph.passes.mugraph.plan.operators import follows_product, product_index
+from mugraph.passes.mugraph.plan.operators import follows_product
 from mugraph.passes.mugraph.plan.shape import REDUCED, reduces_rows
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -108,14 +108,9 @@ def parallel_dimensions(space: TileSpace) -> list[frozenset[int]]:
     return groups
 
 
-def products_of(space: TileSpace) -> list[Operation]:
-    """The operators that sum products of two tiles."""
-    return [op for op in space.graph.body.block.ops if product_index(op) is not None]
-
-
 def passes_products_on(space: TileSpace) -> bool:
     """Whether a left matrix of a product is what is computed of another product."""
-    return any(follows_product(op.operands[0]) for op in products_of(space))
+    return any(follows_product(op.operands[0]) for op in space.products)
 
 
 class Blocks(NamedTuple):
@@ -137,7 +132,7 @@ def _loaded_products(space: TileSpace) -> list[Operation]:
 
     What is computed before it is multiplied, such as weights of 4 bits, warps multiply.
     """
-    return [op for op in products_of(space) if isinstance(op.operands[-1].owner, tb.InputOp)]
+    return [op for op in space.products if isinstance(op.operands[-1].owner, tb.InputOp)]
 
 
 def _of_loaded_products(space: TileSpace, number: int) -> bool:
@@ -280,13 +275,13 @@ def _has_converted_columns(space: TileSpace, number: int) -> bool:
     """
     return any(
         space.numbers[op.results[0]][-1] == number and is_narrow(op.operands[-1])
-        for op in products_of(space)
+        for op in space.products
     )
 
 
 def numbers_matrices(space: TileSpace, number: int) -> bool:
     """Whether a dimension numbers the matrices of a product, of which it multiplies several."""
-    return any(number in space.numbers[op.operands[0]][:-2] for op in products_of(space))
+    return any(number in space.numbers[op.operands[0]][:-2] for op in space.products)
 
 
 def suits_products(extent: int, tile: int) -> bool:
@@ -379,7 +374,7 @@ def _loop_tiles(space: TileSpace, looped: tuple[int, ...]) -> tuple[int, int]:
     """Those of :data:`LoopTiles`."""
     if any(numbers_matrices(space, number) for number in looped):
         return 1, 1
-    if products_of(space):
+    if space.products:
         return SHORTEST_PRODUCT, LONGEST_TILE
     return SHORTEST_TILE, LONGEST_ROW
 
@@ -424,7 +419,7 @@ def _loops(
         whole = partition.with_loop(1).split(number, space.dimensions[number].extent)
         common = math.gcd(common, whole.block_extent)
     shortest, longest = loop_tiles(looped)
-    in_powers = common % max(WHOLE_ROW, shortest) == 0 and bool(products_of(space))
+    in_powers = common % max(WHOLE_ROW, shortest) == 0 and bool(space.products)
     for iterations in divisors(common):
         tile = common // iterations
         if in_powers and tile.bit_count() > 1 and iterations > 1:

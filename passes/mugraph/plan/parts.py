@@ -12,7 +12,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.kernels import KernelShape, can_alternate
-from mugraph.passes.mugraph.plan.operators import matrices_of, product_index
+from mugraph.passes.mugraph.plan.operators import matrices_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
 from mugraph.passes.schedule.lower_threadblock.small_products import is_small, swap_obstacle
@@ -50,9 +50,7 @@ def can_swap(space: TileSpace, partition: Partition, shape: KernelShape) -> bool
     They do so with swapped operands, which a producer loads.
     """
     found = False
-    for op in space.graph.body.block.ops:
-        if product_index(op) is None:
-            continue
+    for op in space.products:
         for lhs, rhs in matrices_of(op):
             *leading, rows, depth = tile_shape_of(space, partition, lhs)
             columns = tile_shape_of(space, partition, rhs)[-1]

@@ -35,9 +35,9 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.costs.kernels import KernelShape
 from mugraph.passes.costs.work import INSTRUCTION, ROW_VECTOR, Held, Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
-from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing, product_index
+from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
-from mugraph.passes.mugraph.retile.dimensions import TileSpace
+from mugraph.passes.mugraph.retile.dimensions import TileSpace, product_index
 from mugraph.passes.mugraph.retile.partition import Partition
 
 MOVES = 2

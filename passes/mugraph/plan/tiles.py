@@ -27,7 +27,6 @@ from mugraph.passes.mugraph.plan.partitions import (
     lacks_padding,
     parallel_dimensions,
     partitions,
-    products_of,
     splits,
 )
 from mugraph.passes.mugraph.plan.parts import can_have
@@ -204,7 +203,7 @@ def _candidates(
     check = cache(partial(LoopAnalysis, space))
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
-    most = MOST_OF_PRODUCTS if products_of(space) else MOST_THREADS
+    most = MOST_OF_PRODUCTS if space.products else MOST_THREADS
     usual = [threads for threads in (*BLOCKS, MOST_THREADS) if threads <= most]
     usual += blocks_of_rows(space)
     blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in usual)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.disjoint_set import IntDisjointSet
@@ -52,9 +53,24 @@ class Dimension:
         return self.extent, self.axes, self.looped
 
 
+def product_index(op: Operation) -> TileIndex | None:
+    """The index that a product of two tiles is summed over; ``None`` for other operators."""
+    if not isinstance(op, HasTileIndices) or isinstance(op, tb.AccumulatorOp | tb.ElementwiseOp):
+        return None
+    if len(op.operands) < 2:
+        return None
+    for index in op.tile_indices():
+        if index.kind is IndexKind.SUMMED and sum(dim is not None for dim in index.operands) > 1:
+            return index
+    return None
+
+
 @dataclass
 class TileSpace:
-    """The dimensions of a graph, and those of each of its tiles."""
+    """The dimensions of a graph, and those of each of its tiles.
+
+    It is of the graph as it was when it was made.
+    """
 
     graph: CustomizedOp
     dimensions: list[Dimension] = field(default_factory=list[Dimension])
@@ -70,6 +86,11 @@ class TileSpace:
         return tuple(
             None if number is None else self.dimensions[number] for number in self.numbers[value]
         )
+
+    @cached_property
+    def products(self) -> list[Operation]:
+        """The operators that sum products of two tiles."""
+        return [op for op in self.graph.body.block.ops if product_index(op) is not None]
 
     def outputs(self) -> list[tb.OutputOp]:
         """The operators that store results, in order."""

@@ -32,7 +32,6 @@ from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import ITERATION_CYCLES, WARP_CYCLES
 from mugraph.passes.mugraph.plan.choose import require_cuttable, space_of, tiles_of
-from mugraph.passes.mugraph.plan.partitions import products_of
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
@@ -249,7 +248,7 @@ def _time_as_it_lies(graph: CustomizedOp, target: Target) -> float:
             return math.inf
         # Where it cannot be cut so it stays as it is, and must fit a block then.
         fits = estimate(shape_under(space, partition_of(space)), target) is not None
-        if not fits or (choice.split > 1 and not products_of(space)):
+        if not fits or (choice.split > 1 and not space.products):
             require_cuttable_alone(graph, tiles_of(space, choice))
         return choice.time
     except RetileError:

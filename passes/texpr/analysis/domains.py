@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import islpy as isl
 from xdsl.dialects.func import FuncOp
@@ -176,7 +176,13 @@ def isl_set(
     formula = " and ".join(constraints) or "true"
     if exists:
         formula = f"exists ({', '.join(exists)} : {formula})"
-    return isl.Set(f"{{ [{', '.join(dimensions)}] : {formula} }}", isl_context())
+    return _set_of(f"{{ [{', '.join(dimensions)}] : {formula} }}")
+
+
+@lru_cache(1 << 12)
+def _set_of(text: str) -> isl.Set:
+    """The set of a text, which accesses that are alike ask for again; sets do not change."""
+    return isl.Set(text, isl_context())
 
 
 def first_point(set_: isl.Set) -> list[int] | None:

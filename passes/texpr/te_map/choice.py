@@ -275,7 +275,7 @@ def candidates_of(
             for part in served_together(band, deal.vector, places_of(band, dict(spaces)))
         }
         found.append((deal, tuple(sorted(parts))))
-    return classes_of(found)
+    return classes_of(tuple(found))
 
 
 def only(one: LaneClass) -> Classes:

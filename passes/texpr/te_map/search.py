@@ -15,7 +15,7 @@ import math
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ MOST_CLASSES = 8000
 _MOST_ORDERS = 24000
 """The same for threads that are no power of two, whose digits' order matters; they are few where
 the extents are small."""
+
+_KEPT = 64
+"""Bands of like extents have the same classes; so many of them are remembered."""
 
 DigitKey = tuple[int, int]
 """A digit: its dimension, and its position in the dimension behind the vector digit."""
@@ -134,7 +137,8 @@ class Classes:
                     yield other.mapping()
 
 
-def classes_of(deals: Sequence[tuple[Deal, tuple[int, ...]]]) -> Classes:
+@lru_cache(_KEPT)
+def classes_of(deals: tuple[tuple[Deal, tuple[int, ...]], ...]) -> Classes:
     """The classes of mappings of some deals, simple ones first.
 
     With each deal come the numbers of lanes that are served together, ascending, the last a warp.

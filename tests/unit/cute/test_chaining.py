@@ -3,7 +3,7 @@
 import pytest
 
 from mugraph.dialects.cute import Layout, LayoutError
-from mugraph.dialects.cute.atoms import MMA_ATOMS, PRODUCT_ATOMS, mma_atom
+from mugraph.dialects.cute.atoms import MMA_ATOMS, PRODUCT_ATOMS, MmaAtom, mma_atom
 from mugraph.dialects.cute.chaining import (
     accumulator_is_operand,
     accumulators_side_by_side,
@@ -17,15 +17,23 @@ from mugraph.dialects.cute.thread_values import accumulator_values
 F16 = "SM80_16x8x16_F32F16F16F32_TN"
 
 
-@pytest.mark.parametrize("name", sorted(name for name in MMA_ATOMS if "SM70" not in name))
+def takes_registers(atom: MmaAtom) -> bool:
+    """Whether all threads hold the left matrix, and whole accumulators side by side are one."""
+    _, n, k = atom.shape_mnk
+    in_registers = atom.a_space == "registers" and atom.a_layout[0].size() == atom.threads
+    return in_registers and max(n, k) <= 64 and max(n, k) % min(n, k) == 0
+
+
+CHAINING = [
+    name for name, atom in MMA_ATOMS.items() if "SM70" not in name and takes_registers(atom)
+]
+
+
+@pytest.mark.parametrize("name", CHAINING)
 def test_accumulators_are_operands_where_every_coordinate_agrees(name: str) -> None:
     """The proof by the algebra, against all threads and values of one operand."""
     atom = mma_atom(name)
     m, n, k = atom.shape_mnk
-    if atom.a_space != "registers" or max(n, k) > 64 or max(n, k) % min(n, k):
-        return
-    if atom.a_layout[0].size() != atom.threads:
-        return
     depth = max(n, k)
 
     def place(layout: Layout[int], width: int, thread: int, value: int) -> tuple[int, int]:

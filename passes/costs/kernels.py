@@ -352,6 +352,8 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
         return None
     is_plain = not shape.loading.first_bytes and len(shape.loop.products) == 1
     beside = 0 if in_parts else shape.stored_bytes // (2 if is_plain else 1)
+    if any(not load.looped and load.bytes >= shape.stored_bytes for load in shape.loads):
+        beside = 0  # a residual's place, which is in `fixed`, becomes the result's
     goes_on = (
         kept > 0
         and shape.blocks > resident * target.multiprocessors

@@ -94,14 +94,18 @@ struct MmaFragment {
 #pragma unroll
         for (int c = 0; c < Atom::kValues; c += kStep) {
           T* const target = &values[(i * kTilesN + j) * Atom::kValues + c];
-          Words<S, kStep> words;
-          float numbers[kStep] = {};
-          if (has_row(thread, i, c, rows) && has_column(thread, j, c, columns)) {
-            words.load(src + offsets(i, j, c));
-            words.to_numbers(numbers);
-          }
+          Words<S, kStep> words = {};
+          const bool exists = has_row(thread, i, c, rows) && has_column(thread, j, c, columns);
+          if (exists) words.load(src + offsets(i, j, c));
+          if constexpr (cute::is_same<T, S>::value && cute::is_same<Epilogue, ops::Chain<>>::value) {
 #pragma unroll
-          for (int e = 0; e < kStep; ++e) target[e] = from_number<T>(Epilogue::apply(numbers[e]));
+            for (int e = 0; e < kStep; ++e) target[e] = words.element(e);
+          } else {
+            float numbers[kStep];
+            words.to_numbers(numbers);
+#pragma unroll
+            for (int e = 0; e < kStep; ++e) target[e] = from_number<T>(Epilogue::apply(numbers[e]));
+          }
         }
       }
     }

@@ -66,6 +66,12 @@ With 152, a gated MLP of 148 rows takes 34.0 us on an H200, and 51.8 with 128 of
 MOST_WITH_TILES = 200
 """The same with what is loaded once for the epilogue, such as a residual, beside them: with 216 two
 products took 4 and 5 % longer on an H200 than with 192."""
+ZEROS, MANY_ZEROS = 0.85, 0.25
+"""What copies take, besides all else, to write zeros in place of rows that there are not, in parts
+of what memory takes for as many bytes, and of which part of a tile on.
+
+70 x 4096 x 14336 took 45 us on an H200 in tiles of 128 rows and 34 of 72, 68 x 1280 x 3840 8.4 and
+9.7 by 60 and 120 blocks, and 7.0 of 72; a gated MLP of 52 rows was fastest in tiles of 64."""
 OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
 CHAIN_REGISTERS, LOADING_REGISTERS = 36, 40
@@ -352,8 +358,6 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
         return None
     is_plain = not shape.loading.first_bytes and len(shape.loop.products) == 1
     beside = 0 if in_parts else shape.stored_bytes // (2 if is_plain else 1)
-    if any(not load.looped and load.bytes >= shape.stored_bytes for load in shape.loads):
-        beside = 0  # a residual's place, which is in `fixed`, becomes the result's
     goes_on = (
         kept > 0
         and shape.blocks > resident * target.multiprocessors
@@ -385,6 +389,7 @@ def _groups_that_share(shape: KernelShape, target: Target) -> int:
         wanted = sums + SWAPPED_REGISTERS
     else:
         wanted = sums + (COMPUTING_REGISTERS if shape.after.elements else PLAIN_REGISTERS)
+        wanted += sum(load.row_registers for load in shape.loads if not load.looped)
     resident = target.resident_blocks(shape.blocks, threads + target.warp_size, 0, wanted)
     waves = math.ceil(shape.blocks / target.multiprocessors)
     while resident < waves and not shape.loop.runs_ahead(threads, target):
@@ -492,6 +497,12 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         arithmetic,
         power=IN_A_KERNEL,
     )
+    padding = sum(
+        load.padding
+        for load in shape.loads
+        if load.looped and load.padding > MANY_ZEROS * load.bytes
+    )
+    bound += ZEROS * device_ns(shape.blocks * shape.turns * padding, target)
     # What later blocks wait for besides is among the bytes of all.
     fill = (loop_bytes + first_bytes) / rate
     drain = (iteration + after) / clock

@@ -15,6 +15,7 @@ from mugraph.codegen.cuda.fragments import (
     rows_class,
 )
 from mugraph.codegen.cuda.printer import KernelPrinter, print_operation
+from mugraph.codegen.cuda.transfers import existing_elements
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.tb import epilogue_of
@@ -128,9 +129,13 @@ def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
     mma = fragment_type_of(op.destination).tiled_mma
     if mma is None or not op.loads_operand:
         writer.line(f"using Source = {matrix_type(op.matrix())};")
+        tile, shape = printer.tile_of(printer.iteration or "0"), shape_of(op.source.type)
+        ragged = {each.dim: existing_elements(each.bound, tile) for each in op.ragged()}
+        last = range(len(shape))[-2:] if ragged else ()
+        exist = "".join(f", {ragged.get(dim, shape[dim])}" for dim in last)
         writer.line(
             f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source>("
-            f"{destination}, {source}, thread);"
+            f"{destination}, {source}, thread{exist});"
         )
     else:
         rows, depth = shape_of(op.source.type)[-2:]

@@ -9,7 +9,7 @@ counter of bank conflicts read only this.  The mappings are those of the header 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -326,23 +326,33 @@ def partitioned_predicate(
     value = op.operands[operand]
     domain = shape_of(value.type)
     layout = iteration_layout(resolved_layout_of(value), domain, domain, partition.order)
-    strides = strides_of(resolved_layout_of(value))
-    dims = [entry.dim for entry in ragged]
+
+    def coordinates(dim: int) -> IntArray:
+        return vector_coordinates(
+            layout,
+            partition.threads,
+            partition.vector,
+            element_bytes_of(value.type),
+            partition.order.index(dim),
+            block=enclosing_threads(op),
+        )
+
+    return predicate_of(ragged, value, coordinates, partition.inner)
+
+
+def predicate_of(
+    ragged: Sequence[RaggedDim], tile: SSAValue, coordinates: Callable[[int], IntArray], inner: int
+) -> Predicate:
+    """Which elements of a tile exist: ``coordinates`` are where accesses start along a dimension.
+
+    Those of one access lie along ``inner``.
+    """
+    strides, dims = strides_of(resolved_layout_of(tile)), [entry.dim for entry in ragged]
     return Predicate(
         tuple(ragged),
         tuple(strides[dim] for dim in dims),
-        tuple(
-            vector_coordinates(
-                layout,
-                partition.threads,
-                partition.vector,
-                element_bytes_of(value.type),
-                partition.order.index(dim),
-                block=enclosing_threads(op),
-            )
-            for dim in dims
-        ),
-        dims.index(partition.inner) if partition.inner in dims else -1,
+        tuple(map(coordinates, dims)),
+        dims.index(inner) if inner in dims else -1,
     )
 
 

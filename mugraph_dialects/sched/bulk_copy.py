@@ -49,6 +49,7 @@ from mugraph.dialects.sched.accesses import (
     Proxy,
     ThreadAccess,
     named_rows,
+    predicate_of,
 )
 from mugraph.dialects.sched.channel import (
     CHANNEL,
@@ -388,18 +389,19 @@ class BulkCopyOp(
         if not ragged:
             return None
         size, block = element_bytes_of(self.source.type), enclosing_threads(self)
-        coordinates: list[IntArray] = []
-        for entry in ragged:
-            place = partition.order.index(entry.dim)
+
+        def coordinates(dim: int) -> IntArray:
             along = vector_coordinates(
-                layout, partition.threads, partition.vector, size, place, block=block
+                layout,
+                partition.threads,
+                partition.vector,
+                size,
+                partition.order.index(dim),
+                block=block,
             )
-            coordinates.append(along if self.is_load else along + self.start[entry.dim])
-        dims_ = [entry.dim for entry in ragged]
-        strides = strides_of(resolved_layout_of(self.tile))
-        inner = dims_.index(partition.inner) if partition.inner in dims_ else -1
-        of_dims = tuple(strides[dim] for dim in dims_)
-        return Predicate(tuple(ragged), of_dims, tuple(coordinates), inner)
+            return along if self.is_load else along + self.start[dim]
+
+        return predicate_of(ragged, self.tile, coordinates, partition.inner)
 
     def _part_of_tile(self) -> tuple[Layout, int]:
         """The layout of what is read or written of the tile, and the offset of its start."""

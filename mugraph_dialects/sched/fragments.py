@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import SSAValue
@@ -23,6 +24,7 @@ from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
 from mugraph.dialects.cute.chaining import accumulator_is_operand
+from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import (
@@ -31,15 +33,24 @@ from mugraph.dialects.elementwise import (
     epilogue_attribute,
 )
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.ragged import RaggedDim, ragged_dims
 from mugraph.dialects.sched.accesses import (
     AccessKind,
     HasThreadAccesses,
+    Predicate,
     ThreadAccess,
     plain_access,
+    predicate_of,
     stage_reference,
 )
 from mugraph.dialects.sched.compute_accesses import mma_accesses
-from mugraph.dialects.sched.mappings import fragment_stream, matrix_layout
+from mugraph.dialects.sched.local_tile import LocalTileOp
+from mugraph.dialects.sched.mappings import (
+    IntArray,
+    for_block,
+    fragment_stream,
+    matrix_layout,
+)
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
@@ -118,6 +129,11 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     def loads_columns(self) -> bool:
         """Whether it loads a number for each column of a product."""
         return not self.loads_operand and _fragment(self.destination).sliced_axis == -2
+
+    @property
+    def loads_matrix(self) -> bool:
+        """Whether it loads a matrix of a product's extents, as threads hold the product."""
+        return not self.loads_operand and _fragment(self.destination).sliced_axis is None
 
     @property
     def loads_one_number(self) -> bool:
@@ -225,8 +241,7 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         """Rows of 16 bytes, one below the other; or along the numbers."""
         if not isinstance(self.source.type, SharedType):
             return []
-        is_matrix = _fragment(self.destination).sliced_axis is None
-        if self.loads_operand or is_matrix:
+        if self.loads_operand or self.loads_matrix:
             return [matrix_access(self.source)]
         shape = shape_of(self.source.type)
         return [SharedAccess(self.source, len(shape) - (2 if shape[-1] == 1 else 1), 1)]
@@ -239,4 +254,25 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             return mma_accesses(self, mma, [self.matrix()], [self.uses_ldmatrix])
         held, block = destination.thread_values(), enclosing_threads(self)
         stream = fragment_stream(held, self.matrix(), block=block, every_holder=True)
-        return [plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)]
+        access = plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)
+        return [replace(access, predicate=self._predicate(held, stream.width, block))]
+
+    def ragged(self) -> list[RaggedDim]:
+        """Which elements of a tile in device memory exist, of a matrix of the product's extents.
+
+        Those that do not are zeros.
+        """
+        tile = self.source.owner
+        if not isinstance(tile, LocalTileOp) or not self.loads_matrix:
+            return []
+        return ragged_dims(tile.bounds())
+
+    def _predicate(self, held: ThreadValues, width: int, block: int) -> Predicate | None:
+        ragged, coordinates = self.ragged(), held.coordinates()
+        if not ragged:
+            return None
+
+        def along(dim: int) -> IntArray:
+            return for_block(coordinates[dim][::width], block)
+
+        return predicate_of(ragged, self.source, along, len(coordinates) - 1)

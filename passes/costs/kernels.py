@@ -67,6 +67,17 @@ With 152, a gated MLP of 148 rows takes 34.0 us on an H200, and 51.8 with 128 of
 MOST_WITH_TILES = 200
 """The same with what is loaded once for the epilogue, such as a residual, beside them: with 216 two
 products took 4 and 5 % longer on an H200 than with 192."""
+SHORTEST_TURN = 440.0
+"""Cycles of a turn of a warp group that has a multiprocessor alone, however short its products are.
+
+64 x 40 and 64 x 64 results took 440 and 380 a turn with 64 of the depth on an H200: 256 x 1280 x
+1280 took 7.1 us so, and 5.1 with 128 of it.  Six other products took 0.81 to 0.97 of their time."""
+ZEROS, MANY_ZEROS = 0.85, 0.25
+"""What copies take, besides all else, to write zeros in place of rows that there are not, in parts
+of what memory takes for as many bytes, and of which part of a tile on.
+
+70 x 4096 x 14336 took 45 us on an H200 in tiles of 128 rows and 34 of 72, 68 x 1280 x 3840 8.4 and
+9.7 by 60 and 120 blocks, and 7.0 of 72; a gated MLP of 52 rows was fastest in tiles of 64."""
 OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
 CHAIN_REGISTERS = 36
@@ -384,6 +395,7 @@ def _groups_that_share(shape: KernelShape, target: Target) -> int:
         wanted = sums + SWAPPED_REGISTERS
     else:
         wanted = sums + (COMPUTING_REGISTERS if shape.after.elements else PLAIN_REGISTERS)
+        wanted += sum(load.row_registers for load in shape.loads if not load.looped)
     resident = target.resident_blocks(shape.blocks, threads + target.warp_size, 0, wanted)
     waves = math.ceil(shape.blocks / target.multiprocessors)
     while resident < waves and not shape.loop.runs_ahead(threads, target):
@@ -437,6 +449,8 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     warps = shape.threads / target.warp_size
     issue = 0.0 if bulk else ISSUE_CYCLES
     turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps + issue) / clock
+    if groups is not None and groups.kept and resident == 1:
+        turn = max(turn, SHORTEST_TURN / clock)
     # What no block has loaded before comes from device memory.
     new = min(tensor_bytes / max(shape.blocks * one_block, 1), 1.0)
     latency = TURN_NS + new * (target.memory_latency_ns - TURN_NS)
@@ -491,6 +505,12 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         arithmetic,
         power=IN_A_KERNEL,
     )
+    padding = sum(
+        load.padding
+        for load in shape.loads
+        if load.looped and load.padding > MANY_ZEROS * load.bytes
+    )
+    bound += ZEROS * device_ns(shape.blocks * shape.turns * padding, target)
     # What later blocks wait for besides is among the bytes of all.
     fill = (loop_bytes + first_bytes) / rate
     drain = (iteration + after) / clock

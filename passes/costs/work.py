@@ -63,6 +63,8 @@ THROUGH_MEMORY = 2.0
 """How much longer arithmetic takes where they go through shared memory."""
 EXCHANGE_BARRIERS = 4
 """Barriers of a result that other threads need."""
+COLUMN_BYTES = 8
+"""Of a row for each number of it that a thread has in f32, as warp groups share their columns."""
 STEP_BYTES = 32
 """Of a row, or column, in an instruction of a warp group."""
 CHAIN_BARRIERS = 3
@@ -157,6 +159,13 @@ class Load(NamedTuple):
     """Of a row of the tile."""
     alignment: int = VECTOR_BYTES
     """The bytes of which its rows start at multiples."""
+    padding: int = 0
+    """Bytes of zeros among those of the tile, where the tensor has not so many rows."""
+
+    @property
+    def row_registers(self) -> int:
+        """What a thread needs for a row, as a bias, of 16 bits: the columns that it has sums of."""
+        return self.bytes // COLUMN_BYTES if self.bytes <= self.row_bytes else 0
 
     @property
     def waits(self) -> bool:

@@ -49,7 +49,7 @@ class _Access(NamedTuple):
     writes_whole: bool
 
 
-def _ordered_operations(kernel: KernelOp) -> Iterator[tuple[Operation, bool]]:
+def ordered_operations(kernel: KernelOp) -> Iterator[tuple[Operation, bool]]:
     """Every operator in the order of the text, and whether it is in the loop.
 
     Those of elected roles are left out: they pass no barrier.
@@ -76,7 +76,7 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     loop_regions: list[int] = []
     # What bulk copies may still be reading, and whether a loop started them.
     leaving: dict[AllocOp, bool] = {}
-    for op, in_loop in _ordered_operations(kernel):
+    for op, in_loop in ordered_operations(kernel):
         if in_loop:
             loop_regions.append(region)
         if isinstance(op, BarrierOp):

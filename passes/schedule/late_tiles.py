@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
 from mugraph.dialects.tensor_types import shape_of
@@ -48,7 +49,7 @@ def _late_tiles(channel: sched.ChannelOp, epilogue: sched.EpilogueOp) -> LateTil
     for step in steps:
         if isinstance(step, sched.ProduceOp):
             for copy in step.body.block.ops:
-                if not isinstance(copy, sched.BulkCopyOp) or not _is_whole(copy):
+                if not isinstance(copy, sched.BulkCopyOp) or not _is_plain(copy):
                     return None
                 sources[copy.destination] = copy.source
         elif not isinstance(step, sched.ConsumeOp) or step.parent_op() is not epilogue:
@@ -58,6 +59,8 @@ def _late_tiles(channel: sched.ChannelOp, epilogue: sched.EpilogueOp) -> LateTil
             if not isinstance(reader, sched.LoadOp) or reader.loads_operand:
                 return None
             if reader.parent_op() is not epilogue:
+                return None
+            if not (reader.loads_matrix or _is_whole(sources[buffer])):
                 return None
             loads.append(reader)
     return LateTiles(channel, tuple(steps), sources, tuple(loads))
@@ -70,14 +73,18 @@ def _readers(buffer: SSAValue) -> Iterator[Operation]:
             yield use.operation
 
 
-def _is_whole(copy: sched.BulkCopyOp) -> bool:
-    """Whether it brings a whole tile, of which all elements exist in all blocks."""
+def _is_plain(copy: sched.BulkCopyOp) -> bool:
+    """Whether it brings a tile as it is, whose place and extents follow from the block alone."""
     tile = copy.source.owner
-    if not isinstance(tile, sched.LocalTileOp) or tile.is_scattered or tile.ends:
+    if not isinstance(tile, sched.LocalTileOp) or not tile.is_plain:
         return False
-    slicing, shape = tile.slicing(), shape_of(tile.result.type)
-    exist = all(slicing.split(dim).bound() is None for dim in range(len(shape)))
-    return exist and copy.at is None and shape_of(copy.destination.type) == shape
+    return copy.at is None and shape_of(copy.destination.type) == shape_of(tile.result.type)
+
+
+def _is_whole(source: SSAValue) -> bool:
+    """Whether all elements of a tile exist in all blocks."""
+    assert isinstance(source.owner, sched.LocalTileOp)  # of a plain copy
+    return not ragged_dims(source.owner.bounds())
 
 
 def load_in_epilogue(found: LateTiles) -> None:

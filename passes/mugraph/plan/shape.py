@@ -313,8 +313,9 @@ class TiledKernel:
             # Bulk copies write zeros for what pads the rows of products, which takes as long.
             there = shape if model.of_products else load.existing(shape)
             loaded = _sector_bytes(there, size, load.row(there))
+            padding = (math.prod(there) - math.prod(load.existing(shape))) * size
             aligned = load.alignment(shape)
-            loads.append(Load(loaded, tensor, looped, load.row_bytes(shape), aligned))
+            loads.append(Load(loaded, tensor, looped, load.row_bytes(shape), aligned, padding))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         return KernelShape(

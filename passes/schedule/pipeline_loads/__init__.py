@@ -17,6 +17,7 @@ from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.barriers.proposal import propose_barriers
+from mugraph.passes.schedule.early_numbers import load_before_loop
 from mugraph.passes.schedule.pipeline_loads.copies import (
     find_copies,
     shift_stores,
@@ -40,6 +41,7 @@ def pipeline_loads(kernel: sched.KernelOp, target: Target) -> None:
         shift_stores(kernel)
         if producer_of(kernel) is not None:
             pipeline_rings(kernel, target)
+            load_before_loop(kernel)
         elif not find_copies(kernel).run_ahead:
             pipeline_copies(kernel, target)
 
@@ -94,7 +96,8 @@ class PipelineLoadsPass(ModulePass):
     schedules with so few one of least peak shared memory is taken; where that does not fit, ever
     more barriers are traded for memory.  Threads wait for a ring's stage before they first read it;
     ``--lower-rings`` says when it is free again.  ``sched.schedule_certificate`` records barriers
-    and peak with their bounds.
+    and peak with their bounds.  Numbers of rows and columns that the epilogue alone needs, as a
+    bias, come to registers before a loop of warp groups.
 
     Pre-condition: ``--lower-threadblock``, and the passes that say what is in registers
     (``--promote-registers``, ``--use-warpgroups``).

@@ -1,13 +1,15 @@
 """Which buffers may take the bytes of an operand: results that overwrite what they are made of.
 
-Where an operator is the last to read a buffer and each thread writes, with the same instruction, to
-the places of the result that it read of the operand, the two buffers can be the same bytes without
-a barrier between them.  Read from the access streams, never from the kind of operator.
+Where each thread writes to places of the result that nobody else has read of the operand since the
+last barrier, the two buffers can be the same bytes without a barrier between them.  So they can
+where one operator is the last to read the operand and the first to write the result, with the same
+instruction; or where a thread has read the operand before, as a residual that it adds to what it
+holds of a product.  Read from the access streams, never from the kind of operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from mugraph.dialects.sched import (
 )
 from mugraph.dialects.sched.accesses import AccessError, AccessKind, Proxy
 from mugraph.dialects.sched.mappings import IntArray
+from mugraph.passes.memory.lifetimes import channel_buffers, ordered_operations
 
 
 class InPlace(NamedTuple):
@@ -35,23 +38,31 @@ class InPlace(NamedTuple):
 
 
 class _Touch(NamedTuple):
-    """An operator that uses a buffer, and the region it runs in."""
+    """An operator that uses a buffer, its place in the text, and the region it runs in."""
 
     operation: HasBufferEffects
+    place: int
     region: int
 
 
 def _touches(kernel: KernelOp) -> dict[AllocOp, list[_Touch]]:
-    """Who uses each buffer, in the order of the text."""
+    """Who uses each buffer, in the order of the text, but for what fills channels.
+
+    What channels bring is there before anybody reads it; what brings more of it, as a persistent
+    block's producer does, may touch it at any time: such buffers are left out.
+    """
     touches: dict[AllocOp, list[_Touch]] = {}
     region = 0
-    for op in kernel.body.walk():
+    for place, (op, _) in enumerate(ordered_operations(kernel)):
         if isinstance(op, BarrierOp):
             region += 1
         if isinstance(op, HasBufferEffects):
             for value in dict.fromkeys((*op.buffers_read(), *op.buffers_written())):
                 if isinstance(value.owner, AllocOp):
-                    touches.setdefault(value.owner, []).append(_Touch(op, region))
+                    touches.setdefault(value.owner, []).append(_Touch(op, place, region))
+    if kernel.persistent_blocks is not None:
+        for buffer in channel_buffers(kernel):
+            touches.pop(buffer, None)
     return touches
 
 
@@ -81,28 +92,23 @@ def in_place_pairs(kernel: KernelOp) -> list[InPlace]:
         in_loop = enclosing_loop(writer.operation) is not None
         if (in_loop and not fenced) or not _is_first_written_by(result, writer.operation):
             continue
-        for operand in _operand_buffers(writer.operation):
-            last = touches[operand][-1]
+        for operand, readers in touches.items():
+            last = readers[-1]
             if (
-                last.operation is writer.operation
+                last.region == writer.region
+                and last.place <= writer.place
                 and operand is not result
                 and operand not in taken
                 and operand.stage_count == result.stage_count == 1
                 and operand.total_bytes() == result.total_bytes()
+                and enclosing_loop(last.operation) is enclosing_loop(writer.operation)
                 and (not in_loop or _lives_within_an_iteration(touches, operand, result))
-                and _threads_agree(touches[operand], writer, operand, result)
-                and writer.operation.reads_before_it_writes(operand.result, result.result)
+                and _threads_agree(readers, writer, operand, result)
             ):
                 pairs.append(InPlace(operand, result))
                 taken.add(operand)
                 break
     return pairs
-
-
-def _operand_buffers(op: HasBufferEffects) -> Iterator[AllocOp]:
-    for value in dict.fromkeys(op.buffers_read()):
-        if isinstance(value.owner, AllocOp):
-            yield value.owner
 
 
 def _is_first_written_by(result: AllocOp, op: HasBufferEffects) -> bool:
@@ -133,22 +139,34 @@ def _threads_agree(
     uses: Sequence[_Touch], writer: _Touch, operand: AllocOp, result: AllocOp
 ) -> bool:
     """Whether each thread overwrites only what it alone has used since the last barrier."""
-    reads, writes = _accesses(writer.operation, operand), _accesses(writer.operation, result)
-    if not reads or not writes or any(write.kind is AccessKind.READ for write in writes):
-        return False
-    if len(writes) != 1 or any(not _same_places(read, writes[0]) for read in reads):
+    writes = _accesses(writer.operation, result)
+    if not writes or len(writes) != 1 or writes[0].kind is AccessKind.READ:
         return False
     owners = _owners(writes[0], operand)
-    for use in uses[:-1]:
+    for use in uses:
         if use.region != writer.region:
             continue
         others = _accesses(use.operation, operand)
-        if others is None or any(
-            not np.array_equal(np.where(theirs >= 0, theirs, owners), owners)
-            for theirs in (_owners(access, operand) for access in others)
+        if not others or not all(
+            _is_of_owners(access, owners, operand, writes[0]) for access in others
+        ):
+            return False
+        if use.operation is writer.operation and not (
+            all(_same_places(read, writes[0]) for read in others)
+            and use.operation.reads_before_it_writes(operand.result, result.result)
         ):
             return False
     return True
+
+
+def _is_of_owners(
+    access: ThreadAccess, owners: IntArray, buffer: AllocOp, write: ThreadAccess
+) -> bool:
+    """Whether only those threads touch elements that write there."""
+    if access.element_bytes != write.element_bytes:
+        return False
+    theirs = _owners(access, buffer)
+    return np.array_equal(np.where(theirs >= 0, theirs, owners), owners)
 
 
 def _same_places(read: ThreadAccess, write: ThreadAccess) -> bool:

@@ -78,9 +78,11 @@ struct MmaFragment {
     write<true, Epilogue, CLayout, kPartStride>(dst, acc, thread);
   }
 
-  // values = Epilogue(src(m, n)), 0 past kM and kN; Layout is (M, N). Pairs are loaded where they are stored as such.
+  // values = Epilogue(src(m, n)), Epilogue(0) past the rows and columns that exist; Layout is (M, N). Pairs are loaded
+  // where they are stored as such.
   template <class Epilogue, class Layout, class T, class S>
-  static __device__ __forceinline__ void load(T (&values)[kValues], S const* src, int thread) {
+  static __device__ __forceinline__ void load(T (&values)[kValues], S const* src, int thread, int rows = kM,
+                                              int columns = kN) {
     static_assert(kWarpsK == 1, "parts of a sum are not loaded");
     if (thread >= kThreads) return;
     const Offsets<Layout> offsets(thread);
@@ -92,15 +94,18 @@ struct MmaFragment {
 #pragma unroll
         for (int c = 0; c < Atom::kValues; c += kStep) {
           T* const target = &values[(i * kTilesN + j) * Atom::kValues + c];
-          const bool has_row = (i + 1) * kWarpsM * Atom::kM <= kM || row_of(thread, i, c) < kM;
-          Words<S, kStep> words;
-          float numbers[kStep] = {};
-          if (has_row && has_column(thread, j, c)) {
-            words.load(src + offsets(i, j, c));
-            words.to_numbers(numbers);
-          }
+          Words<S, kStep> words = {};
+          const bool exists = has_row(thread, i, c, rows) && has_column(thread, j, c, columns);
+          if (exists) words.load(src + offsets(i, j, c));
+          if constexpr (cute::is_same<T, S>::value && cute::is_same<Epilogue, ops::Chain<>>::value) {
 #pragma unroll
-          for (int e = 0; e < kStep; ++e) target[e] = from_number<T>(Epilogue::apply(numbers[e]));
+            for (int e = 0; e < kStep; ++e) target[e] = words.element(e);
+          } else {
+            float numbers[kStep];
+            words.to_numbers(numbers);
+#pragma unroll
+            for (int e = 0; e < kStep; ++e) target[e] = from_number<T>(Epilogue::apply(numbers[e]));
+          }
         }
       }
     }
@@ -172,16 +177,16 @@ struct MmaFragment {
         }
 #pragma unroll
         for (int c = 0; c < Atom::kValues; c += kStep) {
-          const bool has_row = (i + 1) * kWarpsM * Atom::kM <= kM || row_of(thread, i, c) < kM;
+          const bool exists = has_row(thread, i, c, kM);
           V const* values = &acc[(i * kTilesN + j) * Atom::kValues + c];
           if constexpr (Offsets<CLayout, kPartStride>::kHasPairs) {
-            if (has_row && has_column(thread, j, c)) {
+            if (exists && has_column(thread, j, c, kN)) {
               write_pair<kUpdate, Epilogue>(dst + offsets(i, j, c), values);
             }
           } else {
 #pragma unroll
             for (int e = 0; e < kStep; ++e) {
-              if (has_row && has_column(thread, j, c + e)) {
+              if (exists && has_column(thread, j, c + e, kN)) {
                 D& target = *(dst + offsets(i, j, c + e));
                 using N = Number<D, V>;
                 const N result = Epilogue::apply(static_cast<N>(values[e]));
@@ -195,8 +200,12 @@ struct MmaFragment {
     if constexpr (kIsLarge) keep_order();
   }
 
-  static __device__ __forceinline__ bool has_column(int thread, int j, int c) {
-    return (j + 1) * kWarpsN * Atom::kN <= kN || column_of(thread, j, c) < kN;
+  // Whether the row or column of a value is one of the first `count`, which are no more than the matrix has.
+  static __device__ __forceinline__ bool has_row(int thread, int i, int c, int count) {
+    return (i + 1) * kWarpsM * Atom::kM <= count || row_of(thread, i, c) < count;
+  }
+  static __device__ __forceinline__ bool has_column(int thread, int j, int c, int count) {
+    return (j + 1) * kWarpsN * Atom::kN <= count || column_of(thread, j, c) < count;
   }
 
   template <bool kUpdate, class Epilogue, class D, class V>

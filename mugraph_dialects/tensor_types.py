@@ -175,11 +175,6 @@ def leading_strides(layout: AnyLayout) -> tuple[int, ...]:
     return tuple(mode.flat_stride[0] for mode in base_layout(layout))
 
 
-def memory_order(extents: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Dimensions from the one of the least stride on; those of extent 1 come last."""
-    return sorted(range(len(extents)), key=lambda dim: (extents[dim] == 1, strides[dim]))
-
-
 def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Contiguous strides in elements, the last dimension innermost."""
     strides = [1] * len(shape)

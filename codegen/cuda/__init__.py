@@ -26,13 +26,11 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import (
     EXECUTE,
     HostPrinter,
-    LaunchKey,
     alignment_checks,
     find_places,
-    kernels_of,
-    launch_key,
     print_execute,
     print_init,
+    symbols_of,
     workspace_bytes,
 )
 from mugraph.codegen.cuda.host_kernels import print_move
@@ -126,7 +124,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     kernel_names: dict[str, str] = {}
     print_warpgroup_atoms(kernels, writer)
     swizzles = any(isinstance(op, BulkCopyOp) for kernel in kernels for op in kernel.walk())
-    joined_names: dict[LaunchKey, str] = {}
+    joined_names: dict[tuple[str, ...], str] = {}
 
     def print_once(kernel: KernelOp, known: dict[str, str], kind: KernelKind) -> str:
         symbol = kernel.sym_name.data
@@ -141,17 +139,15 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     program_launches: dict[Operation, Callable[[HostPrinter], None]] = {}
     for bucket in buckets:
         for launch in launches_of(bucket.body.block.ops):
-            of_kernels = [op for op in kernels_of(launch) if not is_task(op)]
-            if len(launch) == 1 and of_kernels:
+            of_kernels = [op for op in launch if isinstance(op, LaunchOp) and not is_task(op)]
+            if len(of_kernels) == 1:
                 print_once(of_kernels[0].resolve(), kernel_names, "kernel")
-            if len(launch) == 1 or not of_kernels:
-                continue
-            key = launch_key(launch)
-            if key in joined_names:
+            symbols = symbols_of(of_kernels)
+            if len(of_kernels) < 2 or symbols in joined_names:
                 continue
             parts = [print_once(op.resolve(), part_names, "part") for op in of_kernels]
-            joined_names[key] = names.fresh(f"{key[0][0]}_joined")
-            print_joined_kernel(of_kernels, parts, joined_names[key], writer, key[1])
+            joined_names[symbols] = names.fresh(f"{symbols[0]}_joined")
+            print_joined_kernel(of_kernels, parts, joined_names[symbols], writer)
         for program in persistent_programs(bucket.body.block.ops):
             for kernel in program.kernels:
                 print_once(kernel, task_names, "task")

@@ -33,13 +33,12 @@ from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.overlap import RuntimePart, launches_of
-from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root, returned_root
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, returned_root
 from mugraph.dialects.named_extents import argument_names, buckets_of
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
-    memory_order,
     op_label,
     shape_of,
     strides_of,
@@ -48,10 +47,6 @@ from mugraph.dialects.tensor_types import (
 
 LIBRARY_BYTES = 4
 """The alignment of the columns of integer matrices that cuBLAS reads."""
-
-
-LaunchKey = tuple[tuple[str, ...], tuple[tuple[int, int], ...]]
-"""The kernels of a launch by name, and what follows them."""
 
 
 @dataclass
@@ -64,8 +59,8 @@ class HostPrinter:
     places: dict[SSAValue, str]
     element: Callable[[SSAValue], str] = stored_type
     """The C++ type of a tensor's elements."""
-    joined_names: Mapping[LaunchKey, str] = field(default_factory=dict[LaunchKey, str])
-    """The kernel that runs those of a launch."""
+    joined_names: Mapping[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    """The kernel that runs those of several symbols side by side."""
     joins: bool = False
     """Whether what is printed is a part of a launch, which :meth:`run` returns."""
     program_launches: Mapping[Operation, Callable[[HostPrinter], None]] = field(
@@ -184,18 +179,11 @@ def print_launch(
     arguments: Sequence[str],
     *,
     overlaps: bool = False,
-    types: Sequence[str] = (),
 ) -> None:
-    """Prints the launch of a kernel; grid and block are extents along x, y and z, or fewer.
-
-    ``types`` are arguments of its template.
-    """
+    """Prints the launch of a kernel; grid and block are extents along x, y and z, or fewer."""
     blocks, threads = (f"dim3({', '.join(map(str, extents))})" for extents in (grid, block))
     given = ", ".join([queue(overlaps=overlaps), *arguments])
-    kernel = f"{name}<{', '.join(types)}>" if types else name
-    printer.writer.line(
-        f'mugraph::launch("{name}", {kernel}, {blocks}, {threads}, {smem}, {given});'
-    )
+    printer.writer.line(f'mugraph::launch("{name}", {name}, {blocks}, {threads}, {smem}, {given});')
 
 
 @print_host_operation.register
@@ -325,6 +313,11 @@ def broadcast_strides(value: SSAValue) -> tuple[int, ...]:
     )
 
 
+def memory_order(extents: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Dimensions from the one of the least stride on; those of extent 1 come last."""
+    return sorted(range(len(extents)), key=lambda dim: (extents[dim] == 1, strides[dim]))
+
+
 def walk(extents: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> str:
     """A layout over a piece, dimensions in the order of iteration."""
     return layout_type(*walked_modes(extents, strides, order))
@@ -406,8 +399,9 @@ def alignment_checks(function: FuncOp, places: Mapping[SSAValue, str]) -> list[s
 
 def print_parts(launch: Sequence[Operation], printer: HostPrinter) -> None:
     """Prints one launch of several operators, each of which is a part of it."""
-    if isinstance(launch[0], sched.LaunchOp):
-        print_joined(launch, printer)
+    kernels = [op for op in launch if isinstance(op, sched.LaunchOp)]
+    if kernels:
+        print_joined(kernels, printer)
         return
     writer, parts = printer.writer, [f"part{number}" for number in range(len(launch))]
     for op, part in zip(launch, parts, strict=True):
@@ -424,42 +418,26 @@ def print_part(op: Operation, name: str, printer: HostPrinter) -> None:
     printer.writer.close("}();")
 
 
-def print_joined(launch: Sequence[Operation], printer: HostPrinter) -> None:
-    """Prints one launch of several kernels, or of what follows them, too."""
-    launches = kernels_of(launch)
-    kernels = [each.resolve() for each in launches]
-    printer.writer.line(f"// OP type: {launches[0].name}, {len(launch)} in one")
-    parts = [f"part{number}" for number in range(len(launch) - len(launches))]
-    for op, part in zip(launch[len(launches) :], parts, strict=True):
-        print_part(op, part, printer)
-    tensors = [value for each in launches for value in (*each.arguments, *each.outputs)]
+def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> None:
+    """Prints one launch of several kernels."""
+    kernels = [launch.resolve() for launch in launches]
+    printer.writer.line(f"// OP type: {launches[0].name}, {len(launches)} in one")
+    tensors = [value for launch in launches for value in (*launch.arguments, *launch.outputs)]
     pointers = printer.declare_all(tensors)
     print_launch(
         printer,
-        printer.joined_names[launch_key(launch)],
+        printer.joined_names[symbols_of(launches)],
         [sum(math.prod(kernel.grid_dim) for kernel in kernels)],
         [max(kernel.threads for kernel in kernels), 1, 1],
         max(kernel.smem_bytes or 0 for kernel in kernels),
-        [*pointers, *parts],
+        pointers,
         overlaps=kernels[0].waits_for_grids(),
-        types=[f"decltype({part})" for part in parts],
     )
 
 
-def kernels_of(launch: Sequence[Operation]) -> list[sched.LaunchOp]:
-    """The kernels of a launch; what follows them stands behind them."""
-    return [op for op in launch if isinstance(op, sched.LaunchOp)]
-
-
-def launch_key(launch: Sequence[Operation]) -> LaunchKey:
-    """What launches of one kernel have in common."""
-    launches = kernels_of(launch)
-    followed: list[tuple[int, int]] = []
-    for op in launch[len(launches) :]:
-        assert isinstance(op, kn.ScatterOp)  # as the pass lets no others follow
-        place = [each is memory_root(op.values).owner for each in launches].index(True)
-        followed.append((place, op.run_followed or 0))
-    return tuple(each.kernel.root_reference.data for each in launches), tuple(followed)
+def symbols_of(launches: Sequence[sched.LaunchOp]) -> tuple[str, ...]:
+    """The names of the kernels that launches are of."""
+    return tuple(launch.kernel.root_reference.data for launch in launches)
 
 
 EXECUTE = "_execute_mugraph"

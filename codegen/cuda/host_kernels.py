@@ -11,6 +11,7 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer, fp32_bits, layout_typ
 from mugraph.codegen.cuda.host import (
     HostPrinter,
     broadcast_strides,
+    memory_order,
     print_host_operation,
     queue,
     run_along,
@@ -23,7 +24,6 @@ from mugraph.dialects import kn
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
-    memory_order,
     op_label,
     row_major_strides,
     shape_of,

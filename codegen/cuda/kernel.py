@@ -59,37 +59,22 @@ def parameters_of(kernel: sched.KernelOp, names: Names, *, is_task: bool = False
     return parameters
 
 
-Followed = Sequence[tuple[int, int]]
-"""What follows the kernels of a launch: the place of the kernel, and the run of each of its blocks
-(:data:`mugraph.dialects.kn.overlap.FOLLOWS`)."""
-
-
 def print_joined_kernel(
-    launches: Sequence[sched.LaunchOp],
-    parts: Sequence[str],
-    name: str,
-    writer: Writer,
-    followed: Followed = (),
+    launches: Sequence[sched.LaunchOp], parts: Sequence[str], name: str, writer: Writer
 ) -> None:
     """Prints a kernel whose blocks run those of several, which are printed as functions.
 
-    Threads that a block has no use for leave: barriers of a block wait for the others.  Parts of
-    the runtime that follow come as parameters, whose types the launch says.
+    Threads that a block has no use for leave: barriers of a block wait for the others.
     """
     kernels = [launch.resolve() for launch in launches]
     threads = max(kernel.threads for kernel in kernels)
     names = Names()
     lists = [parameters_of(kernel, names) for kernel in kernels]
-    resident = launches[0].resident or kernels[0].resident
+    resident = launches[0].resident
     bounds = [threads, *([] if resident is None else [resident.value.data])]
-    following = [names.fresh(f"part{number}") for number in range(len(followed))]
-    if followed:
-        types = ", ".join(f"class Part{number}" for number in range(len(followed)))
-        writer.line(f"template <{types}>")
-    given = [f"Part{number} const {each}" for number, each in enumerate(following)]
-    open_kernel(writer, name, [*(each for one in lists for each in one), *given], bounds, None)
+    open_kernel(writer, name, [each for one in lists for each in one], bounds, None)
     first = 0
-    for number, (kernel, part) in enumerate(zip(kernels, parts, strict=True)):
+    for kernel, part in zip(kernels, parts, strict=True):
         blocks = math.prod(kernel.grid_dim)
         columns, rows, _ = kernel.grid_dim
         block = f"blockIdx.x - {first}" if first else "blockIdx.x"
@@ -98,16 +83,7 @@ def print_joined_kernel(
         if kernel.threads < threads:
             writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")
         place = f"tb::block_at<1>({block}, {columns}, {rows})"
-        after = [
-            f"kn::run_stored<{kernel.threads}, {run}, {blocks}>({each}, {block});"
-            for each, (place_of_kernel, run) in zip(following, followed, strict=True)
-            if place_of_kernel == number
-        ]
-        call = f"{part}({', '.join([place, *arguments])});"
-        if after:
-            writer.lines([call, "__syncthreads();", *after, "return;"])
-        else:
-            writer.line(f"return {call}")
+        writer.line(f"return {part}({', '.join([place, *arguments])});")
         writer.close()
         first += blocks
     writer.close()

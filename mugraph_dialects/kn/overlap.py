@@ -6,20 +6,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.kn.workspace import memory_root
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 OVERLAPS = "kn.overlaps"
 """The attribute of such an operator once ``--programmatic-launch`` has decided so."""
 JOINED = "kn.joined"
 """The attribute of an operator that ``--join-launches`` has put into the launch before it."""
-FOLLOWS = "kn.follows"
-"""The attribute of an operator of which the blocks of a launch move what they have stored: how many
-elements lie side by side until those of another block do."""
 
 PART_THREADS = 256
 """``kPartThreads`` of ``runtime/include/mugraph/kn/parts.h``."""
@@ -93,18 +89,6 @@ class RuntimePart(CanOverlap, CanJoin, ABC):
         """Any others of the kind."""
         return RuntimePart
 
-    @property
-    def run_followed(self) -> int | None:
-        """How many elements a block of the launch that computes its operand has side by side, which
-        moves them once it has stored them; ``None`` where it has a launch of its own."""
-        run = self.attributes.get(FOLLOWS)
-        return run.value.data if isinstance(run, IntegerAttr) else None
-
-    def follow(self, run: int) -> None:
-        """Lets the blocks of the launch that computes its operand do it, after their own work."""
-        self.attributes.pop(JOINED, None)
-        self.attributes[FOLLOWS] = IntegerAttr(run, i64)
-
     def moved_elements(self) -> int:
         """How many elements its threads move or compute."""
         return math.prod(shape_of(self.results[0].type))
@@ -115,17 +99,10 @@ class RuntimePart(CanOverlap, CanJoin, ABC):
 
 
 def launches_of(ops: Iterable[Operation]) -> list[list[Operation]]:
-    """The operators of a program, which come in order, those that share a launch together.
-
-    What follows the blocks of a launch stands with it, behind its views.
-    """
+    """The operators of a program, which come in order, those that share a launch together."""
     launches: list[list[Operation]] = []
     for op in ops:
-        if isinstance(op, RuntimePart) and op.run_followed is not None:
-            owners = {memory_root(operand).owner for operand in op.operands}
-            launch = next(each for each in reversed(launches) if owners.intersection(each))
-            launch.append(op)
-        elif isinstance(op, CanJoin) and op.is_joined:
+        if isinstance(op, CanJoin) and op.is_joined:
             launches[-1].append(op)
         else:
             launches.append([op])

@@ -13,21 +13,19 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
-from mugraph.dialects.kn import ScatterOp
 from mugraph.dialects.kn.overlap import CanJoin, RuntimePart
-from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import in_a_program, moved_bytes
 from mugraph.passes.program.plan_dtensor_memory import plan_dtensor_memory
-from mugraph.passes.program.stored_runs import run_stored
 from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -193,27 +191,6 @@ def kinds_of(ops: Iterable[Operation], room: Room) -> dict[Operation, Hashable]:
     return {op: kind for op, kind in kinds.items() if kind and room.has([op])}
 
 
-def runs_followed(launches: Sequence[Sequence[Operation]]) -> dict[ScatterOp, int]:
-    """Choice: the scatters that blocks of an earlier launch do, with what each has side by side.
-
-    All that share a launch, or none: otherwise there would be as many launches.
-    """
-    places = {op: place for place, launch in enumerate(launches) for op in launch}
-
-    def place_of(value: SSAValue) -> int:
-        owner = memory_root(value).owner
-        return places[owner] if isinstance(owner, Operation) else -1
-
-    found: dict[ScatterOp, int] = {}
-    for launch in launches:
-        scatters = [op for op in launch if isinstance(op, ScatterOp)]
-        runs = {op: run for op in scatters if (run := run_stored(op))}
-        known = all(place_of(op.rows) < place_of(op.values) for op in runs)
-        if len(runs) == len(launch) and known:
-            found |= runs
-    return found
-
-
 def join_launches(function: FuncOp, target: Target) -> None:
     """Rewrite: puts the operators of a program in order, and marks those that share a launch.
 
@@ -228,8 +205,7 @@ def join_launches(function: FuncOp, target: Target) -> None:
     room = Room(target)
     order = Order(kinds_of(ops, room), room, heights_of(ops))
     launches = in_launches(block, order)
-    follow = runs_followed(launches)
-    if len(launches) == len(ops) and not follow:
+    if len(launches) == len(ops):
         return
     for launch in launches:
         for op in launch:
@@ -242,8 +218,6 @@ def join_launches(function: FuncOp, target: Target) -> None:
         resident = room.resident(of_kernels) if len(of_kernels) > 1 else None
         if resident is not None:
             of_kernels[0].resident = IntegerAttr(resident, i64)
-    for op, run in follow.items():
-        op.follow(run)
     if WORKSPACE_BYTES in function.attributes:
         plan_dtensor_memory(function)
 
@@ -259,8 +233,6 @@ class JoinLaunchesPass(ModulePass):
     one is needed, all of its kind that are ready are launched with it: ``kn.joined`` on an operator
     says that it is a part of the launch in front of it.  Other kernels keep their order.  The
     workspace is planned anew, as what one launch reads and writes must not share bytes.
-    Rows that the blocks of one launch have stored, and the next one would put into tables, each
-    block puts there itself: ``kn.follows`` says how many elements of each lie side by side.
     Pre-condition: ``--plan-stensor-memory``, which says how large blocks are.
 
     Before::

@@ -22,7 +22,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import ScatterOp
-from mugraph.dialects.kn.overlap import FOLLOWS, JOINED, CanJoin, RuntimePart
+from mugraph.dialects.kn.overlap import JOINED, CanJoin, RuntimePart
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched import KernelOp, LaunchOp
@@ -204,7 +204,7 @@ def is_faster(ops: Sequence[CanJoin], target: Target) -> bool:
     of_all = heights_of(list(block.ops))
     heights = [of_all[op] for op in ops]
     chain = max(heights) - min(heights) + 1
-    launches = sum(not op.is_joined and FOLLOWS not in op.attributes for op in ops)
+    launches = sum(not op.is_joined for op in ops)
     return START_NS + STEP_NS * chain < launches * in_a_program(LAUNCH_NS, target)
 
 
@@ -215,8 +215,6 @@ def make_program(function: FuncOp, ops: Sequence[CanJoin], blocks: Blocks) -> No
     counters = -(-needed.value.data // ALIGNMENT) * ALIGNMENT
     function.attributes[WORKSPACE_BYTES] = IntegerAttr(counters + COUNTER_BYTES * len(ops), i64)
     blocks._replace(counters=counters).set(ops[0])
-    for op in function.body.block.ops:
-        op.attributes.pop(FOLLOWS, None)
     first = 0
     for op, waits in zip(ops, awaited(ops), strict=True):
         op.attributes.pop(JOINED, None)

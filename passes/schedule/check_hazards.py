@@ -20,7 +20,6 @@ from mugraph.passes.schedule.analysis.hazards import (
     Finding,
     Progress,
     differences,
-    find_followed_hazards,
     find_task_hazards,
     find_workspace_hazards,
     hazards_of_all_blocks,
@@ -76,11 +75,7 @@ def describe_programs(module: ModuleOp) -> Iterator[str]:
     """What overlaps in the workspaces of a module's functions, and tasks that are out of order."""
     for op in module.walk():
         if isinstance(op, FuncOp):
-            findings = [
-                *find_workspace_hazards(op),
-                *find_followed_hazards(op),
-                *find_task_hazards(op),
-            ]
+            findings = [*find_workspace_hazards(op), *find_task_hazards(op)]
             yield from describe_findings(op, findings)
 
 

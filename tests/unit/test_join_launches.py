@@ -9,19 +9,13 @@ import pytest
 from emulated_programs import check_emulated_later, emulated, graph_of
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
-from xdsl.passes import PassPipeline
 from xdsl.utils.exceptions import VerifyException
 
 import mugraph.build as mi
-from mugraph.dialects.kn import ScatterOp
 from mugraph.dialects.kn.overlap import CanJoin, launches_of
-from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.memory.lifetimes import tensor_lifetimes
 from mugraph.passes.program.join_launches import join_launches
-from mugraph.passes.schedule.analysis.hazards import (
-    find_followed_hazards,
-    find_workspace_hazards,
-)
+from mugraph.passes.schedule.analysis.hazards import find_workspace_hazards
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import generate_cuda
@@ -113,64 +107,6 @@ def test_custom_kernels_of_a_launch_compute_what_each_does_alone() -> None:
             np.testing.assert_allclose(result, exact, rtol=2**-10, atol=1e-2)
 
     check_emulated_later(made, check)
-
-
-def rows_into_a_table(halves: int) -> str:
-    """A product whose blocks have 32 of 96 columns, of all rows or half of them, put into rows."""
-    m, axis = 16 // halves, 0 if halves > 1 else -1
-    return f"""
-func.func @f(%x: tensor<16x64xf16>, %w: tensor<64x96xf16>, %table: tensor<24x96xf16>, %at: tensor<16xi64>)
-    -> tensor<24x96xf16> {{
-  %b = kn.customized %x, %w grid [3, {halves}, 1] block [64, 1, 1] forloop 4 plan <tiles = written, loads = cp_async> {{
-  ^bb0(%dx: tensor<16x64xf16>, %dw: tensor<64x96xf16>):
-    %sx = tb.input %dx imap [-1, {axis}, -1] fordim 1 : tensor<16x64xf16> -> !tb.stensor<{m}x16xf16>
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<64x96xf16> -> !tb.stensor<16x32xf16>
-    %m = tb.matmul %sx, %sw : (!tb.stensor<{m}x16xf16>, !tb.stensor<16x32xf16>) -> !tb.stensor<{m}x32xf16>
-    %s = tb.forloop_accum none %m : !tb.stensor<{m}x32xf16> -> !tb.stensor<{m}x32xf16>
-    tb.output %s omap [1, {axis}, -1] : !tb.stensor<{m}x32xf16> -> tensor<16x96xf16>
-  }} : (tensor<16x64xf16>, tensor<64x96xf16>) -> tensor<16x96xf16>
-  %t = kn.scatter %b into %table rows %at dim 0 : (tensor<16x96xf16>, tensor<24x96xf16>, tensor<16xi64>) -> tensor<24x96xf16>
-  func.return %t : tensor<24x96xf16>
-}}
-"""  # noqa: E501 the text as it is printed
-
-
-def test_blocks_put_rows_that_they_have_stored_into_a_table() -> None:
-    """Each of three blocks has 32 elements of each row; other rows of the table stay."""
-    module = parse_text(make_context(), rows_into_a_table(1), "f")
-    made = generate_cuda(module, make_context(), "sm_90a")
-    (launch,) = launches_in(made.source)
-    assert launch.startswith("mugraph::launch(")
-    assert "run_stored<64, 32, 3>" in made.source
-    rng = np.random.default_rng(5)
-    arrays = (rng.standard_normal(shape) for shape in ((16, 64), (64, 96), (24, 96)))
-    x, w, table = (each.astype(np.float16) for each in arrays)
-    at = rng.permutation(24)[:16]
-
-    def check(kernels: CudaModule) -> None:
-        (result,) = kernels.run([x, w, table, at])
-        exact = table.astype(np.float64)
-        exact[at] = x.astype(np.float64) @ w.astype(np.float64)
-        np.testing.assert_allclose(result, exact, rtol=2**-10, atol=1e-2)
-
-    check_emulated_later(made, check)
-
-
-def test_rows_that_blocks_do_not_store_in_turn_have_a_launch() -> None:
-    """The blocks of the first half have all that lies in front of the others."""
-    module = parse_text(make_context(), rows_into_a_table(2), "f")
-    made = generate_cuda(module, make_context(), "sm_90a")
-    assert len(launches_in(made.source)) == 2
-
-
-@pytest.mark.parametrize(("run", "hazards"), [(32, 0), (64, 1)])
-def test_blocks_that_move_what_others_store_are_reported(run: int, hazards: int) -> None:
-    module = parse_text(make_context(), rows_into_a_table(1), "f")
-    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
-    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
-    (scatter,) = (op for op in function.walk() if isinstance(op, ScatterOp))
-    scatter.follow(run)
-    assert len(list(find_followed_hazards(function))) == hazards
 
 
 BY_TMA = "forloop 4 plan <tiles = written, loads = tma>"

@@ -30,10 +30,7 @@ from mugraph.passes.schedule.analysis.hazards.progress import (
 )
 from mugraph.passes.schedule.analysis.hazards.simulate import Simulation
 from mugraph.passes.schedule.analysis.hazards.tasks import find_task_hazards
-from mugraph.passes.schedule.analysis.hazards.workspace import (
-    find_followed_hazards,
-    find_workspace_hazards,
-)
+from mugraph.passes.schedule.analysis.hazards.workspace import find_workspace_hazards
 from mugraph.passes.schedule.lower_rings import with_lowered_rings
 
 
@@ -125,7 +122,6 @@ __all__ = [
     "HazardKind",
     "Progress",
     "differences",
-    "find_followed_hazards",
     "find_hazards",
     "find_task_hazards",
     "find_workspace_hazards",

@@ -9,13 +9,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import HasWorkspace
-from mugraph.dialects.kn import ScatterOp
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.kn.workspace import places_of
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.memory.lifetimes import tensor_lifetimes, views_of
-from mugraph.passes.program.stored_runs import run_stored
 
 
 def find_workspace_hazards(function: FuncOp) -> Iterator[Finding]:
@@ -36,17 +34,6 @@ def find_workspace_hazards(function: FuncOp) -> Iterator[Finding]:
         if first <= last and lifetimes[earlier].overlaps(lifetimes[later]):
             reader = _reader(earlier, launches[lifetimes[earlier].last])
             yield _finding(earlier, later, reader, first, last)
-
-
-def find_followed_hazards(function: FuncOp) -> Iterator[Finding]:
-    """Each scatter of which a block would move elements that another block stores."""
-    for op in function.walk():
-        if isinstance(op, ScatterOp) and op.run_followed not in (None, run_stored(op)):
-            message = (
-                f"{op_label(op)} follows a launch in runs of {op.run_followed} elements, which are "
-                "not those that its blocks store in turn"
-            )
-            yield Finding(HazardKind.READ_AFTER_WRITE, (op,), message)
 
 
 def _reader(value: SSAValue, launch: list[Operation]) -> Operation:

@@ -43,25 +43,6 @@ __device__ __forceinline__ int run_if_of(Part const& part, int block) {
   return block - blocks;
 }
 
-// What a block of kThreads threads has stored of a part's elements: of each kRun * kBlocks the kRun elements behind kRun *
-// block. The block's threads must have met since they stored them.
-template <int kThreads, int kRun, int kBlocks, int kLength, class Part>
-__device__ __forceinline__ void run_stored_by(Part const& part, int block) {
-  constexpr int kVectors = kRun / kLength, kTurns = Part::kElements / (kRun * kBlocks);
-  for (int i = threadIdx.x; i < kVectors * kTurns; i += kThreads) {
-    part.template run<kLength>((i / kVectors * kBlocks + block) * kVectors + i % kVectors);
-  }
-}
-
-// The same of the length that the part's pointers allow.
-template <int kThreads, int kRun, int kBlocks, class Part>
-__device__ __forceinline__ void run_stored(Part const& part, int block) {
-  if constexpr (kRun % Part::kVector == 0) {
-    if (part.is_wide) return run_stored_by<kThreads, kRun, kBlocks, Part::kVector>(part, block);
-  }
-  run_stored_by<kThreads, kRun, kBlocks, 1>(part, block);
-}
-
 template <int kLength, class Part>
 __global__ void __launch_bounds__(kPartThreads) part_kernel(Part part) {
   tb::grid_launch();

@@ -410,6 +410,12 @@ def _groups_that_share(shape: KernelShape, target: Target) -> int:
     return resident
 
 
+def fill_ns(shape: KernelShape, target: Target) -> float:
+    """Nanoseconds in which a block's first tiles come, behind the first of their bytes."""
+    rate = BULK_BYTES_A_CYCLE if shape.prefers_bulk(target) else COPY_BYTES_A_CYCLE
+    return (shape.loop_bytes + shape.loading.first_bytes) / (rate * target.clock_ghz)
+
+
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where tiles, sums or rows do not fit a block."""
     held = shape.held_registers(target)
@@ -512,6 +518,5 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     )
     bound += ZEROS * device_ns(shape.blocks * shape.turns * padding, target)
     # What later blocks wait for besides is among the bytes of all.
-    fill = (loop_bytes + first_bytes) / rate
     drain = (iteration + after) / clock
-    return LAUNCH_NS + fill + starts * (target.memory_latency_ns + drain) + bound
+    return LAUNCH_NS + fill_ns(shape, target) + starts * (target.memory_latency_ns + drain) + bound

@@ -7,10 +7,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from xdsl.dialects.func import FuncOp
-
-from mugraph.dialects.ancestors import enclosing
-from mugraph.dialects.constant import is_constant
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
@@ -25,7 +21,7 @@ from mugraph.passes.costs.kernels import (
     ring_of,
     stages_of,
 )
-from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.mugraph.plan.early import has_weights, leaves_room, takes_few_turns
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import (
@@ -83,7 +79,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             return written  # --retile says why, where that asks for what cannot be
     shape = shape.divided(plan.split_k or 1)
     early = has_weights(graph) and leaves_room(shape, target)
-    if plan.needs_producer() or producer_pays(shape, target):
+    is_whole = plan.loads is None and plan.split_k in (None, 1)
+    few = is_whole and takes_few_turns(graph, shape, target)
+    if plan.needs_producer() or (producer_pays(shape, target) and not few):
         # A loop of one iteration has a producer only where that is said.
         loads = None if shape.iterations > 1 else "tma"
         stages = (1,) if loads is None and waits_to_start(shape, target) else None
@@ -236,34 +234,6 @@ def streams_long(shape: KernelShape, target: Target) -> bool:
     time = estimate(shape, target)
     once = shape.iterations == 1 and not shape.loop.products
     return once and time is not None and time > LAUNCHES_LONG * LAUNCH_NS
-
-
-def has_weights(graph: CustomizedOp) -> bool:
-    """Whether kernels of a program may load something before they wait for others: its weights.
-
-    Where nothing is constant, kernels that begin early only wait, and are in the way: layers of
-    ``benchmarks/shapes``, whose weights are not, took 0.97 of the speed on an H200.  A program of
-    one kernel has no other to begin early.
-    """
-    function = enclosing(graph, FuncOp)
-    if function is None or not any(map(is_constant, function.args)):
-        return False
-    return sum(isinstance(op, CustomizedOp) for op in function.body.block.ops) > 1
-
-
-def leaves_room(shape: KernelShape, target: Target) -> bool:
-    """Whether memory is what a kernel waits for, and all its blocks run at once.
-
-    The next kernel's blocks then start where one of its has ended, and weights are on their way
-    while the last ones end; ``--spread-blocks`` keeps them apart.  All kernels of a decode layer
-    are such: with it one of Llama-3.2-1B takes 45.7 us on an H200, and 51.1 where the next kernel
-    begins late or at the end (``benchmarks/results/decode_layers_h200.md``).
-    """
-    resident = resident_blocks(shape, stages_of(shape, target) or 1, target)
-    if shape.blocks > resident * target.multiprocessors or not target.has_programmatic_launch:
-        return False
-    moved = device_ns(shape.loading.tensor_bytes, target)
-    return shape.product_ns(target) < LAUNCH_NS + moved
 
 
 def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:

@@ -9,10 +9,11 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from mugraph.dialects.plan import Plan
-from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, estimate
+from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import Load, PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
+from mugraph.passes.mugraph.plan.early import ABOUT_ALIKE, takes_few_turns
 from mugraph.passes.mugraph.plan.limits import (
     ALIKE_NS,
     WORTH_FILLING,
@@ -260,6 +261,11 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
         choices = busy or choices
+    few = _of_fewest_turns(space, choices, target) if written.loads is None else []
+    if few and fastest.split == 1:
+        # What it is estimated to lose is no reason to fuse otherwise.
+        best = min(few, key=partial(_effort, space, target))
+        return best._replace(time=fastest.time)
     if space.graph.held_lengths:
         choices = _at_all_lengths(space, choices, target)
     limit = min(choice.time for choice in choices) + ALIKE_NS
@@ -274,6 +280,21 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if stays and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
     return best
+
+
+def _of_fewest_turns(
+    space: TileSpace, choices: Sequence[TileChoice], target: Target
+) -> list[TileChoice]:
+    """Of kernels that should have few iterations those of the fewest that take about as long."""
+    timed: list[tuple[float, float, TileChoice]] = []
+    for choice in choices:
+        shape = shape_under(space, choice.partition)
+        if choice.split == 1 and takes_few_turns(space.graph, shape, target):
+            timed.append((choice.time - fill_ns(shape, target), shape.turns, choice))
+    longest = ABOUT_ALIKE * min((time for time, _, _ in timed), default=0.0)
+    alike = [(turns, choice) for time, turns, choice in timed if time <= longest]
+    fewest = min((turns for turns, _ in alike), default=0)
+    return [choice for turns, choice in alike if turns == fewest]
 
 
 def _is_bound_within(space: TileSpace, choice: TileChoice, target: Target) -> bool:

@@ -1,0 +1,69 @@
+"""Kernels of a program whose weights are on their way before they wait for those before them."""
+
+from __future__ import annotations
+
+from xdsl.dialects.func import FuncOp
+
+from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.constant import is_constant
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.costs.kernels import (
+    LAUNCH_NS,
+    KernelShape,
+    resident_blocks,
+    stages_of,
+)
+from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.targets import Target
+
+ABOUT_ALIKE = 1.03
+"""Times of such kernels that tell nothing."""
+FEWEST_THREADS = 128
+"""Of a block that loads several matrices: with 64 a layer of Llama-3.2-1B took 1.8 us longer."""
+
+
+def takes_few_turns(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
+    """Whether all threads of a kernel load several matrices of weights, in few iterations.
+
+    Nobody waits for their first tiles, and each turn of several rings costs more than is estimated.
+    A layer of a decode step takes 1.5 us less on an H200 with gate and up loaded so
+    (Llama-3.2-1B), 2.5 (Qwen3-8B) and 0.7 (Qwen3-1.7B), while products of one matrix take as long
+    (``benchmarks/results/decode_layers_h200.md``).
+    """
+    several = len(shape.loop.products) > 1 and not shape.loop.chained
+    single = not shape.loop.suits_groups(shape.threads, target) and not shape.loop.converts
+    enough = shape.threads >= FEWEST_THREADS
+    return several and single and enough and brings_weights(graph) and leaves_room(shape, target)
+
+
+def brings_weights(graph: CustomizedOp) -> bool:
+    """Whether a kernel of a program loads some of its weights."""
+    return has_weights(graph) and any(map(is_constant, graph.operands))
+
+
+def has_weights(graph: CustomizedOp) -> bool:
+    """Whether kernels of a program may load something before they wait for others: its weights.
+
+    Where nothing is constant, kernels that begin early only wait, and are in the way: layers of
+    ``benchmarks/shapes``, whose weights are not, took 0.97 of the speed on an H200.  A program of
+    one kernel has no other to begin early.
+    """
+    function = enclosing(graph, FuncOp)
+    if function is None or not any(map(is_constant, function.args)):
+        return False
+    return sum(isinstance(op, CustomizedOp) for op in function.body.block.ops) > 1
+
+
+def leaves_room(shape: KernelShape, target: Target) -> bool:
+    """Whether memory is what a kernel waits for, and all its blocks run at once.
+
+    The next kernel's blocks then start where one of its has ended, and weights are on their way
+    while the last ones end; ``--spread-blocks`` keeps them apart.  All kernels of a decode layer
+    are such: with it one of Llama-3.2-1B takes 45.7 us on an H200, and 51.1 where the next kernel
+    begins late or at the end (``benchmarks/results/decode_layers_h200.md``).
+    """
+    resident = resident_blocks(shape, stages_of(shape, target) or 1, target)
+    if shape.blocks > resident * target.multiprocessors or not target.has_programmatic_launch:
+        return False
+    moved = device_ns(shape.loading.tensor_bytes, target)
+    return shape.product_ns(target) < LAUNCH_NS + moved

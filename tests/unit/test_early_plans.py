@@ -1,0 +1,62 @@
+"""Plans of kernels that load weights before they wait for the kernels in front of them."""
+
+from __future__ import annotations
+
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import PassPipeline
+
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.reading import make_context, parse_text
+
+MLP = """
+func.func @f(%x: !x, %wg: !w ATTRIBUTES, %wu: !w ATTRIBUTES, %wd: !d ATTRIBUTES) -> !x {
+  %h = kn.customized %x, %wg, %wu grid [128, 1, 1] block [128, 1, 1] forloop 32 {
+  ^bb0(%dx: !x, %dg: !w, %du: !w):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : !x -> !tb.stensor<1x64xbf16>
+    %sg = tb.input %dg imap [1, -1, -1] fordim 0 : !w -> !tb.stensor<64x64xbf16>
+    %pg = tb.matmul %sx, %sg : (!tb.stensor<1x64xbf16>, !tb.stensor<64x64xbf16>) -> !tb.stensor<1x64xbf16>
+    %g = tb.forloop_accum none %pg : !tb.stensor<1x64xbf16> -> !tb.stensor<1x64xbf16>
+    %su = tb.input %du imap [1, -1, -1] fordim 0 : !w -> !tb.stensor<64x64xbf16>
+    %pu = tb.matmul %sx, %su : (!tb.stensor<1x64xbf16>, !tb.stensor<64x64xbf16>) -> !tb.stensor<1x64xbf16>
+    %u = tb.forloop_accum none %pu : !tb.stensor<1x64xbf16> -> !tb.stensor<1x64xbf16>
+    %a = tb.silu %g : !tb.stensor<1x64xbf16> -> !tb.stensor<1x64xbf16>
+    %r = tb.mul %a, %u : (!tb.stensor<1x64xbf16>, !tb.stensor<1x64xbf16>) -> !tb.stensor<1x64xbf16>
+    tb.output %r omap [1, -1, -1] : !tb.stensor<1x64xbf16> -> !h
+  } : (!x, !w, !w) -> !h
+  %y = kn.customized %h, %wd grid [32, 1, 1] block [128, 1, 1] forloop 128 {
+  ^bb0(%dh: !h, %dd: !d):
+    %sh = tb.input %dh imap [-1, -1, -1] fordim 1 : !h -> !tb.stensor<1x64xbf16>
+    %sd = tb.input %dd imap [1, -1, -1] fordim 0 : !d -> !tb.stensor<64x64xbf16>
+    %pd = tb.matmul %sh, %sd : (!tb.stensor<1x64xbf16>, !tb.stensor<64x64xbf16>) -> !tb.stensor<1x64xbf16>
+    %s = tb.forloop_accum none %pd : !tb.stensor<1x64xbf16> -> !tb.stensor<1x64xbf16>
+    tb.output %s omap [1, -1, -1] : !tb.stensor<1x64xbf16> -> !x
+  } : (!h, !d) -> !x
+  func.return %y : !x
+}
+"""  # noqa: E501 the text as it is printed
+TYPES = {
+    "!x": "tensor<1x2048xbf16, #cute.layout<(1,2048):(2048,1)>>",
+    "!h": "tensor<1x8192xbf16, #cute.layout<(1,8192):(8192,1)>>",
+    "!w": "tensor<2048x8192xbf16, #cute.layout<(2048,8192):(1,2048)>>",
+    "!d": "tensor<8192x2048xbf16, #cute.layout<(8192,2048):(1,8192)>>",
+}
+
+
+def gate(attributes: str) -> CustomizedOp:
+    """The kernel of gate and up of an MLP of one row, planned."""
+    text = MLP.replace("ATTRIBUTES", attributes)
+    for name, type_ in TYPES.items():
+        text = text.replace(name, type_)
+    module = parse_text(make_context(), text, "mlp")
+    PassPipeline((PlanPass(arch="sm_90a"),)).apply(make_context(), module)
+    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
+    return next(op for op in function.walk() if isinstance(op, CustomizedOp))
+
+
+def test_weights_that_are_there_early_come_in_few_iterations() -> None:
+    """Memory bounds the kernel in both, and nothing hides the first tiles of what may change."""
+    changing, constant = gate(""), gate("{mugraph.constant}")
+    turns = [plan.forloop or 32 for plan in (changing.decided, constant.decided)]
+    assert constant.decided.pdl == "early"
+    assert turns[1] < turns[0]

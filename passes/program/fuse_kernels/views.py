@@ -7,6 +7,7 @@ in or left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import singledispatch
 
@@ -86,6 +87,35 @@ def _(op: kn.GatherOp, order: Sequence[int], permute: Permute) -> Operation | No
     return kn.GatherOp(table, op.rows, _permuted_type(op.result, order))
 
 
+@transposed.register
+def _(op: kn.ReshapeOp, order: Sequence[int], permute: Permute) -> Operation | None:
+    runs = _joined_dims(shape_of(op.input.type), shape_of(op.result.type))
+    if runs is None or max(map(len, runs), default=0) < 2:
+        return None
+    if layout_of(op.input.type) is not None:
+        return None
+    first = [dim for dim, extent in enumerate(shape_of(op.input.type)) if extent == 1]
+    dims = [*first, *(dim for place in order for dim in runs[place])]
+    return kn.ReshapeOp(permute(op.input, dims), _permuted_type(op.result, order))
+
+
+def _joined_dims(own: Sequence[int], wanted: Sequence[int]) -> list[list[int]] | None:
+    """The dimensions that each new one joins, but for those of one element.
+
+    ``None`` where one is split.
+    """
+    left = [dim for dim, extent in enumerate(own) if extent > 1]
+    runs: list[list[int]] = []
+    for extent in wanted:
+        run: list[int] = []
+        while math.prod(own[dim] for dim in run) < extent and left:
+            run.append(left.pop(0))
+        if math.prod(own[dim] for dim in run) != extent:
+            return None
+        runs.append(run)
+    return runs
+
+
 def _permuted_type(value: SSAValue, order: Sequence[int]) -> TensorType[Attribute]:
     shape = shape_of(value.type)
     return TensorType(element_type_of(value.type), [shape[dim] for dim in order])
@@ -156,8 +186,20 @@ def _kept_dims(own: Sequence[int], wanted: Sequence[int]) -> list[int | None] | 
     return [next(left) if extent > 1 else None for extent in wanted]
 
 
+def _is_turned(value: SSAValue) -> bool:
+    """Whether a tensor is a transpose that lies in another order than row-major."""
+    op = value.owner
+    if not isinstance(op, kn.TransposeOp):
+        return False
+    long = [dim for dim in op.order if shape_of(op.input.type)[dim] > 1]
+    return long != sorted(long)
+
+
 class ViewFirstPart(RewritePattern):
-    """The part of a tensor that starts where it starts is a view of its memory."""
+    """The part of a tensor that starts where it starts is a view of its memory.
+
+    Not of a transpose, which would be copied to be row-major.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: kn.SliceOp, rewriter: PatternRewriter, /) -> None:
@@ -165,6 +207,8 @@ class ViewFirstPart(RewritePattern):
         is_stored = any(isinstance(use.operation, ReturnOp) for use in op.result.uses)
         is_first = not any(any(start) for _, _, start in op.moves())
         if not is_first or is_stored or layout_of(op.result.type) is not None:
+            return
+        if layout_of(op.input.type) is None and _is_turned(op.input):
             return
         whole = kn.lay_out_row_major(op.input)
         strides = strides_of(resolved_layout_of(whole))

@@ -2,8 +2,8 @@
 
 The first kernel has one more axis of the grid, along which blocks have some of the iterations
 each.  What they accumulate is stored, the parts of one sum one after the other along a dimension
-that has whole tiles only (:func:`parts_dim`).  The second kernel loads them, one an iteration, accumulates
-them, and does what the kernel did after its loop.
+that has whole tiles only (:func:`parts_dim`).  The second kernel loads them, one an iteration,
+accumulates them, and does what the kernel did after its loop.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ def beats_library(op: MatmulOp, time: float, by_library: float) -> bool:
 
     15 products of 1 to 48 rows in 16 bits took 0.51 to 1.06 of cuBLAS's time on an H200, 0.81 in
     the geometric mean, and one of 202 rows, which is estimated to take longer, 1.13; one of 197
-    rows whose result stays in f32 took 0.82.  Of uneven
-    rows cuBLAS took 0.9 to 3.8 times as long as a kernel.
+    rows whose result stays in f32 took 0.82.  Of uneven rows cuBLAS took 0.9 to 3.8 times as long
+    as a kernel.
     """
     if is_slow_in_library(op):
         return time < by_library < math.inf
@@ -140,9 +140,11 @@ def fastest_cycles(op: MatmulOp | tb.MatmulOp, target: Target) -> float:
 LIBRARY_START_NS, LIBRARY_PRODUCTS, LIBRARY_BYTES = 4_000.0, 1.54, 1.23
 """What a product by cuBLAS takes in any case, and by how much it misses what bounds it: tensor
 cores at their highest clock, or memory.  Fitted by ``python -m benchmarks.shapes.library``."""
-LIBRARY_LOADS_START_NS, LIBRARY_COMBINED_NS, LIBRARY_LOADS, LIBRARY_TILE = 3_000.0, 2_000.0, 66.0, 64
-"""What it takes before it loads, and to add up two parts of a sum; the bytes that a multiprocessor
-loads a cycle; the rows of a block's left operand, of whose right one there are at least half."""
+LIBRARY_LOADS_START_NS, LIBRARY_COMBINED_NS = 3_000.0, 2_000.0
+"""What it takes before it loads, and to add up two parts of a sum."""
+LIBRARY_LOADS, LIBRARY_TILE = 66.0, 64
+"""The bytes that a multiprocessor loads a cycle for it, and the rows of a block's left operand, of
+whose right one there are at least half as many."""
 WORTH_A_KERNEL = 0.9
 """Of a library's time, but for its start, what a kernel in its place takes at most."""
 UNALIGNED = {VECTOR_BYTES: 1.0, 8: 3.2, 4: 6.0, 2: 6.0}

@@ -31,6 +31,7 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
     resolved_layout_of,
+    row_major_strides,
     shape_of,
     strides_of,
     with_layout,
@@ -186,20 +187,19 @@ def _kept_dims(own: Sequence[int], wanted: Sequence[int]) -> list[int | None] | 
     return [next(left) if extent > 1 else None for extent in wanted]
 
 
-def _is_turned(value: SSAValue) -> bool:
-    """Whether a tensor is a transpose that lies in another order than row-major."""
+def _laid_out(value: SSAValue) -> SSAValue:
+    """A tensor with a layout in its type that is no copy: of a transpose that of its operand."""
     op = value.owner
-    if not isinstance(op, kn.TransposeOp):
-        return False
-    long = [dim for dim in op.order if shape_of(op.input.type)[dim] > 1]
-    return long != sorted(long)
+    if layout_of(value.type) is not None or not isinstance(op, kn.TransposeOp):
+        return kn.lay_out_row_major(value)
+    layout, shape = layout_of(op.input.type), shape_of(op.input.type)
+    strides = row_major_strides(shape) if layout is None else strides_of(layout)
+    own = tuple(strides[dim] for dim in op.order)
+    return kn.lay_out(value, Layout(shape_of(value.type), own))
 
 
 class ViewFirstPart(RewritePattern):
-    """The part of a tensor that starts where it starts is a view of its memory.
-
-    Not of a transpose, which would be copied to be row-major.
-    """
+    """The part of a tensor that starts where it starts is a view of its memory."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: kn.SliceOp, rewriter: PatternRewriter, /) -> None:
@@ -208,9 +208,7 @@ class ViewFirstPart(RewritePattern):
         is_first = not any(any(start) for _, _, start in op.moves())
         if not is_first or is_stored or layout_of(op.result.type) is not None:
             return
-        if layout_of(op.input.type) is None and _is_turned(op.input):
-            return
-        whole = kn.lay_out_row_major(op.input)
+        whole = _laid_out(op.input)
         strides = strides_of(resolved_layout_of(whole))
         layout = Layout(shape_of(op.result.type), strides)
         rewriter.replace(op, kn.ViewOp(whole, with_layout(op.result.type, layout)))

@@ -76,11 +76,11 @@ def library_time(op: MatmulOp, target: Target) -> float:
     return max(
         LIBRARY_START_NS + LIBRARY_PRODUCTS * cycles / target.clock_ghz,
         LIBRARY_START_NS + LIBRARY_BYTES * moved,
-        _library_loads(op, target),
+        library_loads(op, target),
     )
 
 
-def _library_loads(op: MatmulOp, target: Target) -> float:
+def library_loads(op: MatmulOp, target: Target) -> float:
     """Nanoseconds of one wave of blocks that load what they multiply, in one or two parts."""
     *_, rows, columns = shape_of(op.result.type)
     least = LIBRARY_TILE + min(rows, columns, LIBRARY_TILE // 2)

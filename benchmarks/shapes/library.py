@@ -17,7 +17,11 @@ from typing import NamedTuple
 from benchmarks.shapes.draw import shape_named
 from mugraph.dialects.kn import MatmulOp
 from mugraph.passes.costs.memory import device_ns
-from mugraph.passes.program.fuse_kernels.times import fastest_cycles, moved_bytes
+from mugraph.passes.program.fuse_kernels.times import (
+    fastest_cycles,
+    library_loads,
+    moved_bytes,
+)
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 PEERS = {"": ("torch eager", "cuBLASLt", "torch.compile"), "bias": ("addmm",)}
@@ -26,11 +30,13 @@ FOLLOWS = ("bias", "gelu", "silu", "relu", "residual")
 
 
 class Measured(NamedTuple):
-    """Microseconds of a product, and what tensor cores and memory take at their highest rates."""
+    """Microseconds of a product, what tensor cores and memory take at their highest rates, and what
+    blocks take to load what they multiply, as ``library_time`` has it."""
 
     time: float
     products: float
     memory: float
+    loads: float
 
 
 def measured(paths: list[Path]) -> list[Measured]:
@@ -50,13 +56,14 @@ def measured(paths: list[Path]) -> list[Measured]:
         product = next(op for op in shape_named(name).module().walk() if isinstance(op, MatmulOp))
         cycles = fastest_cycles(product, target) / target.multiprocessors
         moved = device_ns(moved_bytes([*product.operands, *product.results]), target)
-        found[name] = Measured(min(times), cycles / target.clock_ghz / 1000, moved / 1000)
+        loads = library_loads(product, target) / 1000
+        found[name] = Measured(min(times), cycles / target.clock_ghz / 1000, moved / 1000, loads)
     return list(found.values())
 
 
 def estimated(one: Measured, start: float, products: float, memory: float) -> float:
     """As ``library_time`` has it, in microseconds."""
-    return start + max(products * one.products, memory * one.memory)
+    return max(start + max(products * one.products, memory * one.memory), one.loads)
 
 
 def main() -> None:

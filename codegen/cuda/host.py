@@ -218,6 +218,21 @@ def spacing_of(shape: Sequence[int], strides: Sequence[int]) -> int:
     return wide[-1] if wide else strides[-1] if strides else 0
 
 
+def dims_of_rows(op: kn.MatmulOp) -> int:
+    """How many of the last leading dimensions of a product only number more rows of one matrix.
+
+    Of which the right operand is a broadcast, and along which the others go on as along their rows.
+    """
+    a, b, c = (strides_in_memory(value) for value in (op.lhs, op.rhs, op.result))
+    extents = shape_of(op.lhs.type)
+    rows = extents[-2]
+    for count, dim in enumerate(reversed(range(len(extents) - 2))):
+        if extents[dim] > 1 and (b[dim], a[dim], c[dim]) != (0, rows * a[-2], rows * c[-2]):
+            return count
+        rows *= extents[dim]
+    return len(extents) - 2
+
+
 def strides_in_memory(value: SSAValue) -> tuple[int, ...]:
     """The strides of a DTensor, in elements; raises :class:`CodegenError` where it has none."""
     layout = layout_of(value.type)
@@ -281,8 +296,11 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     pointers = printer.declare_all((a, b, c))
     *leading, m, k = shape_of(a.type)
     n = shape_of(b.type)[-1]
+    if op.rows is None and (more := dims_of_rows(op)):
+        m *= math.prod(leading[-more:])
+        leading = leading[:-more]
     # One call computes the matrices of all leading dimensions that merge in every tensor.
-    batch_strides = [strides_in_memory(value)[:-2] for value in (a, b, c)]
+    batch_strides = [strides_in_memory(value)[: len(leading)] for value in (a, b, c)]
     looped = len(leading) - min(evenly_spaced(leading, strides) for strides in batch_strides)
     rows = str(m) if op.rows is None else declare_extent(op, op.rows.data, printer)
     for dim, extent in enumerate(leading[:looped]):

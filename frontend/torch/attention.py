@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from mugraph.torch.operator import define, import_torch
@@ -61,6 +62,32 @@ def keep_attention_whole(graph_module: Any) -> None:
                 given = node.meta["example_value" if "example_value" in node.meta else "val"]
                 arguments = *arguments, not given.is_contiguous()
                 node.target, node.args, node.kwargs = operator, arguments, {}
+    graph_module.recompile()
+
+
+def leave_out_known_masks(graph_module: Any) -> None:
+    """Leaves out constant masks of truths that say no more than that there is none, or a triangle.
+
+    Models make such masks of positions: once these are folded, their values are known.
+    """
+    torch = import_torch()
+    modes = import_module("torch.utils._python_dispatch")
+    for node in graph_module.graph.find_nodes(
+        op="call_function", target=attention_operator(), sort=False
+    ):
+        q, k, v, mask, causal, *others = node.args
+        if causal or getattr(mask, "op", "") != "get_attr":
+            continue
+        kept = getattr(graph_module, mask.target)
+        if not isinstance(kept, torch.Tensor) or kept.dtype != torch.bool:
+            continue
+        with modes._disable_current_modes():
+            rows, columns = kept.shape[-2:]
+            is_all = bool(kept.all())
+            is_triangle = rows == columns and bool((kept == torch.ones_like(kept).tril()).all())
+        if is_all or is_triangle:
+            node.args = (q, k, v, None, not is_all, *others)
+    graph_module.graph.eliminate_dead_code()
     graph_module.recompile()
 
 

@@ -18,7 +18,7 @@ from mugraph.dialects.model_arguments import ModelArguments, State, mark_model_a
 from mugraph.errors import UserError
 from mugraph.runtime.cuda import only_function
 from mugraph.torch.aten import NotConverted
-from mugraph.torch.attention import keep_attention_whole
+from mugraph.torch.attention import keep_attention_whole, leave_out_known_masks
 from mugraph.torch.complex_numbers import make_pairs
 from mugraph.torch.decompositions import decompositions
 from mugraph.torch.islands import fold_constants
@@ -141,6 +141,7 @@ class _Program:
                 graph.erase_node(node)
         make_pairs(self._graph_module)
         fold_constants(self._graph_module)
+        leave_out_known_masks(self._graph_module)
         simplify_whole_numbers(self._graph_module)
         self._lift_constants()
         self._merge_tied()

@@ -244,9 +244,24 @@ class TransposeOp(RegroupOp):
 
     def expand(self, parts: Expansion) -> SSAValue:
         """A view."""
-        source = lay_out_row_major(self.input)
+        source = self._laid_out_for_it() or lay_out_row_major(self.input)
         strides = strides_of(resolved_layout_of(source))
         return self.view(source, [strides[dim] for dim in self.order], parts)
+
+    def _laid_out_for_it(self) -> SSAValue | None:
+        """The operand, stored by its kernel so that the result is row-major.
+
+        Where nothing else uses it, and rows stay rows: a reshape of the result is then no copy.
+        """
+        value, order = self.input, self.order
+        is_free = layout_of(value.type) is None and layout_of(self.result.type) is None
+        if not is_free or not isinstance(value.owner, CustomizedOp) or not value.has_one_use():
+            return None
+        if order[-1] != len(order) - 1:
+            return None
+        strides = row_major_strides(shape_of(self.result.type))
+        own = tuple(strides[order.index(dim)] for dim in range(len(order)))
+        return lay_out(value, Layout(shape_of(value.type), own))
 
 
 @irdl_op_definition

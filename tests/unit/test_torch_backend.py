@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 import mugraph
+from mugraph.dialects import kn
 from mugraph.errors import UserError
+from mugraph.runtime.cuda import only_function
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 mugraph_torch: Any = import_module("mugraph.torch")
@@ -260,6 +262,34 @@ def test_rows_without_a_key_give_zeros() -> None:
     eager, ours, report = compiled(lambda q, k, m: attention(q, k, k, attn_mask=m), q, k, mask)
     assert_near(ours, eager)
     assert (ours[:, :, 2] == 0).all() and report.islands
+
+
+@pytest.mark.parametrize(
+    "kept, inputs, masked",
+    [
+        (lambda i, j: j <= i + 9, 1, False),  # all of them
+        (lambda i, j: j <= i, 1, True),
+        (lambda i, j: (j <= i) & (i - j < 3), 2, False),  # a tensor beside q
+    ],
+)
+def test_masks_of_known_positions_are_indices(
+    kept: Callable[..., Any], inputs: int, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs: list[Any] = []
+    makers = import_module("mugraph.torch.backend").MAKERS
+    make = makers["cpu"]
+    monkeypatch.setitem(makers, "cpu", lambda module: (programs.append(module), make(module))[1])
+
+    def function(q: Any) -> Any:
+        places = torch.arange(q.shape[-2])
+        mask = kept(places[:, None], places[None])[None, None]
+        return attention(q, q, q, attn_mask=mask)
+
+    eager, ours, _ = compiled(function, draw(1, 2, 9, 16))
+    assert_near(ours, eager)
+    (program,) = programs
+    assert len(only_function(program).args) == inputs
+    assert masked == any(isinstance(op, kn.MaskOp) for op in program.walk())
 
 
 def test_what_has_no_conversion_stays_in_torch() -> None:

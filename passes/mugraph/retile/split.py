@@ -1,9 +1,9 @@
 """Divides the for-loop of a kernel over blocks: partial sums, and a kernel that combines them.
 
 The first kernel has one more axis of the grid, along which blocks have some of the iterations
-each.  What they accumulate is stored, the parts of one sum one after the other along its first
-dimension that has whole tiles only.  The second kernel loads them, one an iteration, accumulates
-them, and does what the kernel did after its loop.
+each.  What they accumulate is stored, the parts of one sum one after the other along a dimension
+that has whole tiles only (:func:`parts_dim`).  The second kernel loads them, one an iteration,
+accumulates them, and does what the kernel did after its loop.
 """
 
 from __future__ import annotations
@@ -105,11 +105,17 @@ def has_whole_parts(space: TileSpace, partition: Partition) -> bool:
 def parts_dim(space: TileSpace, tile: SSAValue) -> int:
     """The dimension along which the parts of a sum are stored: the first one with whole tiles only.
 
-    Raises :class:`RetileError` where the last blocks have fewer elements along all of them.
+    One that blocks divide into tiles of several elements comes behind others: the kernel that
+    combines the parts can then be cut finely along it, also where it needs whole rows, as for a
+    norm.  Raises :class:`RetileError` where the last blocks have fewer elements along all of them.
     """
-    for dim, dimension in enumerate(space.of(tile)):
-        if dimension is None or dimension.extent % dimension.tile == 0:
-            return dim
+    whole = [
+        (dimension is not None and dimension.tile > 1 and bool(dimension.axes), dim)
+        for dim, dimension in enumerate(space.of(tile))
+        if dimension is None or dimension.extent % dimension.tile == 0
+    ]
+    if whole:
+        return min(whole)[1]
     raise RetileError(
         f"{op_label(space.graph)}: its last blocks have fewer elements than the others along each "
         f"dimension of {value_label(tile)}, and parts of sums are stored side by side along one; "

@@ -1,18 +1,21 @@
-"""Heads that share keys and values are rows of one product.
+"""Heads that share keys and values read them where they are.
 
 Grouped-query attention repeats each head of the keys for several heads of the queries.  With one
 query a head, the products with the repeated keys are those of a matrix that has such queries as its
-rows: nothing is repeated, and a tile of keys is read once for all of them.
+rows: nothing is repeated, and a tile of keys is read once for all of them.  With several, heads are
+numbered by their group and their place in it: then the keys are broadcast along the places, which
+is a matter of indices, and no copy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
     PatternRewriter,
@@ -39,6 +42,16 @@ class Repeated(NamedTuple):
     """Whether the operand has the source's last two dimensions in the other order."""
     groups: int
     repeats: int
+
+    def numbered(self, shape: Sequence[int], *, in_rows: bool) -> tuple[int, ...]:
+        """The extents of a tensor (..., heads, rows, columns) of which a head has two numbers.
+
+        (..., groups, repeats, rows, columns), or (..., groups, repeats, columns) where heads are
+        ``in_rows`` and have one each; of what all heads share (..., 1, 1, rows, columns).
+        """
+        *leading, heads, rows, columns = shape
+        numbers = (self.groups, self.repeats) if heads > 1 else (1, 1)
+        return (*leading, *numbers, columns) if in_rows else (*leading, *numbers, rows, columns)
 
 
 def repeated_operand(value: SSAValue) -> Repeated | None:
@@ -71,30 +84,41 @@ def _typed(value: SSAValue, shape: tuple[int, ...]) -> TensorType[Attribute]:
 
 @dataclass
 class JoinHeads(RewritePattern):
-    """A row times a matrix that is the same for several heads is one of that many rows."""
+    """Products of heads with matrices that several of them share.
+
+    A row times such a matrix is one product of that many rows; several rows a head are multiplied
+    by a broadcast of the matrix.
+    """
 
     joined: dict[SSAValue, Repeated] = field(default_factory=dict[SSAValue, Repeated])
     """Reshapes that give such products, or what is computed of them, the extents they had."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: kn.MatmulOp, rewriter: PatternRewriter, /) -> None:
-        """Rewrites products of one row a head."""
+        """Rewrites products whose right operand is repeated."""
         found = repeated_operand(op.rhs)
-        if found is None or shape_of(op.lhs.type)[-2] != 1 or not kn.may_be_row_major(op.result):
+        if found is None or not kn.may_be_row_major(op.result):
             return
-        *leading, _, depth, columns = shape_of(op.rhs.type)
-        grouped = (*leading, found.groups)
-        rows = kn.ReshapeOp(op.lhs, _typed(op.lhs, (*grouped, found.repeats, depth)))
-        own = shape_of(found.source.type)[-2:]
-        matrix = kn.ReshapeOp(found.source, _typed(op.rhs, (*grouped, *own)))
-        new: list[kn.ReshapeOp | kn.TransposeOp | kn.MatmulOp] = [rows, matrix]
+        in_rows = shape_of(op.lhs.type)[-2] == 1
+        wide = found.numbered(shape_of(op.lhs.type), in_rows=in_rows)
+        rows = kn.ReshapeOp(op.lhs, _typed(op.lhs, wide))
+        new: list[Operation] = [rows]
+        matrix, rank = found.source, len(wide)
+        if in_rows:
+            *leading, own, depth = shape_of(matrix.type)
+            new.append(kn.ReshapeOp(matrix, _typed(matrix, (*leading[:-1], own, depth))))
+            matrix = new[-1].results[0]
         if found.is_transposed:
-            rank = len(grouped) + 2
-            new.append(kn.TransposeOp(matrix.result, (*range(rank - 2), rank - 1, rank - 2)))
-        type_ = _typed(op.result, (*grouped, found.repeats, columns))
+            new.append(kn.TransposeOp(matrix, (*range(rank - 2), rank - 1, rank - 2)))
+            matrix = new[-1].results[0]
+        if not in_rows:
+            each = (*wide[:-2], *shape_of(matrix.type)[-2:])
+            new.append(kn.BroadcastOp(matrix, _typed(matrix, each)))
+            matrix = new[-1].results[0]
+        type_ = _typed(op.result, found.numbered(shape_of(op.result.type), in_rows=in_rows))
         compute = None if op.compute is None else op.compute.data
         precision = None if op.precision is None else op.precision.data
-        product = kn.MatmulOp(rows.result, new[-1].result, type_, compute, precision)
+        product = kn.MatmulOp(rows.result, matrix, type_, compute, precision)
         apart = kn.ReshapeOp(product.result, op.result.type)
         self.joined[apart.result] = found
         rewriter.replace(op, [*new, product, apart])
@@ -102,7 +126,7 @@ class JoinHeads(RewritePattern):
 
 @dataclass
 class KeepJoined(RewritePattern):
-    """What is computed of joined heads, element by element or along rows, is computed of them."""
+    """What is computed of such products, element by element or along rows, stays as they are."""
 
     joined: dict[SSAValue, Repeated]
 
@@ -114,29 +138,27 @@ class KeepJoined(RewritePattern):
         heads = next((self.joined[each] for each in op.operands if each in self.joined), None)
         shape = shape_of(op.result.type)
         count = 1 if heads is None else heads.groups * heads.repeats
-        if heads is None or not kn.may_be_row_major(op.result) or shape[-3:-1] != (count, 1):
+        if heads is None or not kn.may_be_row_major(op.result) or shape[-3] != count:
             return
         if isinstance(op, kn.ReductionOp) and op.reduced_dim != len(shape) - 1:
             return
-
-        def together(value: SSAValue) -> tuple[int, ...]:
-            *leading, own, _, last = shape_of(value.type)
-            inner = (heads.groups, heads.repeats) if own > 1 else (1, 1)
-            return (*leading, *inner, last)
+        in_rows = shape[-2] == 1
 
         def reshaped(value: SSAValue) -> SSAValue:
             if value in self.joined and isinstance(value.owner, kn.ReshapeOp):
                 return value.owner.input
-            if shape_of(value.type) == together(value):
+            wanted = heads.numbered(shape_of(value.type), in_rows=in_rows)
+            if shape_of(value.type) == wanted:
                 return value
-            seen = kn.ReshapeOp(value, _typed(value, together(value)))
+            seen = kn.ReshapeOp(value, _typed(value, wanted))
             rewriter.insert(seen, InsertPoint.before(op))
             return seen.result
 
-        type_ = _typed(op.result, together(op.result))
+        type_ = _typed(op.result, heads.numbered(shape, in_rows=in_rows))
         operands = [reshaped(each) for each in op.operands]
         if isinstance(op, kn.ReductionOp):
-            new = kn.ReductionOp(operands[0], op.reduced_dim, type_, op.combination)
+            along = len(shape_of(type_)) - 1
+            new = kn.ReductionOp(operands[0], along, type_, op.combination)
         else:
             new = op.clone(dict(zip(op.operands, operands, strict=True)))
             rewriter.replace_value_with_new_type(new.results[0], type_)
@@ -146,7 +168,7 @@ class KeepJoined(RewritePattern):
 
 
 def join_heads(function: FuncOp) -> None:
-    """Makes products of heads that share their matrix one product each."""
+    """Makes products of heads that share their matrix read it once, or where it is."""
     products = JoinHeads()
     patterns = GreedyRewritePatternApplier(
         [products, KeepJoined(products.joined)], dce_enabled=True

@@ -327,6 +327,11 @@ def _(op: kn.MatmulOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAVa
     return value
 
 
+@rewritten.register
+def _(op: kn.BroadcastOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
+    return group.add(kn.BroadcastOp(operands[0], group.type_of(op.result)))
+
+
 def _slice(
     op: Operation, start: Sequence[int], operands: Sequence[SSAValue], group: Regrouping
 ) -> SSAValue:

@@ -61,8 +61,9 @@ def product_time(operators: Iterable[Operation], target: Target) -> float:
 def library_time(op: MatmulOp, target: Target) -> float:
     """Nanoseconds of a product of two matrices by cuBLAS; infinite for several, not measured.
 
-    52 products of 4 to 165 us took it 0.87 to 1.11 of what this says on an H200, but for one with
-    few results of deep sums, 1.25.  Uneven rows of few rows come at the rate of device memory: 1 x
+    Of few results of deep sums each multiprocessor loads the operands of its part, which is at
+    best a square, iteration by iteration: 197 x 768 x 3072 took 8.3 us on an H200, its products
+    at the rate of the others 5.7.  Uneven rows of few rows come at the rate of device memory: 1 x
     50257 x 1001 took 33.5 us.
     """
     if math.prod(shape_of(op.result.type)[:-2]) > 1:
@@ -71,21 +72,38 @@ def library_time(op: MatmulOp, target: Target) -> float:
     moved = device_ns(moved_bytes([*op.operands, *op.results]), target)
     aligned = min(_row_alignment(value) for value in (*op.operands, op.result))
     cycles *= UNALIGNED.get(aligned, max(UNALIGNED.values()))
-    return LIBRARY_START_NS + max(
-        LIBRARY_PRODUCTS * cycles / target.clock_ghz, LIBRARY_BYTES * moved
+    return max(
+        LIBRARY_START_NS + LIBRARY_PRODUCTS * cycles / target.clock_ghz,
+        LIBRARY_START_NS + LIBRARY_BYTES * moved,
+        library_loads(op, target),
     )
+
+
+def library_loads(op: MatmulOp, target: Target) -> float:
+    """Nanoseconds of one wave of blocks that load what they multiply, in one or two parts."""
+    *_, rows, columns = shape_of(op.result.type)
+    least = LIBRARY_TILE + min(rows, columns, LIBRARY_TILE // 2)
+    row_bytes = shape_of(op.lhs.type)[-1] * element_bytes_of(op.lhs.type)
+
+    def time(parts: int) -> float:
+        side = math.sqrt(parts * rows * columns / target.multiprocessors)
+        loaded = max(2 * side, least) * row_bytes / parts
+        return loaded / LIBRARY_LOADS / target.clock_ghz + (parts - 1) * LIBRARY_COMBINED_NS
+
+    return LIBRARY_LOADS_START_NS + min(time(1), time(2))
 
 
 def beats_library(op: MatmulOp, time: float, by_library: float) -> bool:
     """Whether a kernel that is estimated to take so long replaces a product by cuBLAS.
 
     15 products of 1 to 48 rows in 16 bits took 0.51 to 1.06 of cuBLAS's time on an H200, 0.81 in
-    the geometric mean, and one of 202 rows, which is estimated to take longer, 1.13.  Of uneven
-    rows cuBLAS took 0.9 to 3.8 times as long as a kernel.
+    the geometric mean, and one of 202 rows, which is estimated to take longer, 1.13; one of 197
+    rows whose result stays in f32 took 0.82.  Of uneven rows cuBLAS took 0.9 to 3.8 times as long
+    as a kernel.
     """
     if is_slow_in_library(op):
         return time < by_library < math.inf
-    in_16_bits = element_bytes_of(op.lhs.type) == element_bytes_of(op.result.type) == 2
+    in_16_bits = element_bytes_of(op.lhs.type) == 2
     start = LIBRARY_START_NS
     return in_16_bits and time < start + WORTH_A_KERNEL * (by_library - start) < math.inf
 
@@ -121,6 +139,11 @@ def fastest_cycles(op: MatmulOp | tb.MatmulOp, target: Target) -> float:
 LIBRARY_START_NS, LIBRARY_PRODUCTS, LIBRARY_BYTES = 4_000.0, 1.54, 1.23
 """What a product by cuBLAS takes in any case, and by how much it misses what bounds it: tensor
 cores at their highest clock, or memory.  Fitted by ``python -m benchmarks.shapes.library``."""
+LIBRARY_LOADS_START_NS, LIBRARY_COMBINED_NS = 3_000.0, 2_000.0
+"""What it takes before it loads, and to add up two parts of a sum."""
+LIBRARY_LOADS, LIBRARY_TILE = 66.0, 64
+"""The bytes that a multiprocessor loads a cycle for it, and the rows of a block's left operand, of
+whose right one there are at least half as many."""
 WORTH_A_KERNEL = 0.9
 """Of a library's time, but for its start, what a kernel in its place takes at most."""
 UNALIGNED = {VECTOR_BYTES: 1.0, 8: 3.2, 4: 6.0, 2: 6.0}

@@ -7,6 +7,7 @@ in or left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import singledispatch
 
@@ -30,6 +31,7 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
     resolved_layout_of,
+    row_major_strides,
     shape_of,
     strides_of,
     with_layout,
@@ -84,6 +86,35 @@ def _(op: kn.GatherOp, order: Sequence[int], permute: Permute) -> Operation | No
     # Dimension 0 of the table is what the numbers' dimensions are of the result.
     table = permute(op.table, [0, *(dim - numbers + 1 for dim in order[numbers:])])
     return kn.GatherOp(table, op.rows, _permuted_type(op.result, order))
+
+
+@transposed.register
+def _(op: kn.ReshapeOp, order: Sequence[int], permute: Permute) -> Operation | None:
+    runs = _joined_dims(shape_of(op.input.type), shape_of(op.result.type))
+    if runs is None or max(map(len, runs), default=0) < 2:
+        return None
+    if layout_of(op.input.type) is not None:
+        return None
+    first = [dim for dim, extent in enumerate(shape_of(op.input.type)) if extent == 1]
+    dims = [*first, *(dim for place in order for dim in runs[place])]
+    return kn.ReshapeOp(permute(op.input, dims), _permuted_type(op.result, order))
+
+
+def _joined_dims(own: Sequence[int], wanted: Sequence[int]) -> list[list[int]] | None:
+    """The dimensions that each new one joins, but for those of one element.
+
+    ``None`` where one is split.
+    """
+    left = [dim for dim, extent in enumerate(own) if extent > 1]
+    runs: list[list[int]] = []
+    for extent in wanted:
+        run: list[int] = []
+        while math.prod(own[dim] for dim in run) < extent and left:
+            run.append(left.pop(0))
+        if math.prod(own[dim] for dim in run) != extent:
+            return None
+        runs.append(run)
+    return runs
 
 
 def _permuted_type(value: SSAValue, order: Sequence[int]) -> TensorType[Attribute]:
@@ -156,6 +187,17 @@ def _kept_dims(own: Sequence[int], wanted: Sequence[int]) -> list[int | None] | 
     return [next(left) if extent > 1 else None for extent in wanted]
 
 
+def _laid_out(value: SSAValue) -> SSAValue:
+    """A tensor with a layout in its type that is no copy: of a transpose that of its operand."""
+    op = value.owner
+    if layout_of(value.type) is not None or not isinstance(op, kn.TransposeOp):
+        return kn.lay_out_row_major(value)
+    layout, shape = layout_of(op.input.type), shape_of(op.input.type)
+    strides = row_major_strides(shape) if layout is None else strides_of(layout)
+    own = tuple(strides[dim] for dim in op.order)
+    return kn.lay_out(value, Layout(shape_of(value.type), own))
+
+
 class ViewFirstPart(RewritePattern):
     """The part of a tensor that starts where it starts is a view of its memory."""
 
@@ -166,7 +208,7 @@ class ViewFirstPart(RewritePattern):
         is_first = not any(any(start) for _, _, start in op.moves())
         if not is_first or is_stored or layout_of(op.result.type) is not None:
             return
-        whole = kn.lay_out_row_major(op.input)
+        whole = _laid_out(op.input)
         strides = strides_of(resolved_layout_of(whole))
         layout = Layout(shape_of(op.result.type), strides)
         rewriter.replace(op, kn.ViewOp(whole, with_layout(op.result.type, layout)))

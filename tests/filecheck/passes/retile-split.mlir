@@ -1,7 +1,7 @@
 // RUN: mg-opt --plan="forloop=8 split-k=4" --retile %s | filecheck %s
 // RUN: mg-opt --plan="forloop=8 split-k=4" --retile --plan --retile %s | filecheck %s --check-prefix=SPREAD
 
-// Each of four blocks along the new axis z accumulates over two iterations and stores what it has,
+// Each of four blocks along the new axis accumulates over two iterations and stores what it has,
 // the four parts one after the other along dimension 0; the second kernel has one an iteration, or,
 // once it is planned, all of them at once.
 
@@ -38,4 +38,26 @@ func.func @attention(%q: tensor<2x32x16xf16>, %k: tensor<2x16x128xf16>, %v: tens
     tb.output %r omap [0, 1, -1] : !tb.stensor<1x16x16xf16> -> tensor<2x32x16xf16>
   } : (tensor<2x32x16xf16>, tensor<2x16x128xf16>, tensor<2x128x16xf16>) -> tensor<2x32x16xf16>
   func.return %o : tensor<2x32x16xf16>
+}
+
+// Blocks divide rows of several elements: the parts lie along the columns, which a block has all of,
+// so that the second kernel may have fewer rows a block.
+
+// CHECK-LABEL: func.func @rows
+// CHECK:        tb.output %a omap [0, 1, -1] : !tb.stensor<64x256xf32> -> tensor<512x1024xf32>
+// CHECK:        %a_part = tb.input %a_parts_1 imap [0, -1, -1] fordim 1 : tensor<512x1024xf32> -> !tb.stensor<64x256xf32>
+// SPREAD-LABEL: func.func @rows
+// SPREAD:     kn.customized %a_parts grid [128, 1, 1]
+func.func @rows(%x: tensor<512x128xf16>, %w: tensor<128x256xf16>) -> tensor<512x256xf16> {
+  %o = kn.customized %x, %w grid [8, 1, 1] block [64, 1, 1] forloop 8 {
+  ^bb0(%dx: tensor<512x128xf16>, %dw: tensor<128x256xf16>):
+    %sx = tb.input %dx imap [0, -1, -1] fordim 1 : tensor<512x128xf16> -> !tb.stensor<64x16xf16>
+    %sw = tb.input %dw imap [-1, -1, -1] fordim 0 : tensor<128x256xf16> -> !tb.stensor<16x256xf16>
+    %p = tb.matmul %sx, %sw : (!tb.stensor<64x16xf16>, !tb.stensor<16x256xf16>) -> !tb.stensor<64x256xf16>
+    %a = tb.forloop_accum none %p : !tb.stensor<64x256xf16> -> !tb.stensor<64x256xf16>
+    %s = tb.reduction %a dim 1 : !tb.stensor<64x256xf16> -> !tb.stensor<64x1xf16>
+    %r = tb.div %a, %s : (!tb.stensor<64x256xf16>, !tb.stensor<64x1xf16>) -> !tb.stensor<64x256xf16>
+    tb.output %r omap [0, -1, -1] : !tb.stensor<64x256xf16> -> tensor<512x256xf16>
+  } : (tensor<512x128xf16>, tensor<128x256xf16>) -> tensor<512x256xf16>
+  func.return %o : tensor<512x256xf16>
 }

@@ -77,6 +77,8 @@ def test_parts_are_equal_and_whole_vectors_where_there_are_such() -> None:
     assert count_of_parts(700, 50257) == 29
     assert count_of_parts(1000, 51866) == 2
     assert count_of_parts(8, 50261) is None  # a prime
+    assert count_of_parts(396, 54608) == 2  # of 27,304: in shorter ones vectors start anywhere
+    assert count_of_parts(4, 54608) == 16  # enough blocks rather than whole vectors
 
 
 @pytest.mark.parametrize("columns", [65536, 67730])

@@ -70,6 +70,10 @@ ENOUGH_SPLITS = 8
 """Over so many a loop of chained products should be divisible, as decode has few other blocks."""
 MOST_OF_ROWS = 256
 """Threads of a block that are whole rows, at most."""
+ROWS_OF_A_BLOCK = (1, 2, 4)
+"""Rows that so many threads share at once."""
+UNEVEN_ROWS = (2, 4, 8)
+"""Rows of a block where their number is no multiple of that; the last block has fewer."""
 WAVES, WAVES_OF_ROWS = 8, 64
 """Blocks for each multiprocessor, at most; also of kernels of rows that threads hold."""
 FEW_BLOCKS = max(SPLITS)
@@ -192,63 +196,72 @@ def even_row_tiles(space: TileSpace, number: int) -> list[int]:
     ]
 
 
-def blocks_of_rows(space: TileSpace) -> list[int]:
-    """Numbers of threads that are whole rows, where threads can hold all tiles; whole warps.
-
-    With 192 threads 4500 rows of 768 columns took 4.8 us on an H200, and in 256, of padded rows,
-    5.6; 4096 of 1280 with 160 threads 5.3, with 128 5.7.  Where a row has more than eight warps it
-    took longer than in threads that each have several parts.
-    """
-    if not reduces_rows(space):
-        return []
-    lengths = {
-        space.dimensions[number].extent
+def row_lengths(space: TileSpace) -> dict[int, int]:
+    """The dimensions along which something is reduced, each with the elements of a vector."""
+    return {
+        number: math.gcd(space.dimensions[number].extent, ROW_VECTOR)
         for op in space.graph.body.block.ops
         if isinstance(op, REDUCED) and (number := space.numbers[op.input][-1]) is not None
     }
-    vectors = math.lcm(*(length // math.gcd(length, ROW_VECTOR) for length in lengths))
-    if vectors.bit_count() == 1:
-        return []  # usual blocks are whole rows, or the other way round
-    whole = range(vectors, MOST_OF_ROWS + 1, vectors)
-    return [threads for threads in whole if threads % WARP == 0]
 
 
-def padded_rows(space: TileSpace) -> dict[int, int]:
-    """How long rows of a kernel are padded so that threads share several of them evenly.
+def blocks_of_rows(space: TileSpace) -> list[int]:
+    """Numbers of threads that share rows evenly, or nearly so, where threads can hold all tiles.
 
-    By the number of the dimension that is reduced: to a power of two of the vectors that its
-    threads load.  Of what is past the row nothing is loaded.
+    A row has so many whole warps of vectors, perhaps some lanes too many: blocks are of one of
+    them, of as many as divide these, or of one or two rows.
     """
-    padded: dict[int, int] = {}
+    if not reduces_rows(space):
+        return []
+    found: set[int] = set()
+    for number, vector in row_lengths(space).items():
+        warps = math.ceil(space.dimensions[number].extent / vector / WARP)
+        found.update(WARP * count for count in divisors(warps))
+        found.update(WARP * warps * rows for rows in ROWS_OF_A_BLOCK)
+    return sorted(threads for threads in found if threads <= MOST_OF_ROWS)
+
+
+def padded_rows(space: TileSpace) -> dict[int, list[int]]:
+    """How long rows of a kernel may be padded so that threads share several of them evenly.
+
+    By the number of the dimension that is reduced: to whole warps of the vectors that its threads
+    load, and to a power of two of these.  Of what is past the row nothing is loaded.
+    """
+    padded: dict[int, list[int]] = {}
     stored = space.numbers[space.outputs()[0].stensor]
-    for op in space.graph.body.block.ops:
-        number = space.numbers[op.input][-1] if isinstance(op, REDUCED) else None
-        if number is None or number not in stored:
-            continue
+    for number, vector in row_lengths(space).items():
         dimension = space.dimensions[number]
-        vector = math.gcd(dimension.extent, ROW_VECTOR)
-        length = vector << (dimension.extent // vector - 1).bit_length()
-        cut = dimension.axes or dimension.looped or dimension.fixed or dimension.whole
-        if not cut and length > dimension.extent and length % dimension.multiple == 0:
-            padded[number] = length
+        if number not in stored or (
+            dimension.axes or dimension.looped or dimension.fixed or dimension.whole
+        ):
+            continue
+        extent = dimension.extent
+        lengths = {
+            -(-extent // (WARP * vector)) * WARP * vector,
+            vector << (extent // vector - 1).bit_length(),
+        }
+        padded[number] = [
+            length for length in sorted(lengths - {extent}) if length % dimension.multiple == 0
+        ]
     return padded
 
 
 def with_padded_rows(
-    space: TileSpace, partition: Partition, padded: Mapping[int, int]
-) -> Partition | None:
-    """The partition with such rows; ``None`` where its blocks have one row each."""
+    space: TileSpace, partition: Partition, padded: Mapping[int, Sequence[int]]
+) -> Iterator[Partition]:
+    """The partition with such rows, unless its blocks have one row each."""
     tiles = [
         tile_shape_of(space, partition, op.input)
         for op in space.graph.body.block.ops
         if isinstance(op, REDUCED) and space.numbers[op.input][-1] in padded
     ]
     if partition.forloop > 1 or max((math.prod(tile[:-1]) for tile in tiles), default=1) == 1:
-        return None
-    cuts = list(partition.cuts)
-    for number, length in padded.items():
-        cuts[number] = Cut(tile=length)
-    return partition._replace(cuts=tuple(cuts))
+        return
+    for lengths in itertools.product(*padded.values()):
+        cuts = list(partition.cuts)
+        for number, length in zip(padded, lengths, strict=True):
+            cuts[number] = Cut(tile=length)
+        yield partition._replace(cuts=tuple(cuts))
 
 
 def dimensions_to_pad(space: TileSpace) -> dict[int, int]:
@@ -295,7 +308,7 @@ def suits_products(extent: int, tile: int) -> bool:
     return whole or tile == extent <= max(UNEVEN_TILES)
 
 
-def _block_counts(space: TileSpace, number: int) -> list[Blocks]:
+def _block_counts(space: TileSpace, number: int, *, of_rows: bool) -> list[Blocks]:
     """Into how many blocks a dimension may be cut so that rows of tiles stay long enough."""
     dimension = space.dimensions[number]
     if numbers_matrices(space, number):
@@ -321,6 +334,8 @@ def _block_counts(space: TileSpace, number: int) -> list[Blocks]:
         whole = [each for each in evenly if dimension.extent // each.blocks % GROUP_ROWS == 0]
         evenly = whole or evenly
     uneven = uneven_tiles(dimension.extent, UNEVEN_TILES, smallest, max(UNEVEN_TILES))
+    if of_rows and smallest == 1:
+        uneven += uneven_tiles(dimension.extent, UNEVEN_ROWS, 1, max(UNEVEN_ROWS))
     uneven += padded_tiles(space, number) + even_row_tiles(space, number)
     return [*evenly, *(Blocks(-(-dimension.extent // tile), tile) for tile in uneven)]
 
@@ -345,7 +360,7 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
     present = math.prod(old.grid)
     counts_of = [
         sorted(
-            set[Blocks].intersection(*({*_block_counts(space, n)} for n in group)),
+            set[Blocks].intersection(*({*_block_counts(space, n, of_rows=of_rows)} for n in group)),
             key=lambda each: (each.blocks, each.tile or 0),
         )
         for group in axes
@@ -450,9 +465,9 @@ def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[P
     for grid in (present, *_grids(space, target)):
         for cut in _loops(space, grid, divides, with_a_loop, loop_tiles):
             whole = cut if cut == present else with_whole_steps(cut, depths)
-            of_padded_rows = with_padded_rows(space, whole, padded) if padded else None
-            for partition in (whole, of_padded_rows):
-                if partition is not None and partition not in seen:
+            of_padded_rows = with_padded_rows(space, whole, padded) if padded else ()
+            for partition in (whole, *of_padded_rows):
+                if partition not in seen:
                     seen.add(partition)
                     yield partition
 

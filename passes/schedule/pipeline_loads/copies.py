@@ -20,7 +20,10 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
-from mugraph.dialects.tensor_types import bytes_of, element_bytes_of
+from mugraph.dialects.tensor_types import bytes_of, element_bytes_of, shape_of
+
+WAITED_VECTORS = 2
+"""Of a thread that waits for a copy beside others."""
 
 
 class ThreadCopies(NamedTuple):
@@ -95,13 +98,15 @@ def shift_stores(kernel: sched.KernelOp) -> None:
             op.partition = sched.LinearPartitionAttr(shifted_partition(op))
 
 
-def _copy(load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None) -> sched.CopyOp:
-    """The copy of the same tile, at another iteration."""
+def _copy(
+    load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None, waits: bool = False
+) -> sched.CopyOp:
+    """The copy of the same tile, at another iteration; ``waits``: threads wait for it."""
     copy = sched.CopyOp(
         load.source,
         load.destination,
         loading_partition(load),
-        asynchronous=can_run_ahead(load),
+        asynchronous=can_run_ahead(load) and not waits,
         ahead=ahead,
         iteration=iteration,
         within=load.checked_dims,
@@ -120,8 +125,9 @@ def stage_copies(found: ThreadCopies, stages: int) -> None:
         assert isinstance(load.destination.owner, sched.AllocOp)
         load.destination.owner.stages = IntegerAttr(stages, i64) if stages > 1 else None
     distance = found.iterations if stages == found.iterations else stages - 1
+    waiting = _waited_for(found)
     for load in found.once:
-        Rewriter.replace_op(load, _copy(load, iteration=0), [])
+        Rewriter.replace_op(load, _copy(load, iteration=0, waits=load in waiting), [])
     before: list[Operation] = []
     for iteration in range(distance):
         before += [_copy(load, iteration=iteration) for load in found.moving]
@@ -129,9 +135,11 @@ def stage_copies(found: ThreadCopies, stages: int) -> None:
     if distance == 0 and found.once:
         before.append(sched.CommitOp())
     inside = _steps_of_loop(found, stages, distance)
-    if not any(can_run_ahead(load) for load in loads):
+    if not any(can_run_ahead(load) for load in loads if load not in waiting):
         before, inside = _without_groups(before), _without_groups(inside)
     _insert_after_loads(found.prologue, before)
+    if waiting:
+        _start_before_registers(found.prologue)
     Rewriter.insert_op(inside, InsertPoint.at_start(found.loop))
     _wait_in_prologue(found, before)
     for load in found.moving:
@@ -147,6 +155,60 @@ def _insert_after_loads(prologue: Block, operations: Sequence[Operation]) -> Non
         prologue.add_ops(operations)
     else:
         prologue.insert_ops_before(operations, first)
+
+
+def _waited_for(found: ThreadCopies) -> list[sched.CopyOp]:
+    """The small copies beside others to registers, for which threads wait anyhow: of weights.
+
+    An asynchronous copy would begin when these have come: ptxas puts what threads compute of them
+    in front of it.  What is reduced is needed before what threads have in registers.
+    """
+    to_registers = any(
+        isinstance(op, sched.CopyOp) and isinstance(op.destination.type, sched.TileType)
+        for op in found.prologue.ops
+    )
+    reduced = any(
+        isinstance(use.operation, sched.ReduceOp)
+        for load in found.once
+        for use in load.destination.uses
+    )
+    if not to_registers or reduced or found.iterations > 1 or found.moving:
+        return []
+    return [load for load in found.once if vectors_of_a_thread(load) <= WAITED_VECTORS]
+
+
+def vectors_of_a_thread(copy: sched.CopyOp) -> int:
+    """How many vectors a thread moves."""
+    partition = loading_partition(copy)
+    return partition.values_per_thread(shape_of(copy.source.type)) // partition.vector
+
+
+def _start_before_registers(prologue: Block) -> None:
+    """Puts copies to shared memory before those to registers that a prologue begins with.
+
+    So their loads are under way beside the others.  Where a tile ends within a vector, its elements
+    are waited for one by one, and come last.
+    """
+    first: Operation | None = None
+    for op in list(prologue.ops):
+        if not isinstance(op, sched.CopyOp | sched.EmptyOp):
+            return
+        if not isinstance(op, sched.CopyOp):
+            continue
+        if isinstance(op.destination.type, sched.TileType):
+            first = first or op
+        elif first is not None and not _ends_in_part(op):
+            op.detach()
+            prologue.insert_op_before(op, first)
+
+
+def _ends_in_part(copy: sched.CopyOp) -> bool:
+    """Whether a tile ends within a vector."""
+    partition = copy.partition.data
+    return any(
+        entry.dim == partition.inner and entry.bound.extent % partition.vector > 0
+        for entry in copy.ragged()
+    )
 
 
 def _without_groups(steps: Sequence[Operation]) -> list[Operation]:

@@ -11,6 +11,12 @@ namespace mugraph {
 // Along one mode of an iteration domain: kBefore elements lie in the modes before it, kExtent in the mode itself.
 template <int kBefore, int kExtent>
 struct Along {
+  // Whether of some vectors a part exists: kVector does not divide what exists along mode 0.
+  template <int kVector>
+  static __host__ __device__ constexpr bool ends_in_part(int existing) {
+    return kBefore == 1 && existing % kVector != 0;
+  }
+
   // How many of kVector neighbours from linear index `index` on exist, the first ones; vectors lie along mode 0.
   template <int kVector>
   static __host__ __device__ constexpr int count(uint32_t index, int existing) {

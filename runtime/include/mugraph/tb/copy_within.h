@@ -18,23 +18,30 @@ struct CopyWithin {
   static constexpr int kBatch = kVector == 1 ? 8 : 4;
   static constexpr bool kIsContiguous = Copy<kThreads, kVector, DstLayout, SrcLayout>::kIsContiguous;
 
+  // Known where kernels are compiled, mostly, so that nothing is left of what parts of vectors take.
+  template <class... Counts>
+  static __host__ __device__ constexpr bool ends_in_part(Counts... existing) {
+    return (Dims::template ends_in_part<kVector>(existing) || ...);
+  }
+
   // dst_shared(i) = src_global(i), 0 where the source has no element. Needs a barrier after it.
   template <class D, class S, class... Counts>
   static __device__ __forceinline__ void load(D* dst_shared, S const* src_global, int thread, Counts... existing) {
-    run<true>(dst_shared, src_global, thread, Within<Dims...>(existing...));
+    run<true>(dst_shared, src_global, thread, Within<Dims...>(existing...), ends_in_part(existing...));
   }
 
   // dst_global(i) = src_shared(i), where the destination has an element.
   template <class D, class S, class... Counts>
   static __device__ __forceinline__ void store(D* dst_global, S const* src_shared, int thread, Counts... existing) {
-    run<false>(dst_global, src_shared, thread, Within<Dims...>(existing...));
+    run<false>(dst_global, src_shared, thread, Within<Dims...>(existing...), ends_in_part(existing...));
   }
 
  private:
   template <bool kFill, class D, class S>
-  static __device__ __forceinline__ void run(D* dst, S const* src, int thread, Within<Dims...> const& within) {
+  static __device__ __forceinline__ void run(D* dst, S const* src, int thread, Within<Dims...> const& within,
+                                             bool may_be_part) {
     if constexpr (cute::is_same<D, S>::value && (kVector == 1 || kIsContiguous)) {
-      run_in_batches<kFill>(dst, src, thread, within);
+      run_in_batches<kFill>(dst, src, thread, within, may_be_part);
     } else {
       run_one_by_one<kFill>(dst, src, thread, within);
     }
@@ -43,7 +50,7 @@ struct CopyWithin {
   // The loads of several vectors are issued before their stores.
   template <bool kFill, class T>
   static __device__ __forceinline__ void run_in_batches(T* dst, T const* src, int thread,
-                                                        Within<Dims...> const& within) {
+                                                        Within<Dims...> const& within, bool may_be_part) {
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
     const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
 #pragma unroll(Partition::kRounds <= 2 * kBatch ? 2 : 1)
@@ -55,9 +62,10 @@ struct CopyWithin {
       int counts[kBatch];
       each([&](int i) {
         counts[i] = within.template count<kVector>(static_cast<uint32_t>(thread + (first + i) * kThreads) * kVector);
+        vectors[i] = {};
         if (counts[i] == kVector) {
           vectors[i].load(src + src_offsets(first + i));
-        } else {
+        } else if (may_be_part) {
           vectors[i].load_first(src + src_offsets(first + i), counts[i]);
         }
       });
@@ -139,7 +147,8 @@ struct CopyAsyncWithin {
     const auto count_of = [&](int round) {
       return within.template count<kVector>(static_cast<uint32_t>(thread + round * kThreads) * kVector);
     };
-    const auto is_part = [](int count) { return 0 < count && count < kVector; };
+    const bool may_be_part = CopyWithin<kThreads, kVector, DstLayout, SrcLayout, Dims...>::ends_in_part(existing...);
+    const auto is_part = [&](int count) { return may_be_part && 0 < count && count < kVector; };
     bool has_parts = false;
 #pragma unroll Whole::kUnroll
     for (int round = 0; round < Partition::kRounds; ++round) {

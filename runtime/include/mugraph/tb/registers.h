@@ -240,19 +240,10 @@ struct HeldCopy {
   // held = src, 0 where the source has no element.
   template <class D, class S, class... Counts>
   static __device__ __forceinline__ void load(D (&held)[kValues], S const* src, int thread, Counts... existing) {
-    const VectorOffsets<kThreads, kVector, Layout> offsets(thread);
-#pragma unroll
-    for (int round = 0; round < Partition::kRounds; ++round) {
-      if (!Partition::owns(thread, round)) continue;
-      const int count = count_of(thread, round, existing...);
-      if (count == kVector) {
-        load_vector_as<D>(held, src, offsets, round);
-      } else {
-#pragma unroll
-        for (int i = 0; i < kVector; ++i) {
-          held[round * kVector + i] = i < count ? convert<D>(*(src + offsets(round, i))) : from_bits<D>(0);
-        }
-      }
+    if constexpr (sizeof...(Dims) > 0 && (kVector == 1 || access_of<Layout, kVector>() == Access::kContiguous)) {
+      load_existing(held, src, thread, existing...);
+    } else {
+      load_each(held, src, thread, existing...);
     }
   }
 
@@ -270,7 +261,7 @@ struct HeldCopy {
 #pragma unroll
         for (int i = 0; i < kVector; ++i) values[i] = to_number<N>(held[round * kVector + i]);
         store_vector<Layout, kVector>(dst, offsets, round, values);
-      } else {
+      } else if (ends_in_part(existing...)) {
 #pragma unroll
         for (int i = 0; i < kVector; ++i) {
           if (i < count) *(dst + offsets(round, i)) = convert<D>(held[round * kVector + i]);
@@ -280,6 +271,57 @@ struct HeldCopy {
   }
 
  private:
+  // Known where kernels are compiled, mostly, so that nothing is left of what parts of vectors take.
+  template <class... Counts>
+  static __host__ __device__ constexpr bool ends_in_part(Counts... existing) {
+    return (Dims::template ends_in_part<kVector>(existing) || ...);
+  }
+
+  // All vectors are asked for before the first is looked at: what a branch does with one would wait for it.
+  template <class D, class S, class... Counts>
+  static __device__ __forceinline__ void load_existing(D (&held)[kValues], S const* src, int thread,
+                                                       Counts... existing) {
+    const VectorOffsets<kThreads, kVector, Layout> offsets(thread);
+    Words<S, kVector> vectors[Partition::kRounds] = {};
+#pragma unroll
+    for (int round = 0; round < Partition::kRounds; ++round) {
+      if (Partition::owns(thread, round) && count_of(thread, round, existing...) == kVector) {
+        vectors[round].load(src + offsets(round));
+      }
+    }
+    if (ends_in_part(existing...)) {
+#pragma unroll
+      for (int round = 0; round < Partition::kRounds; ++round) {
+        if (!Partition::owns(thread, round)) continue;
+        const int count = count_of(thread, round, existing...);
+        if (0 < count && count < kVector) vectors[round].load_first(src + offsets(round), count);
+      }
+    }
+#pragma unroll
+    for (int round = 0; round < Partition::kRounds; ++round) {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) held[round * kVector + i] = convert<D>(vectors[round].element(i));
+    }
+  }
+
+  template <class D, class S, class... Counts>
+  static __device__ __forceinline__ void load_each(D (&held)[kValues], S const* src, int thread, Counts... existing) {
+    const VectorOffsets<kThreads, kVector, Layout> offsets(thread);
+#pragma unroll
+    for (int round = 0; round < Partition::kRounds; ++round) {
+      if (!Partition::owns(thread, round)) continue;
+      const int count = count_of(thread, round, existing...);
+      if (count == kVector) {
+        load_vector_as<D>(held, src, offsets, round);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) {
+          held[round * kVector + i] = i < count ? convert<D>(*(src + offsets(round, i))) : from_bits<D>(0);
+        }
+      }
+    }
+  }
+
   template <class... Counts>
   static __device__ __forceinline__ int count_of(int thread, int round, Counts... existing) {
     if constexpr (sizeof...(Dims) == 0) {

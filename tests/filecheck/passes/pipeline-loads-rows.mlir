@@ -1,0 +1,21 @@
+// Rows that threads hold, and the weights of their columns: the weights' loads are under way before those of rows, and
+// threads wait for all of them together.
+// RUN: mg-opt --plan="tiles=written loads=cp_async" --transpile %s | filecheck %s
+
+// CHECK:      sched.prologue {
+// CHECK-NOT:    async
+// CHECK:        sched.copy %{{.*}} to %{{.*}} by {{.*}} : !sched.global<1x1024xf16, {{.*}}> to !sched.shared<1x1024xf16
+// CHECK-NEXT:   sched.copy %{{.*}} to %{{.*}} by {{.*}} : !sched.global<4x1024xf16, {{.*}}> to !sched.tile<4x1024xf16
+// CHECK-NOT:  sched.wait pending
+// CHECK:      sched.epilogue {
+func.func @norm(%x: tensor<512x1024xf16>, %w: tensor<1x1024xf16>) -> tensor<512x1024xf16> {
+  %o = kn.customized %x, %w grid [128, 1, 1] block [256, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<512x1024xf16>, %dw: tensor<1x1024xf16>):
+    %sx = tb.input %dx imap [0, -1, -1] : tensor<512x1024xf16> -> !tb.stensor<4x1024xf16>
+    %sw = tb.input %dw imap [-1, -1, -1] : tensor<1x1024xf16> -> !tb.stensor<1x1024xf16>
+    %n = tb.rms_norm %sx : !tb.stensor<4x1024xf16> -> !tb.stensor<4x1024xf16>
+    %m = tb.mul %n, %sw : (!tb.stensor<4x1024xf16>, !tb.stensor<1x1024xf16>) -> !tb.stensor<4x1024xf16>
+    tb.output %m omap [0, -1, -1] : !tb.stensor<4x1024xf16> -> tensor<512x1024xf16>
+  } : (tensor<512x1024xf16>, tensor<1x1024xf16>) -> tensor<512x1024xf16>
+  func.return %o : tensor<512x1024xf16>
+}

@@ -11,6 +11,7 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer, fp32_bits, layout_typ
 from mugraph.codegen.cuda.host import (
     HostPrinter,
     broadcast_strides,
+    declare_extent,
     memory_order,
     print_host_operation,
     queue,
@@ -242,6 +243,14 @@ def _(op: kn.SortGroupsOp, printer: HostPrinter) -> None:
             f"{MOST_GROUPS} in the shared memory of a block"
         )
     _print_table(op, f"SortGroups<{rows}, {count}", printer)
+
+
+@print_host_operation.register
+def _(op: kn.ExtentOp, printer: HostPrinter) -> None:
+    number = printer.declare(op.result)
+    extent = declare_extent(op, op.extent.data, printer)
+    queued = queue(overlaps=op.overlaps)
+    printer.writer.line(f"kn::put_number({queued}, {number}, static_cast<int>({extent}));")
 
 
 def _print_table(op: kn.GroupTilesOp | kn.SortGroupsOp, kernel: str, printer: HostPrinter) -> None:

@@ -79,9 +79,11 @@ def bucket_extents(function: FuncOp) -> list[FuncOp]:
 
 def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     """The static function at the largest values of these ranges."""
-    copy = static_copy(function, {extent.name: extent.largest for extent in ranges})
+    ending = [extent.name for extent in ranges if not extent.is_fixed]
+    copy = static_copy(function, {extent.name: extent.largest for extent in ranges}, ending)
     held = held_extents(require_names(function).values())
-    write_own_results(copy, held)
+    masked = {op.extent.data for op in copy.body.block.ops if isinstance(op, kn.ExtentOp)}
+    write_own_results(copy, {*held, *masked})
     for op in copy.body.block.ops:
         op.attributes.pop(EXTENT, None)
     # All buckets share one interface, so that nothing of it is left to choose.
@@ -106,10 +108,10 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     return copy
 
 
-def write_own_results(function: FuncOp, held: Container[str]) -> None:
+def write_own_results(function: FuncOp, masked: Container[str]) -> None:
     """Lets an operator write each result that is an argument, a view or returned twice.
 
-    So too one that others use, if it ends where device memory says: they may need what masks have
+    So too one that others use, if it ends where there are masks: they may need what these have
     put behind the end, which is not written.  The operator shares kernels as others do, and leaves
     out what lies behind an end, as a copy does not.  Of a result that is returned again it is one
     of the result before, since two alike would become one.
@@ -121,7 +123,7 @@ def write_own_results(function: FuncOp, held: Container[str]) -> None:
     returned, latest = list(end.operands), dict[tuple[SSAValue, tuple[int, ...]], SSAValue]()
     for index, value in enumerate(returned):
         is_view = not isinstance(value.owner, Operation) or isinstance(value.owner, kn.RegroupOp)
-        is_ended = any(name in held for name in result_names(function, index))
+        is_ended = any(name in masked for name in result_names(function, index))
         is_moved = is_view or value in returned[:index] or (is_ended and not value.has_one_use())
         if not is_moved:
             continue

@@ -42,7 +42,7 @@ from mugraph.dialects.named_extents import (
     set_named_extents,
     with_names,
 )
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.program.name_extents import name_extents
 from mugraph.passes.program.named_extents import NamedExtentError, require_names, static_copy
 
@@ -115,8 +115,6 @@ def write_own_results(function: FuncOp, masked: Container[str]) -> None:
     put behind the end, which is not written.  The operator shares kernels as others do, and leaves
     out what lies behind an end, as a copy does not.  Of a result that is returned again it is one
     of the result before, since two alike would become one.
-
-    Raises :class:`NamedExtentError` for integers, which no kernel of tiles computes.
     """
     end = function.body.block.last_op
     assert isinstance(end, ReturnOp)
@@ -128,13 +126,7 @@ def write_own_results(function: FuncOp, masked: Container[str]) -> None:
         if not is_moved:
             continue
         if is_integer(element_type_of(value.type)):
-            if any(result_names(function, index)):
-                raise NamedExtentError(
-                    f"result {index} of {op_label(function)}, {value_label(value)}, would be "
-                    f"copied, which integers of a named extent are not yet; return what an "
-                    "operator computes once, or cast it"
-                )
-            continue
+            continue  # no kernel of tiles computes them: they are copied
         seen = _without_transposes(value)
         own = UNARY_OPERATORS["mul_scalar"](latest.get(seen, value), value.type, (1.0,))
         own.result.name_hint = value.name_hint

@@ -20,6 +20,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from mugraph.dialects import kn
+from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.lengths import length_fault
 from mugraph.dialects.locations import Rewriter
@@ -203,12 +204,8 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
             _require_alone(op, value, probes)
         if isinstance(op, (ReturnOp, kn.RegroupOp)):
             continue
-        named = [v for v in (*op.operands, *op.results) if any(names_in(v.type, probes))]
-        if named and not isinstance(op, HasTileIndices):
-            raise NamedExtentError(
-                f"{op_label(op)} does not take {value_label(named[0])}, whose extent is known only "
-                "at a call: not yet; write its extent in its type"
-            )
+        if not isinstance(op, HasTileIndices):
+            _require_cuts(op, probes)
         for index in op.tile_indices() if isinstance(op, HasTileIndices) else ():
             for value, dim in zip(op.operands, index.operands, strict=True):
                 name = "" if dim is None else names_in(value.type, probes)[dim]
@@ -219,6 +216,29 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
                         f"{value_label(value)}, whose extent '{name}' is known only at a call: not "
                         "yet; write its extent in its type"
                     )
+
+
+def _require_cuts(op: Operation, probes: Mapping[str, int]) -> None:
+    """Raises unless an operator computes each place along named dimensions by itself.
+
+    Then it does not matter what stands behind the end, and is computed of it.
+    """
+    values = [*op.operands, *op.results]
+    names = [names_in(value.type, probes) for value in values]
+    cuts = [(*cut.operands, *cut.results) for cut in device_cuts(op)]
+    apart = [
+        cut
+        for cut in cuts
+        if len({own[dim] for own, dim in zip(names, cut, strict=True) if dim is not None}) == 1
+    ]
+    for number, (value, own) in enumerate(zip(values, names, strict=True)):
+        for dim, name in enumerate(own):
+            if name and not any(cut[number] == dim for cut in apart):
+                raise NamedExtentError(
+                    f"{op_label(op)} does not take {value_label(value)}, whose extent '{name}' "
+                    f"along dimension {dim} is known only at a call: not yet; write its extent in "
+                    "its type"
+                )
 
 
 def _require_alone(op: Operation, value: SSAValue, probes: Mapping[str, int]) -> None:

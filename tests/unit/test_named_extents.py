@@ -219,6 +219,35 @@ def test_without_buckets_a_row_has_the_same_bits_whatever_the_number_of_rows() -
     check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
+def tokens() -> ModuleOp:
+    """Kernels that compute whole tensors stand before and behind one that ends with the rows."""
+    graph = mi.new_kernel_graph("tokens")
+    ids = graph.new_input((rows((16,)),), dtype=mi.int64, name="ids")
+    table, w = (graph.new_input(shape, name=n) for n, shape in (("t", (50, 32)), ("w", (32, 40))))
+    found = mi.gather(table, ids)
+    product = graph.rms_norm(found, (32,)) @ w
+    for result in (product, mi.arg_max(product, 1), ids, found, graph.add(ids, ids)):
+        graph.mark_output(result)
+    return graph.module()
+
+
+def test_kernels_of_whole_tensors_have_copies_of_the_rows_of_a_call() -> None:
+    written, module = tokens(), tokens()
+    PassPipeline(compile_pipeline("sm_90a", mugraph.Plan())).apply(make_context(), module)
+    table, w = (RANDOM.standard_normal(n).astype(np.float16) for n in ((50, 32), (32, 40)))
+
+    def check(kernel: CudaModule) -> None:
+        for size in (0, 1, 16, 17, 61, 150):
+            given = [RANDOM.integers(0, 50, size), table, w]
+            expected = run_function(written, None, given)
+            for found in (kernel.run(given), run_function(module, "tokens", given)):
+                for one, other in zip(found, expected, strict=True):
+                    assert one.shape == other.shape
+                    np.testing.assert_allclose(one, other, rtol=5e-3, atol=5e-3)
+
+    check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
+
+
 def test_the_library_multiplies_rows_of_a_call_where_there_are_buckets() -> None:
     made = generate_cuda(scheduled("linear", "chosen"), make_context(), "sm_90a")
     assert made.source.count("kn::gemm<") == 1 + len(BUCKETS)
@@ -385,7 +414,7 @@ def transposed(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
 
 
 def largest_elements(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
-    return graph.top_k(graph.new_input((m, 16), name="x"), 3)[0]
+    return graph.top_k(graph.new_input((m, 16), name="x"), 3, 0)[0]
 
 
 def two_meanings(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:

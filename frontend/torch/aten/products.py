@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 import mugraph.build as mi
 from mugraph.build import DTensor
+from mugraph.build.errors import STAND_INS
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.precision import Precision
 from mugraph.torch.aten.conversion import (
@@ -144,6 +145,7 @@ def _attention(
         k, v = (mi.repeat(x, groups, -3) for x in (k, v))
     scores = _product(call, q, mi.transpose(k), f32)
     width = q.shape[len(q.shape) - 1]
+    require(scale is not None or width not in STAND_INS, "its scale changes from call to call")
     scores = scores * (1 / math.sqrt(width) if scale is None else float(scale))
     if causal:
         scores = mi.causal_mask(scores)

@@ -103,7 +103,7 @@ def call_extents(function: FuncOp) -> CallExtents:
             found.outer[op.result] = _names_seen(op, op.input, op.result, names)
         elif isinstance(op, kn.MatmulOp) and (name := _name_of_rows(op, found)) is not None:
             op.rows = StringAttr(name)
-        elif not isinstance(op, (kn.CustomizedOp, ReturnOp)):
+        elif not isinstance(op, (kn.CustomizedOp, ReturnOp)) and not _counts_rows(op):
             _refuse_outer(op, found)
     found.values |= give_numbers(function, extents)
     for name, length in found.lengths.items():
@@ -156,6 +156,10 @@ def _name_of_rows(op: kn.MatmulOp, found: CallExtents) -> str | None:
         return None
     (name,) = names
     return None if name in found.lengths else name
+
+
+def _counts_rows(op: Operation) -> bool:
+    return isinstance(op, kn.CopyOp) and op.rows is not None
 
 
 def _refuse_outer(op: Operation, found: CallExtents) -> None:

@@ -75,7 +75,9 @@ def _(op: kn.SoftmaxOp, operands: Sequence[Constants]) -> Constants:
 @constants_behind.register
 def _(op: kn.ElementwiseOp, operands: Sequence[Constants]) -> Constants:
     if len(operands) != 1:
-        return {}
+        # Minus infinity less a maximum, of which a softmax takes the exponential.
+        first = operands[0] if op.function.name == "sub" else {}
+        return {dim: constant for dim, constant in first.items() if constant == -math.inf}
     results = {dim: op.function.at([constant]) for dim, constant in operands[0].items()}
     return {dim: constant for dim, constant in results.items() if constant is not None}
 
@@ -125,9 +127,22 @@ def mask_behind_ends(
                     Rewriter.insert_op(mask, InsertPoint.before(op))
                     known[value, dim, identity] = mask.result
                     behind[mask.result] = {dim: identity}
+                    if identity == -math.inf:
+                        _use_in_functions(mask, op)
                 op.operands[operand] = known[value, dim, identity]
         constants = constants_behind(op, [behind.get(value, {}) for value in op.operands])
         behind.update(dict.fromkeys(op.results, constants))
+
+
+def _use_in_functions(mask: kn.MaskOp, op: Operation) -> None:
+    """Lets functions behind an operator take masked elements, too, as those of a softmax do.
+
+    Kernels find the maximum of what they subtract it from.
+    """
+    for use in tuple(mask.input.uses):
+        user = use.operation
+        if isinstance(user, kn.ElementwiseOp) and op.is_before_in_block(user):
+            user.operands[use.index] = mask.result
 
 
 def mask_behind(

@@ -219,6 +219,23 @@ def test_without_buckets_a_row_has_the_same_bits_whatever_the_number_of_rows() -
     check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
+def test_a_row_of_low_scores_has_a_softmax() -> None:
+    """Masks that are added have a number of no key; a running maximum starts below it."""
+    graph = mi.new_kernel_graph("low")
+    q, k = (graph.new_input((rows(()), 16), dtype=mi.float32, name=name) for name in "qk")
+    low = graph.new_input((rows(()), 1), dtype=mi.float32, name="low")
+    graph.mark_output(mi.softmax(q @ graph.transpose(k) + low, 1) @ k)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a", mugraph.Plan())).apply(make_context(), module)
+    assert "running" in str(module) or "difference" in str(module)
+    q_, k_ = (RANDOM.standard_normal((101, 16)).astype(np.float32) for _ in "qk")
+    added = np.where(np.arange(101) % 3 == 0, -(2.0**99), 0.0).astype(np.float32)[:, None]
+    (found,) = run_function(module, "low", [q_, k_, added])
+    scores = (q_ @ k_.T + added).astype(np.float64)
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True) @ k_, atol=2e-2)
+
+
 def tokens() -> ModuleOp:
     """Kernels that compute whole tensors stand before and behind one that ends with the rows."""
     graph = mi.new_kernel_graph("tokens")

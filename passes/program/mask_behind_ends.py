@@ -76,7 +76,7 @@ def _(op: kn.SoftmaxOp, operands: Sequence[Constants]) -> Constants:
 def _(op: kn.ElementwiseOp, operands: Sequence[Constants]) -> Constants:
     if len(operands) != 1:
         # Minus infinity less a maximum, of which a softmax takes the exponential.
-        first = operands[0] if op.function.name == "sub" else {}
+        first: Constants = operands[0] if op.function.name == "sub" else {}
         return {dim: constant for dim, constant in first.items() if constant == -math.inf}
     results = {dim: op.function.at([constant]) for dim, constant in operands[0].items()}
     return {dim: constant for dim, constant in results.items() if constant is not None}

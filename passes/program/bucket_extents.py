@@ -42,7 +42,7 @@ from mugraph.dialects.named_extents import (
     set_named_extents,
     with_names,
 )
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.passes.program.name_extents import name_extents
 from mugraph.passes.program.named_extents import NamedExtentError, require_names, static_copy
 
@@ -83,7 +83,7 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     copy = static_copy(function, {extent.name: extent.largest for extent in ranges}, ending)
     held = held_extents(require_names(function).values())
     masked = {op.extent.data for op in copy.body.block.ops if isinstance(op, kn.ExtentOp)}
-    write_own_results(copy, {*held, *masked})
+    write_own_results(copy, held, {*held, *masked})
     for op in copy.body.block.ops:
         op.attributes.pop(EXTENT, None)
     # All buckets share one interface, so that nothing of it is left to choose.
@@ -108,13 +108,16 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     return copy
 
 
-def write_own_results(function: FuncOp, masked: Container[str]) -> None:
+def write_own_results(function: FuncOp, held: Container[str], masked: Container[str]) -> None:
     """Lets an operator write each result that is an argument, a view or returned twice.
 
     So too one that others use, if it ends where there are masks: they may need what these have
     put behind the end, which is not written.  The operator shares kernels as others do, and leaves
     out what lies behind an end, as a copy does not.  Of a result that is returned again it is one
     of the result before, since two alike would become one.
+
+    Raises :class:`NamedExtentError` for integers of an extent that device memory holds, which no
+    kernel of tiles computes.
     """
     end = function.body.block.last_op
     assert isinstance(end, ReturnOp)
@@ -126,7 +129,13 @@ def write_own_results(function: FuncOp, masked: Container[str]) -> None:
         if not is_moved:
             continue
         if is_integer(element_type_of(value.type)):
-            continue  # no kernel of tiles computes them: they are copied
+            if any(name in held for name in result_names(function, index)):
+                raise NamedExtentError(
+                    f"result {index} of {op_label(function)}, {value_label(value)}, would be "
+                    "copied, which integers of an extent in device memory are not yet; return what "
+                    "an operator computes once, or cast it"
+                )
+            continue  # no kernel of tiles computes them: their rows are copied
         seen = _without_transposes(value)
         own = UNARY_OPERATORS["mul_scalar"](latest.get(seen, value), value.type, (1.0,))
         own.result.name_hint = value.name_hint

@@ -104,6 +104,20 @@ def gram() -> mi.KernelGraph:
     return graph
 
 
+def turned() -> mi.KernelGraph:
+    """Rows of a call that come first in memory, and second among the dimensions of a product."""
+    graph = mi.new_kernel_graph("turned")
+    x = graph.transpose(graph.new_input((rows(buckets=()), 2, 128), name="x"), (1, 0, 2))
+    product = mi.silu(x @ graph.new_input((2, 128, 64), name="w"))
+    graph.mark_output(graph.transpose(product, (1, 0, 2)))
+    return graph
+
+
+def numpy_turned(x: Array, w: Array) -> Array:
+    product = x.transpose(1, 0, 2) @ w
+    return (product / (1 + np.exp(-product))).transpose(1, 0, 2)
+
+
 def numpy_attention(q: Array, k: Array, v: Array) -> Array:
     powers = np.tril(np.exp(q @ k.T * 0.25))
     return powers / powers.sum(1, keepdims=True) @ v
@@ -124,6 +138,7 @@ PROGRAMS: dict[str, tuple[Callable[[], mi.KernelGraph], Callable[..., Array]]] =
     "gated_mlp": (gated_mlp, numpy_gate),
     "mlp": (mlp, lambda x, g, u, d: numpy_gate(x, g, u) @ d + x),
     "attention": (attention, numpy_attention),
+    "turned": (turned, numpy_turned),
     "gram": (gram, lambda x: np.exp(x).T @ numpy_norm(x) * 0.0625),
 }
 SHAPES = {
@@ -133,6 +148,7 @@ SHAPES = {
     "gated_mlp": [(128,), (128, 64), (128, 64)],
     "mlp": [(64,), (64, 512), (64, 512), (512, 64)],
     "attention": [(32,), (32,), (32,)],
+    "turned": [(2, 128), (2, 128, 64)],
     "gram": [(64,)],
 }
 OF_ROWS = {"attention": 3}
@@ -144,6 +160,7 @@ PLANS: dict[str, mugraph.Plan] = {
     "chosen": mugraph.Plan(),
     "cp_async": mugraph.Plan(loads="cp_async"),
     "rows": mugraph.Plan(),
+    "tma": mugraph.Plan(loads="tma"),
 }
 
 
@@ -178,6 +195,7 @@ EMULATED = [
     ("linear", "chosen"),
     ("attention", "chosen"),
     ("gram", "chosen"),
+    ("turned", "tma"),
     ("norm_linear", "rows"),
     ("gated_mlp", "cp_async"),
 ]
@@ -186,7 +204,10 @@ if THOROUGH:
         ("norm", "chosen"),
         ("mlp", "chosen"),
         ("linear", "chosen"),
-        *product(("norm_linear", "gated_mlp"), PLANS),
+        ("attention", "chosen"),
+        ("gram", "chosen"),
+        ("turned", "tma"),
+        *product(("norm_linear", "gated_mlp"), ("chosen", "cp_async", "rows")),
     ]
 
 

@@ -285,12 +285,21 @@ class ExtentError(ValueError):
     """The tensors of a call do not fit named extents; the message is a sentence."""
 
 
+def needs_elements(name: str, results: Sequence[Names]) -> bool:
+    """Whether an extent cannot be 0: where it is nothing is computed, and a result has elements."""
+    return any(name not in of_one for of_one in results)
+
+
 def sizes_of_call(
-    extents: Sequence[NamedExtent], names: Sequence[Names], shapes: Sequence[Sequence[int]]
+    extents: Sequence[NamedExtent],
+    names: Sequence[Names],
+    shapes: Sequence[Sequence[int]],
+    results: Sequence[Names] = (),
 ) -> dict[str, int]:
     """The values of named extents, from the extents of a call's inputs.
 
-    Raises :class:`ExtentError` where two inputs disagree, or for a value that cannot be.
+    ``names`` are those of the inputs, and ``results`` of what the call gives.  Raises
+    :class:`ExtentError` where two inputs disagree, or for a value that cannot be.
     """
     held, found = held_extents(extents), dict[str, tuple[int, str]]()
     for index, (of_one, shape) in enumerate(zip(names, shapes, strict=True)):
@@ -317,6 +326,11 @@ def sizes_of_call(
             raise ExtentError(f"no input has '{extent.name}'; its value is not known")
         if (fault := extent.fault(found[extent.name][0])) is not None:
             raise ExtentError(f"{found[extent.name][1]}: {fault}")
+        if found[extent.name][0] == 0 and needs_elements(extent.name, results):
+            raise ExtentError(
+                f"{found[extent.name][1]}: {extent.name} is 0; it is at least 1, as there is a "
+                "result of which it is no dimension"
+            )
     return {extent.name: found[extent.name][0] for extent in said}
 
 

@@ -101,8 +101,8 @@ class Signature:
         """
         if not self.extents or len(inputs) != len(self.inputs):
             return self
-        names = [spec.names for spec in self.inputs]
-        sizes = sizes_of_call(self.extents, names, [array.shape for array in inputs])
+        names, given = ([spec.names for spec in own] for own in (self.inputs, self.outputs))
+        sizes = sizes_of_call(self.extents, names, [array.shape for array in inputs], given)
         taken, given = (tuple(spec.at(sizes) for spec in s) for s in (self.inputs, self.outputs))
         return replace(self, inputs=taken, outputs=given, values=tuple(sizes.values()))
 

@@ -147,7 +147,8 @@ class CInterface:
 
         Raises ``ExtentError`` where these do not fit.
         """
-        return sizes_of_call(self.extents, [tensor.names for tensor in self.inputs], shapes)
+        taken, given = ([each.names for each in own] for own in (self.inputs, self.outputs))
+        return sizes_of_call(self.extents, taken, shapes, given)
 
     def at(self, sizes: Mapping[str, int]) -> CInterface:
         """The interface of a call with these extents."""

@@ -16,7 +16,7 @@ from mugraph.codegen.c_abi.interface import (
 )
 from mugraph.codegen.c_abi.model import definitions
 from mugraph.codegen.cuda import print_module
-from mugraph.dialects.named_extents import NamedExtent
+from mugraph.dialects.named_extents import NamedExtent, needs_elements
 
 _EXECUTE = "void const* const* inputs, void* const* outputs, void* workspace, cudaStream_t stream"
 
@@ -79,12 +79,14 @@ def _communicator_checks(communicators: Sequence[CCommunicator]) -> list[str]:
     return lines
 
 
-def _extent_checks(extents: Sequence[NamedExtent]) -> list[str]:
+def _extent_checks(interface: CInterface) -> list[str]:
     """What a call does first with the values of extents."""
     lines: list[str] = []
+    extents, results = interface.extents, [tensor.names for tensor in interface.outputs]
     for extent in extents:
-        name, says = extent.name, f"{extent.name} is %lld; it may be 0 to {extent.largest}"
-        wrong = [f"{name} < 0", f"{name} > {extent.largest}"]
+        least = int(extent.held is None and needs_elements(extent.name, results))
+        name, says = extent.name, f"{extent.name} is %lld; it may be {least} to {extent.largest}"
+        wrong = [f"{name} < {least}", f"{name} > {extent.largest}"]
         if extent.multiple > 1:
             wrong.append(f"{name} % {extent.multiple} != 0")
             says += f", in steps of {extent.multiple}"
@@ -157,7 +159,7 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
             "",
             f'extern "C" int {name}_run({", ".join(parameters(interface))}) {{',
             *_communicator_checks(interface.communicators),
-            *_extent_checks(interface.extents),
+            *_extent_checks(interface),
             f"  const {inputs};",
             f"  const {outputs};",
             "  const mugraph::c_interface::Workspace place = {workspace, workspace_bytes, "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -123,7 +125,9 @@ def print_host_maps(
         known = dict(zip(dims.order, map(str, dims.extents), strict=True))
         known |= {dim: f"static_cast<uint64_t>({end})" for dim, end in ends.items()}
         given = f", {{{', '.join(known[dim] for dim in dims.order)}}}" if ends else ""
-        if max(ends, default=0) > 0:
+        inner_extents = accumulate(dims.extents[:-1], mul)
+        is_row_major = tuple(dims.strides[1:]) == tuple(inner_extents)
+        if max(ends, default=0) > 0 and is_row_major:
             # Of a row-major tensor strides follow from the extents of a call.
             steps_of_call = ", ".join(
                 " * ".join([str(size), *(known[inner] for inner in known if inner > dim)])

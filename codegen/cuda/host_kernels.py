@@ -11,6 +11,7 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer, fp32_bits, layout_typ
 from mugraph.codegen.cuda.host import (
     HostPrinter,
     broadcast_strides,
+    declare_extent,
     memory_order,
     print_host_operation,
     queue,
@@ -23,6 +24,7 @@ from mugraph.codegen.cuda.pieces import MAX_SPAN, Piece, print_pieces, span
 from mugraph.dialects import kn
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import (
+    bytes_of,
     element_bytes_of,
     op_label,
     row_major_strides,
@@ -37,7 +39,7 @@ MOST_SORTED = 4096
 
 
 @print_host_operation.register
-def _(op: kn.MovesElements, printer: HostPrinter) -> None:
+def _print_moves(op: kn.MovesElements, printer: HostPrinter) -> None:
     """One copy a part, between the part and its place in the whole tensor."""
     values = [value for move in op.moves() for value in move[:2]]
     pointers = dict(zip(values, printer.declare_all(values), strict=True))
@@ -46,6 +48,23 @@ def _(op: kn.MovesElements, printer: HostPrinter) -> None:
         where = queue(overlaps=op.overlaps)
         print_move(printer.writer, where, pointers, destination, source, start)
         printer.writer.close()
+
+
+@print_host_operation.register
+def _(op: kn.CopyOp, printer: HostPrinter) -> None:
+    """A copy of the whole tensor, or of its first rows: the beginning of its memory."""
+    if op.rows is None:
+        return _print_moves(op, printer)
+    result, source = printer.declare_all((op.result, op.input))
+    extent = declare_extent(op, op.rows.data, printer)
+    shape = shape_of(op.input.type)
+    # Dimensions before the rows have one element.
+    rows = next((each for each in shape if each != 1), 1)
+    bytes_ = bytes_of(op.input.type) // rows
+    queued = queue(overlaps=op.overlaps)
+    printer.writer.line(
+        f"kn::copy_first_rows({queued}, {result}, {source}, {extent} * {bytes_}LL);"
+    )
 
 
 def print_move(
@@ -242,6 +261,14 @@ def _(op: kn.SortGroupsOp, printer: HostPrinter) -> None:
             f"{MOST_GROUPS} in the shared memory of a block"
         )
     _print_table(op, f"SortGroups<{rows}, {count}", printer)
+
+
+@print_host_operation.register
+def _(op: kn.ExtentOp, printer: HostPrinter) -> None:
+    number = printer.declare(op.result)
+    extent = declare_extent(op, op.extent.data, printer)
+    queued = queue(overlaps=op.overlaps)
+    printer.writer.line(f"kn::put_number({queued}, {number}, static_cast<int>({extent}));")
 
 
 def _print_table(op: kn.GroupTilesOp | kn.SortGroupsOp, kernel: str, printer: HostPrinter) -> None:

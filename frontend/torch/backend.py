@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.build.errors import BuildError
 from mugraph.codegen.architecture import choose_architecture
-from mugraph.codegen.c_abi import interface_as_written
+from mugraph.codegen.c_abi import CInterface, interface_as_written
 from mugraph.dialects.named_extents import is_open
 from mugraph.errors import UserError
 from mugraph.jit import CpuKernel, Kernel, compile
@@ -49,6 +49,9 @@ from mugraph.torch.rows import keep_rows_apart
 from mugraph.torch.symbols import divide_into_buckets, is_symbol
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
 from mugraph.torch.whole_numbers import simplify_whole_numbers
+
+MOST_OF_MEMORY = 4
+"""A workspace for the largest values of extents takes a quarter of a device's memory at most."""
 
 
 def backend(
@@ -218,11 +221,27 @@ def _compiled(module: ModuleOp) -> Kernel:
     """The kernel of a program; one of each operator where those that are found do not compile."""
     divide_into_buckets(module)
     try:
-        return compile(module)
+        kernel = compile(module)
     except DiagnosticException as error:
         reason = str(error).splitlines()[0]
         warnings.warn(f"operators share no kernels in a part of the model: {reason}", stacklevel=2)
-        return compile(module, fuse=False)
+        kernel = compile(module, fuse=False)
+    require_room(kernel.interface, import_torch().cuda.get_device_properties().total_memory)
+    return kernel
+
+
+def require_room(interface: CInterface, memory: int) -> None:
+    """Raises ``UserError`` where extents of a call make a program need most of a device's memory.
+
+    Its workspace has room for their largest values, whatever a call has.
+    """
+    needed = interface.workspace_bytes
+    if interface.extents and needed > memory // MOST_OF_MEMORY:
+        largest = ", ".join(f"{each.name} = {each.largest}" for each in interface.extents)
+        raise UserError(
+            f"its program needs {needed / 2**30:.1f} GiB of device memory at {largest}; bound the "
+            "extent, as by torch._dynamo.mark_dynamic(x, dim, max=2048)"
+        )
 
 
 def _interpreted(module: ModuleOp) -> Kernel:

@@ -11,6 +11,7 @@ from mugraph.jit.kernel import as_sequence
 from mugraph.jit.mesh import MeshKernel
 from mugraph.torch.aten import TensorLike
 from mugraph.torch.operator import import_torch
+from mugraph.torch.symbols import dim_put_first
 from mugraph.torch.translation import input_strides
 
 
@@ -25,7 +26,8 @@ def as_module(
     Results of one element have no dimension where torch's have none.  ``in_place`` of it has the
     results, by number, that may be written to an input, and the number of that; ``writes`` has
     those that are.  Symbols among the arguments are left out.  ``plain`` does the same in torch,
-    for calls with larger extents than the kernel was compiled for.
+    for calls with larger extents than the kernel was compiled for.  A named extent comes first in
+    what the kernel takes and gives, of which there are copies where it is another dimension.
     """
     torch = import_torch()
     tensors, made = kernel.interface.inputs, kernel.interface.outputs
@@ -44,6 +46,9 @@ def as_module(
 
     writes: dict[int, int] = {}
     extents = kernel.interface.extents
+    put_first, given_first = (
+        [dim_put_first(like.shape) for like in own] for own in (inputs, results)
+    )
     largest = {extent.name: extent.largest for extent in extents}
     bounds = [
         (at, dim, largest[name])
@@ -55,13 +60,23 @@ def as_module(
     def with_extents(given: Sequence[Any]) -> Any:
         """The results of a call that says extents."""
         taken = [each for each in given if isinstance(each, torch.Tensor)]
+        taken = [
+            each.movedim(dim, 0) if dim else each
+            for each, dim in zip(taken, put_first, strict=True)
+        ]
         if any(taken[at].shape[dim] > bound for at, dim, bound in bounds):
             return plain(*given)
         fitting = [
             row_major(at, each) if any(tensors[at].names) else laid_out(at, each)
             for at, each in enumerate(taken)
         ]
-        return in_shape(as_sequence(kernel(*fitting), len(results)))
+        made = as_sequence(kernel(*fitting), len(results))
+        return in_shape(
+            [
+                each.movedim(0, dim).contiguous() if dim else each
+                for each, dim in zip(made, given_first, strict=True)
+            ]
+        )
 
     def row_major(at: int, tensor: Any) -> Any:
         """The tensor, or a copy where it is not row-major, or starts in between."""

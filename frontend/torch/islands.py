@@ -138,14 +138,11 @@ def _at_wrong_ends(nodes: Collection[Any]) -> Iterator[Any]:
 
 
 def _is_last_view(node: Any, nodes: Collection[Any]) -> bool:
-    """Whether a program would copy what it gives, only for a view that torch does without a kernel.
-
-    Integers of a named extent it does not copy at all.
-    """
-    value = node.meta["val"]
-    if not is_view(node) or not any(map(is_symbol, getattr(value, "shape", ()))):
+    """Whether a program would only copy what it gives, for a view that torch has without it."""
+    extents = getattr(node.meta["val"], "shape", ())
+    if not is_view(node) or not any(map(is_symbol, extents)):
         return False
-    return not value.is_floating_point() or not any(user in nodes for user in node.users)
+    return not any(user in nodes for user in node.users)
 
 
 def is_view(node: Any) -> bool:

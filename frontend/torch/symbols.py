@@ -78,17 +78,25 @@ def names_of(shape: Sequence[int]) -> set[str]:
 
 
 def may_be_handed_over(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether a program can take a tensor, or give it: its strides are the same at each call.
-
-    A named extent comes first, but for extents of 1, and the tensor is row-major.
-    """
+    """Whether a program can take a tensor, or give it: row-major, with one named extent at most."""
     named = [at for at, extent in enumerate(shape) if isinstance(extent, Extent)]
     if not named:
         return True
     wanted = row_major_strides(shape)
     pairs = zip(shape, strides, wanted, strict=True)
     in_order = all(extent == 1 or stride == other for extent, stride, other in pairs)
-    return in_order and math.prod(shape[: named[-1]]) == 1
+    return in_order and len(named) == 1
+
+
+def dim_put_first(shape: Sequence[int]) -> int:
+    """The dimension that comes first in the tensor that a program takes or gives.
+
+    The strides of a program's tensors are the same at each call, so that a named extent comes
+    first, but for extents of 1.
+    """
+    named = (at for at, extent in enumerate(shape) if isinstance(extent, Extent))
+    at = next(named, 0)
+    return at if math.prod(shape[:at]) != 1 else 0
 
 
 def divide_into_buckets(module: ModuleOp) -> None:

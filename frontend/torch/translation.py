@@ -10,6 +10,7 @@ from typing import Any, cast
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+import mugraph.build as mi
 from mugraph.build import DTensor, KernelGraph
 from mugraph.build.errors import BuildError
 from mugraph.dialects.element_types import DESCRIPTIONS, ELEMENT_TYPES
@@ -18,7 +19,14 @@ from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike, view
 from mugraph.torch.aten.collectives import WAIT
 from mugraph.torch.aten.conversion import Devices, require
 from mugraph.torch.operator import import_torch
-from mugraph.torch.symbols import LateError, extent_of, is_symbol, names_of, stride_of
+from mugraph.torch.symbols import (
+    LateError,
+    dim_put_first,
+    extent_of,
+    is_symbol,
+    names_of,
+    stride_of,
+)
 
 PROGRAM = "torch_program"
 """The name of every program of a model, with which the names of its kernels start."""
@@ -104,8 +112,17 @@ class Refusals:
         except NotConverted as error:
             return str(error)
         except (BuildError, VerifyException, TypeError) as error:
+            if len(names := self._names_among(node)) > 1:
+                return f"several of its extents change from call to call: {', '.join(names)}"
             return str(error).splitlines()[0]
         return None
+
+    @staticmethod
+    def _names_among(node: Any) -> list[str]:
+        """The named extents of what a call takes and gives."""
+        values = [each.meta["val"] for each in (*node.all_input_nodes, node)]
+        tensors = [each for value in values for each in as_list(value) if not is_symbol(each)]
+        return sorted({name for each in tensors for name in names_of(tensor_like(each).shape)})
 
     def _converted(self, node: Any) -> Any:
         """What a program of the call alone gives; raises where no program has it."""
@@ -160,7 +177,8 @@ def translate(
             values[node] = extent_of(node.meta["val"])
         elif node.op == "placeholder":
             like = tensor_like(node.meta["val"])
-            values[node] = _input(graph, like, next(hints, None), constant=next(weights))
+            given = _input(graph, put_first(like), next(hints, None), constant=next(weights))
+            values[node] = _put_back(given, like)
         elif node.op == "output":
             for each in results_of(graph_module):
                 like = tensor_like(each.meta["val"])
@@ -168,12 +186,42 @@ def translate(
                 given = next((x for x in inputs if values[x] is values[each]), each)
                 if input_strides(tensor_like(given.meta["val"])) != strides:
                     require(given is each, "it only puts an input into another order in memory")
-                graph.mark_output(values[each], None if names_of(like.shape) else strides or (1,))
+                if names_of(like.shape):
+                    graph.mark_output(_put_first(values[each], like))
+                else:
+                    graph.mark_output(values[each], strides or (1,))
         elif node.target is operator.getitem:
             values[node] = values[node.args[0]][node.args[1]]
         else:
             values[node] = _convert(graph, node, values, call)
     return graph
+
+
+def put_first(like: TensorLike) -> TensorLike:
+    """A tensor as a program takes or gives it."""
+    if not (dim := dim_put_first(like.shape)):
+        return like
+    order = _order(dim, len(like.shape))
+    shape = tuple(like.shape[each] for each in order)
+    return TensorLike(shape, row_major_strides(shape), like.dtype)
+
+
+def _put_first(tensor: DTensor, like: TensorLike) -> DTensor:
+    """What a program gives of a result."""
+    dim = dim_put_first(like.shape)
+    return mi.transpose(tensor, _order(dim, len(like.shape))) if dim else tensor
+
+
+def _put_back(tensor: DTensor, like: TensorLike) -> DTensor:
+    """An input as torch has it, of what a program takes."""
+    if not (dim := dim_put_first(like.shape)):
+        return tensor
+    return mi.transpose(tensor, [*range(1, dim + 1), 0, *range(dim + 1, len(like.shape))])
+
+
+def _order(dim: int, rank: int) -> list[int]:
+    """Dimensions in the order in which one comes first."""
+    return [dim, *range(dim), *range(dim + 1, rank)]
 
 
 def results_of(graph_module: Any) -> list[Any]:

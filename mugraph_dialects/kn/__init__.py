@@ -31,6 +31,7 @@ from mugraph.dialects.kn.compute import (
     MatmulOp,
 )
 from mugraph.dialects.kn.customized import CERTIFICATE, CustomizedOp
+from mugraph.dialects.kn.extent import ExtentOp
 from mugraph.dialects.kn.gather import GatherOp, count_of_rows
 from mugraph.dialects.kn.groups import GroupTilesOp, SortGroupsOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
@@ -107,6 +108,7 @@ Kn = Dialect(
         ScatterOp,
         GroupTilesOp,
         SortGroupsOp,
+        ExtentOp,
         RandomOp,
         ViewOp,
         AllReduceOp,
@@ -147,6 +149,7 @@ __all__ = [
     "Distribution",
     "DistributionAttr",
     "ElementwiseOp",
+    "ExtentOp",
     "GatherOp",
     "GroupTilesOp",
     "KernelOp",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -25,7 +26,7 @@ from mugraph.dialects.kn.kernel import MovesElements
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.pieces import Concatenation, Cut, Move, verify_moved_types
 from mugraph.dialects.tb.operators import all_but, moved_indices, parallel_indices
-from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import dims, layout_of, op_label, shape_of, value_label
 
 
 @irdl_op_definition
@@ -33,25 +34,34 @@ class CopyOp(MovesElements, HasTileIndices):
     """The same elements in a tensor of its own, perhaps in another layout.
 
     ``--insert-copies`` puts it where a function returns an argument, and around library calls that
-    cannot take a layout.
+    cannot take a layout.  ``kn.copy %x rows "m"`` moves the first ``m`` rows, as a call says.
     """
 
     name = "kn.copy"
 
     input = operand_def(TensorType)
     result = result_def(TensorType)
+    rows = opt_prop_def(StringAttr)
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$input (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
+        "$input (`rows` $rows^)? (`workspace` $workspace^)? attr-dict "
+        "`:` type($input) `->` type($result)"
     )
 
-    def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
-        super().__init__(operands=[operand], result_types=[result_type])
+    def __init__(self, operand: SSAValue, result_type: Attribute, rows: str | None = None) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"rows": None if rows is None else StringAttr(rows)},
+        )
 
     def verify_(self) -> None:
-        """Checks that extents and element types are equal."""
+        """Checks that extents and element types are equal, and layouts where rows are counted."""
         super().verify_()
+        layouts = [layout_of(value.type) for value in (self.input, self.result)]
+        if self.rows is not None and None not in layouts and layouts[0] != layouts[1]:
+            raise VerifyException(f"{op_label(self)} moves rows from one layout to another")
         if shape_of(self.input.type) != shape_of(self.result.type):
             raise VerifyException(
                 f"{op_label(self)}: the result has {dims(shape_of(self.result.type))}, expected "

@@ -31,6 +31,7 @@ from mugraph.dialects.tensor_types import (
     value_label,
     without_layout,
 )
+from mugraph.passes.mugraph.copy_rows import copy_rows
 
 LIBRARY_LIMIT = 2**31 - 1
 """The largest leading dimension that cuBLAS takes."""
@@ -174,6 +175,7 @@ class InsertCopiesPass(ModulePass):
     an operand or the result of ``kn.matmul`` a layout that cuBLAS cannot take (neither of the last
     two dimensions has stride 1, or rows overlap or are broadcast), the product is taken of copies,
     whose layouts are chosen by ``--resolve-layout``.  Operands of f8 are converted to f16 first.
+    Kernels that do not end where a call says have copies with room for all rows.
 
     Before::
 
@@ -199,3 +201,4 @@ class InsertCopiesPass(ModulePass):
                 for inner in tuple(function.walk()):
                     if isinstance(inner, kn.MatmulOp):
                         copy_for_library(in_library_type(inner))
+                copy_rows(function)

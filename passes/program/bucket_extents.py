@@ -79,9 +79,11 @@ def bucket_extents(function: FuncOp) -> list[FuncOp]:
 
 def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     """The static function at the largest values of these ranges."""
-    copy = static_copy(function, {extent.name: extent.largest for extent in ranges})
+    ending = [extent.name for extent in ranges if not extent.is_fixed]
+    copy = static_copy(function, {extent.name: extent.largest for extent in ranges}, ending)
     held = held_extents(require_names(function).values())
-    write_own_results(copy, held)
+    masked = {op.extent.data for op in copy.body.block.ops if isinstance(op, kn.ExtentOp)}
+    write_own_results(copy, held, {*held, *masked})
     for op in copy.body.block.ops:
         op.attributes.pop(EXTENT, None)
     # All buckets share one interface, so that nothing of it is left to choose.
@@ -106,33 +108,34 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     return copy
 
 
-def write_own_results(function: FuncOp, held: Container[str]) -> None:
+def write_own_results(function: FuncOp, held: Container[str], masked: Container[str]) -> None:
     """Lets an operator write each result that is an argument, a view or returned twice.
 
-    So too one that others use, if it ends where device memory says: they may need what masks have
+    So too one that others use, if it ends where there are masks: they may need what these have
     put behind the end, which is not written.  The operator shares kernels as others do, and leaves
     out what lies behind an end, as a copy does not.  Of a result that is returned again it is one
     of the result before, since two alike would become one.
 
-    Raises :class:`NamedExtentError` for integers, which no kernel of tiles computes.
+    Raises :class:`NamedExtentError` for integers of an extent that device memory holds, which no
+    kernel of tiles computes.
     """
     end = function.body.block.last_op
     assert isinstance(end, ReturnOp)
     returned, latest = list(end.operands), dict[tuple[SSAValue, tuple[int, ...]], SSAValue]()
     for index, value in enumerate(returned):
         is_view = not isinstance(value.owner, Operation) or isinstance(value.owner, kn.RegroupOp)
-        is_ended = any(name in held for name in result_names(function, index))
+        is_ended = any(name in masked for name in result_names(function, index))
         is_moved = is_view or value in returned[:index] or (is_ended and not value.has_one_use())
         if not is_moved:
             continue
         if is_integer(element_type_of(value.type)):
-            if any(result_names(function, index)):
+            if any(name in held for name in result_names(function, index)):
                 raise NamedExtentError(
                     f"result {index} of {op_label(function)}, {value_label(value)}, would be "
-                    f"copied, which integers of a named extent are not yet; return what an "
-                    "operator computes once, or cast it"
+                    "copied, which integers of an extent in device memory are not yet; return what "
+                    "an operator computes once, or cast it"
                 )
-            continue
+            continue  # no kernel of tiles computes them: their rows are copied
         seen = _without_transposes(value)
         own = UNARY_OPERATORS["mul_scalar"](latest.get(seen, value), value.type, (1.0,))
         own.result.name_hint = value.name_hint

@@ -1,4 +1,4 @@
-"""What lies behind an extent that device memory holds is kept out of sums and maxima.
+"""What lies behind a named extent is kept out of sums and maxima.
 
 Tensors have room for the extent's largest value.  Where an operator combines elements along such a
 dimension, a ``kn.mask`` puts the identity of the combination in place of those behind the value,
@@ -8,7 +8,7 @@ unless data flow shows that it stands there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
 
 from xdsl.dialects.func import FuncOp
@@ -75,7 +75,9 @@ def _(op: kn.SoftmaxOp, operands: Sequence[Constants]) -> Constants:
 @constants_behind.register
 def _(op: kn.ElementwiseOp, operands: Sequence[Constants]) -> Constants:
     if len(operands) != 1:
-        return {}
+        # Minus infinity less a maximum, of which a softmax takes the exponential.
+        first: Constants = operands[0] if op.function.name == "sub" else {}
+        return {dim: constant for dim, constant in first.items() if constant == -math.inf}
     results = {dim: op.function.at([constant]) for dim, constant in operands[0].items()}
     return {dim: constant for dim, constant in results.items() if constant is not None}
 
@@ -99,39 +101,56 @@ def _(op: kn.ReshapeOp, operands: Sequence[Constants]) -> Constants:
 
 
 def mask_behind_ends(
-    function: FuncOp, names: Mapping[SSAValue, Names], held: Mapping[str, NamedExtent]
+    function: FuncOp,
+    names: Mapping[SSAValue, Names],
+    extents: Mapping[str, NamedExtent],
+    holder_of: Callable[[NamedExtent], SSAValue],
 ) -> None:
     """Puts masks before the operands of which a static function's operators combine elements.
 
-    ``names`` are those of the dimensions of its tensors; ``held`` the extents that memory holds.
+    ``names`` are those of the dimensions of its tensors.  Of the ``extents`` tensors have room for
+    the largest value; ``holder_of`` one is a tensor that holds its value.
     """
     behind: dict[SSAValue, Constants] = {}
     known: dict[tuple[SSAValue, int, float], SSAValue] = {}
-    for op in tuple(function.body.block.ops) if held else ():
+    for op in tuple(function.body.block.ops) if extents else ():
         for operand, value in enumerate(op.operands):
             for dim in combined_dims(op, operand):
                 name, identity = names[value][dim], identity_of(op)
-                if name not in held or behind.get(value, {}).get(dim) == identity:
+                if name not in extents or behind.get(value, {}).get(dim) == identity:
                     continue
                 assert identity is not None  # or the program was refused
                 if (value, dim, identity) not in known:
-                    mask = mask_behind(function, value, dim, held[name], identity)
+                    mask = mask_behind(
+                        value, dim, extents[name], identity, holder_of(extents[name])
+                    )
                     Rewriter.insert_op(mask, InsertPoint.before(op))
                     known[value, dim, identity] = mask.result
                     behind[mask.result] = {dim: identity}
+                    if identity == -math.inf:
+                        _use_in_functions(mask, op)
                 op.operands[operand] = known[value, dim, identity]
         constants = constants_behind(op, [behind.get(value, {}) for value in op.operands])
         behind.update(dict.fromkeys(op.results, constants))
 
 
+def _use_in_functions(mask: kn.MaskOp, op: Operation) -> None:
+    """Lets functions behind an operator take masked elements, too, as those of a softmax do.
+
+    Kernels find the maximum of what they subtract it from.
+    """
+    for use in tuple(mask.input.uses):
+        user = use.operation
+        if isinstance(user, kn.ElementwiseOp) and op.is_before_in_block(user):
+            user.operands[use.index] = mask.result
+
+
 def mask_behind(
-    function: FuncOp, value: SSAValue, dim: int, extent: NamedExtent, constant: float
+    value: SSAValue, dim: int, extent: NamedExtent, constant: float, holder: SSAValue
 ) -> kn.MaskOp:
     """A tensor with a constant in place of what lies behind an extent along a dimension."""
-    assert extent.held is not None  # as asked by callers
     *coordinates, length = LinearForm.coordinates(len(shape_of(value.type)) + 1)
     form = length - coordinates[dim] - 1
-    holder = function.args[extent.held]
     mask = kn.MaskOp(value, [form], constant, None, [holder], [extent.largest])
     mask.result.name_hint = value.name_hint
     return mask

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects.builtin import FunctionType, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from mugraph.dialects import kn
+from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.lengths import length_fault
 from mugraph.dialects.locations import Rewriter
@@ -191,9 +194,8 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
 
     The copy's composite operators are taken apart on the way.
     """
-    held = held_extents(named_extents(copy).values())
     for op in tuple(copy.body.block.ops):
-        if isinstance(op, kn.SoftmaxOp) and names_in(op.input.type, probes)[op.reduced_dim] in held:
+        if isinstance(op, kn.SoftmaxOp) and names_in(op.input.type, probes)[op.reduced_dim]:
             # What lies behind the end is masked in front of it, and 0 behind it.
             Rewriter.replace_op(op, kn.CastOp(op.input, op.result.type))
     # Only these are masked: what a mean is made of would count elements behind the end.
@@ -204,22 +206,41 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
             _require_alone(op, value, probes)
         if isinstance(op, (ReturnOp, kn.RegroupOp)):
             continue
-        named = [v for v in (*op.operands, *op.results) if any(names_in(v.type, probes))]
-        if named and not isinstance(op, HasTileIndices):
-            raise NamedExtentError(
-                f"{op_label(op)} does not take {value_label(named[0])}, whose extent is known only "
-                "at a call: not yet; write its extent in its type"
-            )
+        if not isinstance(op, HasTileIndices):
+            _require_cuts(op, probes)
         for index in op.tile_indices() if isinstance(op, HasTileIndices) else ():
             for value, dim in zip(op.operands, index.operands, strict=True):
                 name = "" if dim is None else names_in(value.type, probes)[dim]
-                is_masked = op in written and name in held and identity_of(op) is not None
+                is_masked = op in written and identity_of(op) is not None
                 if name and index.kind is not IndexKind.PARALLEL and not is_masked:
                     raise NamedExtentError(
                         f"{op_label(op)} combines elements along dimension {dim} of "
                         f"{value_label(value)}, whose extent '{name}' is known only at a call: not "
                         "yet; write its extent in its type"
                     )
+
+
+def _require_cuts(op: Operation, probes: Mapping[str, int]) -> None:
+    """Raises unless an operator computes each place along named dimensions by itself.
+
+    Then it does not matter what stands behind the end, and is computed of it.
+    """
+    values = [*op.operands, *op.results]
+    names = [names_in(value.type, probes) for value in values]
+    cuts = [(*cut.operands, *cut.results) for cut in device_cuts(op)]
+    apart = [
+        cut
+        for cut in cuts
+        if len({own[dim] for own, dim in zip(names, cut, strict=True) if dim is not None}) == 1
+    ]
+    for number, (value, own) in enumerate(zip(values, names, strict=True)):
+        for dim, name in enumerate(own):
+            if name and not any(cut[number] == dim for cut in apart):
+                raise NamedExtentError(
+                    f"{op_label(op)} does not take {value_label(value)}, whose extent '{name}' "
+                    f"along dimension {dim} is known only at a call: not yet; write its extent in "
+                    "its type"
+                )
 
 
 def _require_alone(op: Operation, value: SSAValue, probes: Mapping[str, int]) -> None:
@@ -267,11 +288,12 @@ def names_of_returned(function: FuncOp) -> list[Names]:
     return [found[value] for value in end.operands] if isinstance(end, ReturnOp) else []
 
 
-def static_copy(function: FuncOp, sizes: Mapping[str, int]) -> FuncOp:
+def static_copy(function: FuncOp, sizes: Mapping[str, int], ending: Sequence[str] = ()) -> FuncOp:
     """The function at given values of its names; itself where it has no open extents.
 
     Of an extent whose value device memory holds, tensors have room for the largest value if none is
-    given, and masks keep what is behind the value out of sums.
+    given, and masks keep what is behind the value out of sums.  So they do of the names that are
+    ``ending``: a call says a value of them, up to that of ``sizes``.
 
     Raises :class:`NamedExtentError` as :func:`names_of_values`, and for a value that cannot be.
     """
@@ -292,9 +314,30 @@ def static_copy(function: FuncOp, sizes: Mapping[str, int]) -> FuncOp:
         type_ = at_sizes(value.type, of_dims, sizes)
         Rewriter.replace_value_with_new_type(mapper[value], type_)
     pairs = zip(_tensors_of(copy), names.values(), strict=True)
-    mask_behind_ends(copy, dict(pairs), held)
+    masked = held | {name: replace(known[name], largest=sizes[name]) for name in ending}
+    mask_behind_ends(copy, dict(pairs), masked, _holders(copy))
     copy.update_function_type()
     return copy
+
+
+def _holders(function: FuncOp) -> Callable[[NamedExtent], SSAValue]:
+    """What gives the tensor of one number that has the value of an extent.
+
+    That is an argument, or what a kernel makes of the number that a call says.
+    """
+    made: dict[str, SSAValue] = {}
+
+    def holder_of(extent: NamedExtent) -> SSAValue:
+        if extent.held is not None:
+            return function.args[extent.held]
+        if extent.name not in made:
+            op = kn.ExtentOp(extent.name)
+            op.result.name_hint = extent.name
+            Rewriter.insert_op(op, InsertPoint.at_start(function.body.block))
+            made[extent.name] = op.result
+        return made[extent.name]
+
+    return holder_of
 
 
 __all__ = ["NamedExtentError", "is_open", "names_of_returned", "names_of_values", "static_copy"]

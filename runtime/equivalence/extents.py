@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType, i32
 from xdsl.dialects.func import FuncOp
 
+from mugraph.dialects import kn
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     BUCKET_OF,
     EXTENTS,
     LENGTHS,
+    NamedExtent,
     buckets_of,
     is_open,
     named_extents,
@@ -96,14 +99,17 @@ def _at_extents(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
             f"@{functions[1].sym_name.data} has {_listed(names[1])}; functions are compared whose "
             "extents have the same names."
         )
-    sizes_of_one = _sizes(one, functions[0])
-    sizes_of_other = _sizes(other, functions[1])
-    for sizes in sizes_of_one if not is_open(functions[0]) else sizes_of_other:
+    ranges_of_one = _ranges(one, functions[0])
+    ranges_of_other = _ranges(other, functions[1])
+    for ranges in ranges_of_one if not is_open(functions[0]) else ranges_of_other:
+        sizes = {extent.name: extent.largest for extent in ranges}
         said = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        ending = [extent.name for extent in ranges if not extent.is_fixed]
         first, second = (
-            _module_at(module, function, sizes)
+            _module_at(module, function, sizes, ending)
             for module, function in zip((one, other), functions, strict=True)
         )
+        _give_numbers(first, second)
         yield f" at {said}" if said else "", first, second
 
 
@@ -111,19 +117,36 @@ def _listed(names: list[str]) -> str:
     return f"the named extents {', '.join(names)}" if names else "no named extent"
 
 
-def _sizes(module: ModuleOp, function: FuncOp) -> list[dict[str, int]]:
-    """The largest values of each bucket."""
+def _ranges(module: ModuleOp, function: FuncOp) -> list[tuple[NamedExtent, ...]]:
+    """The values of each bucket."""
     if is_open(function):
-        found = buckets_of_extents(said_extents(require_names(function).values()))
-    else:
-        found = (tuple(named_extents(each).values()) for each in buckets_of(module, function))
-    return [{extent.name: extent.largest for extent in ranges} for ranges in found]
+        return list(buckets_of_extents(said_extents(require_names(function).values())))
+    return [tuple(named_extents(each).values()) for each in buckets_of(module, function)]
 
 
-def _module_at(module: ModuleOp, function: FuncOp, sizes: Mapping[str, int]) -> ModuleOp:
-    """A module of one function, without names."""
+def _give_numbers(*modules: ModuleOp) -> None:
+    """Lets functions take the numbers that calls say as tensors, where one of them needs them."""
+    functions = [find_function(module, None) for module in modules]
+    made = [[op for op in f.body.block.ops if isinstance(op, kn.ExtentOp)] for f in functions]
+    for name in dict.fromkeys(op.extent.data for ops in made for op in ops):
+        for function, ops in zip(functions, made, strict=True):
+            block = function.body.block
+            argument = block.insert_arg(TensorType(i32, [1]), len(block.args))
+            for op in ops:
+                if op.extent.data == name:
+                    op.result.replace_all_uses_with(argument)
+                    Rewriter.erase_op(op)
+            if function.arg_attrs is not None:
+                function.arg_attrs = ArrayAttr([*function.arg_attrs.data, DictionaryAttr({})])
+            function.update_function_type()
+
+
+def _module_at(
+    module: ModuleOp, function: FuncOp, sizes: Mapping[str, int], ending: Sequence[str]
+) -> ModuleOp:
+    """A module of one function, without names, that holds for all values up to these sizes."""
     if is_open(function):
-        static = static_copy(function, sizes)
+        static = static_copy(function, sizes, ending)
     else:
         static = next(
             (

@@ -10,6 +10,8 @@ from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from mugraph.dialects import kn
+from mugraph.dialects.kn.extent import give_numbers
 from mugraph.dialects.named_extents import (
     ExtentError,
     NamedExtent,
@@ -66,31 +68,36 @@ def static_call(module: ModuleOp, function: FuncOp, inputs: Sequence[Array]) -> 
         return Call(function, inputs)
     names = [argument_names(function, index) for index in range(count)]
     shapes = [np.shape(array) for array in inputs]
+    named_results = (
+        names_of_returned(function)
+        if is_open(function)
+        else [result_names(function, i) for i in range(len(function.function_type.outputs.data))]
+    )
     try:
-        sizes = sizes_of_call(tuple(extents.values()), names, shapes)
+        sizes = sizes_of_call(tuple(extents.values()), names, shapes, named_results)
     except ExtentError as error:
         raise ExecutionError(f"function @{function.sym_name.data}: {error}") from error
     is_empty = 0 in sizes.values()
     if is_open(function):
         held = held_extents(extents.values())
         lengths = {name: _held_in(function, extent, inputs) for name, extent in held.items()}
-        returned = _shapes(function, names_of_returned(function), {**sizes, **lengths})
+        returned = _shapes(function, named_results, {**sizes, **lengths})
         # An extent is at least 1; of 0 elements nothing is computed.
         static_sizes = {n: size or extents[n].multiple for n, size in sizes.items()}
         if 0 not in lengths.values():
             static_sizes |= lengths
             inputs = [_first(*pair, lengths) for pair in zip(inputs, names, strict=True)]
         return Call(static_copy(function, static_sizes), inputs, returned, is_empty)
-    returned = _shapes(
-        function,
-        [result_names(function, i) for i in range(len(function.function_type.outputs.data))],
-        sizes,
-    )
+    returned = _shapes(function, named_results, sizes)
     bucket = next(
         bucket
         for bucket in buckets_of(module, function)
         if all(sizes[name] <= extent.largest for name, extent in named_extents(bucket).items())
     )
+    if any(isinstance(op, kn.ExtentOp) and op.number is None for op in bucket.body.block.ops):
+        bucket = bucket.clone()  # it has no argument for the number yet
+        give_numbers(bucket, sizes)
+        bucket.update_function_type()
     arguments: list[Array] = []
     for index, argument in enumerate(bucket.args):
         if isinstance(argument.type, IndexType):

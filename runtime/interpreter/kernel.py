@@ -112,6 +112,11 @@ class KernelFunctions(InterpreterFunctions):
         (groups,) = self._loaded(args)
         return self._stored_all(op, sort_groups(groups, shape_of(op.ends.type)[0]))
 
+    @runs(kn.ExtentOp)
+    def run_extent(self, op: kn.ExtentOp, args: PythonValues) -> PythonValues:
+        """What the call says, as a tensor."""
+        return self._stored_all(op, self._loaded((args[0].reshape(1),)))
+
     @runs(kn.RandomOp)
     def run_random(self, op: kn.RandomOp, args: PythonValues) -> PythonValues:
         """Random numbers of a seed and an offset."""

@@ -85,6 +85,44 @@ def mlp(buckets: tuple[int, ...] = BUCKETS) -> mi.KernelGraph:
     return graph
 
 
+def attention() -> mi.KernelGraph:
+    """Queries and keys are of the same rows, of which those behind a row do not count."""
+    graph = mi.new_kernel_graph("attention")
+    q, k, v = (graph.new_input((rows(buckets=()), 32), name=name) for name in "qkv")
+    scores = graph.matmul(q, graph.transpose(k), dtype=mi.float32) * 0.25
+    weights = mi.cast(mi.softmax(mi.causal_mask(scores), 1), mi.float16)
+    graph.mark_output(weights @ v)
+    return graph
+
+
+def gram() -> mi.KernelGraph:
+    """A product that adds up rows, of what a kernel before it computes."""
+    graph = mi.new_kernel_graph("gram")
+    x = graph.new_input((rows(), 64), name="x")
+    norm = graph.rms_norm(x, (64,)) * 0.0625
+    graph.mark_output(graph.transpose(mi.exp(x), (1, 0)) @ norm)
+    return graph
+
+
+def turned() -> mi.KernelGraph:
+    """Rows of a call that come first in memory, and second among the dimensions of a product."""
+    graph = mi.new_kernel_graph("turned")
+    x = graph.transpose(graph.new_input((rows(buckets=()), 2, 128), name="x"), (1, 0, 2))
+    product = mi.silu(x @ graph.new_input((2, 128, 64), name="w"))
+    graph.mark_output(graph.transpose(product, (1, 0, 2)))
+    return graph
+
+
+def numpy_turned(x: Array, w: Array) -> Array:
+    product = x.transpose(1, 0, 2) @ w
+    return (product / (1 + np.exp(-product))).transpose(1, 0, 2)
+
+
+def numpy_attention(q: Array, k: Array, v: Array) -> Array:
+    powers = np.tril(np.exp(q @ k.T * 0.25))
+    return powers / powers.sum(1, keepdims=True) @ v
+
+
 def numpy_norm(x: Array) -> Array:
     return x / np.sqrt((x * x).mean(1, keepdims=True))
 
@@ -99,6 +137,9 @@ PROGRAMS: dict[str, tuple[Callable[[], mi.KernelGraph], Callable[..., Array]]] =
     "norm_linear": (norm_linear, lambda x, w: numpy_norm(x) @ w),
     "gated_mlp": (gated_mlp, numpy_gate),
     "mlp": (mlp, lambda x, g, u, d: numpy_gate(x, g, u) @ d + x),
+    "attention": (attention, numpy_attention),
+    "turned": (turned, numpy_turned),
+    "gram": (gram, lambda x: np.exp(x).T @ numpy_norm(x) * 0.0625),
 }
 SHAPES = {
     "norm": [(72,)],
@@ -106,12 +147,20 @@ SHAPES = {
     "norm_linear": [(128,), (128, 96)],
     "gated_mlp": [(128,), (128, 64), (128, 64)],
     "mlp": [(64,), (64, 512), (64, 512), (512, 64)],
+    "attention": [(32,), (32,), (32,)],
+    "turned": [(2, 128), (2, 128, 64)],
+    "gram": [(64,)],
 }
+OF_ROWS = {"attention": 3}
+"""How many of the inputs have rows, if more than one."""
+OF_ALL_ROWS = ("gram",)
+"""Programs whose result has no rows."""
 """The extents of inputs, but for the first one's rows."""
 PLANS: dict[str, mugraph.Plan] = {
     "chosen": mugraph.Plan(),
     "cp_async": mugraph.Plan(loads="cp_async"),
     "rows": mugraph.Plan(),
+    "tma": mugraph.Plan(loads="tma"),
 }
 
 
@@ -129,15 +178,24 @@ def scheduled(program: str, plan: str, arch: str = "sm_90a") -> ModuleOp:
     return module
 
 
+def sizes_of(program: str) -> tuple[int, ...]:
+    if program == "attention":  # each size takes long
+        return (0, 1, 17, 61, 150)
+    return SIZES[1:] if program in OF_ALL_ROWS else SIZES
+
+
 def inputs_of(program: str, size: int) -> list[Array]:
-    first, *others = SHAPES[program]
-    shapes = [(size, *first), *others]
+    count = OF_ROWS.get(program, 1)
+    shapes = [(size, *row) for row in SHAPES[program][:count]] + SHAPES[program][count:]
     return [(RANDOM.standard_normal(shape) * 0.2).astype(np.float16) for shape in shapes]
 
 
 EMULATED = [
     ("mlp", "chosen"),
     ("linear", "chosen"),
+    ("attention", "chosen"),
+    ("gram", "chosen"),
+    ("turned", "tma"),
     ("norm_linear", "rows"),
     ("gated_mlp", "cp_async"),
 ]
@@ -146,7 +204,10 @@ if THOROUGH:
         ("norm", "chosen"),
         ("mlp", "chosen"),
         ("linear", "chosen"),
-        *product(("norm_linear", "gated_mlp"), PLANS),
+        ("attention", "chosen"),
+        ("gram", "chosen"),
+        ("turned", "tma"),
+        *product(("norm_linear", "gated_mlp"), ("chosen", "cp_async", "rows")),
     ]
 
 
@@ -155,7 +216,7 @@ def test_emulated_kernels_write_their_rows(program: str, plan: str) -> None:
     module = scheduled(program, plan)
 
     def check(kernel: CudaModule) -> None:
-        for size in SIZES:
+        for size in sizes_of(program):
             inputs = inputs_of(program, size)
             (result,) = kernel.run(inputs)
             expected = PROGRAMS[program][1](*(array.astype(np.float64) for array in inputs))
@@ -175,6 +236,52 @@ def test_without_buckets_a_row_has_the_same_bits_whatever_the_number_of_rows() -
         for first, end in ((0, 1), (5, 22), (60, 124), (149, 150)):
             (part,) = kernel.run([x[first:end], *weights])
             np.testing.assert_array_equal(part, whole[first:end])
+
+    check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
+
+
+def test_a_row_of_low_scores_has_a_softmax() -> None:
+    """Masks that are added have a number of no key; a running maximum starts below it."""
+    graph = mi.new_kernel_graph("low")
+    q, k = (graph.new_input((rows(()), 16), dtype=mi.float32, name=name) for name in "qk")
+    low = graph.new_input((rows(()), 1), dtype=mi.float32, name="low")
+    graph.mark_output(mi.softmax(q @ graph.transpose(k) + low, 1) @ k)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a", mugraph.Plan())).apply(make_context(), module)
+    assert "running" in str(module) or "difference" in str(module)
+    q_, k_ = (RANDOM.standard_normal((101, 16)).astype(np.float32) for _ in "qk")
+    added = np.where(np.arange(101) % 3 == 0, -(2.0**99), 0.0).astype(np.float32)[:, None]
+    (found,) = run_function(module, "low", [q_, k_, added])
+    scores = (q_ @ k_.T + added).astype(np.float64)
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True) @ k_, atol=2e-2)
+
+
+def tokens() -> ModuleOp:
+    """Kernels that compute whole tensors stand before and behind one that ends with the rows."""
+    graph = mi.new_kernel_graph("tokens")
+    ids = graph.new_input((rows((16,)),), dtype=mi.int64, name="ids")
+    table, w = (graph.new_input(shape, name=n) for n, shape in (("t", (50, 32)), ("w", (32, 40))))
+    found = mi.gather(table, ids)
+    product = graph.rms_norm(found, (32,)) @ w
+    for result in (product, mi.arg_max(product, 1), ids, found, graph.add(ids, ids)):
+        graph.mark_output(result)
+    return graph.module()
+
+
+def test_kernels_of_whole_tensors_have_copies_of_the_rows_of_a_call() -> None:
+    written, module = tokens(), tokens()
+    PassPipeline(compile_pipeline("sm_90a", mugraph.Plan())).apply(make_context(), module)
+    table, w = (RANDOM.standard_normal(n).astype(np.float16) for n in ((50, 32), (32, 40)))
+
+    def check(kernel: CudaModule) -> None:
+        for size in (0, 1, 16, 17, 61, 150):
+            given = [RANDOM.integers(0, 50, size), table, w]
+            expected = run_function(written, None, given)
+            for found in (kernel.run(given), run_function(module, "tokens", given)):
+                for one, other in zip(found, expected, strict=True):
+                    assert one.shape == other.shape
+                    np.testing.assert_allclose(one, other, rtol=5e-3, atol=5e-3)
 
     check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
@@ -260,15 +367,16 @@ def test_interpreted_kernels_write_their_rows(
         return made
 
     monkeypatch.setattr(Arithmetic, "empty", poisoned)
-    for size in SIZES[1:]:
+    for size in filter(None, sizes_of(program)):
         inputs = inputs_of(program, size)
         call = static_call(module, function, inputs)
         (whole,) = evaluate_function(
             module, call.function, call.inputs, Arithmetic(Precision.STORAGE)
         )
-        assert np.isnan(whole[size:]).all()
         expected = PROGRAMS[program][1](*(array.astype(np.float64) for array in inputs))
-        np.testing.assert_allclose(whole[:size], expected, rtol=5e-3, atol=5e-3)
+        if program not in OF_ALL_ROWS:
+            assert np.isnan(whole[size:]).all()
+        np.testing.assert_allclose(whole[: len(expected)], expected, rtol=5e-3, atol=5e-3)
 
 
 def _is_whole(op: Any) -> bool:
@@ -278,7 +386,7 @@ def _is_whole(op: Any) -> bool:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_are_interpreted_at_any_size(program: str) -> None:
     module = PROGRAMS[program][0]().module()
-    for size in SIZES:
+    for size in sizes_of(program):
         inputs = inputs_of(program, size)
         (result,) = run_function(module, None, inputs, "float64")
         expected = PROGRAMS[program][1](*(array.astype(np.float64) for array in inputs))
@@ -312,6 +420,8 @@ def test_calls_that_do_not_fit() -> None:
     )
     assert "m is 72; it may be 0 to 64" in refused(72, 72)
     assert "m is 12, which is no multiple of 8" in refused(12, 12)
+    with pytest.raises(ArgumentError, match="m is 0; it is at least 1, as there is a result"):
+        mugraph.compile(gram(), "cpu")(np.zeros((0, 64), np.float16))
 
 
 def test_emulated_calls_that_do_not_fit() -> None:
@@ -321,8 +431,8 @@ def test_emulated_calls_that_do_not_fit() -> None:
         made.signature.of_call([np.zeros((LARGEST + 1, 72), np.float16)])
 
 
-def softmax_of_rows(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
-    return graph.softmax(graph.new_input((m, 8), name="x"), 0)
+def mean_of_rows(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.mean(graph.new_input((m, 8), name="x"), 0)
 
 
 def merged(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
@@ -342,7 +452,7 @@ def transposed(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
 
 
 def largest_elements(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
-    return graph.top_k(graph.new_input((m, 16), name="x"), 3)[0]
+    return graph.top_k(graph.new_input((m, 16), name="x"), 3, 0)[0]
 
 
 def two_meanings(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
@@ -383,7 +493,7 @@ def test_numbers_that_cannot_be_are_refused_where_they_stand(
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        (softmax_of_rows, "combines elements along dimension 0 of %x, whose extent 'm'"),
+        (mean_of_rows, "combines elements along dimension 0 of %x, whose extent 'm'"),
         (merged, "would be 'm' times 4; keep 'm' a dimension of its own"),
         (with_other_rows, "operands mx8 and 17x8 differ in dimension 0"),
         (second_dimension, "put the named dimension first"),

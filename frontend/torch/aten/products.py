@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 import mugraph.build as mi
 from mugraph.build import DTensor
+from mugraph.build.errors import STAND_INS
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.precision import Precision
 from mugraph.torch.aten.conversion import (
@@ -30,8 +31,9 @@ SORT_GROUPS = "mugraph.sort_groups.default"
 GROUPED_FALLBACK = "transformers.grouped_mm_fallback.default"
 """``_grouped_mm`` of types that torch's own does not take: an operator that transformers has."""
 
-LOWEST = -3.0e38
-"""A score that no key has: finite, so that a row of nothing else has a softmax."""
+LOWEST = -(2.0**99)
+"""A score that no key has: above what running maxima start from (``online_softmax/masked.py``), so
+that a row of nothing else has a softmax."""
 
 
 def _product(call: Call, a: DTensor, b: DTensor, dtype: Attribute) -> DTensor:
@@ -144,6 +146,7 @@ def _attention(
         k, v = (mi.repeat(x, groups, -3) for x in (k, v))
     scores = _product(call, q, mi.transpose(k), f32)
     width = q.shape[len(q.shape) - 1]
+    require(scale is not None or width not in STAND_INS, "its scale changes from call to call")
     scores = scores * (1 / math.sqrt(width) if scale is None else float(scale))
     if causal:
         scores = mi.causal_mask(scores)
@@ -153,6 +156,9 @@ def _attention(
         kept = mi.cast(mask, f32)
         alive = mi.reduction_max(kept, -1)
         scores = scores + mi.where(kept, 0.0, LOWEST)
+    elif mask is not None and k.shape[-2] in STAND_INS:
+        # Its rows may be the least number all along, and behind the keys of a call scores are -inf.
+        scores = scores + mi.max(mask, LOWEST)
     elif mask is not None:
         scores = scores + mask
     # Powers are rounded before they are divided by their sum: the largest, 1, is exact.

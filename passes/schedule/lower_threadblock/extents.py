@@ -10,23 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    DictionaryAttr,
-    IndexType,
-    IntegerAttr,
-    StringAttr,
-    i64,
-)
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import kn, sched, tb
+from mugraph.dialects.kn.extent import give_numbers
 from mugraph.dialects.launch_extents import GridCut, HeldLength
 from mugraph.dialects.named_extents import (
-    EXTENT,
     NamedExtent,
     Names,
     argument_names,
@@ -111,15 +103,9 @@ def call_extents(function: FuncOp) -> CallExtents:
             found.outer[op.result] = _names_seen(op, op.input, op.result, names)
         elif isinstance(op, kn.MatmulOp) and (name := _name_of_rows(op, found)) is not None:
             op.rows = StringAttr(name)
-        elif not isinstance(op, (kn.CustomizedOp, ReturnOp)):
+        elif not isinstance(op, (kn.CustomizedOp, ReturnOp)) and not _counts_rows(op):
             _refuse_outer(op, found)
-    known = {
-        argument_names(function, argument.index): argument
-        for argument in function.args
-        if isinstance(argument.type, IndexType)
-    }
-    for name in extents:
-        found.values[name] = known.get((name,)) or _insert_argument(function, name)
+    found.values |= give_numbers(function, extents)
     for name, length in found.lengths.items():
         found.values[name] = function.args[length.argument]
     function.update_function_type()
@@ -172,6 +158,10 @@ def _name_of_rows(op: kn.MatmulOp, found: CallExtents) -> str | None:
     return None if name in found.lengths else name
 
 
+def _counts_rows(op: Operation) -> bool:
+    return isinstance(op, kn.CopyOp) and op.rows is not None
+
+
 def _refuse_outer(op: Operation, found: CallExtents) -> None:
     for value in (*op.operands, *op.results):
         if value in found.outer:
@@ -182,21 +172,11 @@ def _refuse_outer(op: Operation, found: CallExtents) -> None:
             )
 
 
-def _insert_argument(function: FuncOp, name: str) -> SSAValue:
-    block = function.body.block
-    argument = block.insert_arg(IndexType(), len(block.args))
-    argument.name_hint = name
-    known = function.arg_attrs.data if function.arg_attrs else [DictionaryAttr({})] * argument.index
-    entry = DictionaryAttr({EXTENT: StringAttr(name)})
-    function.arg_attrs = ArrayAttr([*known, entry])
-    return argument
-
-
 def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[str, int]]:
     """The axes of a grid of which a call needs a part: the name, and a block's elements of it.
 
-    Notes what that says of the graph's results.  Where device memory holds an extent, masks put
-    what others read behind the end of an intermediate, so that it is written whole.
+    Notes what that says of the graph's results.  Where masks put what others read behind the end
+    of an intermediate, it is written whole; so it is where device memory holds the extent.
     """
     found: dict[int, tuple[str, int]] = {}
     loads = [op for op in graph.body.block.ops if isinstance(op, tb.InputOp)]
@@ -205,7 +185,8 @@ def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[st
         cut = [op for op in loads if op.map_[axis] >= 0]
         given = {_split_of_load(op, axis, graph, extents) for op in cut}
         if len(given) == 1 and blocks > 1 and (named := given.pop()) is not None:
-            for op in stores if named[0] not in extents.lengths else ():
+            is_whole = named[0] in extents.lengths or _is_masked_along(graph, axis)
+            for op in stores if not is_whole else ():
                 _infer(op, axis, named, extents)
         stored = {
             extents.split_by(op, axis, op.dtensor, extents.names_of(op.dtensor)) for op in stores
@@ -213,6 +194,23 @@ def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[st
         if blocks > 1 and len(stored) == 1 and (part := stored.pop()) is not None:
             found[axis] = part
     return found
+
+
+def _is_masked_along(graph: kn.CustomizedOp, axis: int) -> bool:
+    """Whether masks put something behind a length of what an axis splits, or loads do."""
+    return any(
+        (isinstance(op, tb.MaskOp) and _depends_on_length(op, op.map_[axis]))
+        or (isinstance(op, tb.InputOp) and op.map_[axis] in op.ends)
+        for op in graph.body.block.ops
+    )
+
+
+def _depends_on_length(op: tb.MaskOp, dim: int) -> bool:
+    """Whether a condition compares places along a dimension with a length."""
+    rank = len(shape_of(op.result.type))
+    return dim >= 0 and any(
+        form.coefficients[dim] and any(form.coefficients[rank:]) for form in op.forms()
+    )
 
 
 def cuts_of_ends(graph: kn.CustomizedOp) -> list[GridCut]:

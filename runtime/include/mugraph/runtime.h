@@ -53,6 +53,7 @@
 #include "kn/arg_max.h"
 #include "kn/copy.h"
 #include "kn/elementwise.h"
+#include "kn/extent.h"
 #include "kn/gather.h"
 #include "kn/groups.h"
 #include "kn/mask.h"

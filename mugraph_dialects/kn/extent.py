@@ -1,0 +1,93 @@
+"""A kernel that puts an extent which a call says where other kernels read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IndexType,
+    StringAttr,
+    TensorType,
+    i32,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import opt_operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.interfaces import HasLayoutConstraints
+from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.kn.workspace import WorkspaceOp
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.named_extents import EXTENT, argument_names
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+
+
+@irdl_op_definition
+class ExtentOp(WorkspaceOp, HasLayoutConstraints, CanOverlap):
+    """The value of a named extent that a call says, as the length that masks depend on: one i32.
+
+    ``--bucket-extents`` writes it where operators combine elements along the extent:
+    ``%n = kn.extent "m" : tensor<1xi32>``.  ``--lower-threadblock`` adds the number that the call
+    gives the function: ``kn.extent "m" of %m``.
+    """
+
+    name = "kn.extent"
+
+    extent = prop_def(StringAttr)
+    number = opt_operand_def(IndexType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$extent (`of` $number^)? (`workspace` $workspace^)? attr-dict `:` type($result)"
+    )
+
+    def __init__(self, extent: str, result_type: Attribute | None = None) -> None:
+        super().__init__(
+            operands=[None],
+            result_types=[result_type or TensorType(i32, [1])],
+            properties={"extent": StringAttr(extent)},
+        )
+
+    def verify_(self) -> None:
+        """Checks that the result is one i32."""
+        super().verify_()
+        if shape_of(self.result.type) != (1,) or element_type_of(self.result.type) != i32:
+            raise VerifyException(f"{op_label(self)}: the result must be one i32")
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """None: there is one element."""
+
+
+def give_numbers(function: FuncOp, names: Iterable[str]) -> dict[str, SSAValue]:
+    """The arguments for the values of extents that a call says; those not there are added.
+
+    Operators that make tensors of the values get them.
+    """
+    known = {
+        argument_names(function, argument.index): argument
+        for argument in function.args
+        if isinstance(argument.type, IndexType)
+    }
+    numbers = {name: known.get((name,)) or _insert_number(function, name) for name in names}
+    for op in function.body.block.ops:
+        if isinstance(op, ExtentOp) and op.number is None:
+            op.operands = [numbers[op.extent.data]]
+    return numbers
+
+
+def _insert_number(function: FuncOp, name: str) -> SSAValue:
+    block = function.body.block
+    argument = block.insert_arg(IndexType(), len(block.args))
+    argument.name_hint = name
+    before = (
+        function.arg_attrs.data if function.arg_attrs else [DictionaryAttr({})] * argument.index
+    )
+    entry = DictionaryAttr({EXTENT: StringAttr(name)})
+    function.arg_attrs = ArrayAttr([*before, entry])
+    return argument

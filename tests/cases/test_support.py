@@ -31,6 +31,7 @@ WITHOUT_ROW = {
     "kn.peer": SEVERAL,
     "kn.reduce_scatter": SEVERAL,
     "kn.customized": "holds a threadblock graph; every tb row is in one",
+    "kn.extent": "is a number of a call, in i32 alone; tests of named extents run it",
     "kn.view": "runs no kernel, on elements of any type",
     "kn.recurrence": "is a loop of tb.matmul and tb.carry",
     "kn.row_windows": "is a kn.view",

@@ -68,4 +68,5 @@ def test_no_load_of_what_the_kernel_before_may_write_passes_the_wait() -> None:
     assert loads
     # ptxas moves loads of what nothing writes across the wait.
     assert [load for load in loads if ".nc" in load] == []
-    assert re.findall(r"\bld\.global\S*", before) == []
+    # What comes before it is the bias, which nothing writes.
+    assert all(".nc" in load for load in re.findall(r"\bld\.global\S*", before))

@@ -11,20 +11,25 @@ namespace kn {
 
 inline constexpr int kRowThreads = 256;
 
-static __global__ void put_number_kernel(int* place, int number) {
+// Templates, as a file that calls none of these should not have the kernels.
+template <class T>
+__global__ void put_number_kernel(T* place, T number) {
   tb::grid_launch();
   // A kernel of the call before may still read the last number.
   tb::grid_wait();
   *place = number;
 }
 
-inline void put_number(Queue queue, int* place, int number) {
-  launch("kn::Extent", put_number_kernel, dim3(1), dim3(1), 0, queue, place, number);
+template <class T>
+void put_number(Queue queue, T* place, int number) {
+  launch("kn::Extent", put_number_kernel<T>, dim3(1), dim3(1), 0, queue, place, static_cast<T>(number));
 }
 
 // Each thread moves 16 bytes, together where both sides begin at multiples of 16.
-static __global__ void __launch_bounds__(kRowThreads) copy_first_rows_kernel(char* target, char const* source,
-                                                                       long long bytes) {
+template <class T>
+__global__ void __launch_bounds__(kRowThreads) copy_first_rows_kernel(T* to, T const* from, long long bytes) {
+  char* const target = reinterpret_cast<char*>(to);
+  char const* const source = reinterpret_cast<char const*>(from);
   tb::grid_launch();
   tb::grid_wait();
   const long long first = (static_cast<long long>(blockIdx.x) * kRowThreads + threadIdx.x) * 16;
@@ -39,8 +44,8 @@ static __global__ void __launch_bounds__(kRowThreads) copy_first_rows_kernel(cha
 template <class T>
 void copy_first_rows(Queue queue, T* target, T const* source, long long bytes) {
   const long long blocks = (bytes + 16 * kRowThreads - 1) / (16 * kRowThreads);
-  launch("kn::CopyFirstRows", copy_first_rows_kernel, dim3(static_cast<unsigned>(blocks)), dim3(kRowThreads), 0, queue,
-         reinterpret_cast<char*>(target), reinterpret_cast<char const*>(source), bytes);
+  launch("kn::CopyFirstRows", copy_first_rows_kernel<T>, dim3(static_cast<unsigned>(blocks)), dim3(kRowThreads), 0,
+         queue, target, source, bytes);
 }
 
 }  // namespace kn

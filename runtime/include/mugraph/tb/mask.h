@@ -81,10 +81,8 @@ struct Mask {
 // are kept of which all conditions hold.
 template <uint32_t kBits, class Fragment>
 struct MaskFragment {
-  using Sum = typename Fragment::Sum;
-
-  template <class... Conditions>
-  static __device__ __forceinline__ void store(Sum (&dst)[Fragment::kValues], Sum const (&src)[Fragment::kValues],
+  template <class T, class... Conditions>
+  static __device__ __forceinline__ void store(T (&dst)[Fragment::kValues], T const (&src)[Fragment::kValues],
                                                int thread, int rows, int columns, Conditions... conditions) {
 #pragma unroll
     for (int i = 0; i < Fragment::kValues; ++i) dst[i] = src[i];
@@ -104,8 +102,8 @@ struct MaskFragment {
           const int row = top + Fragment::row_of(0, i, c), column = left + Fragment::column_of(0, j, c);
           const bool exists = (has_rows || row < rows) && (has_columns || column < columns);
           const bool is_kept = exists && (conditions.holds(row, column) && ...);
-          Sum& value = dst[(i * Fragment::kTilesN + j) * Atom::kValues + c];
-          if (!is_kept) value = static_cast<Sum>(__uint_as_float(kBits));
+          T& value = dst[(i * Fragment::kTilesN + j) * Atom::kValues + c];
+          if (!is_kept) value = static_cast<T>(__uint_as_float(kBits));
         }
       }
     }

@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.arguments import entries_of_arguments
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.tensor_types import op_label, value_label
 
@@ -45,11 +46,9 @@ def is_constant(value: SSAValue) -> bool:
 
 def mark_constant(function: FuncOp, indices: set[int]) -> None:
     """Says that the arguments at these positions are constant."""
-    count = len(function.body.block.args)
-    known = function.arg_attrs.data if function.arg_attrs else [DictionaryAttr({})] * count
     function.arg_attrs = ArrayAttr(
         [
             DictionaryAttr({**entry.data, CONSTANT: UnitAttr()}) if index in indices else entry
-            for index, entry in enumerate(known)
+            for index, entry in enumerate(entries_of_arguments(function))
         ]
     )

@@ -100,7 +100,7 @@ FORMATS: dict[str, Any] = {"w4a16": Halves, "w8a16": Bytes, "fp8": Eighths}
 
 def narrow(module: nn.Module, weights: str) -> None:
     """Puts layers of a format in place of all linear layers of a module but the logits'."""
-    for name, part in list(module.named_modules()):
-        for child_name, child in list(part.named_children()):
-            if isinstance(child, nn.Linear) and child_name != LOGITS:
-                setattr(module.get_submodule(name), child_name, FORMATS[weights].of(child))
+    for part in list(module.modules()):
+        for name, child in list(part.named_children()):
+            if isinstance(child, nn.Linear) and name != LOGITS:
+                setattr(part, name, FORMATS[weights].of(child))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import struct
 from bisect import bisect_right
@@ -191,6 +190,9 @@ class LocatingParser(TypeCachingParser):
 
 def closest(name: str, known: Iterable[str]) -> list[str]:
     """The known name that is most like ``name``, if one is like it."""
+    # Only errors need it.
+    import difflib
+
     return difflib.get_close_matches(name, list(known), n=1)
 
 

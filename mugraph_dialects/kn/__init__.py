@@ -57,6 +57,7 @@ from mugraph.dialects.kn.reshape import (
     lay_out,
     lay_out_row_major,
     may_be_row_major,
+    regrouped,
 )
 from mugraph.dialects.kn.rotary import RotaryOp
 from mugraph.dialects.kn.row_windows import RowWindowsOp
@@ -194,5 +195,6 @@ __all__ = [
     "loop_invariant_tiles",
     "may_be_row_major",
     "phases_of",
+    "regrouped",
     "used_after_the_loop",
 ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
     IndexType,
     StringAttr,
     TensorType,
@@ -18,6 +16,7 @@ from xdsl.irdl import opt_operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.arguments import append_argument
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.overlap import CanOverlap
@@ -74,20 +73,14 @@ def give_numbers(function: FuncOp, names: Iterable[str]) -> dict[str, SSAValue]:
         for argument in function.args
         if isinstance(argument.type, IndexType)
     }
-    numbers = {name: known.get((name,)) or _insert_number(function, name) for name in names}
+    numbers = {name: known.get((name,)) or _append_number(function, name) for name in names}
     for op in function.body.block.ops:
         if isinstance(op, ExtentOp) and op.number is None:
             op.operands = [numbers[op.extent.data]]
     return numbers
 
 
-def _insert_number(function: FuncOp, name: str) -> SSAValue:
-    block = function.body.block
-    argument = block.insert_arg(IndexType(), len(block.args))
+def _append_number(function: FuncOp, name: str) -> SSAValue:
+    argument = append_argument(function, IndexType(), {EXTENT: StringAttr(name)})
     argument.name_hint = name
-    before = (
-        function.arg_attrs.data if function.arg_attrs else [DictionaryAttr({})] * argument.index
-    )
-    entry = DictionaryAttr({EXTENT: StringAttr(name)})
-    function.arg_attrs = ArrayAttr([*before, entry])
     return argument

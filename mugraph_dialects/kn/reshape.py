@@ -97,7 +97,7 @@ def strides_of_reshaped(
     return found[::-1]
 
 
-def _regrouped(own: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+def regrouped(own: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
     """Neighbouring dimensions of two shapes that have as many elements, as few as there are."""
     ours, theirs = list(range(len(own))), list(range(len(wanted)))
     while ours and theirs:
@@ -174,7 +174,7 @@ class ReshapeOp(BecomesOp):
         """The outermost dimensions of what becomes of neighbouring dimensions, on either side."""
         found: list[DeviceCut] = []
         own, wanted = shape_of(self.input.type), shape_of(self.result.type)
-        for dims_of_own, dims_of_wanted in _regrouped(own, wanted):
+        for dims_of_own, dims_of_wanted in regrouped(own, wanted):
             first = next((dim for dim in dims_of_own if own[dim] > 1), None)
             other = next((dim for dim in dims_of_wanted if wanted[dim] > 1), None)
             if first is not None and other is not None:

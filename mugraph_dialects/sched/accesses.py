@@ -323,6 +323,14 @@ def partitioned_predicate(
     """Which elements of a linear partition's accesses exist; ``None`` where all of them do."""
     if not ragged:
         return None
+    coordinates = partitioned_coordinates(op, operand, partition)
+    return predicate_of(ragged, op.operands[operand], coordinates, partition.inner)
+
+
+def partitioned_coordinates(
+    op: Operation, operand: int, partition: LinearPartition
+) -> Callable[[int], IntArray]:
+    """Where a linear partition's accesses start along a dimension of an operand."""
     value = op.operands[operand]
     domain = shape_of(value.type)
     layout = iteration_layout(resolved_layout_of(value), domain, domain, partition.order)
@@ -337,7 +345,7 @@ def partitioned_predicate(
             block=enclosing_threads(op),
         )
 
-    return predicate_of(ragged, value, coordinates, partition.inner)
+    return coordinates
 
 
 def predicate_of(
@@ -358,22 +366,12 @@ def predicate_of(
 
 def named_rows(op: Operation, operand: int, partition: LinearPartition) -> NamedRows | None:
     """The rows that a linear partition's accesses to a tile mean; ``None`` where none are named."""
-    value = op.operands[operand]
-    tile = value.owner
+    tile = op.operands[operand].owner
     if not isinstance(tile, LocalTileOp) or tile.through is None:
         return None
-    domain = shape_of(value.type)
-    layout = iteration_layout(resolved_layout_of(value), domain, domain, partition.order)
+    coordinates = partitioned_coordinates(op, operand, partition)
     numbers = sum(
-        stride
-        * vector_coordinates(
-            layout,
-            partition.threads,
-            partition.vector,
-            element_bytes_of(value.type),
-            partition.order.index(dim),
-            block=enclosing_threads(op),
-        )
+        stride * coordinates(dim)
         for dim, stride in enumerate(tile.number_strides()[: len(tile.numbers_shape)])
     )
     return NamedRows(np.asarray(numbers), strides_of(resolved_layout_of(tile.source))[0])

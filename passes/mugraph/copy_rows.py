@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.named_extents import argument_names, named_extents, result_names
+from mugraph.dialects.named_extents import Names, argument_names, named_extents, result_names
 from mugraph.dialects.tensor_types import shape_of
 
 VIEWS = (kn.RegroupOp, kn.ViewOp)
@@ -38,7 +38,8 @@ class RowCopies:
     def _made(self, value: SSAValue) -> SSAValue:
         block = self.function.body.block
         if isinstance(value, BlockArgument):
-            if (name := self._rows_of_argument(value)) is None:
+            names = argument_names(self.function, value.index)
+            if (name := self.said_among(names)) is None:
                 return value
             copy = kn.CopyOp(value, value.type, name)
             Rewriter.insert_op(copy, InsertPoint.at_start(block))
@@ -53,8 +54,8 @@ class RowCopies:
         copy.results[0].name_hint = value.name_hint
         return copy.results[0]
 
-    def _rows_of_argument(self, argument: BlockArgument) -> str | None:
-        names = argument_names(self.function, argument.index)
+    def said_among(self, names: Names) -> str | None:
+        """The extent among those of a tensor's dimensions that a call says."""
         return next((name for name in names if name in self.said), None)
 
     def ends_by_itself(self, op: Operation | None) -> bool:
@@ -86,8 +87,7 @@ def copy_rows(function: FuncOp) -> None:
     for op in whole:
         op.operands = [copies.whole(value) for value in op.operands]
     for index, value in enumerate(end.operands):
-        names = result_names(function, index)
-        name = next((name for name in names if name in copies.said), None)
+        name = copies.said_among(result_names(function, index))
         if name is not None and _root(value) in touched:
             copy = kn.CopyOp(value, value.type, name)
             copy.result.name_hint = value.name_hint

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType, i32
+from xdsl.dialects.builtin import ModuleOp, TensorType, i32
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects import kn
+from mugraph.dialects.arguments import append_argument
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     BUCKET_OF,
@@ -130,14 +131,11 @@ def _give_numbers(*modules: ModuleOp) -> None:
     made = [[op for op in f.body.block.ops if isinstance(op, kn.ExtentOp)] for f in functions]
     for name in dict.fromkeys(op.extent.data for ops in made for op in ops):
         for function, ops in zip(functions, made, strict=True):
-            block = function.body.block
-            argument = block.insert_arg(TensorType(i32, [1]), len(block.args))
+            argument = append_argument(function, TensorType(i32, [1]))
             for op in ops:
                 if op.extent.data == name:
                     op.result.replace_all_uses_with(argument)
                     Rewriter.erase_op(op)
-            if function.arg_attrs is not None:
-                function.arg_attrs = ArrayAttr([*function.arg_attrs.data, DictionaryAttr({})])
             function.update_function_type()
 
 

@@ -7,7 +7,6 @@ in or left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import singledispatch
 
@@ -105,15 +104,14 @@ def _joined_dims(own: Sequence[int], wanted: Sequence[int]) -> list[list[int]] |
 
     ``None`` where one is split.
     """
-    left = [dim for dim, extent in enumerate(own) if extent > 1]
-    runs: list[list[int]] = []
-    for extent in wanted:
-        run: list[int] = []
-        while math.prod(own[dim] for dim in run) < extent and left:
-            run.append(left.pop(0))
-        if math.prod(own[dim] for dim in run) != extent:
+    ours, theirs = (
+        [dim for dim, extent in enumerate(shape) if extent > 1] for shape in (own, wanted)
+    )
+    runs: list[list[int]] = [[] for _ in wanted]
+    for joined, new in kn.regrouped([own[dim] for dim in ours], [wanted[dim] for dim in theirs]):
+        if len(new) > 1:
             return None
-        runs.append(run)
+        runs[theirs[new[0]]] = [ours[dim] for dim in joined]
     return runs
 
 

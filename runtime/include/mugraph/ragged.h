@@ -26,6 +26,13 @@ struct Along {
   }
 };
 
+// Whether of some vectors a part exists, along any of several dimensions. Known where kernels are compiled, mostly, so
+// that nothing is left of what parts of vectors take.
+template <int kVector, class... Dims, class... Counts>
+__host__ __device__ constexpr bool ends_in_part(Counts... existing) {
+  return (Dims::template ends_in_part<kVector>(existing) || ...);
+}
+
 // The elements that exist along several dimensions.
 template <class... Dims>
 class Within {

@@ -18,22 +18,18 @@ struct CopyWithin {
   static constexpr int kBatch = kVector == 1 ? 8 : 4;
   static constexpr bool kIsContiguous = Copy<kThreads, kVector, DstLayout, SrcLayout>::kIsContiguous;
 
-  // Known where kernels are compiled, mostly, so that nothing is left of what parts of vectors take.
-  template <class... Counts>
-  static __host__ __device__ constexpr bool ends_in_part(Counts... existing) {
-    return (Dims::template ends_in_part<kVector>(existing) || ...);
-  }
-
   // dst_shared(i) = src_global(i), 0 where the source has no element. Needs a barrier after it.
   template <class D, class S, class... Counts>
   static __device__ __forceinline__ void load(D* dst_shared, S const* src_global, int thread, Counts... existing) {
-    run<true>(dst_shared, src_global, thread, Within<Dims...>(existing...), ends_in_part(existing...));
+    const Within<Dims...> within(existing...);
+    run<true>(dst_shared, src_global, thread, within, ends_in_part<kVector, Dims...>(existing...));
   }
 
   // dst_global(i) = src_shared(i), where the destination has an element.
   template <class D, class S, class... Counts>
   static __device__ __forceinline__ void store(D* dst_global, S const* src_shared, int thread, Counts... existing) {
-    run<false>(dst_global, src_shared, thread, Within<Dims...>(existing...), ends_in_part(existing...));
+    const Within<Dims...> within(existing...);
+    run<false>(dst_global, src_shared, thread, within, ends_in_part<kVector, Dims...>(existing...));
   }
 
  private:
@@ -147,7 +143,7 @@ struct CopyAsyncWithin {
     const auto count_of = [&](int round) {
       return within.template count<kVector>(static_cast<uint32_t>(thread + round * kThreads) * kVector);
     };
-    const bool may_be_part = CopyWithin<kThreads, kVector, DstLayout, SrcLayout, Dims...>::ends_in_part(existing...);
+    const bool may_be_part = ends_in_part<kVector, Dims...>(existing...);
     const auto is_part = [&](int count) { return may_be_part && 0 < count && count < kVector; };
     bool has_parts = false;
 #pragma unroll Whole::kUnroll

@@ -261,7 +261,7 @@ struct HeldCopy {
 #pragma unroll
         for (int i = 0; i < kVector; ++i) values[i] = to_number<N>(held[round * kVector + i]);
         store_vector<Layout, kVector>(dst, offsets, round, values);
-      } else if (ends_in_part(existing...)) {
+      } else if (ends_in_part<kVector, Dims...>(existing...)) {
 #pragma unroll
         for (int i = 0; i < kVector; ++i) {
           if (i < count) *(dst + offsets(round, i)) = convert<D>(held[round * kVector + i]);
@@ -271,12 +271,6 @@ struct HeldCopy {
   }
 
  private:
-  // Known where kernels are compiled, mostly, so that nothing is left of what parts of vectors take.
-  template <class... Counts>
-  static __host__ __device__ constexpr bool ends_in_part(Counts... existing) {
-    return (Dims::template ends_in_part<kVector>(existing) || ...);
-  }
-
   // All vectors are asked for before the first is looked at: what a branch does with one would wait for it.
   template <class D, class S, class... Counts>
   static __device__ __forceinline__ void load_existing(D (&held)[kValues], S const* src, int thread,
@@ -289,7 +283,7 @@ struct HeldCopy {
         vectors[round].load(src + offsets(round));
       }
     }
-    if (ends_in_part(existing...)) {
+    if (ends_in_part<kVector, Dims...>(existing...)) {
 #pragma unroll
       for (int round = 0; round < Partition::kRounds; ++round) {
         if (!Partition::owns(thread, round)) continue;

@@ -13,7 +13,7 @@ from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, estimate, fill
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import Load, PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
-from mugraph.passes.mugraph.plan.early import ABOUT_ALIKE, takes_few_turns
+from mugraph.passes.mugraph.plan.early import ABOUT_ALIKE, brings_weights, takes_few_turns
 from mugraph.passes.mugraph.plan.limits import (
     ALIKE_NS,
     WORTH_FILLING,
@@ -24,7 +24,6 @@ from mugraph.passes.mugraph.plan.limits import (
 from mugraph.passes.mugraph.plan.partitions import (
     Divides,
     adds_up,
-    blocks_of_rows,
     dimensions_to_pad,
     lacks_padding,
     parallel_dimensions,
@@ -32,6 +31,7 @@ from mugraph.passes.mugraph.plan.partitions import (
     splits,
 )
 from mugraph.passes.mugraph.plan.parts import can_have
+from mugraph.passes.mugraph.plan.reduced_rows import blocks_of_rows
 from mugraph.passes.mugraph.plan.shape import (
     KernelModel,
     TiledKernel,
@@ -286,6 +286,8 @@ def _of_fewest_turns(
     space: TileSpace, choices: Sequence[TileChoice], target: Target
 ) -> list[TileChoice]:
     """Of kernels that should have few iterations those of the fewest that take about as long."""
+    if not brings_weights(space.graph):
+        return []
     timed: list[tuple[float, float, TileChoice]] = []
     for choice in choices:
         shape = shape_under(space, choice.partition)

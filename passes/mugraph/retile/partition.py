@@ -108,6 +108,12 @@ def padded(extents: Sequence[int]) -> tuple[int, ...]:
     return (*extents, *(1,) * (len(AXES) - len(extents)))
 
 
+def divisors(number: int) -> list[int]:
+    """All of them, from 1 on."""
+    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})
+
+
 def choose_partition(space: TileSpace, plan: Plan) -> Partition:
     """The partition that a plan says; what it leaves free stays.
 

@@ -39,12 +39,11 @@ from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.tasks import HEADER as TASKS
 from mugraph.codegen.cuda.tasks import print_program, print_program_launch
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
+from mugraph.dialects import sched, te
 from mugraph.dialects.functions import is_foreign, mugraphs_of
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.named_extents import buckets_of, named_extents
-from mugraph.dialects.sched import BulkCopyOp, CustomOp, KernelOp, LaunchOp
 from mugraph.dialects.sched.programs import is_task, persistent_programs
-from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import op_label
 
 __all__ = [
@@ -95,7 +94,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     """
     func = find_function(module, function)
     writer = Writer(line_info=line_info)
-    if is_texpr(func):
+    if te.is_texpr(func):
         # What only tensor expressions need takes a while to load.
         from mugraph.codegen.cuda.texpr import print_texpr
 
@@ -103,10 +102,12 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     buckets = buckets_of(module, func)
     for bucket in buckets:
         require_kernels(bucket)
-    launched = [op for bucket in buckets for op in bucket.walk() if isinstance(op, LaunchOp)]
+    launched = [op for bucket in buckets for op in bucket.walk() if isinstance(op, sched.LaunchOp)]
     kernels = [launch.resolve() for launch in launched]
     has_channels = any(map(map_parameters, kernels))
-    has_custom_operators = any(isinstance(op, CustomOp) for one in kernels for op in one.walk())
+    has_custom_operators = any(
+        isinstance(op, sched.CustomOp) for one in kernels for op in one.walk()
+    )
     writer.lines(
         [
             "#define NUM_GPUS 1",
@@ -123,10 +124,10 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     names = Names()
     kernel_names: dict[str, str] = {}
     print_warpgroup_atoms(kernels, writer)
-    swizzles = any(isinstance(op, BulkCopyOp) for kernel in kernels for op in kernel.walk())
+    swizzles = any(isinstance(op, sched.BulkCopyOp) for kernel in kernels for op in kernel.walk())
     joined_names: dict[tuple[str, ...], str] = {}
 
-    def print_once(kernel: KernelOp, known: dict[str, str], kind: KernelKind) -> str:
+    def print_once(kernel: sched.KernelOp, known: dict[str, str], kind: KernelKind) -> str:
         symbol = kernel.sym_name.data
         if symbol not in known:
             known[symbol] = names.fresh(symbol if kind == "kernel" else f"{symbol}_{kind}")
@@ -139,7 +140,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     program_launches: dict[Operation, Callable[[HostPrinter], None]] = {}
     for bucket in buckets:
         for launch in launches_of(bucket.body.block.ops):
-            of_kernels = [op for op in launch if isinstance(op, LaunchOp) and not is_task(op)]
+            of_kernels = [op for op in launch if isinstance(op, sched.LaunchOp) and not is_task(op)]
             if len(of_kernels) == 1:
                 print_once(of_kernels[0].resolve(), kernel_names, "kernel")
             symbols = symbols_of(of_kernels)

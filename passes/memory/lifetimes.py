@@ -14,20 +14,10 @@ from typing import NamedTuple
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects, HasWorkspace, SharesMemory
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.kn.workspace import returned_root
-from mugraph.dialects.sched import (
-    AllocOp,
-    BarrierOp,
-    BulkCopyOp,
-    BulkWaitOp,
-    ChannelOp,
-    CopyOp,
-    KernelOp,
-    enclosing_role,
-    roles_of,
-)
 from mugraph.dialects.sched.structure import enclosing_loop, runs_once
 
 
@@ -49,19 +39,19 @@ class _Access(NamedTuple):
     writes_whole: bool
 
 
-def ordered_operations(kernel: KernelOp) -> Iterator[tuple[Operation, bool]]:
+def ordered_operations(kernel: sched.KernelOp) -> Iterator[tuple[Operation, bool]]:
     """Every operator in the order of the text, and whether it is in the loop.
 
     Those of elected roles are left out: they pass no barrier.
     """
     for op in kernel.body.walk():
-        role = enclosing_role(op)
+        role = sched.enclosing_role(op)
         if role is not None and role.is_elected:
             continue
         yield op, enclosing_loop(op) is not None
 
 
-def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
+def buffer_lifetimes(kernel: sched.KernelOp) -> dict[sched.AllocOp, Lifetime]:
     """The lifetime of every shared buffer of a kernel; never-used buffers have none.
 
     A buffer that each iteration writes before it reads, and that nothing outside the loop touches,
@@ -71,33 +61,33 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     until the copy has been waited for.  The buffers of channels live from the start of the kernel
     on; where several roles compute, side by side, all live to its end.
     """
-    accesses: dict[AllocOp, list[_Access]] = {}
+    accesses: dict[sched.AllocOp, list[_Access]] = {}
     region = 0
     loop_regions: list[int] = []
     # What bulk copies may still be reading, and whether a loop started them.
-    leaving: dict[AllocOp, bool] = {}
+    leaving: dict[sched.AllocOp, bool] = {}
     for op, in_loop in ordered_operations(kernel):
         if in_loop:
             loop_regions.append(region)
-        if isinstance(op, BarrierOp):
+        if isinstance(op, sched.BarrierOp):
             region += 1
         if in_loop:
             loop_regions.append(region)
         if isinstance(op, HasBufferEffects):
             for value in dict.fromkeys((*op.buffers_read(), *op.buffers_written())):
-                if isinstance(value.owner, AllocOp):
+                if isinstance(value.owner, sched.AllocOp):
                     access = _access(op, value, region, in_loop)
                     accesses.setdefault(value.owner, []).append(access)
-        if isinstance(op, BulkCopyOp) and isinstance(op.source.owner, AllocOp):
+        if isinstance(op, sched.BulkCopyOp) and isinstance(op.source.owner, sched.AllocOp):
             leaving[op.source.owner] = in_loop
-        elif isinstance(op, BulkWaitOp):
+        elif isinstance(op, sched.BulkWaitOp):
             _leave(leaving, region, accesses)
     _leave(leaving, region, accesses)
     whole_loop = Lifetime(min(loop_regions), max(loop_regions)) if loop_regions else None
     if runs_once(kernel):
         whole_loop = None
     whole_kernel = Lifetime(0, region)
-    if sum(not role.is_elected for role in roles_of(kernel)) > 1:
+    if sum(not role.is_elected for role in sched.roles_of(kernel)) > 1:
         return dict.fromkeys(accesses, whole_kernel)
     lifetimes = {buffer: _lifetime(uses, whole_loop) for buffer, uses in accesses.items()}
     # What bulk copies bring may come at once, and no more comes once all of it has been read.
@@ -113,7 +103,7 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
 
 
 def _leave(
-    leaving: dict[AllocOp, bool], region: int, accesses: dict[AllocOp, list[_Access]]
+    leaving: dict[sched.AllocOp, bool], region: int, accesses: dict[sched.AllocOp, list[_Access]]
 ) -> None:
     """Bulk copies have read their buffers once they have been waited for."""
     for buffer, in_loop in leaving.items():
@@ -121,20 +111,20 @@ def _leave(
     leaving.clear()
 
 
-def channel_buffers(kernel: KernelOp) -> list[AllocOp]:
+def channel_buffers(kernel: sched.KernelOp) -> list[sched.AllocOp]:
     """The buffers that bulk copies fill, from the start of the kernel on."""
-    channels = [op for op in kernel.body.block.ops if isinstance(op, ChannelOp)]
+    channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
     return [
         value.owner
         for channel in channels
         for value in channel.buffers
-        if isinstance(value.owner, AllocOp)
+        if isinstance(value.owner, sched.AllocOp)
     ]
 
 
 def _access(op: HasBufferEffects, value: SSAValue, region: int, in_loop: bool) -> _Access:
     reads = value in op.buffers_read()
-    runs_ahead = isinstance(op, CopyOp) and op.ahead_of > 0
+    runs_ahead = isinstance(op, sched.CopyOp) and op.ahead_of > 0
     writes_whole = value in op.buffers_written() and not reads and not runs_ahead
     return _Access(region, in_loop, reads, writes_whole)
 

@@ -16,12 +16,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
+from mugraph.dialects import sched
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.overlap import CanJoin, RuntimePart
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
-from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import in_a_program, moved_bytes
@@ -38,7 +38,7 @@ class Room:
     """Choice: which operators can be, and gain as, one launch on a target."""
 
     target: Target
-    registers: dict[KernelOp, int] = field(default_factory=dict[KernelOp, int])
+    registers: dict[sched.KernelOp, int] = field(default_factory=dict[sched.KernelOp, int])
     """What a thread of each kernel wants, of those that were asked for."""
 
     def is_small(self, op: RuntimePart) -> bool:
@@ -47,7 +47,7 @@ class Room:
         launch = in_a_program(LAUNCH_NS, self.target)
         return device_ns(moved_bytes(moved), self.target) <= launch
 
-    def resident(self, launches: Sequence[LaunchOp]) -> int | None:
+    def resident(self, launches: Sequence[sched.LaunchOp]) -> int | None:
         """How many blocks of some kernels share a multiprocessor; ``None`` if that takes too long.
 
         A block of any has the threads, the shared memory and the registers of the one that needs
@@ -68,7 +68,7 @@ class Room:
         """Whether operators of a kind can be one launch."""
         if len(ops) > MOST_JOINED:
             return False
-        launches = [op for op in ops if isinstance(op, LaunchOp)]
+        launches = [op for op in ops if isinstance(op, sched.LaunchOp)]
         if launches:
             planned = all(launch.resolve().smem_bytes is not None for launch in launches)
             return planned and self.resident(launches) is not None
@@ -214,7 +214,7 @@ def join_launches(function: FuncOp, target: Target) -> None:
         for op in launch[1:]:
             assert isinstance(op, CanJoin)  # as all that has a kind
             op.set_joined()
-        of_kernels = [op for op in launch if isinstance(op, LaunchOp)]
+        of_kernels = [op for op in launch if isinstance(op, sched.LaunchOp)]
         resident = room.resident(of_kernels) if len(of_kernels) > 1 else None
         if resident is not None:
             of_kernels[0].resident = IntegerAttr(resident, i64)

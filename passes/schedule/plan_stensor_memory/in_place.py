@@ -15,16 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from xdsl.ir import Operation
 
+from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched import (
-    AllocOp,
-    BarrierOp,
-    ForloopOp,
-    HasThreadAccesses,
-    KernelOp,
-    ThreadAccess,
-    enclosing_loop,
-)
 from mugraph.dialects.sched.accesses import AccessError, AccessKind, Proxy
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.passes.memory.lifetimes import channel_buffers, ordered_operations
@@ -33,8 +25,8 @@ from mugraph.passes.memory.lifetimes import channel_buffers, ordered_operations
 class InPlace(NamedTuple):
     """``result`` may have the offset of ``operand``: bytes are used again within one region."""
 
-    operand: AllocOp
-    result: AllocOp
+    operand: sched.AllocOp
+    result: sched.AllocOp
 
 
 class _Touch(NamedTuple):
@@ -45,20 +37,20 @@ class _Touch(NamedTuple):
     region: int
 
 
-def _touches(kernel: KernelOp) -> dict[AllocOp, list[_Touch]]:
+def _touches(kernel: sched.KernelOp) -> dict[sched.AllocOp, list[_Touch]]:
     """Who uses each buffer, in the order of the text, but for what fills channels.
 
     What channels bring is there before anybody reads it; what brings more of it, as a persistent
     block's producer does, may touch it at any time: such buffers are left out.
     """
-    touches: dict[AllocOp, list[_Touch]] = {}
+    touches: dict[sched.AllocOp, list[_Touch]] = {}
     region = 0
     for place, (op, _) in enumerate(ordered_operations(kernel)):
-        if isinstance(op, BarrierOp):
+        if isinstance(op, sched.BarrierOp):
             region += 1
         if isinstance(op, HasBufferEffects):
             for value in dict.fromkeys((*op.buffers_read(), *op.buffers_written())):
-                if isinstance(value.owner, AllocOp):
+                if isinstance(value.owner, sched.AllocOp):
                     touches.setdefault(value.owner, []).append(_Touch(op, place, region))
     if kernel.persistent_blocks is not None:
         for buffer in channel_buffers(kernel):
@@ -66,19 +58,20 @@ def _touches(kernel: KernelOp) -> dict[AllocOp, list[_Touch]]:
     return touches
 
 
-def _loop_begins_with_a_barrier(kernel: KernelOp) -> bool:
+def _loop_begins_with_a_barrier(kernel: sched.KernelOp) -> bool:
     """Whether no buffer is used in an iteration before all threads have left the one before."""
     for op in kernel.body.walk():
-        if isinstance(op, ForloopOp):
+        if isinstance(op, sched.ForloopOp):
             steps = (step for step in op.body.walk())
             first = next(
-                (step for step in steps if isinstance(step, BarrierOp | HasBufferEffects)), None
+                (step for step in steps if isinstance(step, sched.BarrierOp | HasBufferEffects)),
+                None,
             )
-            return isinstance(first, BarrierOp)
+            return isinstance(first, sched.BarrierOp)
     return True
 
 
-def in_place_pairs(kernel: KernelOp) -> list[InPlace]:
+def in_place_pairs(kernel: sched.KernelOp) -> list[InPlace]:
     """The results that may take an operand's bytes, each of one operand, in the order of the text.
 
     No buffer is the operand of two pairs, and none the result of two.
@@ -86,10 +79,10 @@ def in_place_pairs(kernel: KernelOp) -> list[InPlace]:
     touches = _touches(kernel)
     fenced = _loop_begins_with_a_barrier(kernel)
     pairs: list[InPlace] = []
-    taken: set[AllocOp] = set()
+    taken: set[sched.AllocOp] = set()
     for result, uses in touches.items():
         writer = uses[0]
-        in_loop = enclosing_loop(writer.operation) is not None
+        in_loop = sched.enclosing_loop(writer.operation) is not None
         if (in_loop and not fenced) or not _is_first_written_by(result, writer.operation):
             continue
         for operand, readers in touches.items():
@@ -101,7 +94,7 @@ def in_place_pairs(kernel: KernelOp) -> list[InPlace]:
                 and operand not in taken
                 and operand.stage_count == result.stage_count == 1
                 and operand.total_bytes() == result.total_bytes()
-                and enclosing_loop(last.operation) is enclosing_loop(writer.operation)
+                and sched.enclosing_loop(last.operation) is sched.enclosing_loop(writer.operation)
                 and (not in_loop or _lives_within_an_iteration(touches, operand, result))
                 and _threads_agree(readers, writer, operand, result)
             ):
@@ -111,22 +104,24 @@ def in_place_pairs(kernel: KernelOp) -> list[InPlace]:
     return pairs
 
 
-def _is_first_written_by(result: AllocOp, op: HasBufferEffects) -> bool:
+def _is_first_written_by(result: sched.AllocOp, op: HasBufferEffects) -> bool:
     return result.result in op.buffers_written() and result.result not in op.buffers_read()
 
 
-def _lives_within_an_iteration(touches: dict[AllocOp, list[_Touch]], *buffers: AllocOp) -> bool:
+def _lives_within_an_iteration(
+    touches: dict[sched.AllocOp, list[_Touch]], *buffers: sched.AllocOp
+) -> bool:
     """Whether only the loop uses the buffers, and writes each whole before it reads it."""
     return all(
         _is_first_written_by(buffer, touches[buffer][0].operation)
-        and all(enclosing_loop(touch.operation) is not None for touch in touches[buffer])
+        and all(sched.enclosing_loop(touch.operation) is not None for touch in touches[buffer])
         for buffer in buffers
     )
 
 
-def _accesses(op: Operation, buffer: AllocOp) -> list[ThreadAccess] | None:
+def _accesses(op: Operation, buffer: sched.AllocOp) -> list[sched.ThreadAccess] | None:
     """An operator's accesses to a buffer; ``None`` where they are not known or not plain."""
-    if not isinstance(op, HasThreadAccesses):
+    if not isinstance(op, sched.HasThreadAccesses):
         return None
     try:
         found = [access for access in op.thread_accesses() if access.value is buffer.result]
@@ -136,11 +131,11 @@ def _accesses(op: Operation, buffer: AllocOp) -> list[ThreadAccess] | None:
 
 
 def _threads_agree(
-    uses: Sequence[_Touch], writer: _Touch, operand: AllocOp, result: AllocOp
+    uses: Sequence[_Touch], writer: _Touch, operand: sched.AllocOp, result: sched.AllocOp
 ) -> bool:
     """Whether each thread overwrites only what it alone has used since the last barrier."""
     writes = _accesses(writer.operation, result)
-    if not writes or len(writes) != 1 or writes[0].kind is AccessKind.READ:
+    if writes is None or len(writes) != 1 or writes[0].kind is AccessKind.READ:
         return False
     owners = _owners(writes[0], operand)
     for use in uses:
@@ -160,7 +155,7 @@ def _threads_agree(
 
 
 def _is_of_owners(
-    access: ThreadAccess, owners: IntArray, buffer: AllocOp, write: ThreadAccess
+    access: sched.ThreadAccess, owners: IntArray, buffer: sched.AllocOp, write: sched.ThreadAccess
 ) -> bool:
     """Whether only those threads touch elements that write there."""
     if access.element_bytes != write.element_bytes:
@@ -169,7 +164,7 @@ def _is_of_owners(
     return np.array_equal(np.where(theirs >= 0, theirs, owners), owners)
 
 
-def _same_places(read: ThreadAccess, write: ThreadAccess) -> bool:
+def _same_places(read: sched.ThreadAccess, write: sched.ThreadAccess) -> bool:
     return (
         read.access_bytes == write.access_bytes
         and read.element_bytes == write.element_bytes
@@ -182,7 +177,7 @@ _SHARED = 1 << 30
 _NOBODY = -1
 
 
-def _owners(access: ThreadAccess, buffer: AllocOp) -> IntArray:
+def _owners(access: sched.ThreadAccess, buffer: sched.AllocOp) -> IntArray:
     """The one thread that touches each element of a buffer, or that nobody or several do."""
     elements = access.elements()
     thread = np.arange(elements.shape[1], dtype=np.int64)

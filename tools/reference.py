@@ -6,6 +6,7 @@ test checks that they are what is generated.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import inspect
 import re
@@ -132,7 +133,9 @@ def pages() -> dict[str, str]:
 
 def main() -> int:
     """Writes the pages below the folder given."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("docs"), help="(docs)")
+    folder: Path = parser.parse_args().folder
     for path, text in pages().items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

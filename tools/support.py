@@ -8,6 +8,7 @@ must have a case that computes right for every pair that is accepted.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -340,7 +341,9 @@ def _cell(answer: Answer) -> str:
 
 def main() -> int:
     """Writes the page below the folder given."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("docs"), help="(docs)")
+    folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "support.md").write_text(page(), encoding="utf-8")
     return 0

@@ -3,10 +3,10 @@
     PYTHONPATH=src:. python -m benchmarks.collective_costs \\
         benchmarks/results/collectives_h100x2.json
 
-The file is what ``benchmarks.collectives`` wrote on two devices.  NCCL's times are those that were
-measured, the geometric mean where several collectives send the same bytes.  What loads take of a
-program is NCCL's time and how much longer or shorter the program ran with loads; a kernel or a
-meeting more, and a byte, are the least squares of relative errors.
+The file is what ``benchmarks.collectives`` wrote, on two devices or more.  NCCL's times are those
+that were measured, the geometric mean where several collectives send the same bytes.  What loads
+take of a program is NCCL's time and how much longer or shorter the program ran with loads; a kernel
+or a meeting more, and a byte, are the least squares of relative errors.
 """
 
 from __future__ import annotations
@@ -23,25 +23,16 @@ import numpy as np
 from benchmarks.collective_programs import blocks, products
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute
-from mugraph.passes.costs.devices import (
-    LAUNCH,
-    LINK_BYTES,
-    LOADED_BYTES,
-    MOST_LOADED,
-    MOVED_BYTES,
-    SHORT,
-    START,
-    Loads,
-)
+from mugraph.passes.costs.devices import MOST_LOADED, SHORT, Loads, links_between
 from mugraph.passes.program.partition import PartitionPass
-from mugraph.passes.program.use_peers import loads_of
+from mugraph.passes.program.use_peers import loads_in_two, loads_of
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 
-DEVICES = 2
 COPY = "copy from another device"
+ELEMENT_BYTES = 2
 SENT = {"NCCL all-reduce": 2, "NCCL all-gather": 1, "NCCL reduce-scatter": 1}
-"""The bytes that each of two devices sends, an element of bf16."""
+"""How often each device sends what the others lack, the whole of a tensor but for its own part."""
 Rows = Mapping[str, Mapping[str, float]]
 
 
@@ -59,21 +50,22 @@ class Point(NamedTuple):
     """To the program's functions by themselves, where those were measured."""
 
 
-def library_points(rows: Rows) -> list[tuple[int, float]]:
+def library_points(rows: Rows, devices: int) -> list[tuple[int, float]]:
     """The library's times by the bytes that a device sends."""
     found: dict[int, list[float]] = {}
     for label, times in rows.items():
         if label.endswith(" bf16"):
             elements = int(label.removesuffix(" bf16").replace(",", ""))
-            for name, bytes_each in SENT.items():
-                found.setdefault(elements * bytes_each, []).append(times[name])
+            others = elements * ELEMENT_BYTES * (devices - 1) // devices
+            for name, often in SENT.items():
+                found.setdefault(others * often, []).append(times[name])
     return [(sent, geometric_mean(times)) for sent, times in sorted(found.items())]
 
 
 def moved_bytes(rows: Rows) -> float | None:
     """Bytes in a microsecond of long copies from another device; ``None`` if none were measured."""
     found = {
-        2 * int(label.removesuffix(" bf16").replace(",", "")): times[COPY]
+        ELEMENT_BYTES * int(label.removesuffix(" bf16").replace(",", "")): times[COPY]
         for label, times in rows.items()
         if COPY in times
     }
@@ -83,25 +75,26 @@ def moved_bytes(rows: Rows) -> float | None:
     return (more - less) / (long - short)
 
 
-def collective_of(text: str) -> kn.CollectiveOp:
+def collective_of(text: str, devices: int) -> kn.CollectiveOp:
     """The one collective of a program, partitioned if it is not."""
     module = parse_text(make_context(), text, "program")
     function = only_function(module)
     if not is_per_device(function):
-        function.attributes[MESH] = mesh_attribute(Mesh((DEVICES,)))
+        function.attributes[MESH] = mesh_attribute(Mesh((devices,)))
         PartitionPass().apply(make_context(), module)
     (found,) = (op for op in function.walk() if isinstance(op, kn.CollectiveOp))
     return found
 
 
-def points(rows: Rows) -> Iterator[Point]:
+def points(rows: Rows, devices: int) -> Iterator[Point]:
     """What was measured with loads."""
     for program in (*blocks(small=False), *products(small=False)):
         times = rows.get(program.label, {})
         if "mugraph, peers" in times:
-            op = collective_of(program.program(DEVICES))
+            op = collective_of(program.program(devices), devices)
             longer = times["mugraph, peers"] - times["mugraph"]
-            loads = loads_of(op)
+            ways = [each for each in (loads_of(op), loads_in_two(op)) if each is not None]
+            loads = min(ways, key=lambda each: each.microseconds)
             functions = times.get("functions of mugraph")
             added = None if functions is None else times["mugraph, peers"] - functions
             alone = times.get("NCCL alone")
@@ -140,13 +133,13 @@ def main() -> None:
     parser.add_argument("--without", default=[], action="append", help="a label to leave out")
     options = parser.parse_args()
     record: Any = json.loads(options.results.read_text(encoding="utf-8"))
-    if record["devices"] != DEVICES:
-        parser.error(f"{options.results} is of {record['devices']} devices; expected {DEVICES}")
+    devices: int = record["devices"]
+    now = links_between(devices)
     rows: Rows = {row["label"]: row["microseconds"] for row in record["rows"]}
-    library = library_points(rows)
+    library = library_points(rows, devices)
     for sent, time in library:
         print(f"    ({sent:_}, {time:.2f}),")
-    found = [point for point in points(rows) if point.label not in options.without]
+    found = [point for point in points(rows, devices) if point.label not in options.without]
     sizes, known = zip(*library, strict=True)
 
     def by_nccl(sent: int) -> float:
@@ -160,15 +153,15 @@ def main() -> None:
     ]
     start, launch, byte = fitted(short)
     link = fitted_link(found, (start, launch, byte))
-    print(f"START, LAUNCH, LOADED_BYTES = {start:.1f}, {launch:.1f}, {byte / 1e3:.0f}e3")
-    print(f"now {START}, {LAUNCH}, {LOADED_BYTES}")
-    print(f"LINK_BYTES = {link / 1e3:.0f}e3, now {LINK_BYTES}")
+    print(f"start={start:.1f}, launch={launch:.1f}, loaded_bytes={byte / 1e3:.0f}e3")
+    print(f"now {now.start}, {now.launch}, {now.loaded_bytes}")
+    print(f"link_bytes={link / 1e3:.0f}e3, now {now.link_bytes}")
     moved = moved_bytes(rows)
     if moved is not None:
-        print(f"MOVED_BYTES = {moved / 1e3:.0f}e3, now {MOVED_BYTES}")
+        print(f"moved_bytes={moved / 1e3:.0f}e3, now {now.moved_bytes}")
     right = 0
     for point, time in zip(found, times, strict=True):
-        launches, loaded = point.loads
+        _, launches, loaded = point.loads
         first = min(loaded, SHORT)
         by_loads = start + launches * launch + first / byte + (loaded - first) / link
         by_library = by_nccl(point.sent)

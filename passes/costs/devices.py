@@ -1,7 +1,8 @@
 """What it takes to move tensors between devices of one host.
 
-Fitted by ``python -m benchmarks.collective_costs`` to what two H200 took
-(``benchmarks/results/collectives_h200x2.json``); they serve other hosts for want of better ones.
+Fitted by ``python -m benchmarks.collective_costs`` to what two and four H200 took
+(``benchmarks/results/collectives_h200x2.json`` and ``collectives_h200x4.json``); they serve other
+hosts for want of better ones.
 """
 
 from __future__ import annotations
@@ -9,43 +10,91 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-LIBRARY = (
-    (2_048, 11.03),
-    (4_096, 11.88),
-    (32_768, 11.52),
-    (65_536, 12.77),
-    (131_072, 12.39),
-    (262_144, 13.82),
-    (1_048_576, 20.81),
-    (2_097_152, 31.83),
-    (8_388_608, 55.84),
-    (16_777_216, 77.63),
-    (33_554_432, 165.07),
-    (67_108_864, 250.96),
-)
-"""NCCL's collectives: the bytes that a device sends, and microseconds."""
-START, LAUNCH, LOADED_BYTES = 3.6, 2.2, 1507e3
-"""Of loads from other devices: microseconds to begin with, of each kernel or meeting, and bytes in
-one.
-
-Which is faster comes out right for 18 of 19 programs; the other differs by 1.5 µs.
-"""
-SHORT, LINK_BYTES = 2**21, 412e3
-"""What is loaded beyond so many bytes comes at the link's pace, in bytes in a microsecond."""
-MOVED_BYTES = 290e3
-"""Bytes in a microsecond that kernels store in, or copies bring from, another device's memory.
-
-What NCCL moves from 16 to 64 MiB; neither stores nor copies were measured by themselves.
-"""
+SHORT = 2**21
+"""What is loaded beyond so many bytes comes at the link's pace."""
 MOST_LOADED = 2**24
 """A device loads no more than this from others: longer exchanges were not measured."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """What exchanges take between so many devices of a host."""
+
+    library: Sequence[tuple[int, float]]
+    """NCCL's collectives: the bytes that a device sends, and microseconds."""
+    start: float
+    """Loads from other devices: microseconds to begin with."""
+    launch: float
+    """Microseconds of each kernel or meeting of all devices."""
+    loaded_bytes: float
+    """Bytes that are loaded in a microsecond, of the first ``SHORT``."""
+    link_bytes: float
+    """Bytes that are loaded in a microsecond beyond these."""
+    moved_bytes: float
+    """Bytes in a microsecond that kernels store in, or copies bring from, another's memory."""
+
+
+MEASURED = {
+    # Which way is faster comes out right for 18 of 19 programs; the other differs by 1.5 µs.  What
+    # is moved is what NCCL moves from 16 to 64 MiB: copies were not measured by themselves.
+    2: Links(
+        library=(
+            (2_048, 11.03),
+            (4_096, 11.88),
+            (32_768, 11.52),
+            (65_536, 12.77),
+            (131_072, 12.39),
+            (262_144, 13.82),
+            (1_048_576, 20.81),
+            (2_097_152, 31.83),
+            (8_388_608, 55.84),
+            (16_777_216, 77.63),
+            (33_554_432, 165.07),
+            (67_108_864, 250.96),
+        ),
+        start=3.6,
+        launch=2.2,
+        loaded_bytes=1507e3,
+        link_bytes=412e3,
+        moved_bytes=290e3,
+    ),
+    # 17 of 18 programs; the other differs by 1 µs.
+    4: Links(
+        library=(
+            (3_072, 12.18),
+            (6_144, 15.66),
+            (49_152, 13.38),
+            (98_304, 15.15),
+            (196_608, 14.01),
+            (393_216, 17.12),
+            (1_572_864, 22.67),
+            (3_145_728, 31.90),
+            (12_582_912, 65.87),
+            (25_165_824, 98.98),
+            (50_331_648, 193.89),
+            (100_663_296, 325.60),
+        ),
+        start=-0.6,
+        launch=4.3,
+        loaded_bytes=276e3,
+        link_bytes=228e3,
+        moved_bytes=373e3,
+    ),
+}
+
+
+def links_between(devices: int) -> Links:
+    """What exchanges take between so many devices, or the nearest number that was measured."""
+    return MEASURED[min(MEASURED, key=lambda measured: (abs(measured - devices), -measured))]
 
 
 class Loads(NamedTuple):
     """A collective as loads from other devices."""
 
+    devices: int
     launches: int
     """Kernels and meetings that there would not be otherwise."""
     loaded: int
@@ -56,14 +105,15 @@ class Loads(NamedTuple):
         """What they take; infinite where it is not known."""
         if self.loaded > MOST_LOADED:
             return math.inf
+        links = links_between(self.devices)
         short = min(self.loaded, SHORT)
-        loading = short / LOADED_BYTES + (self.loaded - short) / LINK_BYTES
-        return START + self.launches * LAUNCH + loading
+        loading = short / links.loaded_bytes + (self.loaded - short) / links.link_bytes
+        return links.start + self.launches * links.launch + loading
 
 
-def library_microseconds(sent: int) -> float:
-    """What a collective of the library takes in which each device sends so many bytes."""
-    return _between(LIBRARY, sent)
+def library_microseconds(devices: int, sent: int) -> float:
+    """What a collective of the library takes in which each of the devices sends so many bytes."""
+    return _between(links_between(devices).library, sent)
 
 
 def _between(points: Sequence[tuple[int, float]], size: int) -> float:
@@ -73,4 +123,4 @@ def _between(points: Sequence[tuple[int, float]], size: int) -> float:
     return max(points[0][1], fast + (slow - fast) * (size - low) / (high - low))
 
 
-__all__ = ["LAUNCH", "MOVED_BYTES", "START", "Loads", "library_microseconds"]
+__all__ = ["Links", "Loads", "library_microseconds", "links_between"]

@@ -33,8 +33,8 @@ class Ways(NamedTuple):
 
 def ways_of(op: kn.CollectiveOp) -> Ways:
     """What each way to run a collective takes."""
-    library = library_microseconds(op.bytes_sent())
-    in_two = None if _dim_of_two(op) is None else loads_in_two(op)
+    library = library_microseconds(op.devices, op.bytes_sent())
+    in_two = loads_in_two(op)
     return Ways(
         library, loads_of(op).microseconds, math.inf if in_two is None else in_two.microseconds
     )
@@ -47,14 +47,16 @@ def loads_of(op: kn.CollectiveOp) -> Loads:
     # Where no other exchange keeps calls apart, one meeting more does.
     meetings = 1 if _has_others(op) else 2
     launches = meetings + (not _is_made_here(op.input)) + (not _shares_a_kernel(op.result))
-    return Loads(launches, piece * (op.devices - 1))
+    return Loads(op.devices, launches, piece * (op.devices - 1))
 
 
-def loads_in_two(op: kn.CollectiveOp) -> Loads:
-    """A sum of which each device makes a part, as loads, and then loads the other parts."""
+def loads_in_two(op: kn.CollectiveOp) -> Loads | None:
+    """A sum of which each device makes a part, and then loads the other parts, if it is one."""
+    if _dim_of_two(op) is None:
+        return None
     own = bytes_of(op.input.type)
     launches = 3 + (not _is_made_here(op.input)) + (not _shares_a_kernel(op.result))
-    return Loads(launches, 2 * own * (op.devices - 1) // op.devices)
+    return Loads(op.devices, launches, 2 * own * (op.devices - 1) // op.devices)
 
 
 def _has_others(op: kn.CollectiveOp) -> bool:

@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.device_cuts import DeviceCut
 from mugraph.dialects.tensor_types import bytes_of, shape_of
-from mugraph.passes.costs.devices import LAUNCH, MOVED_BYTES, START
+from mugraph.passes.costs.devices import links_between
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
 from mugraph.passes.program.overlap.cuts import Chain
@@ -24,13 +24,13 @@ def time_delivered(value: SSAValue, devices: int, chain: Chain, target: Target) 
 
     Against the products by themselves, and without the collective.
     """
-    own = _bytes(value)
+    own, links = _bytes(value), links_between(devices)
     whole, parts = _times(chain.products, chain, devices, target)
     # A part goes to its device while it is computed.
-    others = own * (devices - 1) // devices / MOVED_BYTES
+    others = own * (devices - 1) // devices / links.moved_bytes
     time = max(parts, others) - whole
     # Two meetings, other functions than that of the product, and the sum of the parts.
-    time += START + LAUNCH * (2 + devices - 1 + 1)
+    time += links.start + links.launch * (2 + devices - 1 + 1)
     return time + device_ns(own + own // devices, target) / 1e3
 
 
@@ -39,13 +39,14 @@ def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Tar
 
     Without a chain parts are put together first.
     """
-    fetched = _bytes(value) * (devices - 1) / devices / MOVED_BYTES
+    links = links_between(devices)
+    fetched = _bytes(value) * (devices - 1) / devices / links.moved_bytes
     # Two meetings, the tensor laid out, and copies of the others' parts.
-    time = START + LAUNCH * (3 + devices - 1)
+    time = links.start + links.launch * (3 + devices - 1)
     if chain is None:
         return time + fetched
     whole, parts = _times(chain.products, chain, devices, target)
-    time += LAUNCH * (devices - 1)
+    time += links.launch * (devices - 1)
     return time + max(parts, fetched + parts / devices) - whole
 
 

@@ -68,17 +68,19 @@ def print_joined_kernel(
     """
     kernels = [launch.resolve() for launch in launches]
     threads = max(kernel.threads for kernel in kernels)
+    # A kernel that is launched twice has parameters for each of its launches.
     names = Names()
-    lists = [parameters_of(kernel, names) for kernel in kernels]
+    of_launches = [names.beside() for _ in launches]
+    lists = [parameters_of(kernel, own) for kernel, own in zip(kernels, of_launches, strict=True)]
     resident = launches[0].resident
     bounds = [threads, *([] if resident is None else [resident.value.data])]
     open_kernel(writer, name, [each for one in lists for each in one], bounds, None)
     first = 0
-    for kernel, part in zip(kernels, parts, strict=True):
+    for kernel, part, own in zip(kernels, parts, of_launches, strict=True):
         blocks = math.prod(kernel.grid_dim)
         columns, rows, _ = kernel.grid_dim
         block = f"blockIdx.x - {first}" if first else "blockIdx.x"
-        arguments = [names.of(argument) for argument in kernel.body.block.args]
+        arguments = [own.of(argument) for argument in kernel.body.block.args]
         writer.open(f"if (blockIdx.x < {first + blocks}) {{")
         if kernel.threads < threads:
             writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")

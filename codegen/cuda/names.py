@@ -74,3 +74,9 @@ class Names:
         if value not in self._of_value:
             self._of_value[value] = self.fresh(value.name_hint or "v")
         return self._of_value[value]
+
+    def beside(self) -> Names:
+        """Names of values that may have one here already, unlike all that are handed out here."""
+        others = Names(self._root)
+        others._used = self._used
+        return others

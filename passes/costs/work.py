@@ -44,7 +44,11 @@ SINGLE_CONVERSION_ISSUES, CHAINED_CONVERSION_ISSUES = 10.0, 2.0
 meanwhile.  Decode attention of 16 x 8 heads and 32,768 keys of f8 took 344 us as one kernel on an
 H200 and 487 as four, of i8 332 and 771: 178 and 185 for the scores, 304 and 510 for the values."""
 RUN_CONVERSION_ISSUES = 3.0
-"""The same of products of few rows, whose operands warps read by runs."""
+"""The same of products of few rows, whose operands warps read by runs.
+
+Written by hand three products of a row took 12.4, 12.0 and 13.0 us on an H200, and 14.9, 15.0 and
+15.5 with loads of pairs (``benchmarks/results/narrow_weights_h200.md``); it is not fitted to plans.
+"""
 CONVERTING_TURN_CYCLES, LONE_GROUP = 350.0, 1.75
 """What each turn of warp groups that convert takes besides, and how much longer one converts that
 has a multiprocessor alone: 64 rows and weights of 8192 x 8192 in 8 bits took 37.4 us with 64 of the

@@ -17,6 +17,8 @@ from benchmarks.h200.statistics import set_count
 from mugraph.dialects.plan import Plan
 
 CHECKED_ROWS = 256
+BLOCK = 128
+"""Neighbours along k that share a scale of ``blocks``, and the weights' rows that do."""
 COPY = "copy of as many bytes"
 
 
@@ -47,7 +49,13 @@ class Linear(Case):
 
     @property
     def scale_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Of x and of w."""
+        """Of x and of w: of ``tensors``, of ``rows`` of both, or of ``blocks``.
+
+        Blocks are 128 neighbours of a row of x, and squares of 128 of w.
+        """
+        if self.by == "blocks":
+            groups = self.depth // BLOCK
+            return (self.rows, groups), (self.columns // BLOCK, groups)
         return ((self.rows, 1), (1, self.columns)) if self.by == "rows" else ((1, 1), (1, 1))
 
     def build(self, arch: str) -> Built:
@@ -57,6 +65,10 @@ class Linear(Case):
         x = graph.new_input((self.rows, self.depth), dtype=dtype)
         w = graph.new_input((self.columns, self.depth), dtype=dtype)
         scales = [graph.new_input(shape, dtype=mi.float32) for shape in self.scale_shapes]
+        if self.by == "blocks":
+            wide = [mi.dequantize(*each) for each in zip((x, w), scales, strict=True)]
+            graph.mark_output(wide[0] @ mi.transpose(wide[1]))
+            return compiled(graph, arch)
         if self.kind == "s8":
             sums = mi.cast(graph.matmul(x, mi.transpose(w)), mi.float32)
         else:
@@ -85,7 +97,12 @@ class Linear(Case):
         """The largest error of some rows against float64, in parts of the sum of absolutes."""
         rows = min(CHECKED_ROWS, self.rows)
         ours, theirs = x[:rows].double(), w.double().T
-        scales = scale_x[: rows if len(scale_x) > 1 else 1].double() * scale_w.double()
+        if self.by == "blocks":
+            ours = ours * scale_x[:rows].double().repeat_interleave(BLOCK, 1)
+            of_squares = scale_w.double().repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
+            theirs, scales = theirs * of_squares.T, 1.0
+        else:
+            scales = scale_x[: rows if len(scale_x) > 1 else 1].double() * scale_w.double()
         exact, most = ours @ theirs * scales, ours.abs() @ theirs.abs() * scales
         # bf16 rounds the result by 2^-9 of it.
         rest = ((result[:rows].double() - exact).abs() - 2.0**-8 * exact.abs()).clamp(min=0)
@@ -97,6 +114,9 @@ class Linear(Case):
 
         count = set_count((self.rows + self.columns) * self.depth)
         sets = [self.inputs(seed) for seed in range(count)]
+        if self.by == "blocks":  # torch takes scales of x by columns
+            for each in sets:
+                each.append(each[2].T.contiguous().T)
         kernel = built.kernel()
         systems: dict[str, Call] = {OURS: lambda *given: kernel(*given[:4])}
         others = {COPY: lambda _x, w, *_: copy_of_half(w), "cuBLAS bf16": lambda *g: g[4] @ g[5].T}
@@ -114,21 +134,24 @@ class Linear(Case):
             unchecked=frozenset(others),
         )
 
-    def scaled_product(self, x: Any, w: Any, scale_x: Any, scale_w: Any, *_: Any) -> Any:
+    def scaled_product(self, x: Any, w: Any, scale_x: Any, scale_w: Any, *rest: Any) -> Any:
         """What torch makes of it."""
         import torch
 
         if self.by == "tensors":
             scale_x, scale_w = scale_x[0, 0], scale_w[0, 0]
+        if self.by == "blocks":
+            scale_x, scale_w = rest[-1], scale_w.T
         fast, dtype = not self.promote, torch.bfloat16
         return torch._scaled_mm(x, w.T, scale_x, scale_w, out_dtype=dtype, use_fast_accum=fast)
 
 
+LAYERS = ((14336, 4096), (4096, 14336), (6144, 4096), (8192, 8192))
 CASES = [
-    *(Linear(n, n, n, "e4m3", by) for n in (4096, 8192) for by in ("tensors", "rows")),
+    *(Linear(n, n, n, "e4m3", by) for n in (4096, 8192) for by in ("tensors", "rows", "blocks")),
     *(Linear(n, n, n, "e4m3", "rows", promote=False) for n in (4096, 8192)),
     *(Linear(n, n, n, "s8", "rows") for n in (4096, 8192)),
-    *(Linear(m, 14336, 4096, "e4m3", "rows") for m in (1, 16, 64, 128)),
+    *(Linear(m, n, k, "e4m3", "rows") for n, k in LAYERS for m in (1, 16, 64, 128)),
     *(Linear(m, 14336, 4096, "s8", "rows") for m in (16, 128)),
 ]
 

@@ -17,6 +17,7 @@ from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
 from mugraph.passes.mugraph.retile import RetilePass
+from mugraph.passes.mugraph.slice_products import SliceProductsPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.join_launches import JoinLaunchesPass
@@ -72,6 +73,7 @@ def transpile_pipeline(
         # The same for kernels that were made beside others.
         PlanPass(arch=arch, notes=False),
         RetilePass(),
+        SliceProductsPass(),
         OnlineSoftmaxPass(notes=False),
         InsertCopiesPass(),
         DecomposeThreadblockPass(),

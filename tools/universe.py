@@ -49,6 +49,7 @@ PASSES = {
     ),
     "end-loads": "mugraph.passes.mugraph.end_loads:EndLoadsPass",
     "factor-products": "mugraph.passes.mugraph.factor_products:FactorProductsPass",
+    "slice-products": "mugraph.passes.mugraph.slice_products:SliceProductsPass",
     "mask-ragged": "mugraph.passes.mugraph.mask_ragged:MaskRaggedPass",
     "fuse-kernels": "mugraph.passes.program.fuse_kernels:FuseKernelsPass",
     "fuse-threadblock": "mugraph.passes.mugraph.fuse_threadblock:FuseThreadblockPass",

@@ -36,7 +36,9 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     atom = atom_of(mma)
     warps_m, warps_n = mma.thr_layout[:2]
     flags = "".join("true, " if flag else "false, " for flag in op.ldmatrix)
-    kind, flags = ("ScalarMatmul", "") if mma_atom(mma.atom).is_scalar else ("Matmul", flags)
+    kind = "Matmul"
+    if mma_atom(mma.atom).is_scalar or op.reads_runs:
+        kind, flags = "SwappedMatmul" if op.reads_runs else "ScalarMatmul", ""
     writer = printer.writer
     thread = "tb::recomputed(thread)" if is_large_beside(op.accumulator) else "thread"
     writer.open(f"{{  {printer.describe(op)}")
@@ -45,6 +47,9 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     if op.through is not None:
         along_k = "1, " if mma.thr_layout[2] == 1 and not op.lhs_in_registers else ""
         through = f", {along_k}{epilogue_type(op.through.data)}"
+    if op.is_sliced:
+        chain = through or ", ops::Chain<>"
+        through = chain + "".join(f", {apart}" for apart in op.strides_of_slices())
     if op.lhs_in_registers:
         writer.line(f"using B = {matrix_type(rhs)};")
         rows = shape_of(op.accumulator.type)[-2]
@@ -133,8 +138,9 @@ def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
         ragged = {each.dim: existing_elements(each.bound, tile) for each in op.ragged()}
         last = range(len(shape))[-2:] if ragged else ()
         exist = "".join(f", {ragged.get(dim, shape[dim])}" for dim in last)
+        parts = f", {op.stride_of_parts()}" if op.parts > 1 else ""
         writer.line(
-            f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source>("
+            f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source{parts}>("
             f"{destination}, {source}, thread{exist});"
         )
     else:

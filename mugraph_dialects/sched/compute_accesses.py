@@ -47,6 +47,7 @@ from mugraph.dialects.sched.row_mappings import (
     rows_source_stream,
     warps_stream,
 )
+from mugraph.dialects.sched.run_mappings import RunOperand, run_stream
 from mugraph.dialects.sched.structure import AllocOp
 from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.tb.reduction import Groups
@@ -202,16 +203,34 @@ def _warps(op: Operation, mma: TiledMmaAttr | None) -> tuple[MmaAtom, int, int, 
     return mma_atom(mma.atom), *mma.thr_layout
 
 
+def operand_runs(
+    value: SSAValue,
+    is_a: bool,
+    matrix: AnyLayout,
+    atom: MmaAtom,
+    mma: TiledMmaAttr | None,
+    apart: int,
+) -> RunOperand:
+    """How warps read an operand of a product with swapped operands."""
+    assert mma is not None  # verified
+    warps_m, warps_n, slices = mma.thr_layout
+    rows, columns, _ = atom.shape_mnk
+    size = element_bytes_of(value.type)
+    tile, warps, inner = (rows, warps_m, 1) if is_a else (columns, warps_n, warps_m)
+    return RunOperand(matrix, size, tile, warps, inner, slices, warps_m * warps_n, apart)
+
+
 def mma_accesses(
     op: Operation,
     mma: TiledMmaAttr | None,
     matrices_read: Sequence[AnyLayout],
     ldmatrix: Sequence[bool],
+    apart: Sequence[int] = (0, 0),
 ) -> list[ThreadAccess]:
     """The reads of both operands, by ``ldmatrix`` (four matrices, then two) or one by one.
 
-    ``matrices_read`` are (rows of the result, k) and (columns of the result, k).  What is in
-    registers is not read from memory.
+    ``matrices_read`` are (rows of the result, k) and (columns of the result, k); those of warps
+    along k may lie ``apart``.  What is in registers is not read from memory.
     """
     accesses: list[ThreadAccess] = []
     atom, warps_m, warps_n, warps_k = _warps(op, mma)
@@ -225,7 +244,16 @@ def mma_accesses(
             stream = scalar_stream(scalar, block=block)
             accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
             continue
-        mapping = MatmulOperand(operand == 0, warps_m, warps_n, matrix, atom.packed, warps_k)
+        if atom.reads_runs:
+            runs = operand_runs(value, operand == 0, matrix, atom, mma, apart[operand])
+            try:
+                stream = run_stream(runs, block=block)
+            except MappingError as error:
+                raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
+            accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
+            continue
+        warps = warps_m, warps_n
+        mapping = MatmulOperand(operand == 0, *warps, matrix, atom.packed, warps_k, apart[operand])
         if not uses_ldmatrix:
             stream = element_stream(mapping, block=block)
             accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))

@@ -49,6 +49,7 @@ from mugraph.dialects.sched.mappings import (
     IntArray,
     for_block,
     fragment_stream,
+    iteration_layout,
     matrix_layout,
 )
 from mugraph.dialects.sched.role import enclosing_threads
@@ -63,6 +64,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
+    strides_of,
 )
 
 
@@ -83,6 +85,9 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
       The buffer is one matrix of one column (or row) with as many numbers.
     - A matrix of a product's extents, as threads hold the product, or a number for each row of it,
       through an epilogue.  A buffer of one element is the number of every row.
+
+    Of a product by warps along k, each of which has a matrix of its own, the buffer has as many
+    matrices, or as many rows of numbers of columns.
     """
 
     name = "sched.load"
@@ -141,8 +146,18 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         is_one = math.prod(shape_of(self.source.type)) == 1
         return is_one and _fragment(self.destination).sliced_axis == -1
 
+    @property
+    def parts(self) -> int:
+        """How many matrices are loaded: the warps along k of the product."""
+        mma = _fragment(self.destination).arrangement
+        return 1 if mma is None else mma.thr_layout[2]
+
+    def stride_of_parts(self) -> int:
+        """How many elements a matrix, or its numbers, lie behind those before; 0 of one."""
+        return strides_of(resolved_layout_of(self.source))[0] if self.parts > 1 else 0
+
     def matrix(self) -> AnyLayout:
-        """The buffer as a matrix: (rows, columns), or one row of numbers."""
+        """The buffer as a matrix, the first of several: (rows, columns), or one row of numbers."""
         shape, layout = shape_of(self.source.type), resolved_layout_of(self.source)
         if self.loads_one_number:
             return Layout((_fragment(self.destination).get_shape()[-2], 1), (0, 0))
@@ -207,7 +222,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         shape, destination = shape_of(self.source.type), _fragment(self.destination)
         mma = destination.arrangement
         is_of_lanes = destination.sliced_axis == -1 and destination.get_shape()[-1] != 1
-        if mma is None or destination.parts != 1 or is_of_lanes:
+        is_column = destination.sliced_axis == -1 and self.parts > 1
+        if mma is None or is_column or is_of_lanes:
             raise VerifyException(
                 f"{op_label(self)} loads what threads hold of a product or a number for each of "
                 f"its rows, not {destination}"
@@ -252,8 +268,12 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         if self.loads_operand:
             mma = destination.tiled_mma
             return mma_accesses(self, mma, [self.matrix()], [self.uses_ldmatrix])
-        held, block = destination.thread_values(), enclosing_threads(self)
-        stream = fragment_stream(held, self.matrix(), block=block, every_holder=True)
+        held, block, read = destination.thread_values(), enclosing_threads(self), self.matrix()
+        if self.parts > 1:
+            shape = shape_of(self.source.type)
+            whole = resolved_layout_of(self.source)
+            read = iteration_layout(whole, shape, shape, range(len(shape)))
+        stream = fragment_stream(held, read, block=block, every_holder=True)
         access = plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)
         return [replace(access, predicate=self._predicate(held, stream.width, block))]
 

@@ -39,7 +39,8 @@ class MatmulOperand(NamedTuple):
 
     ``warps_m`` and ``warps_n`` lie along the product, ``warps_k`` along k: warp w is (w % warps_m,
     w / warps_m % warps_n, w / (warps_m * warps_n)), and warp wk along k takes the steps wk,
-    wk + warps_k and so on.
+    wk + warps_k and so on; or, where matrices lie ``apart`` (elements, before the swizzle), all
+    steps of matrix wk.
     """
 
     is_a: bool
@@ -48,6 +49,7 @@ class MatmulOperand(NamedTuple):
     matrix: AnyLayout
     packed: int = 2
     warps_k: int = 1
+    apart: int = 0
 
     @property
     def line(self) -> int:
@@ -98,7 +100,7 @@ class MatmulOperand(NamedTuple):
     @property
     def steps_of_a_warp(self) -> int:
         """Steps that the first warp along k takes; later ones perhaps one fewer."""
-        return math.ceil(self.steps / self.warps_k)
+        return self.steps if self.apart else math.ceil(self.steps / self.warps_k)
 
     @property
     def transposed(self) -> bool:
@@ -125,6 +127,7 @@ class MatmulOperand(NamedTuple):
             and (len(along) <= 1 or along[0][0] % length == 0)
             and all(stride % length == 0 for _, stride in (*along[1:], *across))
             and offset_of(self.matrix) % length == 0
+            and self.apart % length == 0
             and granule_of(self.matrix) % length == 0
         )
 
@@ -165,9 +168,18 @@ class MatmulOperand(NamedTuple):
 
         The number of steps and beyond where the warp has no such step.
         """
-        along_k = thread // WARP // (self.warps_m * self.warps_n)
         own = np.arange(self.steps_of_a_warp, dtype=np.int64)[:, None, None]
-        return along_k + own * self.warps_k
+        if self.apart:
+            return own + np.zeros_like(thread)
+        return self.place_along_k(thread) + own * self.warps_k
+
+    def place_along_k(self, thread: IntArray) -> IntArray:
+        """A thread's warp along k."""
+        return thread // WARP // (self.warps_m * self.warps_n)
+
+    def offsets(self, thread: IntArray, row: IntArray, k: IntArray) -> IntArray:
+        """Where elements of the matrix of a thread's warp lie."""
+        return matrix_offsets(self.matrix, row, k, self.apart * self.place_along_k(thread))
 
 
 @lru_cache(512)
@@ -197,7 +209,7 @@ def ldmatrix_streams(operand: MatmulOperand, *, block: int) -> tuple[tuple[int, 
             continue
         at_row = row + chosen[None, :, None] * operand.row_step
         at_k = k + steps * operand.step_depth
-        offsets, significant = _lines(operand, at_row, at_k)
+        offsets, significant = _lines(operand, thread, at_row, at_k)
         unused = (lane >= matrices * ROWS) | (steps >= operand.steps)
         offsets = np.where(unused, IDLE, offsets)
         significant = np.where(unused, 0, significant)
@@ -205,7 +217,9 @@ def ldmatrix_streams(operand: MatmulOperand, *, block: int) -> tuple[tuple[int, 
     return tuple(streams)
 
 
-def _lines(operand: MatmulOperand, row: IntArray, k: IntArray) -> tuple[IntArray, IntArray]:
+def _lines(
+    operand: MatmulOperand, thread: IntArray, row: IntArray, k: IntArray
+) -> tuple[IntArray, IntArray]:
     """Offsets of lines, moved inside the matrix, and how many elements of each count."""
     rows, depth, line = operand.rows, operand.depth, operand.line
     if operand.transposed:
@@ -214,7 +228,7 @@ def _lines(operand: MatmulOperand, row: IntArray, k: IntArray) -> tuple[IntArray
     else:
         last_row, last_k = rows - 1, (depth - 1) // line * line
         left = np.where(row < rows, depth - k, 0)
-    offsets = matrix_offsets(operand.matrix, np.minimum(row, last_row), np.minimum(k, last_k))
+    offsets = operand.offsets(thread, np.minimum(row, last_row), np.minimum(k, last_k))
     return offsets, np.clip(left, 0, line)
 
 
@@ -228,8 +242,8 @@ def element_stream(operand: MatmulOperand, *, block: int) -> Stream:
     row = row + lane // 4 + operand.warp_along(thread) * operand.tile_rows + tile * operand.row_step
     steps = operand.step_of(thread)
     k = k + operand.packed * (lane % 4) + part + steps * operand.step_depth
-    offsets = matrix_offsets(
-        operand.matrix,
+    offsets = operand.offsets(
+        thread,
         np.minimum(row, operand.rows - 1),
         np.minimum(k, operand.depth - operand.read),
     )

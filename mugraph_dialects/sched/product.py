@@ -17,6 +17,7 @@ from mugraph.dialects.cute.atoms import (
     loads_as_stored,
     mma_atom,
     scalar_atom,
+    swapped_atom,
     tensor_core_atoms,
 )
 from mugraph.dialects.cute.attributes import TiledMmaAttr
@@ -43,7 +44,9 @@ from mugraph.dialects.tensor_types import (
     dims,
     element_type_of,
     op_label,
+    resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 
@@ -71,7 +74,9 @@ class MmaOp(
     ``at [0, 64]`` where the accumulator holds only the part of the product that starts there.
 
     With P warps along k the accumulator is P partial sums, ``Px16x64xf32``: the steps of the
-    instruction along k go to them in turn.  ``sched.reduce`` makes the product of them.
+    instruction along k go to them in turn.  ``sched.reduce`` makes the product of them.  Where the
+    operands are P matrices each, ``Px16x128`` and ``Px128x64``, each of these warps multiplies a
+    pair of its own.
     """
 
     name = "sched.mma"
@@ -132,6 +137,32 @@ class MmaOp(
         return accumulator.parts if isinstance(accumulator, TileType) else 1
 
     @property
+    def is_sliced(self) -> bool:
+        """Whether each of the warps along k multiplies a pair of matrices of its own."""
+        rank = len(shape_of(self.lhs.type))
+        return self.parts > 1 and len(shape_of(self.accumulator.type)) == rank
+
+    @property
+    def lhs_shape(self) -> tuple[int, ...]:
+        """The extents of what is multiplied from the left; of pairs one matrix for each."""
+        own = super().lhs_shape
+        return (self.parts, *own[1:]) if self.is_sliced else own
+
+    def strides_of_slices(self) -> tuple[int, int]:
+        """How many elements one pair's matrices lie behind those before; 0 where there is one."""
+        if not self.is_sliced:
+            return 0, 0
+        lhs, rhs = (strides_of(resolved_layout_of(value))[0] for value in (self.lhs, self.rhs))
+        return lhs, rhs
+
+    @property
+    def reads_runs(self) -> bool:
+        """Whether warps compute the transposed product, of matrices that they read by runs."""
+        accumulator = self.accumulator.type
+        mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
+        return mma is not None and mma_atom(mma.atom).reads_runs
+
+    @property
     def multiplies_in_tf32(self) -> bool:
         """Whether the instruction rounds its operands to TF32."""
         accumulator = self.accumulator.type
@@ -167,7 +198,8 @@ class MmaOp(
         verify_part(self, self.lhs_shape, self.start_of_lhs, whole, "its buffer", "the left matrix")
         accumulator = self.accumulator.type
         held = shape_of(accumulator)
-        self._verify_extents(held[1:] if self.parts > 1 else held, expected)
+        has_sums = self.parts > 1 and not self.is_sliced
+        self._verify_extents(held[1:] if has_sums else held, expected)
         if not isinstance(accumulator, TileType) or accumulator.tiled_mma is None:
             raise VerifyException(
                 f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma"
@@ -218,7 +250,8 @@ class MmaOp(
             element_type_name(element_type_of(self.lhs.type)),
             element_type_name(self.multiplied_type),
         )
-        taken = (*tensor_core_atoms(*types), scalar_atom(types[0]))
+        of_warps = tensor_core_atoms(*types)
+        taken = (*of_warps, *filter(None, map(swapped_atom, of_warps)), scalar_atom(types[0]))
         atom = mma_atom(mma.atom)
         if atom.name in PRODUCT_ATOMS and atom not in taken:
             raise VerifyException(
@@ -233,7 +266,8 @@ class MmaOp(
             )
         operands = zip((self.lhs, self.rhs), types, self.ldmatrix, strict=True)
         for value, element, uses_ldmatrix in operands:
-            if uses_ldmatrix and (atom.is_scalar or not loads_as_stored(atom, element)):
+            by_lanes = atom.is_scalar or atom.reads_runs
+            if uses_ldmatrix and (by_lanes or not loads_as_stored(atom, element)):
                 raise VerifyException(
                     f"{op_label(self)}: ldmatrix cannot load {value_label(value)}, whose elements "
                     f"{atom.name} takes only after a conversion"
@@ -248,4 +282,5 @@ class MmaOp(
         """The reads of both operands, in the order of k."""
         accumulator = self.accumulator.type
         mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
-        return mma_accesses(self, mma, self.matrices(), self.ldmatrix)
+        apart = self.strides_of_slices()
+        return mma_accesses(self, mma, self.matrices(), self.ldmatrix, apart)

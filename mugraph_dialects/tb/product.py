@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -37,6 +39,7 @@ from mugraph.dialects.tb.operators import (
 from mugraph.dialects.tb.ragged import matmul_bounds
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import (
+    dims,
     element_bytes_of,
     innermost_of,
     op_label,
@@ -56,7 +59,9 @@ class MatmulOp(
 ):
     """The matrix product of [..., M, K] and [..., K, N]; leading extents are equal.
 
-    Each pair of matrices is a product of its own; ``--decompose-threadblock`` takes them apart.
+    Each pair of matrices is a product of its own; ``--decompose-threadblock`` takes them apart,
+    unless it is ``sliced``: then the block's warps share the pairs, each of which has warps of its
+    own.
 
     ``%m = tb.matmul %a, %b then [exp] : (...) -> ...`` applies an epilogue to each element.
 
@@ -70,10 +75,12 @@ class MatmulOp(
     lhs = operand_def(STensorType)
     rhs = operand_def(STensorType)
     result = result_def(STensorType)
+    sliced = opt_prop_def(UnitAttr)
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$lhs `,` $rhs (`precision` $precision^)? custom<ThenEpilogue>($epilogue) attr-dict "
+        "(`sliced` $sliced^)? $lhs `,` $rhs (`precision` $precision^)? "
+        "custom<ThenEpilogue>($epilogue) attr-dict "
         "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
     )
     custom_directives = (ThenEpilogue,)
@@ -99,6 +106,16 @@ class MatmulOp(
         verify_product_types(self, self.lhs, self.rhs, self.result, "tb.cast")
         verify_epilogue(self, self.result)
         self.verify_precision(self.lhs)
+        if self.sliced is not None and math.prod(expected[1:-2]) * (expected[0] > 1) != 1:
+            raise VerifyException(
+                f"{op_label(self)}: warps share pairs of matrices along the first of three or more "
+                f"dimensions; it has {dims(expected)}"
+            )
+
+    @property
+    def slices(self) -> int:
+        """How many pairs the warps of a block share; 1 where all warps share one product."""
+        return 1 if self.sliced is None else shape_of(self.result.type)[0]
 
     def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
         """Rows as of the first operand, columns as of the second."""

@@ -52,9 +52,10 @@ ISSUE_CYCLES = 150.0
 """What an iteration takes besides where the threads that compute load, too."""
 SHARED_ARITHMETIC = 0.86
 """How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
-BLOCKS_THAT_WAIT = 2
-"""Blocks on a multiprocessor that convert numbers of few bits and do not hide each other's waits:
-8192 x 8192 weights of 4 bits and a row took 17.4 us on an H200 by two such, and 15.6 by four."""
+WARPS_THAT_WAIT = 8
+"""Warps of a multiprocessor that convert numbers of few bits and do not hide each other's waits:
+8192 x 8192 weights of 4 bits and a row took 17.4 us on an H200 by two blocks of four, and 15.6 by
+four."""
 MOST_STAGES = 8
 """Tiles of the loop under way: more than that bring nothing."""
 WAITING_STAGES = 2
@@ -482,7 +483,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     if shape.loop.converts:
         if together == 1:
             each += shape.loop.waiting_cycles(shape.threads, target)
-        if shape.loop.is_of_groups(shape.threads, target) or together <= BLOCKS_THAT_WAIT:
+        if shape.loop.is_of_groups(shape.threads, target) or together * warps <= WARPS_THAT_WAIT:
             shared = 1.0
         # Others convert while a block begins.
         starts = min(starts, max(shape.blocks / (target.multiprocessors * resident), 1.0))

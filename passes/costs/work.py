@@ -43,6 +43,12 @@ SINGLE_CONVERSION_ISSUES, CHAINED_CONVERSION_ISSUES = 10.0, 2.0
 """The same where each is read alone, and in a chain of products, in which others are computed
 meanwhile.  Decode attention of 16 x 8 heads and 32,768 keys of f8 took 344 us as one kernel on an
 H200 and 487 as four, of i8 332 and 771: 178 and 185 for the scores, 304 and 510 for the values."""
+RUN_CONVERSION_ISSUES = 3.0
+"""The same of products of few rows, whose operands warps read by runs.
+
+Written by hand three products of a row took 12.4, 12.0 and 13.0 us on an H200, and 14.9, 15.0 and
+15.5 with loads of pairs (``benchmarks/results/narrow_weights_h200.md``); it is not fitted to plans.
+"""
 CONVERTING_TURN_CYCLES, LONE_GROUP = 350.0, 1.75
 """What each turn of warp groups that convert takes besides, and how much longer one converts that
 has a multiprocessor alone: 64 rows and weights of 8192 x 8192 in 8 bits took 37.4 us with 64 of the
@@ -288,6 +294,14 @@ class PhaseWork(NamedTuple):
     """Operators whose results other threads need: they pass through shared memory."""
     rows: tuple[tuple[int, int], ...] = ()
     """How many rows each reduction of what is no product has, and of how many elements each."""
+    pairs: int = 1
+    """Of matrices, which warps may share: then each product is that of one pair for its warps."""
+    moved: int = 0
+    """Elements of these that pass through shared memory where warps cannot share the pairs."""
+
+    def shares_pairs(self, warps: int) -> bool:
+        """Whether so many warps share the pairs evenly."""
+        return warps % self.pairs == 0
 
     def stays_in_registers(self, threads: int, warp_size: int) -> bool:
         """Whether what one product passes on to another can stay with the threads that have it."""
@@ -317,7 +331,8 @@ class PhaseWork(NamedTuple):
     def element_cycles(self, threads: int, target: Target) -> float:
         """Of what is computed that is no product."""
         lanes = min(threads, target.schedulers_per_multiprocessor * target.warp_size * 2)
-        return self.elements * ELEMENT_CYCLES / lanes
+        moved = 0 if self.shares_pairs(threads // target.warp_size) else self.moved
+        return (self.elements + moved) * ELEMENT_CYCLES / lanes
 
     def sums_of_warps(self, warps: int) -> int:
         """Sums that a thread has where so many single warps share all products."""
@@ -353,7 +368,8 @@ class PhaseWork(NamedTuple):
         total = max(products, others) + min(products, others) / (groups * blocks)
         if overlapping and self.passed_on[0] > groups * GROUP_ROWS:
             total *= SEVERAL_GROUP_ROWS
-        total += self.exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
+        exchanges = self.exchanges + (0 if self.shares_pairs(warps) else self.pairs)
+        total += exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
         total += sum(
             math.ceil(rows / warps) * length / warp_size * ROW_STEP_CYCLES
             for rows, length in self.rows
@@ -374,7 +390,9 @@ class PhaseWork(NamedTuple):
             return issues * issue_cycles(target)
         issues = sum(each.converted * each.conversion for each in self.products)
         if not self.suits_groups(threads, target):
-            more = threads / GROUP_THREADS - 1
+            # Of pairs that warps share, each warp reads the left matrix of its own alone.
+            pairs = self.pairs if self.shares_pairs(threads // target.warp_size) else 1
+            more = threads / pairs / GROUP_THREADS - 1
             return issues * (1 + max(more, 0.0) * MORE_WARPS) * issue_cycles(target)
         groups = threads // GROUP_THREADS
         if any(each.is_wide(groups) for each in self.products):

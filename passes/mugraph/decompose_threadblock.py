@@ -188,7 +188,7 @@ def _stacked(matrices: Sequence[SSAValue], type_: tb.STensorType) -> list[Operat
 def _(op: tb.MatmulOp, iterations: int) -> list[Operation]:
     """One product for each pair of matrices."""
     *lead, rows, columns = shape_of(op.result.type)
-    if math.prod(lead) == 1:
+    if math.prod(lead) == 1 or op.sliced is not None:
         return []
     cut_lhs, lhs = _matrices(op.lhs)
     cut_rhs, rhs = (cut_lhs, lhs) if op.lhs is op.rhs else _matrices(op.rhs)

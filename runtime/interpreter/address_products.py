@@ -7,6 +7,7 @@ from xdsl.interpreter import InterpreterFunctions, PythonValues, register_impls
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.tb import epilogue_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import ComputePlan
@@ -18,6 +19,7 @@ from mugraph.runtime.interpreter.matmul_plans import (
     MatmulPlan,
     OperandPlan,
     ScalarMatmulPlan,
+    SwappedMatmulPlan,
     fragment_of,
     is_scalar_product,
     matrix_of,
@@ -58,6 +60,9 @@ class ProductFunctions(InterpreterFunctions):
             scalar = self.functions.plans.of(op, ScalarMatmulPlan.build)
             self._add_scalar_product(scalar, args)
             return
+        if op.reads_runs:
+            self._add_swapped_product(op, args)
+            return
         plan = self.functions.plans.of(op, MatmulPlan.build)
         if not plan.takes_part(threads):
             return
@@ -75,6 +80,29 @@ class ProductFunctions(InterpreterFunctions):
         shape = (product.shape[0], *plan.warps_along(threads), *product.shape[4:])
         values = fragment_of(np.broadcast_to(product, shape))
         sums = args[2][:, :, threads.start : threads.start + values.shape[2]]
+        sums += values.astype(sums.dtype, copy=False)
+
+    def _add_swapped_product(self, op: sched.MmaOp, args: PythonValues) -> None:
+        """Adds every running warp's product, with swapped operands, to its accumulator."""
+        plan = self.functions.plans.of(op, SwappedMatmulPlan.build)
+        threads = self.functions.frame.threads
+        first, last = threads.start // WARP, min(threads.stop, plan.threads) // WARP
+        if first >= last:
+            return
+        matrices: list[Array] = []
+        for operand, where in zip((plan.lhs, plan.rhs), args, strict=False):
+            starts = self.functions.starts(operand.read, where)
+            values = where.read(operand.read.dtype, operand.offsets[first:last], starts)
+            values = multiplicand(values, in_tf32=False)
+            if operand is plan.rhs and op.through is not None:
+                made = apply_chain(op.through.data.functions, values)
+                values = convert(made, storage_dtype(op.multiplied_type)).astype(values.dtype)
+            values[:, ~operand.exists[first:last]] = 0
+            matrices.append(values)
+        product = np.matmul(matrices[0], matrices[1].swapaxes(-1, -2))
+        values = product[:, :, plan.row, plan.column].swapaxes(1, 2)
+        values = values.reshape(*values.shape[:2], -1)
+        sums = args[2][:, :, first * WARP : last * WARP]
         sums += values.astype(sums.dtype, copy=False)
 
     @impl_writing(sched.LoadOp)

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
@@ -19,6 +20,7 @@ from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.accesses import ThreadAccess
+from mugraph.dialects.sched.compute_accesses import operand_runs
 from mugraph.dialects.sched.mappings import (
     ATOM_M,
     ATOM_N,
@@ -78,8 +80,12 @@ class MatmulPlan:
         warps_m, warps_n, warps_k = mma.thr_layout
         accesses = accesses_of(op)
         lhs, rhs = (
-            _plan_operand(matrix, index == 0, [a for a in accesses if a.operand == index], mma)
-            for index, matrix in enumerate(op.matrices())
+            _plan_operand(
+                matrix, index == 0, [a for a in accesses if a.operand == index], mma, apart
+            )
+            for index, (matrix, apart) in enumerate(
+                zip(op.matrices(), op.strides_of_slices(), strict=True)
+            )
         )
         return cls(lhs, rhs, (warps_k, warps_n, warps_m))
 
@@ -141,6 +147,53 @@ class ScalarMatmulPlan:
         return cls(*plans)
 
 
+@dataclass(frozen=True, eq=False)
+class RunPlan:
+    """What every warp reads of an operand by runs: ``offsets[warp, row, k]``, and which exist."""
+
+    read: AccessPlan
+    offsets: IntArray
+    exists: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class SwappedMatmulPlan:
+    """A product with swapped operands: both, and the row and column of each value of a lane."""
+
+    lhs: RunPlan
+    rhs: RunPlan
+    row: IntArray
+    column: IntArray
+
+    @property
+    def threads(self) -> int:
+        """How many threads multiply; those past them do nothing."""
+        return self.lhs.offsets.shape[0] * WARP
+
+    @classmethod
+    def build(cls, op: sched.MmaOp) -> SwappedMatmulPlan:
+        """The plan of a product."""
+        mma = _tiled_mma(op)
+        atom, plans = mma_atom(mma.atom), list[RunPlan]()
+        for access, matrix, apart in zip(
+            accesses_of(op), op.matrices(), op.strides_of_slices(), strict=True
+        ):
+            index = access.operand
+            runs = operand_runs(op.operands[index], index == 0, matrix, atom, mma, apart)
+            plans.append(RunPlan(plan_elements(access), *runs.matrices()))
+        rows, columns, _ = atom.shape_mnk
+        tiles_m, tiles_n = (
+            plan.offsets.shape[1] // tile for plan, tile in zip(plans, (rows, columns), strict=True)
+        )
+        lane: IntArray = np.arange(WARP, dtype=np.int64)
+        value: IntArray = np.arange(atom.values_of_c, dtype=np.int64)[:, None]
+        tile: IntArray = np.arange(tiles_m * tiles_n, dtype=np.int64)[:, None, None]
+        row = tile // tiles_n * rows + lane % 4 * 2 + value % 2
+        column = tile % tiles_n * columns + lane // 4 + value // 2 * 8
+        lhs, rhs = plans
+        return cls(lhs, rhs, row.reshape(-1, WARP), column.reshape(-1, WARP))
+
+
 def is_scalar_product(op: sched.MmaOp) -> bool:
     """Whether single threads multiply."""
     return mma_atom(_tiled_mma(op).atom).is_scalar
@@ -155,11 +208,15 @@ def _tiled_mma(op: sched.MmaOp) -> TiledMmaAttr:
 
 
 def _plan_operand(
-    matrix: AnyLayout, is_a: bool, accesses: list[ThreadAccess], mma: TiledMmaAttr
+    matrix: AnyLayout,
+    is_a: bool,
+    accesses: list[ThreadAccess],
+    mma: TiledMmaAttr,
+    apart: int = 0,
 ) -> OperandPlan:
     warps_m, warps_n, warps_k = mma.thr_layout
     packed = mma_atom(mma.atom).packed
-    operand = MatmulOperand(is_a, warps_m, warps_n, matrix, packed, warps_k)
+    operand = MatmulOperand(is_a, warps_m, warps_n, matrix, packed, warps_k, apart)
     warps = warps_m * warps_n * warps_k
     rows, depth = operand.tiles * operand.tile_rows, operand.steps_of_a_warp * operand.step_depth
     offsets = np.full((warps, rows, depth), IDLE, np.int64)

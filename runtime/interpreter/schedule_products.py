@@ -46,7 +46,8 @@ class ProductFunctions(InterpreterFunctions):
             *_, row, column = op.start
             left, right = matrices
             matrices = [left[..., row : row + rows, :], right[..., :, column : column + columns]]
-        multiply = partial(self._products_of_parts, op) if op.parts > 1 else matmul
+        has_sums = op.parts > 1 and not op.is_sliced
+        multiply = partial(self._products_of_parts, op) if has_sums else matmul
         product = multiply(*matrices)
         self.functions.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
 

@@ -21,6 +21,7 @@ from mugraph.dialects.cute.atoms.names import no_atom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout, make_layout
 from mugraph.dialects.cute.notation import parse_layout
+from mugraph.dialects.programming_model import WARP
 
 ELEMENT_BITS: Mapping[str, int] = {
     "f64": 64,
@@ -83,6 +84,11 @@ class MmaAtom(NamedTuple):
     def is_scalar(self) -> bool:
         """Whether single threads execute the instruction."""
         return self.threads == 1 and self.c_space == "registers"
+
+    @property
+    def reads_runs(self) -> bool:
+        """Whether a warp computes the transposed product, of matrices that it reads by runs."""
+        return self.swaps_operands and self.threads == WARP
 
     @property
     def packed(self) -> int:
@@ -214,6 +220,39 @@ def _warp_wide() -> Iterator[MmaAtom]:
         )
 
 
+def _swapped(atom: MmaAtom, name: str) -> MmaAtom:
+    """An instruction with both operands swapped: the transposed product, for matrices of few rows.
+
+    The hardware computes D^T = B^T A^T, so that the rows of the instruction are columns of D.
+    Threads then hold D as the composition of a transposition with the accumulator's layout says.
+    """
+    m, n, k = atom.shape_mnk
+    return atom._replace(
+        name=name,
+        shape_mnk=(n, m, k),
+        a_layout=atom.b_layout,
+        b_layout=atom.a_layout,
+        c_layout=composition(Layout((m, n), (n, 1)), atom.c_layout),
+        a_type=atom.b_type,
+        b_type=atom.a_type,
+        a_space=atom.b_space,
+        b_space=atom.a_space,
+        swaps_operands=True,
+    )
+
+
+def _swapped_warp_wide() -> Iterator[MmaAtom]:
+    """mma.sync of 16 bits with swapped operands."""
+    for atom in _warp_wide():
+        if (
+            atom.shape_mnk == (16, 8, 16)
+            and atom.c_type == "f32"
+            and ELEMENT_BITS[atom.a_type] == 16
+        ):
+            types = "".join((atom.d_type, atom.a_type, atom.b_type, atom.c_type)).upper()
+            yield _swapped(atom, f"SM80_8x16x16_{types}_SWAPPED")
+
+
 _WGMMA_N = tuple(range(8, 257, 8))
 _WGMMA_N_INTEGER = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)
 
@@ -319,29 +358,11 @@ class WarpgroupFamily(NamedTuple):
         )
 
     def _swapped(self, length: int, form: WarpgroupForm) -> MmaAtom:
-        """With both operands swapped: the transposed product, for matrices of few rows.
-
-        The hardware computes D^T = B^T A^T, so that the 64 rows of the instruction are columns of D
-        and its columns, of which there may be as few as 8, are rows of D.  Threads then hold D as
-        the composition of a transposition with the accumulator's layout says.
-        """
+        """With both operands swapped: its 64 rows are columns of D, and 8 or more columns rows."""
         hardware = WarpgroupFamily(self.d_type, self.b_type, self.a_type)
         in_registers = form is WarpgroupForm.SWAPPED_REGISTERS
         left = WarpgroupForm.REGISTERS if in_registers else WarpgroupForm.SHARED
-        atom = hardware.atom(length, left)
-        m, n, k = atom.shape_mnk
-        return atom._replace(
-            name=self.name(length, form),
-            shape_mnk=(n, m, k),
-            a_layout=atom.b_layout,
-            b_layout=atom.a_layout,
-            c_layout=composition(Layout((m, n), (n, 1)), atom.c_layout),
-            a_type=self.a_type,
-            b_type=self.b_type,
-            a_space=atom.b_space,
-            b_space=atom.a_space,
-            swaps_operands=True,
-        )
+        return _swapped(hardware.atom(length, left), self.name(length, form))
 
 
 GROUP_TYPES = (
@@ -360,7 +381,7 @@ WARPGROUP_FAMILIES = tuple(WarpgroupFamily(d, a, b) for d, a, b in GROUP_TYPES)
 @cache
 def _makers() -> Mapping[str, Callable[[], MmaAtom]]:
     """How each instruction is made: there are 1600, and a program uses few."""
-    small = (*_universal(), *_dp4a(), *_volta(), *_warp_wide())
+    small = (*_universal(), *_dp4a(), *_volta(), *_warp_wide(), *_swapped_warp_wide())
     makers: dict[str, Callable[[], MmaAtom]] = {atom.name: lambda atom=atom: atom for atom in small}
     for family in WARPGROUP_FAMILIES:
         for form in family.forms:

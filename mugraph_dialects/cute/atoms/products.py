@@ -42,7 +42,15 @@ _TENSOR_CORE: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 _SCALAR: Mapping[bool, str] = {False: "UniversalFMA_F32", True: "UniversalFMA_S32"}
 
-PRODUCT_ATOMS = frozenset((*chain.from_iterable(_TENSOR_CORE.values()), *_SCALAR.values()))
+_SWAPPED: Mapping[str, str] = {
+    "SM80_16x8x16_F32F16F16F32_TN": "SM80_8x16x16_F32F16F16F32_SWAPPED",
+    "SM80_16x8x16_F32BF16BF16F32_TN": "SM80_8x16x16_F32BF16BF16F32_SWAPPED",
+}
+"""The same with swapped operands, for few rows."""
+
+PRODUCT_ATOMS = frozenset(
+    (*chain.from_iterable(_TENSOR_CORE.values()), *_SCALAR.values(), *_SWAPPED.values())
+)
 """The instructions of matrix products: those that ``runtime/include/mugraph/atoms.h`` has."""
 
 
@@ -63,6 +71,11 @@ def tensor_core_atom(a_type: str, b_type: str, types: Container[str]) -> MmaAtom
     """The best instruction of warps that a target has, whose instructions are of ``types``."""
     atoms = tensor_core_atoms(a_type, b_type)
     return next((atom for atom in atoms if atom.a_type in types), atoms[-1])
+
+
+def swapped_atom(atom: MmaAtom) -> MmaAtom | None:
+    """The instruction of warps with swapped operands; ``None`` where there is none."""
+    return mma_atom(_SWAPPED[atom.name]) if atom.name in _SWAPPED else None
 
 
 def scalar_atom(element: str) -> MmaAtom:

@@ -141,7 +141,10 @@ class TiledKernels:
         m, n, k = INSTRUCTION.shape_mnk
         *leading, rows, _ = self.shapes[op.operands[0]]
         columns = self.shapes[op.operands[-1]][-1]
-        count = math.prod(leading, start=_padded(rows, m) * _padded(columns, n))
+        tiles = _padded(rows, m) * _padded(columns, n)
+        if op.converts_runs:
+            tiles = np.minimum(tiles, _padded(rows, n) * _padded(columns, m))
+        count = math.prod(leading, start=tiles)
         total = np.zeros(len(self.partitions))
         for factor in op.factors:
             instructions = count * _padded(self.shapes[factor.lhs][-1], k)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mugraph.dialects import kn, tb
-from mugraph.dialects.tensor_types import layout_of, shape_of
+from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
 from mugraph.passes.mugraph.factor_products import narrow_source
 
 
@@ -103,3 +106,39 @@ def _is_product(value: SSAValue) -> bool:
     if isinstance(op, tb.AddOp) and not tb.epilogue_of(op):
         return all(map(_is_product, op.operands))
     return isinstance(op, tb.MatmulOp)
+
+
+def summed_products(op: tb.ReductionOp) -> Sequence[tb.MatmulOp]:
+    """The products by numbers of few bits whose results, perhaps scaled, an operator sums.
+
+    It sums over their pairs of matrices, which different warps can then have; none where it does
+    not, or where single warps cannot multiply the matrices where they lie.
+    """
+    lead = shape_of(op.input.type)[:-2]
+    if op.reduced_dim != 0 or tb.epilogue_of(op) or not lead or any(each > 1 for each in lead[1:]):
+        return ()
+    found = _products_of(op.input)
+    return found if all(map(_can_be_sliced, found)) else ()
+
+
+def _products_of(value: SSAValue) -> Sequence[tb.MatmulOp]:
+    """The products that a tile is a scaled sum of, each used once; none where it is another."""
+    op, whole = value.owner, shape_of(value.type)
+    if isinstance(op, Block) or not value.has_one_use() or tb.epilogue_of(op):
+        return ()
+    if isinstance(op, tb.MatmulOp):
+        return (op,)
+    if isinstance(op, tb.AddOp):
+        parts = [_products_of(part) for part in op.operands if shape_of(part.type) == whole]
+        return [*parts[0], *parts[1]] if len(parts) == 2 and all(parts) else ()
+    if not isinstance(op, tb.MulOp) or not isinstance(op.rhs.owner, tb.InputOp):
+        return ()
+    is_of_pairs = shape_of(op.rhs.type)[0] == whole[0] and shape_of(op.lhs.type) == whole
+    return _products_of(op.lhs) if is_of_pairs else ()
+
+
+def _can_be_sliced(op: tb.MatmulOp) -> bool:
+    """Whether single warps multiply matrices where they lie, and make the right one themselves."""
+    in_place = isinstance(op.lhs.owner, tb.InputOp) or is_read_in_place(op.lhs)
+    in_f32 = element_type_of(op.result.type) == f32 and not op.is_ieee
+    return in_place and is_for_products(op.rhs) and in_f32

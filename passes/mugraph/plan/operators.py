@@ -14,7 +14,11 @@ from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.costs.products import FEWEST_CONVERTED_ROWS
+from mugraph.passes.costs.products import (
+    FEWEST_CONVERTED_ROWS,
+    MOST_SWAPPED_ROWS,
+    RUNS_OF_LANES,
+)
 from mugraph.passes.costs.work import (
     CONVERSION_ISSUES,
     INSTRUCTION,
@@ -27,6 +31,7 @@ from mugraph.passes.mugraph.plan.narrow import (
     is_on_the_way,
     is_read_in_place,
     is_read_singly,
+    summed_products,
 )
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, product_index
 
@@ -207,6 +212,14 @@ class OperatorWork(NamedTuple):
     """Instructions for each element that threads make of numbers of few bits to multiply it."""
     sums: bool = False
     """Whether it is a sum over a dimension, which of one element is nothing."""
+    converts_runs: bool = False
+    """Whether warps may read runs of what they convert, in a product of few rows."""
+    sliced: bool = False
+    """Whether different warps may have the products of its pairs of matrices."""
+
+    def reads_runs(self, rows: int, depth: int) -> bool:
+        """Whether warps compute a product of such extents with swapped operands."""
+        return self.converts_runs and rows <= MOST_SWAPPED_ROWS and depth % RUNS_OF_LANES == 0
 
     @classmethod
     def of(cls, op: Operation, phases: LoopPhases) -> OperatorWork:
@@ -221,6 +234,8 @@ class OperatorWork(NamedTuple):
             steps = 0
         if adds_scaled(op) or is_on_the_way(op) or all(map(is_read_in_place, op.results)):
             steps = 0
+        if isinstance(op, tb.ReductionOp) and summed_products(op):
+            steps = 0
         exchanged = int(steps > 1)
         if factors:
             exchanged = sum(_is_exchanged(operand, phases) for operand in op.operands)
@@ -231,10 +246,11 @@ class OperatorWork(NamedTuple):
             exchanged += RUNNING_MAXIMUM_EXCHANGES
             row_dims = (len(shape_of(op.operands[0].type)) - 1,)
         operands, results = (*op.operands,), (*op.results,)
-        conversion = 0.0
+        conversion, runs = 0.0, False
         if factors and is_narrow(op.operands[-1]):
             singly = is_read_singly(op.operands[-1])
             conversion = SINGLE_CONVERSION_ISSUES if singly else CONVERSION_ISSUES
+            runs = not singly and factors[0].converted
         return cls(
             operands,
             results,
@@ -245,6 +261,8 @@ class OperatorWork(NamedTuple):
             row_dims,
             conversion,
             isinstance(op, tb.ReductionOp),
+            runs,
+            op in phases.sliced,
         )
 
 
@@ -260,6 +278,8 @@ class LoopPhases(NamedTuple):
     """What is kept over all iterations."""
     promotes: bool
     """Whether sums of few bits are added up in f32, iteration by iteration."""
+    sliced: frozenset[Operation]
+    """Products whose pairs of matrices different warps may have."""
 
     @classmethod
     def of(cls, space: TileSpace, looped: frozenset[int]) -> LoopPhases:
@@ -293,7 +313,9 @@ class LoopPhases(NamedTuple):
                     late.update(op.results)
                     sums += op.results[:1]
         promotes = space.graph.decided.promote is not False
-        return cls(tuple(loop), tuple(after), frozenset(same), tuple(sums), promotes)
+        reductions = (op for op in ops if isinstance(op, tb.ReductionOp))
+        sliced = frozenset(product for op in reductions for product in summed_products(op))
+        return cls(tuple(loop), tuple(after), frozenset(same), tuple(sums), promotes, sliced)
 
 
 def _has_one_of(space: TileSpace, values: Iterable[SSAValue], numbers: frozenset[int]) -> bool:

@@ -15,7 +15,7 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of
-from mugraph.passes.mugraph.plan.narrow import is_narrow
+from mugraph.passes.mugraph.plan.narrow import is_narrow, summed_products
 from mugraph.passes.mugraph.plan.operators import follows_product
 from mugraph.passes.mugraph.plan.reduced_rows import padded_rows, with_padded_rows
 from mugraph.passes.mugraph.plan.shape import reduces_rows
@@ -70,6 +70,11 @@ ENOUGH_SPLITS = 8
 """Over so many a loop of chained products should be divisible, as decode has few other blocks."""
 UNEVEN_ROWS = (2, 4, 8)
 """Rows of a block where their number is no multiple of that; the last block has fewer."""
+SLICED_COLUMNS = 32
+"""Of which tiles have a multiple where warps share the pairs of matrices of a product by numbers of
+few bits, in place of what warp groups convert: each warp has all of them."""
+MOST_SLICES = 16
+"""Pairs of matrices of an iteration that the warps of a block share, at most."""
 WAVES, WAVES_OF_ROWS = 8, 64
 """Blocks for each multiprocessor, at most; also of kernels of rows that threads hold."""
 FEW_BLOCKS = max(SPLITS)
@@ -219,6 +224,13 @@ def numbers_matrices(space: TileSpace, number: int) -> bool:
     return any(number in space.numbers[op.operands[0]][:-2] for op in space.products)
 
 
+def _is_sliced(space: TileSpace) -> bool:
+    """Whether warps may share the matrices of all products, pair by pair."""
+    ops = space.graph.body.block.ops
+    sums = [op for op in ops if isinstance(op, tb.ReductionOp)]
+    return set(space.products) == {product for op in sums for product in summed_products(op)}
+
+
 def suits_products(extent: int, tile: int) -> bool:
     """Whether a product's rows or columns should be cut into equal tiles of so many.
 
@@ -253,7 +265,8 @@ def _block_counts(space: TileSpace, number: int, *, of_rows: bool) -> list[Block
             if suits_products(dimension.extent, dimension.extent // each.blocks)
         ]
     if _has_converted_columns(space, number):
-        whole = [each for each in evenly if dimension.extent // each.blocks % GROUP_ROWS == 0]
+        step = SLICED_COLUMNS if _is_sliced(space) else GROUP_ROWS
+        whole = [each for each in evenly if dimension.extent // each.blocks % step == 0]
         evenly = whole or evenly
     uneven = uneven_tiles(dimension.extent, UNEVEN_TILES, smallest, max(UNEVEN_TILES))
     if of_rows and smallest == 1:
@@ -310,7 +323,7 @@ LoopTiles = Callable[[tuple[int, ...]], tuple[int, int]]
 def _loop_tiles(space: TileSpace, looped: tuple[int, ...]) -> tuple[int, int]:
     """Those of :data:`LoopTiles`."""
     if any(numbers_matrices(space, number) for number in looped):
-        return 1, 1
+        return 1, MOST_SLICES if _is_sliced(space) else 1
     if space.products:
         return SHORTEST_PRODUCT, LONGEST_TILE
     return SHORTEST_TILE, LONGEST_ROW

@@ -33,7 +33,15 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.passes.costs.kernels import KernelShape
-from mugraph.passes.costs.work import INSTRUCTION, ROW_VECTOR, Held, Load, PhaseWork, Product
+from mugraph.passes.costs.work import (
+    INSTRUCTION,
+    ROW_VECTOR,
+    RUN_CONVERSION_ISSUES,
+    Held,
+    Load,
+    PhaseWork,
+    Product,
+)
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
@@ -41,7 +49,8 @@ from mugraph.passes.mugraph.retile.dimensions import TileSpace, product_index
 from mugraph.passes.mugraph.retile.partition import Partition
 
 MOVES = 2
-"""Times that elements of several matrices in a tile are moved before they are multiplied."""
+"""Times that elements of several matrices in a tile are moved before they are multiplied, unless
+warps share the pairs of matrices."""
 
 
 class Alike(NamedTuple):
@@ -428,7 +437,8 @@ def _work(
     """The work of a phase; ``derived`` are extents of the product that each tile is made of."""
     products: list[Product] = []
     reduced: list[tuple[int, int]] = []
-    elements = special = chained = sums = exchanges = 0
+    elements = special = chained = sums = exchanges = moved = 0
+    pairs = 1
     passed_on = (0, 0)
     for op in operators:
         tiles = [shapes[value] for value in op.operands]
@@ -442,8 +452,10 @@ def _work(
             rows, columns = tiles[0][-2], tiles[-1][-1]
             sources = [(rows, columns)]
             m, n, k = INSTRUCTION.shape_mnk
-            converted = math.prod(tiles[-1]) if op.conversion else 0
+            converted, conversion = math.prod(tiles[-1]) if op.conversion else 0, op.conversion
             matrices = math.prod(tiles[0][:-2])
+            if op.reads_runs(rows, tiles[0][-1]):
+                m, n, conversion = n, m, RUN_CONVERSION_ISSUES
             for factor in op.factors:
                 steps = _padded(shapes[factor.lhs][-1], k)
                 count = matrices * _padded(rows, m) * _padded(columns, n) * steps
@@ -461,16 +473,19 @@ def _work(
                     columns,
                     follows,
                     converted,
-                    op.conversion,
+                    conversion,
                     swaps and not factor.converted,
                 )
                 products.append(each)
             sets = 1 + any(factor.promoted for factor in op.factors)
             sums += sets * math.prod(tiles[0][:-1]) * columns
             if op.conversion and matrices > 1:
-                # Each is cut out and written to shared memory first.
-                elements += MOVES * math.prod(tiles[-1])
-                exchanges += matrices
+                # Each is cut out and written to shared memory first, or has warps of its own.
+                made = MOVES * math.prod(tiles[-1])
+                if op.sliced:
+                    pairs, moved = matrices, moved + made
+                else:
+                    elements, exchanges = elements + made, exchanges + matrices
         elif op.steps and not (op.sums and tiles[0] == shapes[op.results[0]]):
             count = max(math.prod(shape) for shape in tiles)
             elements += count * op.steps
@@ -479,6 +494,5 @@ def _work(
             derived.update(dict.fromkeys(op.results, sources[0]))
     if not chained:
         products = [product._replace(columns=0) for product in products]
-    return PhaseWork(
-        tuple(products), elements, special, chained, passed_on, sums, exchanges, tuple(reduced)
-    )
+    work = PhaseWork(tuple(products), elements, special, chained, passed_on, sums, exchanges)
+    return work._replace(rows=tuple(reduced), pairs=pairs, moved=moved)

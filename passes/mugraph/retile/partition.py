@@ -264,12 +264,19 @@ def _with_axes(space: TileSpace, partition: Partition, along: Sequence[int]) -> 
 
 
 def _with_forloop(space: TileSpace, partition: Partition, forloop: int) -> Partition:
-    """The partition with another number of iterations, over what the loop may cut."""
+    """The partition with another number of iterations, over what the loop may cut.
+
+    Along the longest sum, but first along one over the results of several products, as of groups of
+    k: that leaves each product whole.
+    """
     new = partition.with_loop(forloop)
     if forloop == 1 or any(cut.looped for cut in partition.cuts):
         return new
     failures: list[RetileError] = []
-    by_extent = sorted(enumerate(space.dimensions), key=lambda item: -item[1].extent)
+    of_products = {number for op in space.products for number in space.numbers[op.operands[0]][:-2]}
+    by_extent = sorted(
+        enumerate(space.dimensions), key=lambda item: (item[0] not in of_products, -item[1].extent)
+    )
     for number, dimension in by_extent:
         if not dimension.summed or dimension.fixed:
             continue

@@ -160,7 +160,7 @@ class KernelBuilder:
         layout = self.choices.warp_layouts[op]
         extents = part or shape_of(op.result.type)
         return sched.TileType.of(
-            (layout.k, *extents) if layout.k > 1 else extents,
+            (layout.k, *extents) if layout.k > op.slices else extents,
             sum_type(element_type_of(op.lhs.type)),
             layout.tiled_mma,
         )

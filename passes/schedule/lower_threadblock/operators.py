@@ -238,7 +238,8 @@ def suits_ldmatrix(buffer: SSAValue, atom: MmaAtom, depth: int) -> bool:
     """
     shape = shape_of(buffer.type)
     element = element_type_name(element_type_of(buffer.type))
-    if atom.is_scalar or is_of_warpgroups(atom) or not loads_as_stored(atom, element):
+    by_lanes = atom.is_scalar or atom.reads_runs or is_of_warpgroups(atom)
+    if by_lanes or not loads_as_stored(atom, element):
         return False
     innermost = innermost_of(buffer)
     if innermost is None or innermost < len(shape) - 2:
@@ -277,7 +278,7 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     destination = (
         builder.shared_accumulator(op) if epilogue.accumulates else builder.allocate(op.result)
     )
-    if type_.parts > 1:
+    if type_.parts > op.slices:
         parts = builder.partial_sums(op)
         builder.here.append(sched.StoreOp(write_product(op, builder, ldmatrix), parts, Epilogue()))
         builder.here.append(builder.sum_of_parts(parts, destination, epilogue))

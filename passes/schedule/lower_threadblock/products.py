@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.cute.atoms import swapped_atom
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.programming_model import GROUP_ROWS
+from mugraph.dialects.programming_model import GROUP_ROWS, VECTOR_BYTES
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
-from mugraph.dialects.tensor_types import element_bytes_of, op_label, shape_of
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    innermost_of,
+    leading_strides,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+)
+from mugraph.passes.costs.products import MOST_SWAPPED_ROWS, RUNS_OF_LANES
 from mugraph.passes.costs.work import WORKING_REGISTERS
 from mugraph.passes.schedule.analysis.registers import (
     register_limit,
@@ -128,12 +137,61 @@ def choose_warp_layouts(
             by_groups = warpgroup_layout_of(op, graph.threads)
         iterations = graph.forloop_range if sums_once(op) else 1
         each_has_its_own = along_k and not is_scaled_in_turn(op)
+        by_runs = layout_by_runs(op, graph.threads, target)
+        if by_runs is not None:
+            layouts[op] = by_runs
+            continue
+        if op.slices > 1:
+            # Each pair of matrices has warps of its own.
+            of_one = choose_layout_of(op, graph.threads // op.slices, 1, target, along_k=False)
+            layouts[op] = replace(of_one, k=op.slices)
+            continue
         layouts[op] = by_groups or choose_layout_of(
             op, graph.threads, iterations, target, along_k=each_has_its_own
         )
         if by_groups is None and groups is not None:
             layouts[op] = _of_few_rows(op, layouts[op], graph, groups)
     return layouts
+
+
+def layout_by_runs(op: tb.MatmulOp, threads: int, target: Target) -> WarpLayout | None:
+    """How single warps share a product of few rows with swapped operands; ``None`` where not.
+
+    The columns are then the 16 rows of an instruction.  Of numbers of few bits lanes read runs of
+    16 bytes along k, which both matrices must have.
+    """
+    *_, rows, columns = shape_of(op.result.type)
+    source = stored_source(op.rhs)
+    if rows > MOST_SWAPPED_ROWS or element_bytes_of(source.type) >= element_bytes_of(op.rhs.type):
+        return None
+    atom = swapped_atom(choose_atom(operand_names(op.lhs, op.rhs), threads, target, ieee=False))
+    if op.is_ieee or atom is None or shape_of(op.lhs.type)[-1] % (RUNS_OF_LANES):
+        return None
+    if not (_has_runs(op.lhs, -1) and _has_runs(op.rhs, -2) and _has_runs(source, -2)):
+        return None
+    warps = threads // atom.threads // op.slices
+    along_n = max(min(warps, math.ceil(columns / atom.shape_mnk[1])), 1)
+    return WarpLayout(atom, 1, along_n, op.slices)
+
+
+def stored_source(value: SSAValue) -> SSAValue:
+    """The tile that a value is a function of, element by element: what a product can load."""
+    while isinstance(value.owner, tb.UnaryOp):
+        value = value.owner.input
+    return value
+
+
+def _has_runs(value: SSAValue, dim: int) -> bool:
+    """Whether neighbours along a dimension lie side by side, in rows at multiples of 16 bytes."""
+    shape, size = shape_of(value.type), element_bytes_of(value.type)
+    if innermost_of(value) != len(shape) + dim:
+        return False
+    strides = leading_strides(resolved_layout_of(value))
+    return all(
+        stride * size % VECTOR_BYTES == 0
+        for at, (stride, extent) in enumerate(zip(strides, shape, strict=True))
+        if at != len(shape) + dim and extent > 1
+    )
 
 
 def why_not_swapped(

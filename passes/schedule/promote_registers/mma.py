@@ -35,6 +35,9 @@ def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
     first = next(iter(present))
     if first is None or len({mma.atom for mma in present if mma is not None}) > 1:
         return None
+    if first.thr_layout[2] > 1:
+        are_sliced = all(isinstance(op, sched.MmaOp) and op.is_sliced for op in chain.products)
+        return first if are_sliced and len(present) == 1 and not chain.has_rows else None
     columns = mma_atom(first.atom).shape_mnk[1]
     if any(
         isinstance(op, sched.ReduceOp) and shape_of(op.source.type)[-1] % columns

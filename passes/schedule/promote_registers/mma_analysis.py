@@ -52,21 +52,22 @@ def joined(op: Operation) -> Sequence[SSAValue] | None:
     return None
 
 
-def _rows_and_columns(value: SSAValue) -> tuple[int, int] | None:
-    """The extents of a value that is one matrix."""
+def _matrices(value: SSAValue) -> tuple[int, int, int] | None:
+    """How many matrices a value is along its first dimension, and their extents."""
     shape = shape_of(value.type)
-    if len(shape) < 2 or any(extent != 1 for extent in shape[:-2]):
+    if len(shape) < 2 or any(extent != 1 for extent in shape[1:-2]):
         return None
-    return shape[-2], shape[-1]
+    return 1 if len(shape) == 2 else shape[0], shape[-2], shape[-1]
 
 
 def _broadcasts(values: Sequence[SSAValue], destination: SSAValue) -> bool:
     """Whether values are of the destination's extents, or numbers of its rows, columns or all."""
-    whole = _rows_and_columns(destination)
+    whole = _matrices(destination)
     if whole is None:
         return False
-    parts = [_rows_and_columns(value) for value in values]
-    return all(part in (whole, (whole[0], 1), (1, whole[1]), (1, 1)) for part in parts)
+    count, rows, columns = whole
+    possible = {whole, (count, rows, 1), (count, 1, columns), (count, 1, 1)}
+    return all(_matrices(value) in possible for value in values)
 
 
 def has_columns(value: SSAValue, destination: SSAValue) -> bool:
@@ -103,8 +104,8 @@ def _(op: sched.MaskOp) -> Sequence[SSAValue] | None:
 
 @joined.register
 def _(op: sched.ReduceOp) -> Sequence[SSAValue] | None:
-    source, result = _rows_and_columns(op.source), _rows_and_columns(op.destination)
-    if source is None or result != (source[0], 1):
+    source, result = _matrices(op.source), _matrices(op.destination)
+    if source is None or result != (*source[:2], 1):
         return None
     differences = [] if op.difference is None else [op.difference]
     return [op.source, op.destination, *differences]
@@ -127,13 +128,14 @@ def _(op: sched.MmaOp) -> Sequence[SSAValue] | None:
 
 
 def _could_be_fragment(value: SSAValue) -> bool:
-    """Whether a value may move to registers, by its type: computed in fp32 and one matrix.
+    """Whether a value may move to registers, by its type: computed in fp32, and one matrix, or
+    one for each of some warps.
 
     What is rounded to 8 bits or to integers is rounded for good, and stays where it is.  Sums of
     i8 are integers until they become numbers.
     """
     owner, type_ = value.owner, element_type_of(value.type)
-    if isinstance(owner, Block) or _rows_and_columns(value) is None:
+    if isinstance(owner, Block) or _matrices(value) is None:
         return False
     if element_bytes_of(value.type) == 1:
         return False

@@ -15,6 +15,7 @@ from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.compute_accesses import operand_runs
 from mugraph.dialects.sched.operand_mappings import MatmulOperand
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
@@ -44,7 +45,9 @@ def _load_in_place(product: sched.MmaOp) -> bool:
     if len(others) != 1 or not isinstance(cut := others[0], sched.MoveOp):
         return False
     part, whole = shape_of(product.lhs.type), shape_of(cut.source.type)
-    is_one = cut.destination is product.lhs and part == (*[1] * (len(whole) - 2), *whole[-2:])
+    lead = whole[:1] if product.is_sliced else (1,)
+    one = (*lead, *[1] * (len(whole) - 3), *whole[-2:])
+    is_one = cut.destination is product.lhs and len(whole) > 2 and part == one
     is_beside = cut.parent_block() is product.parent_block()
     if not is_one or not is_beside or _is_written_between(cut.source, cut, product):
         return False
@@ -59,12 +62,16 @@ def _load_in_place(product: sched.MmaOp) -> bool:
     )
     accumulator = product.accumulator.type
     mma = accumulator.tiled_mma if isinstance(accumulator, sched.TileType) else None
-    if mma is None or not product.ldmatrix[0]:
+    if mma is None or not (product.ldmatrix[0] or product.reads_runs):
         return False
+    atom = mma_atom(mma.atom)
     warps_m, warps_n, warps_k = mma.thr_layout
-    packed = mma_atom(mma.atom).packed
-    operand = MatmulOperand(True, warps_m, warps_n, new.matrices()[0], packed, warps_k)
-    if not operand.has_aligned_lines():
+    matrix, apart = new.matrices()[0], new.strides_of_slices()[0]
+    operand = MatmulOperand(True, warps_m, warps_n, matrix, atom.packed, warps_k, apart)
+    if atom.reads_runs:
+        if not operand_runs(cut.source, True, matrix, atom, mma, apart).has_runs():
+            return False
+    elif not operand.has_aligned_lines():
         return False  # each warp would load it element by element
     Rewriter.replace_op(product, new)
     Rewriter.erase_op(cut)

@@ -8,6 +8,8 @@
 // Products are exact; the sums of an instruction are formed in Sum. Those in float come in an order that the hardware
 // chooses, truncated; those in int32_t are exact modulo 2^32.
 //
+// With swapped operands (kM = 8, kN = 16) the instruction computes the transposed product: its A is B, and its B is A.
+//
 // Instructions of a warp group (sm_90a): kM = 64, kN a multiple of 8, kK elements are 32 bytes. Their operands are
 // matrices in shared memory, or A in registers; a generated file defines those it uses. Thread t holds, in
 //   d[c]: D(row, column) with row = 16 (t / 32) + t % 32 / 4 + 8 (c / 2 % 2), column = 8 (c / 4) + 2 (t % 4) + c % 2
@@ -19,6 +21,7 @@
 #include "byte_bits.h"
 #include "numbers.h"
 #include "ops.h"
+#include "vector_access.h"
 
 namespace mugraph {
 
@@ -81,6 +84,34 @@ struct SM80_16x8x8_F32TF32TF32F32_TN : AddsFloats<cute::SM80_16x8x8_F32TF32TF32F
     return round_to_tf32(__uint_as_float(stored));
   }
 };
+
+// The same with swapped operands.
+template <class Instruction>
+struct SwapsOperands : TakesStored {
+  using OperandA = typename Instruction::OperandB;
+  using OperandB = typename Instruction::OperandA;
+  using Sum = typename Instruction::Sum;
+  static constexpr int kM = Instruction::kN;
+  static constexpr int kN = Instruction::kM;
+  static constexpr int kThreads = Instruction::kThreads;
+  static constexpr int kValues = Instruction::kValues;
+  static constexpr int kPacked = Instruction::kPacked;
+  static constexpr bool kHasPairs = false;
+  static __host__ __device__ constexpr int row_of(int lane, int c) { return Instruction::column_of(lane, c); }
+  static __host__ __device__ constexpr int column_of(int lane, int c) { return Instruction::row_of(lane, c); }
+  static constexpr int kRowSlots = Instruction::kColumnSlots;  // shared by lanes that are no neighbours
+  static __host__ __device__ constexpr int slot_of(int c) { return Instruction::column_slot_of(c); }
+  static constexpr int kColumnSlots = Instruction::kRowSlots;
+  static __host__ __device__ constexpr int column_slot_of(int c) { return Instruction::slot_of(c); }
+  static __host__ __device__ constexpr int value_of_column_slot(int slot) { return 2 * slot; }
+  // b: registers of this product's B, the instruction's A.
+  static __device__ __forceinline__ void mma(Sum* d, uint32_t const (&b)[4], uint32_t a0, uint32_t a1) {
+    Instruction::mma(d, b, a0, a1);
+  }
+};
+
+struct SM80_8x16x16_F32F16F16F32_SWAPPED : SwapsOperands<SM80_16x8x16_F32F16F16F32_TN> {};
+struct SM80_8x16x16_F32BF16BF16F32_SWAPPED : SwapsOperands<SM80_16x8x16_F32BF16BF16F32_TN> {};
 
 using E4M3 = float_e4m3_t;
 using E5M2 = float_e5m2_t;
@@ -258,6 +289,23 @@ __device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
     }
   }
   return Atom::prepare(word);
+}
+
+// The same of two elements, those at 2 * pair, of a vector for the B of an instruction of 16 bits.
+template <class Atom, class Through, class T, int kCount>
+__device__ __forceinline__ uint32_t pack_pair_of(Words<T, kCount> const& vector, int pair) {
+  using Operand = typename Atom::OperandB;
+  if constexpr (cute::is_same<T, Operand>::value) {
+    return vector.words[pair];
+  } else {
+    if constexpr (cute::is_same<T, int8_t>::value && kMadeOfBits<Operand, Through>) {
+      const uint32_t word = vector.words[pair / 2];
+      return pair_of_spread<Operand, Through>(pair % 2 == 0 ? spread_bytes(word) : spread_high_bytes(word));
+    } else {
+      T const elements[2] = {vector.element(2 * pair), vector.element(2 * pair + 1)};
+      return pack<Atom, false, Through>(elements);
+    }
+  }
 }
 
 }  // namespace atoms

@@ -102,6 +102,15 @@ __device__ __forceinline__ uint32_t spread_bytes(uint32_t bytes) {
 #endif
 }
 
+// The same of the high ones of a word.
+__device__ __forceinline__ uint32_t spread_high_bytes(uint32_t bytes) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(bytes, 0, 0x4342);
+#else
+  return spread_bytes(bytes >> 16);
+#endif
+}
+
 // (bits & kMask) ^ kFlipped in both halves, by one instruction.
 template <uint32_t kMask, uint32_t kFlipped>
 __device__ __forceinline__ uint32_t masked(uint32_t bits) {
@@ -114,15 +123,14 @@ __device__ __forceinline__ uint32_t masked(uint32_t bits) {
 #endif
 }
 
-// The pair that `Through` makes of two bytes, the low ones of a word.
+// The pair that `Through` makes of two bytes, the low ones of the halves of a word.
 template <class T, class Through>
-__device__ __forceinline__ uint32_t pair_of_bytes(uint32_t bytes) {
+__device__ __forceinline__ uint32_t pair_of_spread(uint32_t spread) {
   using Made = ByteChain<Through>;
   static_assert(kMadeOfBits<T, Through>, "the functions make no whole numbers of few bits");
   constexpr bool kIsHalf = cute::is_same<T, half_t>::value;
   constexpr uint32_t kUnitBitsOfT = kIsHalf ? 0x6400u : 0x4300u;
   constexpr float kUnit = kIsHalf ? 1024.0f : 128.0f;
-  const uint32_t spread = spread_bytes(bytes);
   if constexpr (kHasTopBit<T, Through>) {
     const uint32_t low = masked<0x7fu, kUnitBitsOfT>(spread), top = masked<0x80u, kUnitBitsOfT>(spread);
     return kFlips<Through> ? fma_in_halves<T>(top, -1.0f, low)
@@ -132,6 +140,12 @@ __device__ __forceinline__ uint32_t pair_of_bytes(uint32_t bytes) {
     const uint32_t added = kFlips<Through> ? spread : spread + Made::kBefore * 0x10001u;
     return plus_in_halves<T>(masked<kMask, kUnitBitsOfT ^ kTop>(added >> Made::kFirst), Made::kAfter - kUnit);
   }
+}
+
+// The same of the low bytes of a word.
+template <class T, class Through>
+__device__ __forceinline__ uint32_t pair_of_bytes(uint32_t bytes) {
+  return pair_of_spread<T, Through>(spread_bytes(bytes));
 }
 
 }  // namespace mugraph

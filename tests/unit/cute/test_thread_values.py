@@ -55,16 +55,18 @@ def test_accumulators_are_tiles_of_instructions(
 
 @pytest.mark.parametrize("name", sorted(PRODUCT_ATOMS))
 def test_lanes_that_share_a_row_hold_all_of_it(name: str) -> None:
+    """A column, where operands are swapped."""
     atom = mma_atom(name)
     held = accumulator_values(atom, (1, 1, 1), atom.shape_mnk[:2])
-    rows = held.sliced(1)
+    along = 0 if atom.swaps_operands else 1
+    rows = held.sliced(along)
     assert rows.is_shared_by_neighbours
-    row, column = held.coordinates()
+    row, column = held.coordinates()[1 - along], held.coordinates()[along]
     for first in np.flatnonzero(rows.is_first()):
         lanes = slice(first, first + rows.holders)
         for one in set(row[:, first].tolist()):
             columns = column[:, lanes][row[:, lanes] == one]
-            assert sorted(columns.tolist()) == list(range(atom.shape_mnk[1]))
+            assert sorted(columns.tolist()) == list(range(atom.shape_mnk[along]))
 
 
 @pytest.mark.parametrize("dim", [0, 1])

@@ -1,5 +1,6 @@
 // Products of two tiles in shared memory on the tensor cores: acc += A B, by kWarpsM * kWarpsN * kWarpsK warps of a
-// block. Warps along k take the steps of the instruction in turn, and each has sums of its own.
+// block. Warps along k take the steps of the instruction in turn, and each has sums of its own; or each multiplies a pair
+// of matrices of its own, which lie kApartA and kApartB elements apart.
 //
 // ALayout is (M, K), BLayout is (N, K); either mode of each may be the contiguous one, and no size need be a multiple
 // of the instruction `Atom` (see atoms.h and matmul_operand.h). The accumulator is an MmaFragment of Atom::Sum, added up
@@ -15,12 +16,14 @@ namespace mugraph {
 namespace tb {
 
 template <int kWarpsM, int kWarpsN, class ALayout, class BLayout, bool kLdmatrixA, bool kLdmatrixB,
-          class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN, int kWarpsK = 1, class ThroughB = ops::Chain<>>
+          class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN, int kWarpsK = 1, class ThroughB = ops::Chain<>,
+          int kApartA = 0, int kApartB = 0>
 struct Matmul {
-  using A = MatmulOperand<true, kWarpsM, ALayout, kLdmatrixA, Atom, kWarpsK>;
-  using B = MatmulOperand<false, kWarpsN, BLayout, kLdmatrixB, Atom, kWarpsK, ThroughB>;
+  using A = MatmulOperand<true, kWarpsM, ALayout, kLdmatrixA, Atom, kWarpsK, ops::Chain<>, kApartA>;
+  using B = MatmulOperand<false, kWarpsN, BLayout, kLdmatrixB, Atom, kWarpsK, ThroughB, kApartB>;
   using Sum = typename Atom::Sum;
   static_assert(A::kK == B::kK, "A (M, K) and B (N, K) must have the same K");
+  static_assert((kApartA == 0) == (kApartB == 0), "warps along k have matrices of their own of both operands");
   using Fragment = MmaFragment<kWarpsM, kWarpsN, A::kRows, B::kRows, Atom, kWarpsK>;
   static constexpr int kValues = Fragment::kValues;
 
@@ -62,8 +65,8 @@ struct Matmul {
       }
     }
     if constexpr (A::kTail != 0) {
-      if (kWarpsK == 1 || warp_k == A::kFullSteps % kWarpsK) {
-        buffers[0].template load<true>(a_operand, b_operand, a, b, A::kFullSteps / kWarpsK);
+      if (A::kTurns == 1 || warp_k == A::kFullSteps % A::kTurns) {
+        buffers[0].template load<true>(a_operand, b_operand, a, b, A::kFullSteps / A::kTurns);
         buffers[0].multiply(acc);
       }
     }
@@ -72,7 +75,7 @@ struct Matmul {
  private:
   // Whether a warp has a whole step of this number; those along k that come last may have one fewer.
   static __device__ __forceinline__ constexpr bool has_step(int step, int warp_k) {
-    return (step + 1) * kWarpsK <= A::kFullSteps || step * kWarpsK + warp_k < A::kFullSteps;
+    return (step + 1) * A::kTurns <= A::kFullSteps || step * A::kTurns + warp_k < A::kFullSteps;
   }
 
   // The registers of both operands for one k step.

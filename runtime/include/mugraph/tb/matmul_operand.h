@@ -1,7 +1,8 @@
 // How a warp reads its tiles of a matmul operand, a (rows, K) layout in shared memory: rows are m for A and n for B.
 //
 // Tile t of a warp is rows (t * kWarps + warp) * kTileRows + [0, kTileRows), kTileRows = 16 for A, 8 for B; B tiles
-// are read two at a time. Step s of warp w of the kWarpsK along k is step s * kWarpsK + w of the matrix. With kLdmatrix each lane gives ldmatrix the address of a 16-byte line: along k where k is
+// are read two at a time. Step s of warp w of the kWarpsK along k is step s * kWarpsK + w of the matrix, or, where kApart is
+// not 0, step s of a matrix of its own, which begins w * kApart elements further on, before the swizzle. With kLdmatrix each lane gives ldmatrix the address of a 16-byte line: along k where k is
 // contiguous, otherwise (elements of 16 bits only) along the rows, transposed on the way. Without, each lane reads its
 // elements through the layout, those of a register at once where they are neighbours, else one by one. Elements that the
 // instruction does not take as they are stored are converted in registers: float_e4m3_t and float_e5m2_t exactly to
@@ -22,7 +23,7 @@ namespace mugraph {
 namespace tb {
 
 template <bool kIsA, int kWarps, class Layout, bool kLdmatrix, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN,
-          int kWarpsK = 1, class Through = ops::Chain<>>
+          int kWarpsK = 1, class Through = ops::Chain<>, int kApart = 0>
 struct MatmulOperand {
   using Operand = cute::conditional_t<kIsA, typename Atom::OperandA, typename Atom::OperandB>;
   static constexpr int kPacked = Atom::kPacked;
@@ -39,9 +40,10 @@ struct MatmulOperand {
   static constexpr int kRowStep = kWarps * kTileRows;  // rows from one tile of a warp to its next
   static constexpr int kTiles = ceil_div(ceil_div(kRows, kTileRows), kWarps);
   static constexpr int kTilesPerLoad = kIsA ? 1 : 2;
-  static constexpr int kWarpStep = kWarpsK * kStep;  // elements along k from one step of a warp to its next
-  static constexpr int kFullSteps = kK / kStep;      // full k steps, of all warps along k
-  static constexpr int kSteps = ceil_div(kFullSteps, kWarpsK);  // and of the first of them
+  static constexpr int kTurns = kApart == 0 ? kWarpsK : 1;  // warps that take the steps of a matrix in turn
+  static constexpr int kWarpStep = kTurns * kStep;   // elements along k from one step of a warp to its next
+  static constexpr int kFullSteps = kK / kStep;      // full k steps, of all warps that take them in turn
+  static constexpr int kSteps = ceil_div(kFullSteps, kTurns);  // and of the first of them
   static constexpr int kTail = kK % kStep;           // elements along k in the last, partial step
   static constexpr bool kIsLinear = Rows::kRank <= 1 && Depth::kRank <= 1;
 
@@ -55,7 +57,7 @@ struct MatmulOperand {
     const bool is_whole = Lines::kRank <= 1 || Lines::kFirstExtent % kLength == 0;
     return is_contiguous && is_whole && Lines::kModes.strides_divisible_by(kLength, 1) &&
            Others::kModes.strides_divisible_by(kLength, 0) && Parts::kOffset % kLength == 0 &&
-           Parts::kGranule % kLength == 0;
+           Parts::kGranule % kLength == 0 && kApart % kLength == 0;
   }
   static_assert(!kLdmatrix ||
                     (kTransposed ? has_aligned_lines<Rows, Depth, kLine>() : has_aligned_lines<Depth, Rows, kLine>()),
@@ -64,6 +66,10 @@ struct MatmulOperand {
   // Elements that are read at once: those of a register, where they are neighbours.
   static constexpr bool kInWords = !kTransposed && kK % kPacked == 0 && has_aligned_lines<Depth, Rows, kPacked>();
   static constexpr int kRead = kInWords ? kPacked : 1;
+
+  // Where the matrix of a warp along k begins, and the first k that it takes of it.
+  static __host__ __device__ constexpr uint32_t matrix_of(int warp_k) { return Parts::kOffset + warp_k * kApart; }
+  static __host__ __device__ constexpr int first_k(int warp_k) { return kApart == 0 ? warp_k * kStep : 0; }
 
   // The element at (row, k) after moving it inside the matrix.
   static __host__ __device__ constexpr int last_line_row() { return kTransposed ? (kRows - 1) / kLine * kLine : kRows - 1; }
@@ -81,13 +87,15 @@ struct MatmulOperand {
   class LineOffsets {
     int row_;
     int k_;
+    uint32_t matrix_;  // where the warp's matrix begins
     uint32_t start_;
 
    public:
     __host__ __device__ constexpr LineOffsets(int lane, int warp, int warp_k)
         : row_(ldmatrix_coordinate<kIsA, kTransposed, kPacked>(lane, kRowStep).row + warp * kTileRows),
-          k_(ldmatrix_coordinate<kIsA, kTransposed, kPacked>(lane, kRowStep).k + warp_k * kStep),
-          start_(Parts::kOffset + Rows::at(row_) + Depth::at(k_)) {}
+          k_(ldmatrix_coordinate<kIsA, kTransposed, kPacked>(lane, kRowStep).k + first_k(warp_k)),
+          matrix_(matrix_of(warp_k)),
+          start_(matrix_ + Rows::at(row_) + Depth::at(k_)) {}
 
     // For tile (and, for B, tile + 1) and the warp's k step; kIsTail for the step that is not whole.
     template <bool kIsTail>
@@ -105,7 +113,7 @@ struct MatmulOperand {
       }
       const int row = row_ + tile * kRowStep;
       const int k = k_ + step * kWarpStep;
-      return {Parts::swizzle(Parts::kOffset + Rows::at(rows_exist || row < last_line_row() ? row : last_line_row()) +
+      return {Parts::swizzle(matrix_ + Rows::at(rows_exist || row < last_line_row() ? row : last_line_row()) +
                              Depth::at(!kIsTail || k < last_line_k() ? k : last_line_k())),
               0};
     }
@@ -118,8 +126,8 @@ struct MatmulOperand {
     const TileCoordinate first = register_coordinate<kIsA, kPacked>(lane, q, kRowStep);
     const bool rows_exist = (tile + kTilesPerLoad) * kRowStep <= kRows;
     const int row = first.row + warp * kTileRows + tile * kRowStep;
-    const int k = first.k + element + warp_k * kStep + step * kWarpStep;
-    return Parts::swizzle(Parts::kOffset + Rows::at(rows_exist || row < kRows ? row : kRows - 1) +
+    const int k = first.k + element + first_k(warp_k) + step * kWarpStep;
+    return Parts::swizzle(matrix_of(warp_k) + Rows::at(rows_exist || row < kRows ? row : kRows - 1) +
                           Depth::at(!kIsTail || k < kK ? k : kK - kRead));
   }
 
@@ -137,8 +145,8 @@ struct MatmulOperand {
         warp(warp_),
         warp_k(warp_k_),
         lines(lane_, warp_, warp_k_),
-        start(Parts::kOffset + Rows::at(lane_ / 4 + warp_ * kTileRows) +
-              Depth::at(kPacked * (lane_ % 4) + warp_k_ * kStep)) {}
+        start(matrix_of(warp_k_) + Rows::at(lane_ / 4 + warp_ * kTileRows) +
+              Depth::at(kPacked * (lane_ % 4) + first_k(warp_k_))) {}
 
   // The same as element_offset(), in parts where that is known when compiled.
   template <bool kIsTail>

@@ -79,14 +79,13 @@ struct MmaFragment {
   }
 
   // values = Epilogue(src(m, n)), Epilogue(0) past the rows and columns that exist; Layout is (M, N). Pairs are loaded
-  // where they are stored as such.
-  template <class Epilogue, class Layout, class T, class S>
+  // where they are stored as such. Part p lies kPartStride * p elements further on, before the swizzle.
+  template <class Epilogue, class Layout, int kPartStride = 0, class T, class S>
   static __device__ __forceinline__ void load(T (&values)[kValues], S const* src, int thread, int rows = kM,
                                               int columns = kN) {
-    static_assert(kWarpsK == 1, "parts of a sum are not loaded");
     if (thread >= kThreads) return;
-    const Offsets<Layout> offsets(thread);
-    constexpr int kStep = Atom::kValues % 2 == 0 && Offsets<Layout>::kHasPairs ? 2 : 1;
+    const Offsets<Layout, kPartStride> offsets(thread);
+    constexpr int kStep = Atom::kValues % 2 == 0 && Offsets<Layout, kPartStride>::kHasPairs ? 2 : 1;
 #pragma unroll kUnrollM
     for (int i = 0; i < kTilesM; ++i) {
 #pragma unroll kUnrollN
@@ -177,16 +176,15 @@ struct MmaFragment {
         }
 #pragma unroll
         for (int c = 0; c < Atom::kValues; c += kStep) {
-          const bool exists = has_row(thread, i, c, kM);
           V const* values = &acc[(i * kTilesN + j) * Atom::kValues + c];
           if constexpr (Offsets<CLayout, kPartStride>::kHasPairs) {
-            if (exists && has_column(thread, j, c, kN)) {
+            if (has_row(thread, i, c, kM) && has_column(thread, j, c, kN)) {
               write_pair<kUpdate, Epilogue>(dst + offsets(i, j, c), values);
             }
           } else {
 #pragma unroll
             for (int e = 0; e < kStep; ++e) {
-              if (exists && has_column(thread, j, c + e, kN)) {
+              if (has_row(thread, i, c + e, kM) && has_column(thread, j, c + e, kN)) {
                 D& target = *(dst + offsets(i, j, c + e));
                 using N = Number<D, V>;
                 const N result = Epilogue::apply(static_cast<N>(values[e]));

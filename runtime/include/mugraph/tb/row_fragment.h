@@ -71,19 +71,23 @@ struct RowFragment {
 };
 
 // A number for each column of which a thread holds values in an MmaFragment of kWarpsN warps along n: number
-// j * Atom::kColumnSlots + s is that of slot s of its n tile j.
-template <int kWarpsM, int kWarpsN, int kN, class Atom>
+// j * Atom::kColumnSlots + s is that of slot s of its n tile j. With kWarpsK each of the warps along k has numbers of its
+// own.
+template <int kWarpsM, int kWarpsN, int kN, class Atom, int kWarpsK = 1>
 struct ColumnFragment {
   static_assert(kN % (Atom::kN * kWarpsN) == 0, "columns fill the instructions of all warps");
   static constexpr int kTilesN = kN / (Atom::kN * kWarpsN);
   static constexpr int kValues = kTilesN * Atom::kColumnSlots;
 
-  // columns = Epilogue(src(0, n)); Layout is (1, N).
-  template <class Epilogue, class Layout, class S>
+  // columns = Epilogue(src(0, n)); Layout is (1, N). Those of part p lie kPartStride * p elements further on.
+  template <class Epilogue, class Layout, int kPartStride = 0, class S>
   static __device__ __forceinline__ void load(float (&columns)[kValues], S const* src, int thread) {
     using Parts = LayoutParts<Layout>;
     using Columns = Mode<decltype(cute::layout<1>(typename Parts::Linear{}))>;
     static_assert(Columns::kSize == kN, "the source's layout must have the fragment's columns");
+    constexpr int kThreadsOfPart = kWarpsM * kWarpsN * Atom::kThreads;
+    if (kWarpsK > 1 && thread >= kThreadsOfPart * kWarpsK) return;
+    const int first = Parts::kOffset + (kWarpsK == 1 ? 0 : thread / kThreadsOfPart * kPartStride);
     const int warp = thread / Atom::kThreads / kWarpsM % kWarpsN;
 #pragma unroll
     for (int j = 0; j < kTilesN; ++j) {
@@ -91,7 +95,7 @@ struct ColumnFragment {
       for (int c = 0; c < Atom::kColumnSlots; ++c) {
         const int within = Atom::column_of(thread % Atom::kThreads, Atom::value_of_column_slot(c));
         const int column = (j * kWarpsN + warp) * Atom::kN + within;
-        const float number = to_number<float>(src[Parts::swizzle(Parts::kOffset + Columns::at(column))]);
+        const float number = to_number<float>(src[Parts::swizzle(first + Columns::at(column))]);
         columns[j * Atom::kColumnSlots + c] = Epilogue::apply(number);
       }
     }

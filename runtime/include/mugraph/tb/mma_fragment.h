@@ -72,6 +72,24 @@ struct MmaFragment {
     write<false, Epilogue, CLayout, kPartStride>(dst, acc, thread);
   }
 
+  // The same of the columns from kFirst on, as many as CLayout has.
+  template <class Epilogue, class CLayout, int kFirst, class D, class V>
+  static __device__ __forceinline__ void store_columns(D* dst, V const (&acc)[kValues], int thread) {
+    constexpr int kColumns = decltype(cute::size<1>(typename LayoutParts<CLayout>::Linear{}))::value;
+    static_assert(kWarpsN == 1 && kTilesN == 1 && kN == Atom::kN, "an instruction has all columns");
+    static_assert(kN % kColumns == 0 && kFirst % kColumns == 0 && kFirst < kN, "parts are of one length");
+    constexpr int kOwn = Atom::kValues * kColumns / kN, kBefore = Atom::kValues * kFirst / kN;
+    static_assert(Atom::kValues * kColumns % kN == 0 && Atom::column_of(0, kOwn - 1) < kColumns,
+                  "each thread has the columns of a part next to each other");
+    V part[kValues];  // those past kOwn of each m tile are never read
+#pragma unroll
+    for (int i = 0; i < kTilesM; ++i) {
+#pragma unroll
+      for (int c = 0; c < kOwn; ++c) part[i * Atom::kValues + c] = acc[i * Atom::kValues + kBefore + c];
+    }
+    MmaFragment<kWarpsM, kWarpsN, kM, kColumns, Atom>::template store<Epilogue, CLayout>(dst, part, thread);
+  }
+
   // dst(m, n) = dst(m, n) + Epilogue(acc): an accumulator in shared memory.
   template <class Epilogue, class CLayout, int kPartStride = 0, class D, class V>
   static __device__ __forceinline__ void update(D* dst, V const (&acc)[kValues], int thread) {

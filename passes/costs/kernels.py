@@ -343,7 +343,8 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
 
     As many blocks share a multiprocessor as registers and two stages of each let; the bytes under
     way are those of all of them (``pipeline_loads/rings.py``).  Results leave beside the rings of
-    blocks that go on (``--persist-blocks``), in halves where nothing is loaded for them.
+    blocks that go on, in halves where they must, and what comes once threads load at the end
+    (``--persist-blocks``).
     """
     loop_bytes, flight = shape.loop_bytes, target.bulk_bytes_in_flight
     if flight is None or not loop_bytes:
@@ -355,21 +356,20 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
     fixed += shape.stored_bytes if in_parts else 0
     for resident in range(_groups_that_share(shape, target), 0, -1):
         share = target.shared_memory_per_multiprocessor // resident
-        share -= target.reserved_shared_memory_per_block + fixed
+        share -= target.reserved_shared_memory_per_block
         wanted = math.ceil(flight / (loop_bytes * resident)) + 1 + kept
-        stages = min(wanted, int(share // loop_bytes), shape.iterations)
+        most = min(wanted, shape.iterations)
+        stages = min(most, int((share - fixed) // loop_bytes))
         if stages >= min(2, shape.iterations):
             break
     else:
         return None
-    is_plain = not shape.loading.first_bytes and len(shape.loop.products) == 1
-    beside = 0 if in_parts else shape.stored_bytes // (2 if is_plain else 1)
-    goes_on = (
-        kept > 0
-        and shape.blocks > resident * target.multiprocessors
-        and (stages * loop_bytes + beside <= share or can_alternate(shape, target))
-    )
-    return Ring(stages, kept, resident, goes_on)
+    if not kept or shape.blocks <= resident * target.multiprocessors:
+        return Ring(stages, kept, resident, goes_on=False)
+    beside = fixed if in_parts else shape.stored_bytes // 2
+    beside_rings = min(most, int((share - beside) // loop_bytes))
+    goes_on = beside_rings >= stages or can_alternate(shape, target)
+    return Ring(max(stages, beside_rings), kept, resident, goes_on)
 
 
 def can_alternate(shape: KernelShape, target: Target) -> bool:

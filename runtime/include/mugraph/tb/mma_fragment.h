@@ -81,13 +81,9 @@ struct MmaFragment {
     constexpr int kOwn = Atom::kValues * kColumns / kN, kBefore = Atom::kValues * kFirst / kN;
     static_assert(Atom::kValues * kColumns % kN == 0 && Atom::column_of(0, kOwn - 1) < kColumns,
                   "each thread has the columns of a part next to each other");
-    V part[kValues];  // those past kOwn of each m tile are never read
-#pragma unroll
-    for (int i = 0; i < kTilesM; ++i) {
-#pragma unroll
-      for (int c = 0; c < kOwn; ++c) part[i * Atom::kValues + c] = acc[i * Atom::kValues + kBefore + c];
-    }
-    MmaFragment<kWarpsM, kWarpsN, kM, kColumns, Atom>::template store<Epilogue, CLayout>(dst, part, thread);
+    // Of each m tile the values past kOwn are in columns that a part does not have.
+    using Part = MmaFragment<kWarpsM, kWarpsN, kM, kColumns, Atom>;
+    Part::template write<false, Epilogue, CLayout, 0>(dst, acc + kBefore, thread);
   }
 
   // dst(m, n) = dst(m, n) + Epilogue(acc): an accumulator in shared memory.
@@ -177,11 +173,14 @@ struct MmaFragment {
   };
 
  private:
+  template <int, int, int, int, class, int>
+  friend struct MmaFragment;
+
   // The compiler moves no access to shared memory past this; all lanes of a warp get here.
   static __device__ __forceinline__ void keep_order() { __syncwarp(); }
 
   template <bool kUpdate, class Epilogue, class CLayout, int kPartStride, class D, class V>
-  static __device__ __forceinline__ void write(D* dst, V const (&acc)[kValues], int thread) {
+  static __device__ __forceinline__ void write(D* dst, V const* acc, int thread) {
     if (thread >= kThreads) return;
     if constexpr (kIsLarge) thread = recomputed(thread);
     const Offsets<CLayout, kPartStride> offsets(thread);

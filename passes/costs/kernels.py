@@ -336,6 +336,10 @@ class Ring(NamedTuple):
     """Blocks that share a multiprocessor."""
     goes_on: bool
     """Whether blocks take several work tiles each, and load the next one's at the end of one."""
+    waits: bool = False
+    """Whether they wait at the end of each about as long as other blocks begin: halves of what is
+    computed leave one after the other.  3546 x 4096 x 1024 with a bias took 54.9 us on an H200 in
+    tiles of 256 columns so, and 48.6 in tiles of 128 by consumers in turn."""
 
 
 def ring_of(shape: KernelShape, target: Target) -> Ring | None:
@@ -369,7 +373,11 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
     beside = fixed if in_parts else shape.stored_bytes // 2
     beside_rings = min(most, int((share - beside) // loop_bytes))
     goes_on = beside_rings >= stages or can_alternate(shape, target)
-    return Ring(max(stages, beside_rings), kept, resident, goes_on)
+    stages = max(stages, beside_rings)
+    is_plain = not shape.loading.first_bytes and len(shape.loop.products) == 1
+    fits = in_parts or stages * loop_bytes + shape.stored_bytes <= share
+    waits = goes_on and not (is_plain or fits or can_alternate(shape, target))
+    return Ring(stages, kept, resident, goes_on, waits)
 
 
 def can_alternate(shape: KernelShape, target: Target) -> bool:
@@ -478,7 +486,8 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     shared = SHARED_ARITHMETIC if together > 1 else 1.0
     each = iteration
     # Persistent blocks load the next work tile while they are at the end of this one.
-    starts = 1.0 if groups is not None and groups.goes_on else float(rounds)
+    goes_on = groups is not None and groups.goes_on and not groups.waits
+    starts = 1.0 if goes_on else float(rounds)
     if shape.loop.converts:
         if together == 1:
             each += shape.loop.waiting_cycles(shape.threads, target)

@@ -403,7 +403,11 @@ def _groups_that_share(shape: KernelShape, target: Target) -> int:
         wanted = sums + SWAPPED_REGISTERS
     else:
         wanted = sums + (COMPUTING_REGISTERS if shape.after.elements else PLAIN_REGISTERS)
-        wanted += sum(load.row_registers for load in shape.loads if not load.looped)
+        once = [load for load in shape.loads if not load.looped]
+        wanted += sum(load.row_registers for load in once)
+        # Tiles such as a residual are in registers beside the sums, at the end.
+        tiles = sum(load.bytes for load in once if not load.row_registers)
+        wanted += tiles // REGISTER_BYTES // threads
     resident = target.resident_blocks(shape.blocks, threads + target.warp_size, 0, wanted)
     waves = math.ceil(shape.blocks / target.multiprocessors)
     while resident < waves and not shape.loop.runs_ahead(threads, target):

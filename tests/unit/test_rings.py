@@ -47,6 +47,8 @@ func.func @gated(%x: tensor<286x1024xf16>, %g: tensor<1024x4096xf16>, %u: tensor
             RESIDUAL.replace("3072x", "3000x"),
             Plan(tile=(128, 0), grid=(15, 24, 1), block=(256, 1, 1)),
         ),
+        # With a residual registers do not suffice for a second block.
+        (RESIDUAL, Plan(grid=(30, 24, 1), block=(128, 1, 1))),
         # Swapped operands: two blocks share a multiprocessor, or three.
         (GATED, Plan(grid=(64, 2, 1), tile=(144, 0), block=(128, 1, 1))),
         (GATED, Plan(grid=(64, 5, 1), tile=(64, 0), block=(128, 1, 1))),

@@ -106,6 +106,15 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
         )
         writer.close()
         return
+    if op.origin is not None:
+        assert matrix is not None  # verified
+        writer.line(f"using Target = {matrix_type(matrix)};")
+        writer.line(
+            f"{fragment_class(type_)}::store_columns<{epilogue_type(epilogue)}, Target, "
+            f"{op.first_column}>({destination}, {source}, thread);"
+        )
+        writer.close()
+        return
     if matrix is not None:
         writer.line(f"using Target = {matrix_type(matrix)};")
         arguments = f"{epilogue_type(epilogue)}, Target"

@@ -279,13 +279,14 @@ def mma_accesses(
     return accesses
 
 
-def store_accesses(op: Operation, start: Sequence[int], *, accumulates: bool) -> list[ThreadAccess]:
+def store_accesses(
+    op: Operation, fragment: TileType | None, start: Sequence[int], *, accumulates: bool
+) -> list[ThreadAccess]:
     """The accesses of a fragment's threads to the part of a buffer that it is written or added to.
 
     ``start`` is where the part begins.
     """
-    fragment = op.operands[0].type
-    if not isinstance(fragment, TileType):
+    if fragment is None:
         raise VerifyException(f"{op_label(op)}: its source is not a fragment")
     shape = fragment.get_shape()
     if fragment.partition is not None:

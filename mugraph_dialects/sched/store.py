@@ -13,6 +13,7 @@ from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sched.accesses import (
     AccessKind,
     HasThreadAccesses,
@@ -29,6 +30,7 @@ from mugraph.dialects.sched.matrix_part import (
     start_of,
     verify_part,
 )
+from mugraph.dialects.sched.product_columns import columns_of_product, values_of_columns
 from mugraph.dialects.sched.quad_store import quad_store_problem, quad_store_stream
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
@@ -46,18 +48,21 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
     bytes of a row (:attr:`by_quads`).
 
     ``at [0, 64]`` is where the part of the buffer starts that a smaller fragment is written to.
+    ``from [0, 128]`` is where the columns of a warp group's product start that are written to a
+    smaller buffer.
     """
 
     name = "sched.store"
 
     source = operand_def(TileType)
     destination = operand_def(SharedType | GlobalType)
+    origin = opt_prop_def(DenseArrayBase.constr(i64))
     at = opt_prop_def(DenseArrayBase.constr(i64))
     epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
-        "$source `to` $destination (`at` $at^)? custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($source) `to` type($destination)"
+        "$source (`from` $origin^)? `to` $destination (`at` $at^)? "
+        "custom<ThenEpilogue>($epilogue) attr-dict `:` type($source) `to` type($destination)"
     )
     custom_directives = (ThenEpilogue,)
 
@@ -67,11 +72,37 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
         destination: SSAValue,
         epilogue: Epilogue,
         at: Sequence[int] | None = None,
+        origin: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             operands=[source, destination],
-            properties={"epilogue": epilogue_attribute(epilogue), "at": start_attribute(at)},
+            properties={
+                "epilogue": epilogue_attribute(epilogue),
+                "at": start_attribute(at),
+                "origin": start_attribute(origin),
+            },
         )
+
+    @property
+    def first_column(self) -> int:
+        """The column of the fragment from which on it is written."""
+        return 0 if self.origin is None else extents_of(self.origin)[-1]
+
+    @property
+    def written(self) -> TileType | None:
+        """What is written of the fragment, as a fragment; ``None`` where there is no such part."""
+        source = self.source.type
+        if self.origin is None or not isinstance(source, TileType):
+            return source if isinstance(source, TileType) else None
+        return columns_of_product(source, shape_of(self.destination.type)[-1])
+
+    @property
+    def values_written(self) -> Sequence[int] | None:
+        """Which of the values that each thread holds are written; ``None`` stands for all."""
+        source, written = self.source.type, self.written
+        if self.origin is None or written is None or not isinstance(source, TileType):
+            return None
+        return values_of_columns(source, written, self.first_column)
 
     @property
     def start(self) -> tuple[int, ...]:
@@ -83,10 +114,10 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
 
         ``None`` for other fragments.
         """
-        source = self.source.type
-        if not isinstance(source, TileType) or source.arrangement is None:
+        written = self.written
+        if written is None or written.arrangement is None:
             return None
-        return part_of_matrix(self.destination, self.start, source.get_shape())
+        return part_of_matrix(self.destination, self.start, written.get_shape())
 
     @property
     def by_quads(self) -> bool:
@@ -120,6 +151,9 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
             )
         source, destination = self.operands
         part, whole = shape_of(source.type), shape_of(destination.type)
+        if self.origin is not None:
+            self._verify_columns(part, whole)
+            return
         if self.at is None:
             if part != whole:
                 raise VerifyException(
@@ -130,6 +164,22 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
         if isinstance(source.type, TileType) and source.type.tiled_mma is None:
             raise VerifyException(
                 f"{op_label(self)}: only the fragment of a product can be a part of a buffer"
+            )
+
+    def _verify_columns(self, whole: Sequence[int], part: Sequence[int]) -> None:
+        """Checks that the buffer has columns that threads hold side by side."""
+        start = start_of(self.origin, len(whole))
+        verify_part(self, part, start, whole, "the fragment", "the destination")
+        is_part = self.written is not None and part[:-1] == whole[:-1]
+        if not is_part or start[-1] % part[-1] or any(start[:-1]) or self.at is not None:
+            raise VerifyException(
+                f"{op_label(self)}: a part of a fragment is the columns of a product of warp "
+                "groups, from a multiple of their number on, written to a buffer of their own"
+            )
+        if not isinstance(self.destination.type, SharedType) or epilogue_of(self).accumulates:
+            raise VerifyException(
+                f"{op_label(self)}: a part of a fragment is written to shared memory, and never "
+                "added to it"
             )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
@@ -152,4 +202,5 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
             threads = enclosing_threads(self)
             stream = quad_store_stream(source.thread_values(), matrix, block=threads)
             return [plain_access(self, 1, AccessKind.WRITE, stage_reference(self), stream)]
-        return store_accesses(self, self.start, accumulates=epilogue_of(self).accumulates)
+        accumulates = epilogue_of(self).accumulates
+        return store_accesses(self, self.written, self.start, accumulates=accumulates)

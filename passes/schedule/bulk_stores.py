@@ -34,6 +34,7 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.plan import Stores
 from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.product_columns import columns_of_product
 from mugraph.dialects.sched.role import enclosing_threads, roles_of
 from mugraph.dialects.sched.structure import computing_block
 from mugraph.dialects.tb.operators import epilogue_of
@@ -48,7 +49,6 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 from mugraph.passes.options import refuse
-from mugraph.passes.schedule.halve_results import Halves, find_halves, halve
 from mugraph.passes.schedule.lower_threadblock.write_back import write_back_through
 from mugraph.passes.schedule.plan_stensor_memory import (
     blocks_that_share,
@@ -64,6 +64,10 @@ MIN_VECTORS = 8
 
 An estimate: the start of a bulk copy takes about as long as a thread takes for so many of its own.
 """
+
+
+PARTS = 2
+"""Of a result whose buffer does not fit beside rings that go on."""
 
 
 class Result(NamedTuple):
@@ -216,15 +220,13 @@ def choose_results(
     ]
 
 
-def with_bulk_store(
-    result: Result, *, behind_barrier: bool = False, halves: Halves | None = None
-) -> None:
+def with_bulk_store(result: Result, *, behind_barrier: bool = False, parts: int = 1) -> None:
     """Rewrite: the tile through a buffer, a fence, a barrier, one bulk copy, and a wait at the end.
 
     ``behind_barrier``: another barrier before the tile is written lets it take the place of what
-    was read before.  ``halves``: the columns leave in two halves through one buffer.  Where blocks
-    go on to other blocks of the grid, the wait is for the tile of the one before, and the last
-    one's stands behind the phases.
+    was read before.  ``parts``: the columns leave in so many parts through one buffer.  Where
+    blocks go on to other blocks of the grid, the wait is for the tile of the one before, and the
+    last one's stands behind the phases.
     """
     op = result.op
     block = op.parent
@@ -239,16 +241,16 @@ def with_bulk_store(
             between = op.source.owner
             assert isinstance(between, sched.AllocOp)
             erased += [store, between]
-        parts = [store.source] if halves is None else halve(halves)
-        buffer = _new_buffer(result, shape_of(parts[0].type))
-        columns = shape_of(parts[0].type)[-1]
-        for number, part in enumerate(parts):
+        *rows, columns = shape_of(store.source.type)
+        columns //= parts
+        buffer = _new_buffer(result, (*rows, columns))
+        for number in range(parts):
             is_free = number == 0 and not goes_on
             steps += [] if is_free else [sched.BulkWaitOp()]
             steps += [] if is_free and not behind_barrier else [sched.BarrierOp()]
-            write = sched.StoreOp(part, buffer.result, epilogue_of(store))
-            at = [0] * (len(shape_of(part.type)) - 1) + [number * columns]
-            copy = sched.BulkCopyOp(buffer.result, result.tile, at=at if halves else None)
+            at = [*[0] * len(rows), number * columns] if parts > 1 else None
+            write = sched.StoreOp(store.source, buffer.result, epilogue_of(store), origin=at)
+            copy = sched.BulkCopyOp(buffer.result, result.tile, at=at)
             steps += [write, sched.ProxyFenceOp(), sched.BarrierOp(), copy]
     else:
         assert isinstance(op, sched.CopyOp)
@@ -261,8 +263,6 @@ def with_bulk_store(
     assert isinstance(around, Block)
     if not isinstance(around.last_op, sched.BulkWaitOp):
         around.add_op(sched.BulkWaitOp())
-    if halves is not None:
-        Rewriter.erase_op(halves.fragment)
 
 
 def _new_buffer(result: Result, extents: Sequence[int]) -> sched.AllocOp:
@@ -352,13 +352,15 @@ def _store_so(result: Result, way: Way) -> bool:
     if way is not Way.IN_HALVES:
         with_bulk_store(result, behind_barrier=way is Way.BEHIND_BARRIER)
         return True
-    goes_on = enclosing_kernel(result.op).persistent_blocks is not None
     store = result.from_registers
-    halves = find_halves(store) if goes_on and store is not None else None
-    if halves is None:
+    if store is None or enclosing_kernel(result.op).persistent_blocks is None:
+        return False
+    fragment = store.source.type
+    assert isinstance(fragment, sched.TileType)  # of a product
+    if columns_of_product(fragment, shape_of(fragment)[-1] // PARTS) is None:
         return False
     try:
-        with_bulk_store(result, halves=halves)
+        with_bulk_store(result, parts=PARTS)
     except BulkCopyError:
         return False
     return True
@@ -379,9 +381,9 @@ class BulkStoresPass(ModulePass):
     in the place of what was read before; with ``stores = threads`` nothing does.
     Of kernels with persistent blocks (``--persist-blocks``) it is what leaves from registers: the
     copy runs beside the loop of the next work tile.  Where
-    a buffer of the tile does not fit beside the rings, the sums of a product become two fragments
-    of half the columns, which leave one after the other through a buffer of half the tile
-    (``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
+    a buffer of the tile does not fit beside the rings, halves of the columns leave one after the
+    other through a buffer of half the tile (``sched.store %o from [0, 128] to %o_shared``,
+    ``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
     Tensors that start at less than 16 bytes, and what would let fewer blocks share a multiprocessor
     stay as they are; with ``stores = tma`` that is an error.
 

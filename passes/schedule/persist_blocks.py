@@ -28,6 +28,8 @@ from mugraph.passes.schedule.bulk_stores import (
 from mugraph.passes.schedule.late_tiles import late_tiles, load_in_epilogue
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.lower_threadblock.write_back import write_back_through
+from mugraph.passes.schedule.pipeline_loads.deepen import deepen_rings, ring_choices
+from mugraph.passes.schedule.pipeline_loads.stages import Stages
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -86,6 +88,22 @@ def with_late_loads(kernel: sched.KernelOp) -> sched.KernelOp:
     return copy
 
 
+def stages_beside_results(
+    kernel: sched.KernelOp, blocks: int, alignments: Sequence[int], target: Target
+) -> Stages | None:
+    """The stages of rings that go on while results leave by bulk copies; ``None`` where none can.
+
+    They are as many as rings should have, if results leave room for them, as halves may.
+    """
+    resident = max(blocks // target.multiprocessors, 1)
+    for stages in ring_choices(kernel, resident, target):
+        trial = kernel.clone()
+        deepen_rings(trial, stages)
+        if results_leave_in_bulk(trial, blocks, alignments, target):
+            return stages
+    return None
+
+
 def results_leave_in_bulk(
     kernel: sched.KernelOp, blocks: int, alignments: Sequence[int], target: Target
 ) -> bool:
@@ -113,7 +131,8 @@ class PersistBlocksPass(ModulePass):
     bulk copies, and that have more blocks than run at once, or than ``blocks``: ``sched.kernel ...
     persistent 132``.  Rings go on from one work tile to the next: tiles of the next one come while
     the results of this one leave.  Tiles that come once, for the epilogue alone, threads load there
-    from device memory.  ``persistent = false`` in its plan leaves a kernel as it is;
+    from device memory.  Rings get more stages where results leave room for them now.
+    ``persistent = false`` in its plan leaves a kernel as it is;
     ``true`` is an error where that cannot be.
 
     Pre-condition: ``--pipeline-products``; run ``--bulk-stores`` and ``--lower-rings`` after it.
@@ -141,9 +160,11 @@ class PersistBlocksPass(ModulePass):
             mine = [launch for launch in launches if launch.resolve() is kernel]
             alignments = alignments_of(kernel, mine)
             if isinstance(found, int):
-                if results_leave_in_bulk(trial, found, alignments, target):
+                stages = stages_beside_results(trial, found, alignments, target)
+                if stages is not None:
                     for tiles in late_tiles(kernel):
                         load_in_epilogue(tiles)
+                    deepen_rings(kernel, stages)
                     kernel.persistent = IntegerAttr(found, i64)
                     continue
                 found = "its results cannot leave by bulk copies beside the rings"

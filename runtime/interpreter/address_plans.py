@@ -200,11 +200,13 @@ class StorePlan:
     """A store of a fragment: where its elements go, and which value of which thread each was.
 
     ``held`` are the values and the threads, [elements, threads], where lanes exchange what they
-    hold; ``None`` where each thread writes its own.
+    hold; ``None`` where each thread writes its own.  ``own`` are the numbers of these; ``None``
+    stands for all.
     """
 
     destination: AccessPlan
     held: tuple[IntArray, IntArray] | None
+    own: Sequence[int] | None = None
 
     @classmethod
     def build(cls, op: sched.StoreOp) -> StorePlan:
@@ -212,7 +214,7 @@ class StorePlan:
         access = accesses_of(op)[-1]
         source = op.source.type
         if not op.by_quads or not isinstance(source, sched.TileType):
-            return cls(plan_elements(access), None)
+            return cls(plan_elements(access), None, op.values_written)
         idle = access.offsets.shape[1] - source.thread_values().threads
         value, lane = (
             np.pad(held.reshape(-1, held.shape[-1]), ((0, 0), (0, idle)))
@@ -223,7 +225,8 @@ class StorePlan:
     def of_registers(self, registers: Array, threads: Threads) -> Array:
         """What some threads write, [blocks, elements, threads]."""
         if self.held is None:
-            return registers[:, :, threads]
+            own = registers if self.own is None else registers[:, self.own]
+            return own[:, :, threads]
         value, lane = self.held
         return registers[:, value[:, threads], lane[:, threads]]
 

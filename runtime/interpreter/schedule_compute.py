@@ -139,6 +139,10 @@ class ComputeFunctions(InterpreterFunctions):
                 op.destination, args[1], apply_chain(epilogue.functions, value)
             )
             return ()
+        if op.origin is not None:
+            shape = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
+            first = op.first_column
+            value = part_of(value, (*[0] * (len(shape) - 1), first), shape)
         if op.at is None:
             self.functions.write(op.destination, args[1], value, epilogue)
             return ()

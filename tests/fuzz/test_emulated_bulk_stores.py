@@ -39,6 +39,9 @@ def compiled() -> dict[str, Compiled]:
         "cluster": compiled_by(ROW.read_text(encoding="utf-8"), cluster=2),
         # Five stages of 40 KB leave no room for a tile of 32 KB.
         "halves": compiled_by(product(64, 64, 256, blocks=3, loop=7), stages=(5,), blocks=2),
+        "halves of a sum": compiled_by(
+            ROW.with_name("wide-residual.mlir").read_text(encoding="utf-8"), blocks=4
+        ),
         # Three blocks are no whole clusters.
         "persistent clusters": compiled_by(
             product(64, 128, 64, blocks=4, loop=5), cluster=2, stages=(4,), blocks=3
@@ -59,6 +62,7 @@ PRINTED = {
     "persistent": "place += 1, before += 5",
     "cluster": "mugraph::bulk_multicast<2>(",
     "halves": "mugraph::bulk_store(",
+    "halves of a sum": "::store_columns<",
     "persistent clusters": "place += 2, before += 5",
 }
 """What the CUDA of each has if it is the kernel that is meant."""
@@ -74,7 +78,7 @@ def test_bulk_copies_bring_results_to_device_memory(
 
 def test_so_many_copies_bring_a_tile(compiled: dict[str, Compiled]) -> None:
     # The tile is wider than a swizzled row; and then it leaves in two halves.
-    for name, stores in (("stored", 2), ("halves", 4)):
+    for name, stores in (("stored", 2), ("halves", 4), ("halves of a sum", 4)):
         assert compiled[name].cuda.count("mugraph::bulk_store(") == stores
     assert "mugraph::bulk_multicast<2>(" in compiled["persistent clusters"].cuda
 

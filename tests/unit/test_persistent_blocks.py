@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.schedule.analysis.hazards import find_hazards
 from mugraph.reading import make_context, parse_text, read_module
@@ -127,3 +128,23 @@ def test_a_result_takes_the_place_of_the_residual_that_its_threads_have_loaded()
     assert once is not result and once.byte_offset == result.byte_offset
     assert not list(find_hazards(kernel))
     assert error_of(module, 256) <= 2e-3
+
+
+def test_rings_get_the_stages_that_halves_of_computed_results_leave_room_for() -> None:
+    """Three of them are all that fit beside a residual."""
+    context = make_context()
+    module = read_module(str(GRAPH.with_name("wide-residual.mlir")), context)
+    for step in passes_as_written("sm_90a", loads="tma", blocks=4):
+        step.apply(context, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert kernel.persistent_blocks == 4
+    buffers = {op.stage_count: op for op in kernel.walk() if isinstance(op, sched.AllocOp)}
+    assert set(buffers) == {1, 4}
+    assert shape_of(buffers[1].result.type) == (128, 128)
+    assert not list(find_hazards(kernel))
+    draw = np.random.default_rng(0).integers
+    a, b, r = (
+        draw(-2, 3, shape).astype(np.float16) for shape in ((320, 384), (384, 512), (320, 512))
+    )
+    (result,) = run_function(module, None, [a, b, r], level="address")
+    np.testing.assert_array_equal(result, a.astype(np.float64) @ b.astype(np.float64) + r)

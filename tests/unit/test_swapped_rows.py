@@ -45,6 +45,14 @@ def test_rows_are_cut_into_nearly_equal_tiles_of_eights() -> None:
     assert 0 < -286 % rows < 16
 
 
+def test_many_tiles_of_rows_need_no_swap() -> None:
+    """6000 rows are 25 tiles of 240, which warp groups would compute with swapped operands."""
+    graph = mi.new_kernel_graph("linear")
+    x, residual = graph.new_input((6000, 1280)), graph.new_input((6000, 5120))
+    graph.mark_output(x @ graph.new_input((1280, 5120)) + residual)
+    assert planned(str(graph)).decided.tile == (128, 0)
+
+
 def test_a_scheduler_has_whole_warps() -> None:
     target = target_named("h200")
     threads = BLOCK_OF_A_GROUP_AND_A_PRODUCER

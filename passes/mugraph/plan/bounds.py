@@ -261,7 +261,8 @@ class TiledKernels:
             turns * loads.by_threads[0] + loads.by_threads[1],
             turns * loads.by_bulk[0] + loads.by_bulk[1],
         )
-        stages = self._most_stages(iterations, kept)
+        # What comes once threads may load at the end, beside rings that go on.
+        stages = self._most_stages(iterations, np.maximum(kept - loads.kept, 0.0))
         later = np.maximum(turns - stages, 0) * (loads.loop > 0)
         fetch = rounds * (TURN_NS + turn)
         fetch += blocks / target.multiprocessors * loads.loop / rate

@@ -81,6 +81,15 @@ def set_stages(rings: Sequence[Feed], stages: Stages) -> None:
             buffer.owner.stages = IntegerAttr(count, i64) if count > 1 else None
 
 
+def wanted_stages(
+    kernel: sched.KernelOp, moving: Sequence[Feed], resident: int, target: Target
+) -> Stages:
+    """The stages that rings should have, however much memory a block has."""
+    kept = kept_stages(kernel)
+    rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in moving]
+    return choose_ring_stages(rings, resident, loop_iterations(kernel), target)
+
+
 def planned_threads(kernel: sched.KernelOp) -> int:
     """The threads of a block once its consumers are as many as the plan says."""
     consumers = kernel.decided.ping_pong or 1
@@ -114,8 +123,7 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
     else:
         packed = proposal.packed_bytes(schedule)
         resident = blocks_that_share(kernel, packed, target, planned_threads(kernel))
-        rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in moving]
-        wanted = choose_ring_stages(rings, resident, iterations, target)
+        wanted = wanted_stages(kernel, moving, resident, target)
         of_each = target.shared_memory_per_multiprocessor // resident
         share = min(of_each - target.reserved_shared_memory_per_block, share)
     with_barriers = [

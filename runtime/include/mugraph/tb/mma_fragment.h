@@ -72,6 +72,20 @@ struct MmaFragment {
     write<false, Epilogue, CLayout, kPartStride>(dst, acc, thread);
   }
 
+  // The same of the columns from kFirst on, as many as CLayout has.
+  template <class Epilogue, class CLayout, int kFirst, class D, class V>
+  static __device__ __forceinline__ void store_columns(D* dst, V const (&acc)[kValues], int thread) {
+    constexpr int kColumns = decltype(cute::size<1>(typename LayoutParts<CLayout>::Linear{}))::value;
+    static_assert(kWarpsN == 1 && kTilesN == 1 && kN == Atom::kN, "an instruction has all columns");
+    static_assert(kN % kColumns == 0 && kFirst % kColumns == 0 && kFirst < kN, "parts are of one length");
+    constexpr int kOwn = Atom::kValues * kColumns / kN, kBefore = Atom::kValues * kFirst / kN;
+    static_assert(Atom::kValues * kColumns % kN == 0 && Atom::column_of(0, kOwn - 1) < kColumns,
+                  "each thread has the columns of a part next to each other");
+    // Of each m tile the values past kOwn are in columns that a part does not have.
+    using Part = MmaFragment<kWarpsM, kWarpsN, kM, kColumns, Atom>;
+    Part::template write<false, Epilogue, CLayout, 0>(dst, acc + kBefore, thread);
+  }
+
   // dst(m, n) = dst(m, n) + Epilogue(acc): an accumulator in shared memory.
   template <class Epilogue, class CLayout, int kPartStride = 0, class D, class V>
   static __device__ __forceinline__ void update(D* dst, V const (&acc)[kValues], int thread) {
@@ -158,11 +172,14 @@ struct MmaFragment {
   };
 
  private:
+  template <int, int, int, int, class, int>
+  friend struct MmaFragment;
+
   // The compiler moves no access to shared memory past this; all lanes of a warp get here.
   static __device__ __forceinline__ void keep_order() { __syncwarp(); }
 
   template <bool kUpdate, class Epilogue, class CLayout, int kPartStride, class D, class V>
-  static __device__ __forceinline__ void write(D* dst, V const (&acc)[kValues], int thread) {
+  static __device__ __forceinline__ void write(D* dst, V const* acc, int thread) {
     if (thread >= kThreads) return;
     if constexpr (kIsLarge) thread = recomputed(thread);
     const Offsets<CLayout, kPartStride> offsets(thread);

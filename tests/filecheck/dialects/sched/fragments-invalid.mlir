@@ -230,3 +230,39 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
     sched.mma %q, %b to %p ldmatrix [false, true] : !sched.tile<1x32x16xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>, !sched.shared<1x16x16xf16, (1,16,16):(256,16,1)> to !sched.tile<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   }
 }
+
+// -----
+
+// CHECK: 'sched.store' of %m: a part of a fragment is the columns of a product of warp groups, from a multiple of their number on, written to a buffer of their own
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%o: !sched.global<64x64xf16, (64,64):(64,1)>):
+  %half = sched.alloc : !sched.shared<64x64xf16, (64,64):(64,1)>
+  %m = sched.empty : !sched.tile<64x128xf32, #cute.tiled_mma<SM90_64x128x16_F32F16F16_SS, (1,1,1)>>
+  sched.epilogue {
+    sched.store %m from [0, 32] to %half : !sched.tile<64x128xf32, #cute.tiled_mma<SM90_64x128x16_F32F16F16_SS, (1,1,1)>> to !sched.shared<64x64xf16, (64,64):(64,1)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.store' of %m: the destination has 64x64 at [0, 128], expected 64x128, the fragment, or a part of it
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%o: !sched.global<64x64xf16, (64,64):(64,1)>):
+  %half = sched.alloc : !sched.shared<64x64xf16, (64,64):(64,1)>
+  %m = sched.empty : !sched.tile<64x128xf32, #cute.tiled_mma<SM90_64x128x16_F32F16F16_SS, (1,1,1)>>
+  sched.epilogue {
+    sched.store %m from [0, 128] to %half : !sched.tile<64x128xf32, #cute.tiled_mma<SM90_64x128x16_F32F16F16_SS, (1,1,1)>> to !sched.shared<64x64xf16, (64,64):(64,1)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.store' of %m: a part of a fragment is written to shared memory, and never added to it
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%o: !sched.global<64x64xf16, (64,64):(64,1)>):
+  %half = sched.alloc : !sched.shared<64x64xf16, (64,64):(64,1)>
+  %m = sched.empty : !sched.tile<64x128xf32, #cute.tiled_mma<SM90_64x128x16_F32F16F16_SS, (1,1,1)>>
+  sched.epilogue {
+    sched.store %m from [0, 64] to %half then [accum] : !sched.tile<64x128xf32, #cute.tiled_mma<SM90_64x128x16_F32F16F16_SS, (1,1,1)>> to !sched.shared<64x64xf16, (64,64):(64,1)>
+  }
+}

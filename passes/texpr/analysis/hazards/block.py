@@ -1,8 +1,8 @@
 """Hazards of one block: all that its threads touch, and clocks that say what is ordered.
 
-The block is run in turns.  Of each two touches of one place the clocks say whether another order
-could turn them round.  Copies of threads, bulk copies and products of warp groups touch until they
-have been waited for.
+The block is run in turns; so are those of a cluster that share anything, together.  Of each two
+touches of one place the clocks say whether another order could turn them round.  Copies of threads,
+bulk copies and products of warp groups touch until they have been waited for.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
+from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, blocks_followed
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
+from mugraph.passes.texpr.analysis.hazards.parts import Parts
 from mugraph.passes.texpr.analysis.hazards.role import FollowedRole
 from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow, named
 from mugraph.passes.texpr.analysis.hazards.sums import Sums
 from mugraph.passes.texpr.analysis.hazards.touches import rows_of, variables_used
-from mugraph.passes.texpr.analysis.roles import roles_of
+from mugraph.passes.texpr.analysis.roles import roles_of, takes_turns
 from mugraph.passes.texpr.analysis.turns import Course, Turns
 
+_BARRIERS = 16
+"""The barriers that a block has at most, by number."""
 _MANY = 96
 """Reads after which those that all threads know of are dropped."""
 _REPEATS = 4
@@ -59,8 +63,9 @@ _STEPS = (
 
 
 class BlockRun(Turns[FollowedRole, Rows]):
-    """A run of a block of a kernel; ``without`` is a barrier to leave out.
+    """A run of a block of a kernel, or of a cluster; ``without`` is a barrier to leave out.
 
+    ``number`` is that of the block, or of the cluster where its blocks share anything.
     ``passed`` are the buffers in device memory that are followed beside those in shared memory.
     """
 
@@ -75,7 +80,8 @@ class BlockRun(Turns[FollowedRole, Rows]):
         self.kernel = kernel
         self.passed = passed
         self.without = without
-        threads = self.holder.iterations
+        self.blocks = blocks_followed(kernel)
+        threads = self.holder.iterations * self.blocks
         first: dict[SSAValue, int] = {}
         agents = threads
         for op in kernel.walk():
@@ -87,7 +93,10 @@ class BlockRun(Turns[FollowedRole, Rows]):
         if any(isinstance(op, te.CopyAsyncOp) for op in kernel.walk()):
             agents += threads
         self.clocks = Clocks(threads, agents - threads)
-        self.memory = Shadow(kernel, self.clocks, self._elements_of(number), self.report)
+        numbers = range(number * self.blocks, (number + 1) * self.blocks)
+        elements = self._elements_of(numbers)
+        self.memory = Shadow(kernel, self.clocks, elements, self.report, self.blocks)
+        self.parts = Parts(self.clocks, self.blocks, self.report)
         self.mbarriers = Mbarriers(first, self.clocks, self.memory, self.report)
         self.sums = Sums(kernel, self.report)
         self._found: dict[tuple[object, ...], Finding] = {}
@@ -95,12 +104,18 @@ class BlockRun(Turns[FollowedRole, Rows]):
         self._accesses: dict[Operation, list[Access]] = {}
         self._known: dict[tuple[object, ...], list[Event]] = {}
         self._boxes: dict[tuple[int, bytes, bytes], Event] = {}
-        for members in roles_of(self.holder):
-            self.begin(FollowedRole(members, {kernel.variable: number}), members)
+        for rank, block in enumerate(numbers):
+            begin = rank * self.holder.iterations
+            for members in roles_of(self.holder):
+                mine = members + begin
+                self.begin(FollowedRole(mine, {kernel.variable: block}, begin), mine)
 
     def findings(self) -> list[Finding]:
         """The hazards of the block."""
-        if self.take_turns():
+        if self.blocks > 1 and takes_turns(self.holder):
+            self._report_not_followed()
+        elif self.take_turns():
+            self.parts.check_ends()
             self._check_unfinished()
         else:
             self._report_deadlock()
@@ -118,13 +133,14 @@ class BlockRun(Turns[FollowedRole, Rows]):
         found = Finding(kind, operations, message, threads, address)
         self._found.setdefault((kind, *operations), found)
 
-    def _elements_of(self, number: int) -> dict[SSAValue, Rows]:
-        """The elements of each buffer in device memory that the block touches, in order."""
+    def _elements_of(self, blocks: Sequence[int]) -> dict[SSAValue, Rows]:
+        """The elements of each buffer in device memory that the blocks touch, in order."""
         found: dict[SSAValue, list[Rows]] = {buffer: [] for buffer in self.passed}
         for access in accesses_of(self.kernel):
             if access.buffer in found:
-                fixed = {self.kernel.variable: number}
-                found[access.buffer].append(rows_of(access, (), fixed).numbers)
+                for block in blocks:
+                    fixed = {self.kernel.variable: block}
+                    found[access.buffer].append(rows_of(access, (), fixed).numbers)
         return {buffer: np.unique(np.concatenate(rows)) for buffer, rows in found.items()}
 
     # Control.
@@ -153,9 +169,17 @@ class BlockRun(Turns[FollowedRole, Rows]):
         return found if len(found) else None
 
     def meet_all(self, op: Operation, state: Rows, role: FollowedRole) -> Course:
-        """Waits for all threads of the block, where all can come."""
-        if self._all_come(op, state, role):
+        """Waits for all threads of the block or cluster, where all can come."""
+        if not self._all_come(op, state, role):
+            return
+        if isinstance(op, te.BarrierOp) and op.threads is te.Scope.CLUSTER:
+            yield from super().meet(op, role, -1, self.holder.iterations * self.blocks)
+        else:
             yield from super().meet_all(op, state, role)
+
+    def meet(self, op: Operation, role: FollowedRole, number: int, threads: int) -> Course:
+        """As often to a barrier of the same block."""
+        yield from super().meet(op, role, number + role.first * _BARRIERS, threads)
 
     def _iterations(self, op: te.SeqOp) -> int:
         """How many iterations of a loop are followed."""
@@ -181,7 +205,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     def _points(self, threads: Rows, role: FollowedRole) -> dict[SSAValue, Rows]:
         points = {one: np.array(value, np.int64) for one, value in role.values.items()}
-        return {**points, self.holder.variable: threads}
+        return {**points, self.holder.variable: threads - role.first}
 
     def _holds(self, op: te.IfOp, threads: Rows, role: FollowedRole) -> npt.NDArray[np.bool_]:
         return np.broadcast_to(all_hold([op], self._points(threads, role)), threads.shape)
@@ -206,7 +230,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
             )
         if count >= threads:
             self.clocks.meet(np.sort(np.concatenate([one.threads for one in come])))
-            if threads == self.holder.iterations:
+            if threads >= self.holder.iterations:
                 self._drop_known()
 
     def reduce(self, op: te.AllReduceOp, state: Rows, role: FollowedRole) -> Course:
@@ -220,9 +244,9 @@ class BlockRun(Turns[FollowedRole, Rows]):
         if any(isinstance(one, te.SeqOp) for one in domain_of(op).loops):
             yield from self.meet(op, role, 0, threads)
         numbers = np.arange(-(-threads // WARP))
-        self._touch_scratch(op, te.AccessKind.WRITE, numbers * WARP, numbers)
+        self._touch_scratch(op, te.AccessKind.WRITE, numbers * WARP + role.first, numbers)
         yield from self.meet(op, role, 0, threads)
-        everyone = np.repeat(np.arange(threads), len(numbers))
+        everyone = np.repeat(np.arange(threads) + role.first, len(numbers))
         self._touch_scratch(op, te.AccessKind.READ, everyone, np.tile(numbers, threads))
 
     def _touch_scratch(
@@ -390,7 +414,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
             self._accesses[op] = [
                 one
                 for one in accesses_of(op)
-                if one.type.memory_space is te.Space.SHARED or one.buffer in self.passed
+                if one.type.memory_space in ON_CHIP or one.buffer in self.passed
             ]
         return self._accesses[op]
 
@@ -398,6 +422,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
         """All that ordinary accesses of an operator, or of those in it, touch."""
         self.sums.check(op, role)
         for event in self._touched(op, role):
+            self.parts.touch(event)
             if isinstance(event.access.op, te.CopyAsyncOp):
                 event.epochs = np.full(len(event.places), role.closed + 1)
                 self.memory.write(event, self._under_way(), self._copies + event.threads)
@@ -415,9 +440,10 @@ class BlockRun(Turns[FollowedRole, Rows]):
             thread = self.holder.variable
             for access in accesses:
                 rows = rows_of(access, (thread,), role.values)
-                mine = np.isin(rows.values[thread], role.threads)
+                threads = rows.values[thread] + role.first
+                mine = np.isin(threads, role.threads)
                 if mine.any():
-                    found = self.memory.event(access, rows.values[thread][mine], rows.numbers[mine])
+                    found = self.memory.event(access, threads[mine], rows.numbers[mine])
                     self._known[key].append(found)
         for event in self._known[key]:
             yield replace(event, epochs=self.memory.epochs_of(event.threads))
@@ -440,11 +466,19 @@ class BlockRun(Turns[FollowedRole, Rows]):
             f"memory, and {named(access.op)} touches them, which is not followed there",
         )
 
+    def _report_not_followed(self) -> None:
+        self.report(
+            HazardKind.NOT_CHECKED,
+            (self.kernel,),
+            "blocks of a cluster share memory or wait for each other, and their threads hand over "
+            "by instructions, which is not followed together",
+        )
+
     def _report_deadlock(self) -> None:
         waiting = [role for role in self.live if role.waits_at is not None]
         ops = tuple(dict.fromkeys(one.waits_at for one in waiting if one.waits_at is not None))
         parts = [
-            f"thread {role.threads[0]} at {named(role.waits_at)}{_iterations(role)}"
+            f"{self.memory.thread(role.threads[0])} at {named(role.waits_at)}{_iterations(role)}"
             for role in waiting
             if role.waits_at is not None
         ]

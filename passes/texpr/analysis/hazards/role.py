@@ -17,6 +17,8 @@ class FollowedRole(Role):
     """Threads that do the same, the values of variables that they share, what they have begun."""
 
     values: dict[SSAValue, int]
+    first: int = 0
+    """The first thread of its block, of all that are followed."""
     products: list[Event] = field(default_factory=list[Event])
     product_groups: deque[list[Event]] = field(default_factory=deque[list[Event]])
     stores: list[Event] = field(default_factory=list[Event])

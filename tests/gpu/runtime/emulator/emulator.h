@@ -129,6 +129,7 @@ struct Block {
   // Of a cluster whose blocks run in turns: the block's place, and its shared memory while others run.
   uint3 index{};
   unsigned rank = 0;
+  bool has_begun = false;
   int running = 0;
   std::vector<unsigned char> saved;
 };
@@ -191,6 +192,17 @@ void in_block(unsigned rank, Action const& action) {
   activate(&cluster->at(rank));
   action();
   activate(self);
+}
+
+// Where another block of the cluster, which must run, has what lies at a place of this one's shared memory.
+template <class T>
+T* at_block(T* place, unsigned rank) {
+  Block const& other = cluster->at(rank);
+  if (!other.has_begun) fail("shared memory of a block that may not run yet");
+  if (other.running == 0) fail("shared memory of a block that has ended");
+  if (&other == block) return place;
+  auto const offset = reinterpret_cast<unsigned char const*>(place) - shared_memory;
+  return reinterpret_cast<T*>(const_cast<unsigned char*>(other.saved.data()) + offset);
 }
 
 inline void wait(Barrier& barrier, int expected) {
@@ -332,6 +344,7 @@ inline void begin_block(dim3 size) {
 
 // Each thread of the block that runs, up to where it must wait.
 inline void step_block() {
+  block->has_begun = true;
   const int threads = static_cast<int>(block->fibers.size());
   std::vector<int> order(threads);
   std::iota(order.begin(), order.end(), 0);

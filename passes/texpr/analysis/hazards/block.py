@@ -7,7 +7,6 @@ bulk copies and products of warp groups touch until they have been waited for.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatchmethod
@@ -25,6 +24,7 @@ from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
+from mugraph.passes.texpr.analysis.hazards.followed import BY_PHASES, FOLLOWED
 from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, blocks_followed
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
 from mugraph.passes.texpr.analysis.hazards.parts import Parts
@@ -42,24 +42,6 @@ _MANY = 96
 _REPEATS = 4
 """Iterations of a loop that all touch the same: pairs of neighbouring ones have fewest barriers
 between them."""
-_BY_PHASES = (te.BulkCopyOp, te.WarpgroupMmaOp, te.MbarrierOp)
-"""What each iteration of a loop does in a phase of its own."""
-_STEPS = (
-    *_BY_PHASES,
-    te.MbarrierFenceOp,
-    te.NamedBarrierOp,
-    te.BarrierOp,
-    te.AllReduceOp,
-    te.CommitOp,
-    te.WaitOp,
-    te.ProxyFenceOp,
-    te.BulkCommitOp,
-    te.BulkWaitOp,
-    te.WarpgroupFenceOp,
-    te.WarpgroupCommitOp,
-    te.WarpgroupWaitOp,
-)
-"""What is followed one by one; loops and conditions without it touch all at once."""
 
 
 class BlockRun(Turns[FollowedRole, Rows]):
@@ -92,6 +74,8 @@ class BlockRun(Turns[FollowedRole, Rows]):
         """The component of clocks that the copies of the first thread have."""
         if any(isinstance(op, te.CopyAsyncOp) for op in kernel.walk()):
             agents += threads
+        self._closed = np.zeros(threads, np.int64)
+        """How many groups of copies each thread has closed."""
         self.clocks = Clocks(threads, agents - threads)
         numbers = range(number * self.blocks, (number + 1) * self.blocks)
         elements = self._elements_of(numbers)
@@ -147,7 +131,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     def _has_steps(self, op: Operation) -> bool:
         if op not in self._followed:
-            self._followed[op] = any(isinstance(one, _STEPS) for one in op.walk())
+            self._followed[op] = any(isinstance(one, FOLLOWED) for one in op.walk())
         return self._followed[op]
 
     def is_followed(self, op: Operation) -> bool:
@@ -184,7 +168,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
     def _iterations(self, op: te.SeqOp) -> int:
         """How many iterations of a loop are followed."""
         inner = list(op.walk())
-        if any(isinstance(one, _BY_PHASES) for one in inner):
+        if any(isinstance(one, BY_PHASES) for one in inner):
             return op.iterations
         used = {one for access in self._accesses_of(op) for one in variables_used(access)}
         conditions = [one for one in inner if isinstance(one, te.IfOp) and self._has_steps(one)]
@@ -289,7 +273,8 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     @_act.register
     def _(self, op: te.BarrierOp, threads: Rows, role: FollowedRole) -> None:
-        self.clocks.meet_in_warps(threads)
+        if self._are_whole(op, threads):
+            self.clocks.meet_in_warps(threads)
 
     @_act.register
     def _(self, op: te.ProxyFenceOp, threads: Rows, role: FollowedRole) -> None:
@@ -298,13 +283,13 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     @_act.register
     def _(self, op: te.CommitOp, threads: Rows, role: FollowedRole) -> None:
-        role.closed += 1
+        self._closed[threads] += 1
 
     @_act.register
     def _(self, op: te.WaitOp, threads: Rows, role: FollowedRole) -> None:
         if self._copies < self.clocks.known.shape[1]:
             landed = self.clocks.known[threads, self._copies + threads]
-            now = np.maximum(landed, role.closed - op.groups)
+            now = np.maximum(landed, self._closed[threads] - op.groups)
             self.clocks.known[threads, self._copies + threads] = now
 
     # What engines do.
@@ -332,43 +317,52 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     @_act.register
     def _(self, op: te.BulkStoreOp, threads: Rows, role: FollowedRole) -> None:
-        role.stores += self._engine_reads(op, threads, role)
+        role.stores.begin(self._engine_reads(op, threads, role))
 
     @_act.register
     def _(self, op: te.BulkCommitOp, threads: Rows, role: FollowedRole) -> None:
-        role.store_groups.append(role.stores)
-        role.stores = []
+        role.stores.commit(threads)
 
     @_act.register
     def _(self, op: te.BulkWaitOp, threads: Rows, role: FollowedRole) -> None:
-        self._finish(role.store_groups, op.groups)
+        self._finish(role.stores.finish(threads, op.groups))
 
     @_act.register
     def _(self, op: te.WarpgroupMmaOp, threads: Rows, role: FollowedRole) -> None:
-        if len(threads) % GROUP_THREADS:
-            self.report(
-                HazardKind.PROTOCOL,
-                (op,),
-                f"{named(op)} is an instruction of {GROUP_THREADS} threads, and {len(threads)} "
-                "come to it",
-            )
+        if not self._are_whole(op, threads, GROUP_THREADS):
             return
         self.sums.require_fence(op, role)
         # Of each warp its first thread stands for all: they run the instruction together.
-        role.products += self._engine_reads(op, threads[::WARP], role)
+        role.products.begin(self._engine_reads(op, threads[::WARP], role))
 
     @_act.register
     def _(self, op: te.WarpgroupFenceOp, threads: Rows, role: FollowedRole) -> None:
-        role.is_fenced = True
+        # Of some warps of a role it says nothing of the others.
+        role.is_fenced = self._are_whole(op, threads) and len(threads) == len(role.threads)
 
     @_act.register
     def _(self, op: te.WarpgroupCommitOp, threads: Rows, role: FollowedRole) -> None:
-        role.product_groups.append(role.products)
-        role.products = []
+        if self._are_whole(op, threads):
+            role.products.commit(threads)
 
     @_act.register
     def _(self, op: te.WarpgroupWaitOp, threads: Rows, role: FollowedRole) -> None:
-        self._finish(role.product_groups, op.groups)
+        if self._are_whole(op, threads):
+            self._finish(role.products.finish(threads, op.groups))
+
+    def _are_whole(self, op: Operation, threads: Rows, together: int = WARP) -> bool:
+        """Whether warps, or groups, come to an instruction of theirs with all their threads."""
+        everyone = self.holder.iterations
+        _, counts = np.unique(threads // together, return_counts=True)
+        parted = counts < min(together, everyone)
+        if parted.any():
+            self.report(
+                HazardKind.DIVERGENT_BARRIER,
+                (op,),
+                f"{named(op)} is an instruction of {together} threads, and "
+                f"{counts[parted][0]} of them come to it",
+            )
+        return not parted.any()
 
     def _engine_reads(self, op: Operation, threads: Rows, role: FollowedRole) -> list[Event]:
         events = list(self._boxes_of(op, threads, role))
@@ -378,12 +372,11 @@ class BlockRun(Turns[FollowedRole, Rows]):
             event.epochs = np.full(len(event.places), NEVER)
         return events
 
-    def _finish(self, groups: deque[list[Event]], left: int) -> None:
-        """What engines read of the older groups has been read, as its threads know."""
-        while len(groups) > left:
-            for event in groups.popleft():
-                event.epochs = self.memory.epochs_of(event.threads)
-                self.memory.others.append(event)
+    def _finish(self, events: Sequence[Event]) -> None:
+        """What engines read has been read, as its threads know."""
+        for event in events:
+            event.epochs = self.memory.epochs_of(event.threads)
+            self.memory.others.append(event)
 
     # Memory.
 
@@ -424,7 +417,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
         for event in self._touched(op, role):
             self.parts.touch(event)
             if isinstance(event.access.op, te.CopyAsyncOp):
-                event.epochs = np.full(len(event.places), role.closed + 1)
+                event.epochs = self._closed[event.threads] + 1
                 self.memory.write(event, self._under_way(), self._copies + event.threads)
             else:
                 self.memory.touch(event, self._under_way())

@@ -94,6 +94,7 @@ struct Fiber {
   unsigned generation = 0;
   std::vector<std::vector<Transfer>> groups = std::vector<std::vector<Transfer>>(1);
   int store_groups = 0;  // of bulk stores, committed
+  std::vector<std::vector<std::function<void()>>> products = std::vector<std::vector<std::function<void()>>>(1);
 };
 
 struct Warp {
@@ -118,6 +119,7 @@ struct Block {
   std::map<unsigned, Barrier> named_barriers;
   std::vector<BulkTransfer> bulk_transfers;
   std::vector<BulkStore> bulk_stores;
+  std::map<uint64_t*, int> unfenced;  // mbarriers that bulk copies may not see, and who has set each up
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barrier;
@@ -298,6 +300,22 @@ inline void async_wait(int in_flight) {
       }
     }
     groups.erase(groups.begin());
+  }
+}
+
+// What a thread has of a product of warp groups: computed when it is waited for, or at once in every other launch.
+inline void begin_product(std::function<void()> product) {
+  if (launches % 2 == 1) return product();
+  block->current->products.back().push_back(std::move(product));
+}
+
+inline void commit_products() { block->current->products.emplace_back(); }
+
+inline void wait_products(int in_flight) {
+  auto& products = block->current->products;
+  while (static_cast<int>(products.size()) - 1 > in_flight) {
+    for (auto const& product : products.front()) product();
+    products.erase(products.begin());
   }
 }
 

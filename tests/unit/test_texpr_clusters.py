@@ -53,6 +53,16 @@ fn sums(x: f32[8, 64]): f32[8, 64] {
     }
 }
 """
+SUMS = """
+fn sums(x: f32[8, 64]): f32[8, 64] {
+    par 2 |c| #grid {
+        new t: f32[4, 16] #cluster
+        par 4 |b| #cluster { par 16 |i| { t[b, i] = 0.0 } }
+        par 4 |b| #cluster { par 64 |i| { red t[i / 16, i % 16] += x[c * 4 + b, i] } }
+        par 4 |b| #cluster { par 64 |i| { result[c * 4 + b, i] = t[i / 16, i % 16] } }
+    }
+}
+"""
 
 
 def lowered(text: str, sizes: dict[str, int] | None = None) -> tuple[ModuleOp, te.KernelOp]:
@@ -74,6 +84,7 @@ def barriers_of(kernel: te.KernelOp) -> list[te.BarrierOp]:
         (THROUGH_DEVICE, {}, (12, 64), 1),
         # In front of the loop, and in it: before each sum, and before what all read.
         (BY_ONE, {}, (8, 64), 3),
+        (SUMS, {}, (8, 64), 3),
     ],
 )
 def test_each_step_computes_the_same(
@@ -97,7 +108,7 @@ def test_each_step_computes_the_same(
     assert find_texpr_hazards(kernel) == []
 
 
-@pytest.mark.parametrize("text", [LIFE, TURNED, THROUGH_DEVICE])
+@pytest.mark.parametrize("text", [LIFE, TURNED, THROUGH_DEVICE, SUMS])
 def test_every_barrier_is_needed_and_of_the_cluster(text: str) -> None:
     _, kernel = lowered(text, BOARD if text is LIFE else {})
     assert unneeded_texpr_barriers(kernel) == []

@@ -227,6 +227,14 @@ class KernelOp(LoopOp):
                 f"'te.kernel' has {self.iterations} blocks, which clusters of "
                 f"{self.cluster_blocks} do not divide"
             )
+        for op in self.walk():
+            if not isinstance(op, NewOp) or op.result.type.memory_space is not Space.CLUSTER:
+                continue
+            if (parts := op.result.type.get_shape()[0]) != self.cluster_blocks:
+                raise VerifyException(
+                    f"'te.kernel' has clusters of {self.cluster_blocks}, and {op.result.type} has "
+                    f"parts for {parts} blocks"
+                )
         if self.iterations > MAX_GRID[0]:
             raise VerifyException(
                 f"'te.kernel' has {self.iterations} blocks; a grid has at most {MAX_GRID[0]}"

@@ -231,6 +231,13 @@ inline unsigned acquire_count(unsigned const* counter) {
 // All threads of the block that have not ended.
 inline void sync_block() { wait(block->barrier, block->running); }
 
+// All threads of the warp that there are, at this very instruction.
+inline void sync_warp() {
+  const int first = block->current->thread / 32 * 32;
+  const int lanes = std::min(32, static_cast<int>(block->fibers.size()) - first);
+  wait(block->warps[first / 32].barriers[0xffffffffu >> (32 - lanes)], lanes);
+}
+
 // What each lane of `mask` passed in; all of them must call.
 template <class T>
 std::array<T, 32> exchange(unsigned mask, T const& value) {
@@ -311,12 +318,15 @@ inline void begin_product(std::function<void()> product) {
 
 inline void commit_products() { block->current->products.emplace_back(); }
 
+// A warp waits as a whole.
 inline void wait_products(int in_flight) {
+  sync_warp();
   auto& products = block->current->products;
   while (static_cast<int>(products.size()) - 1 > in_flight) {
     for (auto const& product : products.front()) product();
     products.erase(products.begin());
   }
+  sync_warp();
 }
 
 // Runs the thread of one block after the other.
@@ -532,12 +542,7 @@ inline char const* cudaGetErrorName(cudaError_t status) {
 
 inline void __syncthreads() { emulator::sync_block(); }
 
-// All threads of the warp that there are, at this very instruction.
-inline void __syncwarp() {
-  const int first = emulator::block->current->thread / 32 * 32;
-  const int lanes = std::min(32, static_cast<int>(emulator::block->fibers.size()) - first);
-  emulator::wait(emulator::block->warps[first / 32].barriers[0xffffffffu >> (32 - lanes)], lanes);
-}
+inline void __syncwarp() { emulator::sync_warp(); }
 
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance) {

@@ -45,14 +45,19 @@ SMALL = {
     "radix_pass": "N=1048576,SHIFT=4",
     "stencil_3d": "Z=32,Y=48,X=256,LEVELS=8",
     "paged_decode": "B=3,PAGES=200,MOST=64,PART=256",
+    "life": "BOARDS=5,H=64,W=16",
 }
 LARGE = (
     *("transpose", "softmax", "layer_norm", "histogram", "stencil_3d", "paged_decode"),
-    *("gemm_mma", "gemm_sm90"),
+    *("gemm_mma", "gemm_sm90", "life"),
 )
 """Examples that are also taken at the sizes that they have in their files."""
 PRODUCTS = ("gemm_mma", "gemm_sm90")
 """Of these: examples that are timed beside cuBLAS."""
+ON_CHIP = (*PRODUCTS, "life")
+"""Of these: examples whose times are not those of moving bytes."""
+GENERATIONS = 64
+"""Of the game of life."""
 
 
 def reference(torch: Any, name: str) -> Callable[..., Any]:
@@ -96,6 +101,14 @@ def reference(torch: Any, name: str) -> Callable[..., Any]:
     def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
         return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
 
+    def life(start: Any) -> Any:
+        cells = start.view(torch.uint8)
+        for _ in range(GENERATIONS):
+            rows = cells + cells.roll(1, 1) + cells.roll(-1, 1)
+            around = rows + rows.roll(1, 2) + rows.roll(-1, 2)
+            cells = ((around == 3) | (around - cells == 3)).to(torch.uint8)
+        return cells.view(torch.int32)
+
     functions: dict[str, Callable[..., Any]] = {
         "vector_add": lambda a, b: a + b,
         "transpose": lambda a: a.T.contiguous(),
@@ -108,6 +121,7 @@ def reference(torch: Any, name: str) -> Callable[..., Any]:
         "histogram": histogram,
         "stencil_3d": stencil_3d,
         "paged_decode": paged_decode,
+        "life": life,
         "radix_pass": lambda x: x[torch.argsort(x.long() >> 4 & 15, stable=True)],
     }
     matmul: Callable[..., Any] = torch.matmul
@@ -125,6 +139,8 @@ def inputs_of(file: str, tensors: Sequence[CTensor]) -> list[Any]:
         table.copy_(pages.reshape(table.shape))
         lengths.fill_(table.shape[1] * keys.shape[1])
         lengths[0] //= 3
+    if file == "life":
+        drawn = [one & 0x01010101 for one in drawn]
     return drawn
 
 
@@ -180,7 +196,7 @@ class Example(Case):
             "torch": lambda *tensors: function(*tensors[:-1]),
         }
         is_product = self.file in PRODUCTS
-        if self.is_large and not is_product:
+        if self.is_large and self.file not in ON_CHIP:
             half = torch.empty(total, dtype=torch.uint8, device=DEVICE)
             compiled = torch.compile(function, dynamic=False)
             systems["torch.compile"] = lambda *tensors: compiled(*tensors[:-1])

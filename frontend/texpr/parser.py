@@ -277,7 +277,12 @@ class _Parser:
         if type_ is None and value is None:
             self._fail(f"'{name}' needs a type, such as '{start.text} {name}: f32[16]'")
         while self._accept("#"):
-            known = {"global": "global", "shared": "shared", "reg": "register"}
+            known = {
+                "global": "global",
+                "cluster": "cluster",
+                "shared": "shared",
+                "reg": "register",
+            }
             if self._next.text not in known:
                 self._fail(
                     f"there is no pragma #{self._next.text} of a buffer; there are "

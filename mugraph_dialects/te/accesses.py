@@ -25,10 +25,11 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import verify_indices
 from mugraph.dialects.te.sections import IndexedOp, SectionOp
-from mugraph.dialects.te.types import REDUCED_TYPES, BufferType
+from mugraph.dialects.te.types import REDUCED_TYPES, BufferType, Space
 from mugraph.dialects.te.values import IndexOfOp
 from mugraph.dialects.tensor_types import dims
 
@@ -101,6 +102,17 @@ class NewOp(Placed):
 
     def __init__(self, type_: BufferType) -> None:
         super().__init__(result_types=[type_])
+
+    def verify_(self) -> None:
+        """Checks what a buffer of a cluster must be."""
+        type_ = self.result.type
+        if type_.memory_space is Space.CLUSTER and (
+            len(type_.get_shape()) < 2 or isinstance(type_.layout, LayoutAttr)
+        ):
+            raise VerifyException(
+                "'te.new': a buffer of a cluster has a first dimension, the block, further ones, "
+                "what each block has, and no layout"
+            )
 
 
 @dataclass(frozen=True)

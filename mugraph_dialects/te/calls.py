@@ -230,6 +230,10 @@ class AsmOp(IRDLOperation, HasTouches):
             type_ = argument.type
             if isinstance(type_, BufferType):
                 in_registers = type_.memory_space is Space.REGISTER
+                if type_.memory_space is Space.CLUSTER:
+                    raise VerifyException(
+                        f"{label} is in the memory of a cluster, where no text takes addresses"
+                    )
                 if in_registers and type_.element_type in HALF_TYPES and type_.elements % 2:
                     raise VerifyException(
                         f"{label} has {type_.elements} elements of {type_.element_type}; two of "

@@ -56,6 +56,7 @@ from mugraph.dialects.te.accesses import (
     AccessOp,
     Combination,
     CombinationAttr,
+    NewOp,
 )
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, as_region
 from mugraph.dialects.te.sizes import size_of
@@ -74,6 +75,7 @@ class Scope(StrEnum):
 
     WARP = "warp"
     BLOCK = "block"
+    CLUSTER = "cluster"
 
 
 @irdl_attr_definition
@@ -96,7 +98,8 @@ class KernelOp(LoopOp):
 
     It holds the buffers of a block, ``te.new`` in shared memory, and one ``te.threads``.  Kernels
     of a function run one after the other.  ``smem`` is the bytes of shared memory of a block.
-    With ``cluster 4``, blocks 0 to 3, 4 to 7 and so on run at the same time, close to each other.
+    With ``cluster 4``, blocks 0 to 3, 4 to 7 and so on run at the same time, close to each other,
+    and each has the part of its own number among the four of buffers ``cluster``.
 
     ``te.kernel "add" %block = 504 grid [63, 8, 1] cut [0, 3, 16] { ... }``: block 0 to 62 are those
     along x, and so on.  Along axis 0, x, as many are launched as have one of as many elements as
@@ -134,6 +137,15 @@ class KernelOp(LoopOp):
 
     cluster_blocks = number_or("cluster", 1)
     """The blocks of a cluster; 1 where there are no clusters."""
+
+    @property
+    def shares_in_clusters(self) -> bool:
+        """Whether blocks of a cluster wait for each other, or have a buffer together."""
+        return any(
+            (isinstance(op, BarrierOp) and op.threads is Scope.CLUSTER)
+            or (isinstance(op, NewOp) and op.result.type.memory_space is Space.CLUSTER)
+            for op in self.walk()
+        )
 
     @property
     def grid_dim(self) -> tuple[int, ...]:
@@ -215,6 +227,14 @@ class KernelOp(LoopOp):
                 f"'te.kernel' has {self.iterations} blocks, which clusters of "
                 f"{self.cluster_blocks} do not divide"
             )
+        for op in self.walk():
+            if not isinstance(op, NewOp) or op.result.type.memory_space is not Space.CLUSTER:
+                continue
+            if (parts := op.result.type.get_shape()[0]) != self.cluster_blocks:
+                raise VerifyException(
+                    f"'te.kernel' has clusters of {self.cluster_blocks}, and {op.result.type} has "
+                    f"parts for {parts} blocks"
+                )
         if self.iterations > MAX_GRID[0]:
             raise VerifyException(
                 f"'te.kernel' has {self.iterations} blocks; a grid has at most {MAX_GRID[0]}"
@@ -333,7 +353,7 @@ def runs_on_threads(op: Operation, step: type[Operation]) -> bool:
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """All threads of a warp or a block come here before one goes on: ``te.barrier block``.
+    """All threads of a warp, block or cluster come before one goes on: ``te.barrier block``.
 
     What they did to memory before is visible to all of them after it.
     """

@@ -67,6 +67,8 @@ class Space(StrEnum):
     """The memory that a buffer is in."""
 
     GLOBAL = "global"
+    CLUSTER = "cluster"
+    """Shared memory of the blocks of a cluster: the first index is the block that has a part."""
     SHARED = "shared"
     REGISTER = "register"
 
@@ -78,6 +80,8 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     Extents and element type, then a layout (row-major without gaps if absent) and a memory space
     (undecided if absent), both optional.  A buffer is a function of its coordinates; an access with
     a single index means the coordinate of that number in row-major order, whatever the layout.
+    Of ``!te.buffer<8x64xf32, cluster>`` each of the 8 blocks of a cluster has 64 elements in its
+    shared memory, and all blocks of the cluster reach them.
     """
 
     name = "te.buffer"
@@ -115,6 +119,12 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     def elements(self) -> int:
         """How many coordinates there are."""
         return math.prod(self.get_shape())
+
+    @property
+    def elements_of_block(self) -> int:
+        """How many of them the shared memory of one block has, of a buffer that is in it."""
+        is_dealt = self.memory_space is Space.CLUSTER
+        return math.prod(self.get_shape()[1:]) if is_dealt else self.elements
 
     @property
     def memory_space(self) -> Space | None:

@@ -20,6 +20,7 @@ class HazardKind(Enum):
     NEVER_WRITTEN = "never written"
     OUT_OF_BOUNDS = "out of bounds"
     MISALIGNED = "misaligned"
+    NOT_RUNNING = "block not running"
     DIVERGENT_BARRIER = "divergent barrier"
     MISSING_FENCE = "missing fence"
     PROTOCOL = "channel protocol"

@@ -201,7 +201,7 @@ def promote_kernel(kernel: te.KernelOp, target: Target) -> None:
         name = source_name(new.result)
         if OF_EACH_THREAD in new.attributes:
             continue
-        if space is te.Space.SHARED:
+        if space in (te.Space.SHARED, te.Space.CLUSTER):
             shared.append(new)
             continue
         if space is te.Space.GLOBAL:
@@ -244,7 +244,7 @@ def promote_kernel(kernel: te.KernelOp, target: Target) -> None:
 
 
 def _size(type_: te.BufferType) -> int:
-    return type_.elements * element_bytes_of(type_)
+    return type_.elements_of_block * element_bytes_of(type_)
 
 
 def _words(type_: te.BufferType) -> int:
@@ -284,13 +284,15 @@ def _lifetime(new: te.NewOp, root: Operation) -> Lifetime:
     """The operators in another, numbered in order, between which a buffer is alive.
 
     A buffer made outside a loop and used in it lives through the whole loop.  What reductions pass
-    numbers through is nobody else's: the next one may begin while threads still read it.
+    numbers through is nobody else's: the next one may begin while threads still read it.  Nor is
+    what other blocks of a cluster reach.
     """
     places = {op: index for index, op in enumerate(root.walk())}
     last = {op: max(places[inner] for inner in op.walk()) for op in places if op.regions}
     home = new.parent_block()
     assert home is not None
-    if any(isinstance(use.operation, te.AllReduceOp) for use in new.result.uses):
+    is_reached = new.result.type.memory_space is te.Space.CLUSTER
+    if is_reached or any(isinstance(use.operation, te.AllReduceOp) for use in new.result.uses):
         return Lifetime(0, len(places))
     touched: list[int] = []
     for user, _ in te.touches_of(new.result):

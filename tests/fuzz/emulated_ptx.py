@@ -1,4 +1,4 @@
-"""Inline PTX of printed kernels as calls of the emulator: ``ldmatrix`` and ``mma.m16n8k16``."""
+"""Instructions of printed kernels as calls of the emulator: PTX, and products of warp groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ def with_emulated_instructions(source: str) -> str:
     return "\n".join(_emulated(line) for line in source.splitlines())
 
 
+# Products that end when they are waited for.
+_PRODUCTS = {
+    r"^(\s*)(emulate\(d, a, b, thread\);)$": r"\1emulator::begin_product([=] { \2 });",
+    r"mugraph::commit_products\(\);": "emulator::commit_products();",
+    r"mugraph::wait_products<(\d+)>\(\);": r"emulator::wait_products(\1);",
+}
+
+
 def _emulated(line: str) -> str:
+    for pattern, call in _PRODUCTS.items():
+        line = re.sub(pattern, call, line)
     match = _ASM.match(line)
     if match is None:
         return line

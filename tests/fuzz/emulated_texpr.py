@@ -20,7 +20,7 @@ from fuzz.emulated_ptx import INCLUDES, with_emulated_instructions
 from mugraph.codegen.cuda import print_module, workspace_bytes
 from mugraph.dialects.functions import given_names, got_names
 from mugraph.dialects.named_extents import named_extents, sized, sizes_of_call
-from mugraph.dialects.te import BufferType, input_parameters, written_parameters
+from mugraph.dialects.te import BufferType, KernelOp, input_parameters, written_parameters
 from mugraph.dialects.te.sizes import size_arguments
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
@@ -79,10 +79,17 @@ def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
         ]
         placed[0] = ", ".join([placed[0], *["{8u, 16u, false}"] * len(size_arguments(function))])
         calls.append(
-            f"    case {number}: return run(program_{number}::_execute_mugraph, {{{placed[0]}}}, "
+            f"    case {number}: emulator::cluster_size = {_cluster_blocks(one.module)}; "
+            f"return run(program_{number}::_execute_mugraph, {{{placed[0]}}}, "
             f"{{{placed[1]}}}, {workspace_bytes(function)}u, folder, orders);"
         )
     return "\n".join([*parts, *main_of(calls)]) + "\n"
+
+
+def _cluster_blocks(module: ModuleOp) -> int:
+    """The blocks of the clusters of all kernels."""
+    (blocks,) = {op.cluster_blocks for op in module.walk() if isinstance(op, KernelOp)}
+    return blocks
 
 
 def build_texpr(programs: Sequence[TexprProgram], folder: Path) -> Path:

@@ -170,6 +170,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("scan", {"B": 5, "N": 256, "T": 64}),
     ("histogram", {"N": 2048, "PART": 1024}),
     ("radix_pass", {"N": 1024, "THREADS": 64, "KEYS": 4, "SHIFT": 0}),
+    ("life", {"BOARDS": 2, "H": 16, "W": 8, "BLOCKS": 4, "GENERATIONS": 3}),
     *((name, sizes) for name, _, sizes in LEVELS),
 ]
 
@@ -191,8 +192,10 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
 
 
 def inputs_of(number: int, function: FuncOp) -> list[Array]:
-    """Inputs of a case; numbers of pages and lengths are from 1 on."""
+    """Inputs of a case; numbers of pages and lengths are from 1 on, cells 0 or 1."""
     drawn = draw(function, np.random.default_rng(number))
+    if CASES[number][0] == "life":
+        return [one & 0x01010101 for one in drawn]
     if CASES[number][0] != "paged_decode":
         return drawn
     return [1 + 5 * abs(one) if one.dtype == np.int32 else one for one in drawn]

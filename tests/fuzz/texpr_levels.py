@@ -66,10 +66,23 @@ fn f(x: f32[8, 100]): f32[8, 100] {
 """
 """Blocks of a cluster."""
 
+SUMS_OF_CLUSTERS = """
+fn f(x: i32[8, 64]): i32[8, 64] {
+    par 2 |c| #grid {
+        new t: i32[4, 16] #cluster
+        par 4 |b| #cluster { par 16 |i| { t[b, i] = 0 } }
+        par 4 |b| #cluster { par 64 |i| { red t[i / 16, i % 16] += x[c * 4 + b, i] } }
+        par 4 |b| #cluster { par 64 |i| { result[c * 4 + b, i] = t[i / 16, i % 16] } }
+    }
+}
+"""
+"""Sums in the shared memory of a cluster."""
+
 LEVELS: list[tuple[str, str, dict[str, int]]] = [
     ("rows", ROWS, {"N": 200}),
     ("rows", ROWS, {"N": 45}),
     ("exchange", EXCHANGE, {}),
     ("lanes", LANES, {}),
     ("clusters", CLUSTERS, {}),
+    ("sums_of_clusters", SUMS_OF_CLUSTERS, {}),
 ]

@@ -2,34 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from texpr_mutants import PROGRAMS, lowered, mutants_of, score, what_runs_show
+from texpr_mutants import EXAMPLES, PROGRAMS, Mutant, lowered, mutants_of, score, what_runs_show
 from thorough import THOROUGH
 
 from mugraph.dialects import te
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 
+FEWER = {"removed", "weakened", "of fewer threads"}
+OTHERS = {"other phase", "other mbarrier", "other arrivals", "other bytes"}
+WHOLE = (te.CommitOp, te.WarpgroupFenceOp, te.WarpgroupCommitOp, te.WarpgroupWaitOp)
+"""What all threads of a warp, or each thread with copies, must come to."""
 
-@pytest.mark.parametrize(("name", "every"), [("transpose", 1), ("scan", 1), ("gemm_sm90", 7)])
+
+def mutants(name: str, number: int = 0) -> Iterator[Mutant]:
+    """The mutants of the kernels of an example, which have no hazard themselves."""
+    for kernel in lowered(name, PROGRAMS[name][number]).walk():
+        if isinstance(kernel, te.KernelOp):
+            assert find_texpr_hazards(kernel) == []
+            yield from mutants_of(kernel)
+
+
+@pytest.mark.parametrize(
+    ("name", "every"), [("transpose", 1), ("scan", 1), ("life", 1), ("gemm_sm90", 17)]
+)
 def test_no_mutant_is_missed(name: str, every: int) -> None:
-    (kernel,) = (op for op in lowered(name, PROGRAMS[name]).walk() if isinstance(op, te.KernelOp))
-    assert find_texpr_hazards(kernel) == []
+    chosen = (one for one in mutants(name) if one.kind in FEWER | OTHERS)
     tried = 0
-    for number, mutant in enumerate(mutants_of(kernel)):
-        if number % every or mutant.kind.startswith("moved"):
-            continue
-        tried += 1
-        assert mutant.is_reported, f"{mutant.kind}: {mutant.op}"
+    for number, mutant in enumerate(chosen):
+        if number % every == 0:
+            tried += 1
+            assert mutant.is_reported, f"{mutant.kind}: {mutant.op}"
     assert tried
+
+
+@pytest.mark.parametrize(("name", "number"), [("gemm_mma", 1), ("gemm_sm90", 1)])
+def test_instructions_that_some_threads_leave_out(name: str, number: int) -> None:
+    found = [
+        (mutant.op.name, mutant.is_reported)
+        for mutant in mutants(name, number)
+        if (mutant.kind == "of some threads" and isinstance(mutant.op, WHOLE))
+        or (mutant.kind == "doubled" and isinstance(mutant.op, te.MbarrierInitOp))
+    ]
+    assert found
+    assert all(is_reported for _, is_reported in found)
+
+
+@pytest.mark.skipif(not THOROUGH, reason="lowers every example: make fuzz")
+def test_there_are_a_thousand_mutants_of_all_examples_whose_threads_wait() -> None:
+    total = sum(
+        sum(1 for _ in mutants(name, number))
+        for name, several in PROGRAMS.items()
+        for number in range(len(several))
+    )
+    assert total >= 1000
+    # Of the others none has a barrier.
+    for path in EXAMPLES.glob("*.te"):
+        if path.stem not in PROGRAMS:
+            kernels = lowered(path.stem, OTHER_SIZES.get(path.stem, {})).walk()
+            assert not any(isinstance(op, te.BarrierOp) for op in kernels)
+
+
+OTHER_SIZES = {
+    "vector_add": {"N": 1000},
+    "gemm": {"M": 12, "N": 10, "K": 5},
+    "softmax": {"M": 2, "N": 500},
+    "layer_norm": {"M": 2, "N": 500},
+    "stencil": {"H": 9, "W": 13},
+    "stencil_3d": {"Z": 6, "Y": 32, "X": 128, "LEVELS": 3},
+    "batched_4x4": {"B": 20},
+}
+
+
+@pytest.mark.skipif(not THOROUGH, reason="compiles every mutant: make fuzz")
+@pytest.mark.parametrize("name", ["transpose", "scan", "life"])
+def test_what_is_not_reported_is_harmless(name: str, needs_emulator: None, tmp_path: Path) -> None:
+    module = lowered(name, PROGRAMS[name][0])
+    scored = [one for one in score(name, module) if one.module is not None]
+    programs = [one.module for one in scored if one.module is not None]
+    assert not any(one.is_reported for one in scored)
+    assert not any(what_runs_show(module, programs, 8, tmp_path))
 
 
 @pytest.mark.skipif(not THOROUGH, reason="compiles every mutant: make fuzz")
 @pytest.mark.parametrize("name", ["transpose", "scan"])
-def test_what_is_reported_is_harmful(name: str, needs_emulator: None, tmp_path: Path) -> None:
-    module = lowered(name, PROGRAMS[name])
-    scored = list(score(name, module, control=1))
+def test_what_is_removed_is_seen_in_runs(name: str, needs_emulator: None, tmp_path: Path) -> None:
+    module = lowered(name, PROGRAMS[name][0])
+    scored = [one for one in score(name, module, control=1) if one.kind == "removed"]
     programs = [one.module for one in scored if one.module is not None]
-    shown = what_runs_show(module, programs, 8, tmp_path)
-    assert [bool(harm) for harm in shown] == [one.is_reported for one in scored]
+    assert len(programs) == len(scored)
+    assert all(what_runs_show(module, programs, 8, tmp_path))

@@ -66,8 +66,18 @@ def ordered_by_four_bits(x: Array) -> Array:
     return x[np.argsort(x.astype(np.int64) >> 1 & 15, kind="stable")]
 
 
+def life(start: Array) -> Array:
+    cells = start.astype(np.int32).view(np.uint8)
+    for _ in range(3):
+        steps = [(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1)]
+        around = np.sum([np.roll(cells, step, (1, 2)) for step in steps], axis=0)
+        cells = ((around == 3) | (around - cells == 3)).astype(np.uint8)
+    return cells.view(np.int32)
+
+
 Case = tuple[str, dict[str, int], list[tuple[int, ...]], type, Callable[..., Array], float]
 F16, F32 = np.float16, np.float32
+BOARD = {"BOARDS": 2, "H": 16, "W": 8, "BLOCKS": 4}
 CASES: list[Case] = [
     ("vector_add", {"N": 1000}, [(1000,), (1000,)], F32, np.add, 1e-6),
     ("transpose", {"M": 32, "N": 48, "T": 16}, [(32, 48)], F16, np.transpose, 0),
@@ -119,6 +129,7 @@ CASES: list[Case] = [
         0,
     ),
     ("scan", {"B": 5, "N": 32, "T": 8}, [(5, 32)], F32, lambda x: np.cumsum(x, axis=1), 1e-6),
+    ("life", {**BOARD, "GENERATIONS": 3}, [(2, 16, 8)], np.int32, life, 0),
 ]
 
 
@@ -138,7 +149,11 @@ def test_example(
     function = module.body.block.first_op
     assert isinstance(function, FuncOp)
     generator = np.random.default_rng(0)
-    inputs = [(20 * generator.standard_normal(shape)).astype(dtype) for shape in shapes]
+    inputs: list[Array] = [
+        (20 * generator.standard_normal(shape)).astype(dtype) for shape in shapes
+    ]
+    if name == "life":
+        inputs = [generator.integers(0, 2, (2, 16, 32)).astype(np.uint8).view(np.int32)]
     exact = reference(*(one.astype(np.float64) for one in inputs))
     for precision, bound in ((Precision.FLOAT64, 1e-12), (Precision.STORAGE, tolerance)):
         for seed in (None, 0):

@@ -36,7 +36,8 @@ from mugraph.passes.texpr.te_map.family import BandMapping, Role, deals
 from mugraph.passes.texpr.te_map.search import classes_of
 from mugraph.passes.texpr.te_promote import TePromotePass
 from mugraph.passes.texpr.te_sync.choice import choose_barriers, hitting_set
-from mugraph.passes.texpr.te_sync.dependences import dependences_of, leaves_of
+from mugraph.passes.texpr.te_sync.dependences import dependences_of
+from mugraph.passes.texpr.te_sync.leaves import leaves_of
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr

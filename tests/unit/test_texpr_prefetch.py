@@ -26,7 +26,8 @@ from mugraph.passes.texpr.te_prefetch import TePrefetchPass
 from mugraph.passes.texpr.te_promote import TePromotePass
 from mugraph.passes.texpr.te_sync import TeSyncPass
 from mugraph.passes.texpr.te_sync.choice import choose_barriers
-from mugraph.passes.texpr.te_sync.dependences import dependences_of, leaves_of
+from mugraph.passes.texpr.te_sync.dependences import dependences_of
+from mugraph.passes.texpr.te_sync.leaves import leaves_of
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.texpr import run_texpr

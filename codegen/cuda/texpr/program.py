@@ -9,7 +9,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
@@ -31,6 +31,12 @@ from mugraph.dialects.tensor_types import (
     row_major_strides,
     source_name,
 )
+
+_BARRIERS = {
+    te.Scope.WARP: "__syncwarp",
+    te.Scope.BLOCK: "__syncthreads",
+    te.Scope.CLUSTER: "mugraph::te::sync_cluster",
+}
 
 
 def planned_offset(op: Placed) -> int:
@@ -163,7 +169,7 @@ class TexprPrinter:
 
     @print.register
     def _(self, op: te.BarrierOp) -> None:
-        self.writer.line("__syncthreads();" if op.threads is te.Scope.BLOCK else "__syncwarp();")
+        self.writer.line(f"{_BARRIERS[op.threads]}();")
 
     # Buffers.
 
@@ -174,7 +180,7 @@ class TexprPrinter:
         match type_.memory_space:
             case te.Space.REGISTER:
                 self.writer.line(f"alignas(16) {element} {name}[{type_.elements}];")
-            case te.Space.SHARED:
+            case te.Space.SHARED | te.Space.CLUSTER:
                 place = f"smem + {planned_offset(op)}"
                 self.writer.line(
                     f"{element}* const {name} = reinterpret_cast<{element}*>({place});"
@@ -190,6 +196,8 @@ class TexprPrinter:
         if max(ends, default=0):
             return f"{self.text(buffer)}[{self._sized_number(buffer, expressions, operands, ends)}]"
         shape = _type(buffer).get_shape()
+        if _type(buffer).memory_space is te.Space.CLUSTER:
+            return self._element_of_cluster(buffer, coordinates_of(expressions, shape), operands)
         layout = self.layout(buffer)
         plain = Layout(shape, row_major_strides(shape)) if layout is None else base_layout(layout)
         number = AffineExpr.constant(0)
@@ -231,6 +239,19 @@ class TexprPrinter:
             else:
                 number = index
         return number
+
+    def _element_of_cluster(
+        self, buffer: SSAValue, coordinates: Sequence[AffineExpr], operands: Sequence[SSAValue]
+    ) -> str:
+        """An element of a buffer of which each block of a cluster has a part."""
+        block, *rest = coordinates
+        number = AffineExpr.constant(0)
+        for one, stride in zip(rest, row_major_strides(_type(buffer).get_shape())[1:], strict=True):
+            number += one * stride
+        part = self.text(buffer)
+        if not _is_own_block(block, operands):
+            part = f"mugraph::te::of_block({part}, {self.index(block, operands)})"
+        return f"{part}[{self.index(number, operands)}]"
 
     def layout(self, buffer: SSAValue) -> AnyLayout | None:
         """How a buffer lies; ``None`` for row-major."""
@@ -428,6 +449,21 @@ def _offset(starts: Sequence[AffineExpr], shape: Sequence[int], number: int) -> 
         step = number // stride % extent
         moved.append(start + step if step else start)
     return moved
+
+
+def _is_own_block(block: AffineExpr, operands: Sequence[SSAValue]) -> bool:
+    """Whether an index is the number that the block itself has in its cluster."""
+    if not isinstance(block, AffineDimExpr):
+        return False
+    number = operands[block.position].owner
+    if not isinstance(number, te.ApplyOp) or len(number.indices) != 1:
+        return False
+    loop = number.indices[0].owner
+    kernel = loop.parent_op() if isinstance(loop, Block) else None
+    if not isinstance(kernel, te.KernelOp):
+        return False
+    whole, blocks = AffineExpr.dimension(0), kernel.cluster_blocks
+    return number.expression == (whole if blocks == kernel.iterations else whole % blocks)
 
 
 def _only_states(block: Block) -> bool:

@@ -86,7 +86,7 @@ class Turns(ABC, Generic[AnyRole, State]):
                     chosen = self.chosen(op, state, role)
                     if chosen is not None:
                         yield from self.follow(op.body.block, chosen, role)
-                case te.BarrierOp() if op.threads is te.Scope.BLOCK:
+                case te.BarrierOp() if op.threads is not te.Scope.WARP:
                     yield from self.meet_all(op, state, role)
                 case te.AllReduceOp():
                     yield from self.reduce(op, state, role)

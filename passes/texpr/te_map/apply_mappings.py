@@ -29,6 +29,12 @@ from mugraph.passes.texpr.te_map.bands import (
     warp_bands_in,
 )
 from mugraph.passes.texpr.te_map.choice import candidates_of, choose
+from mugraph.passes.texpr.te_map.clusters import (
+    blocks_of_cluster,
+    check_buffers_of_clusters,
+    cluster_bands,
+    deal_to_cluster,
+)
 from mugraph.passes.texpr.te_map.program import Program
 from mugraph.passes.texpr.te_map.steps import (
     apply,
@@ -49,6 +55,7 @@ def map_function(function: FuncOp, target: Target, threads: int = 0) -> None:
     """Makes kernels of a function; raises ``PassFailedException`` for what cannot be mapped."""
     inline_calls(function)
     fold_sections(function)
+    check_buffers_of_clusters(function)
     if not write_out(function.body.block, _is_around_blocks, MOST_LAUNCHES):
         raise PassFailedException(
             f"--te-map: {op_label(function)}: a loop in order around loops at level grid is "
@@ -130,8 +137,9 @@ class _Mapper:
         """The kernel of a top-level parallel loop."""
         band = band_at(loop)
         depth = grid_depth(band)
-        refuse_blocks_in(band.loops[-1], "stands beside other statements")
         rest = band.loops[depth:]
+        if rest or not cluster_bands(band.body):
+            refuse_blocks_in(band.loops[-1], "stands beside other statements")
         if depth == 0 and rest[0].scope is None and not band.is_fully:
             self.flat_kernel(band)
             return
@@ -160,20 +168,25 @@ class _Mapper:
     def finish(self, kernel: te.KernelOp, grid: Sequence[te.ParOp]) -> None:
         """Makes the grid of loops around a block's program, and deals its bands to threads."""
         holder = kernel.threads
-        block = kernel.variable
-        numbers = digits_of([one.iterations for one in grid])
+        bands = cluster_bands(holder.body.block) if grid else []
+        blocks = blocks_of_cluster(bands) if bands else cluster_blocks(grid)
+        # Behind the loops over clusters comes the number of a block in its cluster.
+        extents = [*(one.iterations for one in grid), *([blocks] if bands and blocks else [])]
         indices: list[SSAValue] = []
-        for one, expression in zip(grid, numbers, strict=True):
-            index = apply(expression, [block], one.variable.name_hint)
+        for place, expression in enumerate(digits_of(extents)):
+            name = grid[place].variable.name_hint if place < len(grid) else "rank"
+            index = apply(expression, [kernel.variable], name)
             Rewriter.insert_op(index, InsertPoint.before(holder))
-            one.variable.replace_all_uses_with(index.result)
+            if place < len(grid):
+                grid[place].variable.replace_all_uses_with(index.result)
             indices.append(index.result)
-        certificate = stated(indices, [one.iterations for one in grid], grid=True)
-        Rewriter.insert_op(certificate, InsertPoint.before(holder))
-        kernel.extent = IntegerAttr(math.prod(one.iterations for one in grid), i64)
-        if (blocks := cluster_blocks(grid)) is not None:
+        Rewriter.insert_op(stated(indices, extents, grid=True), InsertPoint.before(holder))
+        kernel.extent = IntegerAttr(math.prod(extents), i64)
+        if blocks is not None:
             self.check_cluster(blocks)
             kernel.cluster = IntegerAttr(blocks, i64)
+            if bands:
+                deal_to_cluster(holder, bands, indices[-1], blocks)
         threads = self.block_threads(bands_in(holder), warp_bands_in(holder))
         program = Program(holder.variable, threads)
         program.choose(holder, self.spaces, self.target.shared_memory_per_block // 2)

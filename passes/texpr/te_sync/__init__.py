@@ -18,16 +18,21 @@ from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
 from mugraph.passes.texpr.analysis.sums import remark_of, unordered_sums
 from mugraph.passes.texpr.te_sync.choice import choose_barriers
-from mugraph.passes.texpr.te_sync.dependences import dependences_of, leaves_of
+from mugraph.passes.texpr.te_sync.clusters import life_of_parts
+from mugraph.passes.texpr.te_sync.dependences import dependences_of
+from mugraph.passes.texpr.te_sync.leaves import leaves_of
 
 
 def synchronise(kernel: te.KernelOp) -> None:
     """Puts barriers into a kernel."""
     holder = kernel.threads
-    leaves = leaves_of(holder)
+    life = life_of_parts(kernel)
+    leaves = [*life[:1], *leaves_of(holder), *life[1:]]
     chosen = choose_barriers(leaves, dependences_of(leaves, holder))
     for index, scope in chosen.items():
         Rewriter.insert_op(te.BarrierOp(scope), InsertPoint.before(leaves[index].place))
+    for leaf in life:
+        Rewriter.erase_op(leaf.op)
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,11 @@ class TeSyncPass(ModulePass):
     Two accesses of which one writes, to the same element of shared or device memory or to buffers
     that share bytes, in different threads of a block, need a barrier on the way from one to the
     other, also into later iterations of a loop and under conditions: of the warp where the threads
-    are always of one warp, else of the block.  isl decides which there are.  Of all places the ones
-    are taken that the fewest barriers run at; ``te.all_reduce`` is a barrier of the block.  Between
-    kernels nothing is needed.  Pre-condition: ``--te-promote``.
+    are always of one warp, else of the block; in blocks of a cluster, one of the cluster.  isl
+    decides which there are.  Of all places the ones are taken that the fewest barriers run at;
+    ``te.all_reduce`` is a barrier of the block.  Between kernels nothing is needed.  A barrier of
+    the cluster also comes before the first access to shared memory of another block, which must
+    run, and behind the last one, where it must still run.  Pre-condition: ``--te-promote``.
 
     A remark on stderr names each sum of floating-point numbers that several threads add to in any
     order, with ``te.red`` or ``te.atomic`` in memory: it may differ from run to run.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mugraph.dialects import te
-from mugraph.passes.texpr.te_sync.dependences import Dependence, Leaf
+from mugraph.passes.texpr.te_sync.dependences import Dependence
+from mugraph.passes.texpr.te_sync.leaves import Leaf
 
 
 def choose_barriers(
@@ -13,19 +14,24 @@ def choose_barriers(
 ) -> dict[int, te.Scope]:
     """Where barriers stand: in front of the leaves given, fewest when the program runs.
 
-    Barriers of the block first; a dependence within warps that these do not cover needs one of the
-    warp.  Exact.
+    Barriers of the cluster first; a dependence within blocks, and then within warps, that these do
+    not cover needs one of its own.  Exact.
     """
-    free = {i for i, leaf in enumerate(leaves) if leaf.is_barrier}
-    open_ = [one.places for one in dependences if one.scope is te.Scope.BLOCK]
     weights = [leaf.weight for leaf in leaves]
-    block = hitting_set([one for one in open_ if not one & free], weights)
-    covered = free | block | {i for i, leaf in enumerate(leaves) if leaf.is_warp_barrier}
-    rest = [
-        one.places for one in dependences if one.scope is te.Scope.WARP and not one.places & covered
-    ]
-    warp = hitting_set(rest, weights)
-    return {**dict.fromkeys(warp, te.Scope.WARP), **dict.fromkeys(block, te.Scope.BLOCK)}
+    there = {
+        te.Scope.CLUSTER: set[int](),
+        te.Scope.BLOCK: {i for i, leaf in enumerate(leaves) if leaf.is_barrier},
+        te.Scope.WARP: {i for i, leaf in enumerate(leaves) if leaf.is_warp_barrier},
+    }
+    covered: set[int] = set()
+    chosen: dict[int, te.Scope] = {}
+    for scope, free in there.items():
+        covered |= free
+        open_ = [one.places for one in dependences if one.scope is scope]
+        found = hitting_set([one for one in open_ if not one & covered], weights)
+        covered |= found
+        chosen |= dict.fromkeys(found, scope)
+    return chosen
 
 
 def hitting_set(sets: Sequence[frozenset[int]], weights: Sequence[int]) -> set[int]:

@@ -1,76 +1,25 @@
-"""Which threads of a block must meet between which parts of its program, and where they may."""
+"""Which threads must meet between which parts of a block's program, and where they may."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import islpy as isl
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import te
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.texpr.analysis.between import Moment, between, cells
-from mugraph.passes.texpr.analysis.domains import (
-    Access,
-    accesses_of,
-    domain_of,
-)
+from mugraph.passes.texpr.analysis.domains import Access, domain_of
 from mugraph.passes.texpr.analysis.evaluate import expanded
 from mugraph.passes.texpr.analysis.groups import CopyGroups, Landing
 from mugraph.passes.texpr.analysis.pairs import Pairs, pairs_of
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A part of a block's program without barriers in it, or the beginning of a loop of parts."""
-
-    op: Operation
-    accesses: tuple[Access, ...]
-    loops: tuple[te.SeqOp, ...]
-    """The loops of the block around it, the outermost first."""
-    conditions: tuple[te.IfOp, ...]
-
-    @property
-    def place(self) -> Operation:
-        """Where a barrier in front of it stands: conditions that it is the first part of follow.
-
-        One that is a barrier itself stands where it is.
-        """
-        place = self.op
-        if isinstance(place, te.AllReduceOp):
-            return place
-        parent = place.parent_op()
-        while isinstance(parent, te.IfOp) and not any(
-            _has_parts(before) or isinstance(before, te.StepOp) for before in _before(place)
-        ):
-            place, parent = parent, parent.parent_op()
-        return place
-
-    @property
-    def needed(self) -> set[te.IfOp]:
-        """The conditions that hold wherever control comes to a barrier in front of it."""
-        place = self.place
-        return {one for one in self.conditions if one is not place and one.is_ancestor(place)}
-
-    @property
-    def is_barrier(self) -> bool:
-        """Whether all threads wait for each other in it."""
-        return isinstance(self.op, te.AllReduceOp) and self.op.threads is te.Scope.BLOCK
-
-    @property
-    def is_warp_barrier(self) -> bool:
-        """Whether the threads of each warp wait for each other in it."""
-        return isinstance(self.op, te.AllReduceOp)
-
-    @property
-    def weight(self) -> int:
-        """How often control comes to it."""
-        return math.prod(loop.iterations for loop in self.loops)
+from mugraph.passes.texpr.te_sync.clusters import differs_in_cluster, pairs_across
+from mugraph.passes.texpr.te_sync.leaves import Leaf
 
 
 @dataclass(frozen=True)
@@ -86,49 +35,8 @@ class Dependence:
     places: frozenset[int]
 
 
-def leaves_of(holder: te.ThreadsOp) -> list[Leaf]:
-    """The parts of a block's program in order."""
-    return list(_leaves(holder.body.block, (), ()))
-
-
-def _leaves(
-    block: Block, loops: tuple[te.SeqOp, ...], conditions: tuple[te.IfOp, ...]
-) -> Iterator[Leaf]:
-    for op in block.ops:
-        if isinstance(op, te.BarrierOp):
-            continue
-        if isinstance(op, (te.SeqOp, te.IfOp)) and _has_parts(op):
-            if isinstance(op, te.SeqOp):
-                # A barrier may stand in front of a loop, too.
-                yield Leaf(op, (), loops, conditions)
-                yield from _leaves(op.body.block, (*loops, op), conditions)
-            else:
-                yield from _leaves(op.body.block, loops, (*conditions, op))
-            continue
-        accesses = tuple(access for access in accesses_of(op) if _is_memory(access))
-        if accesses or isinstance(op, te.AllReduceOp):
-            yield Leaf(op, accesses, loops, conditions)
-
-
-def _before(op: Operation) -> Iterator[Operation]:
-    """The operators before one in its block."""
-    before = op.prev_op
-    while before is not None:
-        yield before
-        before = before.prev_op
-
-
-def _has_parts(op: Operation) -> bool:
-    return any(isinstance(inner, (te.StepOp, te.AllReduceOp)) for inner in op.walk())
-
-
-def _is_memory(access: Access) -> bool:
-    """Whether an access is to memory that other threads see and somebody writes."""
-    return access.type.memory_space is not te.Space.REGISTER
-
-
 def dependences_of(leaves: Sequence[Leaf], holder: te.ThreadsOp) -> list[Dependence]:
-    """All dependences between different threads of a block.
+    """All dependences between different threads of a block, or of blocks of a cluster.
 
     Exact: of each pair of steps in which threads touch one element, also in other iterations of
     loops and under conditions, the places that control comes to between the two.
@@ -199,6 +107,16 @@ class _Way:
             names[carried.variable] = f"({names[carried.variable]} - 1)"
         return self._between((Moment(landing.wait, names), end), carried)
 
+    def of_cluster(self, places: Mapping[int, isl.Set]) -> dict[int, isl.Set]:
+        """Those of the places that all blocks of a cluster come to, if one does."""
+        kernel = self.groups.holder.parent_op()
+        assert isinstance(kernel, te.KernelOp)
+        return {
+            place: pairs
+            for place, pairs in places.items()
+            if not any(differs_in_cluster(one, kernel) for one in self.leaves[place].needed)
+        }
+
     def _is_of_threads(self, condition: te.IfOp) -> bool:
         _, variables = expanded(condition.map.data.results, list(condition.indices))
         return self.groups.holder.variable in variables
@@ -236,28 +154,39 @@ def _needed(way: _Way) -> list[Dependence]:
         for other in way.second.accesses:
             if not one.conflicts(other):
                 continue
+            across = pairs_across(one, other, holder, way.common)
+            if across is not None:
+                _carry(across, way.carried)
+                places = partial(way.of_cluster, way.places)
+                _add(found, across, [(te.Scope.CLUSTER, [])], way.dimensions, [], places)
+            if isinstance(one.op, te.StepOp) or isinstance(other.op, te.StepOp):
+                continue  # the life of a part, which its own block does not outlive
             pairs = _pairs(one, other, holder, way.common, way.carried)
             if pairs is None:
                 continue
+            scopes = _scopes(pairs, holder)
             if not isinstance(one.op, te.CopyAsyncOp):
-                _add(found, pairs, holder, way.dimensions, [], lambda: way.places)
+                _add(found, pairs, scopes, way.dimensions, [], lambda: way.places)
                 continue
             for landing, constraints in _landings(pairs, way.groups):
                 places = partial(way.landed, landing)
-                _add(found, pairs, holder, way.dimensions, constraints, places)
+                _add(found, pairs, scopes, way.dimensions, constraints, places)
     return [Dependence(way.source, way.target, scope, places) for scope, places in found]
 
 
 def _add(
     found: dict[tuple[te.Scope, frozenset[int]], None],
     pairs: Pairs,
-    holder: te.ThreadsOp,
+    scopes: Sequence[tuple[te.Scope, list[str]]],
     dimensions: Sequence[str],
     extra: Sequence[str],
     places: Callable[[], Mapping[int, isl.Set]],
 ) -> None:
-    """Adds what pairs of accesses need: of whom a barrier, and the places that meet it."""
-    for scope, apart in _scopes(pairs, holder):
+    """Adds what pairs of accesses need: of whom a barrier, and the places that meet it.
+
+    ``scopes`` are who must meet, and for which pairs.
+    """
+    for scope, apart in scopes:
         met = pairs.at(dimensions, *apart, *extra)
         if met.is_empty():
             return
@@ -296,9 +225,15 @@ def _pairs(
     same = _same(holder, common)
     names = one.domain.named("a", same), other.domain.named("b", same)
     pairs = pairs_of(one, other, names, of_bytes=not shared)
-    if carried is not None:
-        pairs.constraints.append(f"{names[0][carried.variable]} < {names[1][carried.variable]}")
+    _carry(pairs, carried)
     return pairs
+
+
+def _carry(pairs: Pairs, carried: te.SeqOp | None) -> None:
+    """Lets the second access be in a later iteration of a loop."""
+    if carried is not None:
+        first, second = (name[carried.variable] for name in pairs.names)
+        pairs.constraints.append(f"{first} < {second}")
 
 
 def _landings(pairs: Pairs, groups: CopyGroups) -> list[tuple[Landing, list[str]]]:

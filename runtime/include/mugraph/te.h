@@ -16,6 +16,27 @@
 namespace mugraph {
 namespace te {
 
+// All threads of a cluster come here before one goes on, and see what the others have done to memory.
+__device__ __forceinline__ void sync_cluster() {
+#if defined(__CUDACC__)
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#else
+  cluster_barrier();
+#endif
+}
+
+// Where block `rank` of the cluster has what this block has at a place of its shared memory.
+template <class T>
+__device__ __forceinline__ T* of_block(T* place, int rank) {
+#if defined(__CUDACC__)
+  T* found;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(found) : "l"(place), "r"(rank));
+  return found;
+#else
+  return in_block(place, rank);
+#endif
+}
+
 // Division that rounds down, and what it leaves; the divisor is positive.
 __device__ __forceinline__ constexpr int floor_div(int x, int y) { return x / y - (x % y < 0); }
 __device__ __forceinline__ constexpr int floor_mod(int x, int y) { return x % y + (x % y < 0 ? y : 0); }

@@ -216,9 +216,11 @@ class Runner:
 
     @_run.register
     def _(self, op: te.KernelOp, batch: Batch) -> None:
-        blocks = _launched_blocks(op, batch)
+        # Blocks of a cluster stay together: they may have buffers in common.
+        blocks = _launched_blocks(op, batch).reshape(-1, op.cluster_blocks)
         if self._generator is not None:
             self._generator.shuffle(blocks)
+        blocks = blocks.reshape(-1)
         inner = Batch(len(blocks), batch, np.zeros(len(blocks), np.int64))
         inner.values[op.variable] = blocks
         self.block(op.body.block, inner)
@@ -276,10 +278,12 @@ class Runner:
 
     @_run.register
     def _(self, op: te.NewOp, batch: Batch) -> None:
-        holder = enclosing(op, te.ThreadsOp)
-        sharing = batch.lanes if holder is not None and holder.shares(op) else None
-        owners = np.arange(batch.count) // (sharing or 1)
-        storage = self.storage(op.result.type, batch.count // (sharing or 1))
+        holder, kernel = enclosing(op, te.ThreadsOp), enclosing(op, te.KernelOp)
+        sharing = (batch.lanes or 1) if holder is not None and holder.shares(op) else 1
+        if isinstance(kernel, te.KernelOp) and op.result.type.memory_space is te.Space.CLUSTER:
+            sharing *= kernel.cluster_blocks
+        owners = np.arange(batch.count) // sharing
+        storage = self.storage(op.result.type, batch.count // sharing)
         batch.buffers[op.result] = storage, owners
 
     def places(self, op: Operation, touch: te.Touch, batch: Batch) -> Places:

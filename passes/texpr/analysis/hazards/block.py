@@ -1,13 +1,12 @@
 """Hazards of one block: all that its threads touch, and clocks that say what is ordered.
 
-The block is run in turns.  Of each two touches of one place the clocks say whether another order
-could turn them round.  Copies of threads, bulk copies and products of warp groups touch until they
-have been waited for.
+The block is run in turns; so are those of a cluster that share anything, together.  Of each two
+touches of one place the clocks say whether another order could turn them round.  Copies of threads,
+bulk copies and products of warp groups touch until they have been waited for.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatchmethod
@@ -25,42 +24,30 @@ from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
+from mugraph.passes.texpr.analysis.hazards.followed import BY_PHASES, FOLLOWED
+from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, blocks_followed
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
+from mugraph.passes.texpr.analysis.hazards.parts import Parts
 from mugraph.passes.texpr.analysis.hazards.role import FollowedRole
 from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow, named
 from mugraph.passes.texpr.analysis.hazards.sums import Sums
 from mugraph.passes.texpr.analysis.hazards.touches import rows_of, variables_used
-from mugraph.passes.texpr.analysis.roles import roles_of
+from mugraph.passes.texpr.analysis.roles import roles_of, takes_turns
 from mugraph.passes.texpr.analysis.turns import Course, Turns
 
+_BARRIERS = 16
+"""The barriers that a block has at most, by number."""
 _MANY = 96
 """Reads after which those that all threads know of are dropped."""
 _REPEATS = 4
 """Iterations of a loop that all touch the same: pairs of neighbouring ones have fewest barriers
 between them."""
-_BY_PHASES = (te.BulkCopyOp, te.WarpgroupMmaOp, te.MbarrierOp)
-"""What each iteration of a loop does in a phase of its own."""
-_STEPS = (
-    *_BY_PHASES,
-    te.MbarrierFenceOp,
-    te.NamedBarrierOp,
-    te.BarrierOp,
-    te.AllReduceOp,
-    te.CommitOp,
-    te.WaitOp,
-    te.ProxyFenceOp,
-    te.BulkCommitOp,
-    te.BulkWaitOp,
-    te.WarpgroupFenceOp,
-    te.WarpgroupCommitOp,
-    te.WarpgroupWaitOp,
-)
-"""What is followed one by one; loops and conditions without it touch all at once."""
 
 
 class BlockRun(Turns[FollowedRole, Rows]):
-    """A run of a block of a kernel; ``without`` is a barrier to leave out.
+    """A run of a block of a kernel, or of a cluster; ``without`` is a barrier to leave out.
 
+    ``number`` is that of the block, or of the cluster where its blocks share anything.
     ``passed`` are the buffers in device memory that are followed beside those in shared memory.
     """
 
@@ -75,7 +62,8 @@ class BlockRun(Turns[FollowedRole, Rows]):
         self.kernel = kernel
         self.passed = passed
         self.without = without
-        threads = self.holder.iterations
+        self.blocks = blocks_followed(kernel)
+        threads = self.holder.iterations * self.blocks
         first: dict[SSAValue, int] = {}
         agents = threads
         for op in kernel.walk():
@@ -86,8 +74,13 @@ class BlockRun(Turns[FollowedRole, Rows]):
         """The component of clocks that the copies of the first thread have."""
         if any(isinstance(op, te.CopyAsyncOp) for op in kernel.walk()):
             agents += threads
+        self._closed = np.zeros(threads, np.int64)
+        """How many groups of copies each thread has closed."""
         self.clocks = Clocks(threads, agents - threads)
-        self.memory = Shadow(kernel, self.clocks, self._elements_of(number), self.report)
+        numbers = range(number * self.blocks, (number + 1) * self.blocks)
+        elements = self._elements_of(numbers)
+        self.memory = Shadow(kernel, self.clocks, elements, self.report, self.blocks)
+        self.parts = Parts(self.clocks, self.blocks, self.report)
         self.mbarriers = Mbarriers(first, self.clocks, self.memory, self.report)
         self.sums = Sums(kernel, self.report)
         self._found: dict[tuple[object, ...], Finding] = {}
@@ -95,12 +88,18 @@ class BlockRun(Turns[FollowedRole, Rows]):
         self._accesses: dict[Operation, list[Access]] = {}
         self._known: dict[tuple[object, ...], list[Event]] = {}
         self._boxes: dict[tuple[int, bytes, bytes], Event] = {}
-        for members in roles_of(self.holder):
-            self.begin(FollowedRole(members, {kernel.variable: number}), members)
+        for rank, block in enumerate(numbers):
+            begin = rank * self.holder.iterations
+            for members in roles_of(self.holder):
+                mine = members + begin
+                self.begin(FollowedRole(mine, {kernel.variable: block}, begin), mine)
 
     def findings(self) -> list[Finding]:
         """The hazards of the block."""
-        if self.take_turns():
+        if self.blocks > 1 and takes_turns(self.holder):
+            self._report_not_followed()
+        elif self.take_turns():
+            self.parts.check_ends()
             self._check_unfinished()
         else:
             self._report_deadlock()
@@ -118,20 +117,21 @@ class BlockRun(Turns[FollowedRole, Rows]):
         found = Finding(kind, operations, message, threads, address)
         self._found.setdefault((kind, *operations), found)
 
-    def _elements_of(self, number: int) -> dict[SSAValue, Rows]:
-        """The elements of each buffer in device memory that the block touches, in order."""
+    def _elements_of(self, blocks: Sequence[int]) -> dict[SSAValue, Rows]:
+        """The elements of each buffer in device memory that the blocks touch, in order."""
         found: dict[SSAValue, list[Rows]] = {buffer: [] for buffer in self.passed}
         for access in accesses_of(self.kernel):
             if access.buffer in found:
-                fixed = {self.kernel.variable: number}
-                found[access.buffer].append(rows_of(access, (), fixed).numbers)
+                for block in blocks:
+                    fixed = {self.kernel.variable: block}
+                    found[access.buffer].append(rows_of(access, (), fixed).numbers)
         return {buffer: np.unique(np.concatenate(rows)) for buffer, rows in found.items()}
 
     # Control.
 
     def _has_steps(self, op: Operation) -> bool:
         if op not in self._followed:
-            self._followed[op] = any(isinstance(one, _STEPS) for one in op.walk())
+            self._followed[op] = any(isinstance(one, FOLLOWED) for one in op.walk())
         return self._followed[op]
 
     def is_followed(self, op: Operation) -> bool:
@@ -153,14 +153,22 @@ class BlockRun(Turns[FollowedRole, Rows]):
         return found if len(found) else None
 
     def meet_all(self, op: Operation, state: Rows, role: FollowedRole) -> Course:
-        """Waits for all threads of the block, where all can come."""
-        if self._all_come(op, state, role):
+        """Waits for all threads of the block or cluster, where all can come."""
+        if not self._all_come(op, state, role):
+            return
+        if isinstance(op, te.BarrierOp) and op.threads is te.Scope.CLUSTER:
+            yield from super().meet(op, role, -1, self.holder.iterations * self.blocks)
+        else:
             yield from super().meet_all(op, state, role)
+
+    def meet(self, op: Operation, role: FollowedRole, number: int, threads: int) -> Course:
+        """As often to a barrier of the same block."""
+        yield from super().meet(op, role, number + role.first * _BARRIERS, threads)
 
     def _iterations(self, op: te.SeqOp) -> int:
         """How many iterations of a loop are followed."""
         inner = list(op.walk())
-        if any(isinstance(one, _BY_PHASES) for one in inner):
+        if any(isinstance(one, BY_PHASES) for one in inner):
             return op.iterations
         used = {one for access in self._accesses_of(op) for one in variables_used(access)}
         conditions = [one for one in inner if isinstance(one, te.IfOp) and self._has_steps(one)]
@@ -181,7 +189,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     def _points(self, threads: Rows, role: FollowedRole) -> dict[SSAValue, Rows]:
         points = {one: np.array(value, np.int64) for one, value in role.values.items()}
-        return {**points, self.holder.variable: threads}
+        return {**points, self.holder.variable: threads - role.first}
 
     def _holds(self, op: te.IfOp, threads: Rows, role: FollowedRole) -> npt.NDArray[np.bool_]:
         return np.broadcast_to(all_hold([op], self._points(threads, role)), threads.shape)
@@ -206,7 +214,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
             )
         if count >= threads:
             self.clocks.meet(np.sort(np.concatenate([one.threads for one in come])))
-            if threads == self.holder.iterations:
+            if threads >= self.holder.iterations:
                 self._drop_known()
 
     def reduce(self, op: te.AllReduceOp, state: Rows, role: FollowedRole) -> Course:
@@ -220,9 +228,9 @@ class BlockRun(Turns[FollowedRole, Rows]):
         if any(isinstance(one, te.SeqOp) for one in domain_of(op).loops):
             yield from self.meet(op, role, 0, threads)
         numbers = np.arange(-(-threads // WARP))
-        self._touch_scratch(op, te.AccessKind.WRITE, numbers * WARP, numbers)
+        self._touch_scratch(op, te.AccessKind.WRITE, numbers * WARP + role.first, numbers)
         yield from self.meet(op, role, 0, threads)
-        everyone = np.repeat(np.arange(threads), len(numbers))
+        everyone = np.repeat(np.arange(threads) + role.first, len(numbers))
         self._touch_scratch(op, te.AccessKind.READ, everyone, np.tile(numbers, threads))
 
     def _touch_scratch(
@@ -265,7 +273,8 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     @_act.register
     def _(self, op: te.BarrierOp, threads: Rows, role: FollowedRole) -> None:
-        self.clocks.meet_in_warps(threads)
+        if self._are_whole(op, threads):
+            self.clocks.meet_in_warps(threads)
 
     @_act.register
     def _(self, op: te.ProxyFenceOp, threads: Rows, role: FollowedRole) -> None:
@@ -274,13 +283,13 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     @_act.register
     def _(self, op: te.CommitOp, threads: Rows, role: FollowedRole) -> None:
-        role.closed += 1
+        self._closed[threads] += 1
 
     @_act.register
     def _(self, op: te.WaitOp, threads: Rows, role: FollowedRole) -> None:
         if self._copies < self.clocks.known.shape[1]:
             landed = self.clocks.known[threads, self._copies + threads]
-            now = np.maximum(landed, role.closed - op.groups)
+            now = np.maximum(landed, self._closed[threads] - op.groups)
             self.clocks.known[threads, self._copies + threads] = now
 
     # What engines do.
@@ -308,43 +317,52 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     @_act.register
     def _(self, op: te.BulkStoreOp, threads: Rows, role: FollowedRole) -> None:
-        role.stores += self._engine_reads(op, threads, role)
+        role.stores.begin(self._engine_reads(op, threads, role))
 
     @_act.register
     def _(self, op: te.BulkCommitOp, threads: Rows, role: FollowedRole) -> None:
-        role.store_groups.append(role.stores)
-        role.stores = []
+        role.stores.commit(threads)
 
     @_act.register
     def _(self, op: te.BulkWaitOp, threads: Rows, role: FollowedRole) -> None:
-        self._finish(role.store_groups, op.groups)
+        self._finish(role.stores.finish(threads, op.groups))
 
     @_act.register
     def _(self, op: te.WarpgroupMmaOp, threads: Rows, role: FollowedRole) -> None:
-        if len(threads) % GROUP_THREADS:
-            self.report(
-                HazardKind.PROTOCOL,
-                (op,),
-                f"{named(op)} is an instruction of {GROUP_THREADS} threads, and {len(threads)} "
-                "come to it",
-            )
+        if not self._are_whole(op, threads, GROUP_THREADS):
             return
         self.sums.require_fence(op, role)
         # Of each warp its first thread stands for all: they run the instruction together.
-        role.products += self._engine_reads(op, threads[::WARP], role)
+        role.products.begin(self._engine_reads(op, threads[::WARP], role))
 
     @_act.register
     def _(self, op: te.WarpgroupFenceOp, threads: Rows, role: FollowedRole) -> None:
-        role.is_fenced = True
+        # Of some warps of a role it says nothing of the others.
+        role.is_fenced = self._are_whole(op, threads) and len(threads) == len(role.threads)
 
     @_act.register
     def _(self, op: te.WarpgroupCommitOp, threads: Rows, role: FollowedRole) -> None:
-        role.product_groups.append(role.products)
-        role.products = []
+        if self._are_whole(op, threads):
+            role.products.commit(threads)
 
     @_act.register
     def _(self, op: te.WarpgroupWaitOp, threads: Rows, role: FollowedRole) -> None:
-        self._finish(role.product_groups, op.groups)
+        if self._are_whole(op, threads):
+            self._finish(role.products.finish(threads, op.groups))
+
+    def _are_whole(self, op: Operation, threads: Rows, together: int = WARP) -> bool:
+        """Whether warps, or groups, come to an instruction of theirs with all their threads."""
+        everyone = self.holder.iterations
+        _, counts = np.unique(threads // together, return_counts=True)
+        parted = counts < min(together, everyone)
+        if parted.any():
+            self.report(
+                HazardKind.DIVERGENT_BARRIER,
+                (op,),
+                f"{named(op)} is an instruction of {together} threads, and "
+                f"{counts[parted][0]} of them come to it",
+            )
+        return not parted.any()
 
     def _engine_reads(self, op: Operation, threads: Rows, role: FollowedRole) -> list[Event]:
         events = list(self._boxes_of(op, threads, role))
@@ -354,12 +372,11 @@ class BlockRun(Turns[FollowedRole, Rows]):
             event.epochs = np.full(len(event.places), NEVER)
         return events
 
-    def _finish(self, groups: deque[list[Event]], left: int) -> None:
-        """What engines read of the older groups has been read, as its threads know."""
-        while len(groups) > left:
-            for event in groups.popleft():
-                event.epochs = self.memory.epochs_of(event.threads)
-                self.memory.others.append(event)
+    def _finish(self, events: Sequence[Event]) -> None:
+        """What engines read has been read, as its threads know."""
+        for event in events:
+            event.epochs = self.memory.epochs_of(event.threads)
+            self.memory.others.append(event)
 
     # Memory.
 
@@ -390,7 +407,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
             self._accesses[op] = [
                 one
                 for one in accesses_of(op)
-                if one.type.memory_space is te.Space.SHARED or one.buffer in self.passed
+                if one.type.memory_space in ON_CHIP or one.buffer in self.passed
             ]
         return self._accesses[op]
 
@@ -398,8 +415,9 @@ class BlockRun(Turns[FollowedRole, Rows]):
         """All that ordinary accesses of an operator, or of those in it, touch."""
         self.sums.check(op, role)
         for event in self._touched(op, role):
+            self.parts.touch(event)
             if isinstance(event.access.op, te.CopyAsyncOp):
-                event.epochs = np.full(len(event.places), role.closed + 1)
+                event.epochs = self._closed[event.threads] + 1
                 self.memory.write(event, self._under_way(), self._copies + event.threads)
             else:
                 self.memory.touch(event, self._under_way())
@@ -415,9 +433,10 @@ class BlockRun(Turns[FollowedRole, Rows]):
             thread = self.holder.variable
             for access in accesses:
                 rows = rows_of(access, (thread,), role.values)
-                mine = np.isin(rows.values[thread], role.threads)
+                threads = rows.values[thread] + role.first
+                mine = np.isin(threads, role.threads)
                 if mine.any():
-                    found = self.memory.event(access, rows.values[thread][mine], rows.numbers[mine])
+                    found = self.memory.event(access, threads[mine], rows.numbers[mine])
                     self._known[key].append(found)
         for event in self._known[key]:
             yield replace(event, epochs=self.memory.epochs_of(event.threads))
@@ -440,11 +459,19 @@ class BlockRun(Turns[FollowedRole, Rows]):
             f"memory, and {named(access.op)} touches them, which is not followed there",
         )
 
+    def _report_not_followed(self) -> None:
+        self.report(
+            HazardKind.NOT_CHECKED,
+            (self.kernel,),
+            "blocks of a cluster share memory or wait for each other, and their threads hand over "
+            "by instructions, which is not followed together",
+        )
+
     def _report_deadlock(self) -> None:
         waiting = [role for role in self.live if role.waits_at is not None]
         ops = tuple(dict.fromkeys(one.waits_at for one in waiting if one.waits_at is not None))
         parts = [
-            f"thread {role.threads[0]} at {named(role.waits_at)}{_iterations(role)}"
+            f"{self.memory.thread(role.threads[0])} at {named(role.waits_at)}{_iterations(role)}"
             for role in waiting
             if role.waits_at is not None
         ]

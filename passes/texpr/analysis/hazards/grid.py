@@ -1,6 +1,7 @@
 """Hazards between blocks: nothing orders what two blocks of a kernel do to device memory.
 
-Which touch one element isl decides, for all blocks of grids of any size.
+Which touch one element isl decides, for all blocks of grids of any size.  Blocks of a cluster that
+wait for each other count as one here.
 """
 
 from __future__ import annotations
@@ -33,7 +34,17 @@ class Grid:
     """Buffers in device memory that threads of one block pass elements through."""
     blocks: tuple[int, ...]
     """The blocks to follow: one of each kind that does the same in shared memory, of many kinds
-    the first, some in the middle and the last."""
+    the first, some in the middle and the last.  Where blocks of a cluster share buffers or wait for
+    each other, the clusters."""
+
+
+ON_CHIP = (te.Space.SHARED, te.Space.CLUSTER)
+"""Memory of blocks."""
+
+
+def blocks_followed(kernel: te.KernelOp) -> int:
+    """How many blocks are followed together: those of a cluster, where they share anything."""
+    return kernel.cluster_blocks if kernel.shares_in_clusters else 1
 
 
 def is_in_memory(access: Access) -> bool:
@@ -44,7 +55,7 @@ def is_in_memory(access: Access) -> bool:
 def check_grid(kernel: te.KernelOp) -> Grid:
     """Looks at each buffer in device memory that is written: the first conflict of its blocks."""
     accesses = [one for one in accesses_of(kernel) if is_in_memory(one)]
-    device = [one for one in accesses if one.type.memory_space is not te.Space.SHARED]
+    device = [one for one in accesses if one.type.memory_space not in ON_CHIP]
     findings: list[Finding] = []
     within: list[SSAValue] = []
     for buffer in dict.fromkeys(one.buffer for one in device if one.writes):
@@ -58,10 +69,9 @@ def check_grid(kernel: te.KernelOp) -> Grid:
         findings += [] if found is None else [found]
         if any(_of_block(kernel, one) for one in pairs):
             within.append(buffer)
-    followed = [
-        one for one in accesses if one.type.memory_space is te.Space.SHARED or one.buffer in within
-    ]
-    blocks = _different_blocks(kernel, followed)
+    followed = [one for one in accesses if one.type.memory_space in ON_CHIP or one.buffer in within]
+    together = blocks_followed(kernel)
+    blocks = sorted({block // together for block in _different_blocks(kernel, followed)})
     if len(blocks) > _FEW_BLOCKS:
         count = len(blocks)
         blocks = [blocks[number] for number in sorted({0, 1, count // 2, count - 1})]
@@ -98,7 +108,9 @@ def _across_blocks(kernel: te.KernelOp, pairs: Pairs) -> Finding | None:
     one, other = pairs.one, pairs.other
     loops = (kernel.variable, kernel.threads.variable)
     names = [name[loop] for name in pairs.names for loop in loops]
-    found = pairs.first(names, f"{names[0]} {'<' if one is other else '!='} {names[2]}")
+    together = blocks_followed(kernel)
+    parts = [f"floor({names[place]} / {together})" for place in (0, 2)]
+    found = pairs.first(names, f"{parts[0]} {'<' if one is other else '!='} {parts[1]}")
     if found is None:
         return None
     (block, thread, block_b, thread_b), element = found
@@ -113,10 +125,14 @@ def _across_blocks(kernel: te.KernelOp, pairs: Pairs) -> Finding | None:
 
 
 def _of_block(kernel: te.KernelOp, pairs: Pairs) -> bool:
-    """Whether two threads of one block touch one element."""
+    """Whether two threads of one block, or of a cluster, touch one element."""
     names = [(name[kernel.variable], name[kernel.threads.variable]) for name in pairs.names]
     (block, thread), (block_b, thread_b) = names
-    return pairs.exist(f"{block} = {block_b}", f"{thread} != {thread_b}")
+    together = blocks_followed(kernel)
+    return pairs.exist(
+        f"floor({block} / {together}) = floor({block_b} / {together})",
+        f"({block} != {block_b} or {thread} != {thread_b})",
+    )
 
 
 def race_kind(first: Access, second: Access) -> HazardKind:

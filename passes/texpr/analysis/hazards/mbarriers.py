@@ -29,6 +29,13 @@ class Mbarriers:
         """Threads set up the mbarriers of these numbers."""
         for thread, number in zip(threads.tolist(), numbers.tolist(), strict=True):
             component = self.first[op.barriers] + number
+            if component in self._known:
+                before = self._known[component]
+                self.report(
+                    HazardKind.PROTOCOL,
+                    (op, before.set_up),
+                    f"{named(op)} sets {before.name} up, which is set up already",
+                )
             self._known[component] = PhaseClock(
                 f"{source_name(op.barriers)}[{number}]",
                 component,

@@ -21,7 +21,7 @@ from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.texpr.analysis.domains import Access
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks, IntArray
-from mugraph.passes.texpr.analysis.hazards.grid import race_kind
+from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, race_kind
 from mugraph.passes.texpr.analysis.hazards.touches import describe, touched_element
 from mugraph.passes.texpr.analysis.roles import takes_turns
 
@@ -51,9 +51,10 @@ class Event:
 
 
 class Shadow:
-    """Shared memory of a block while its kernel is followed, and elements of device memory.
+    """Shared memory of blocks while their kernel is followed, and elements of device memory.
 
-    ``elements`` are the numbers of those that are followed, of each buffer in order.
+    ``blocks`` are those of a cluster that are followed together.  ``elements`` are the numbers of
+    those that are followed, of each buffer in order.
     """
 
     def __init__(
@@ -62,14 +63,18 @@ class Shadow:
         clocks: Clocks,
         elements: Mapping[SSAValue, Rows],
         report: Report,
+        blocks: int = 1,
     ) -> None:
-        self.threads = kernel.threads.iterations
+        self.of_block = kernel.threads.iterations
+        self.threads = self.of_block * blocks
         self.clocks = clocks
         self.report = report
         self.granule = _granule(kernel)
         self._elements = elements
         self._firsts: dict[SSAValue, int] = {}
-        granules = -(-(kernel.smem_bytes or 0) // self.granule) + 1
+        self._granules = -(-(kernel.smem_bytes or 0) // self.granule) + 1
+        """Those of a block."""
+        granules = self._granules * blocks
         for buffer, numbers in elements.items():
             self._firsts[buffer] = granules
             granules += len(numbers)
@@ -94,9 +99,13 @@ class Shadow:
         size = element_bytes_of(access.type)
         new = access.buffer.owner
         assert isinstance(new, te.NewOp) and new.byte_offset is not None
-        addresses = addresses_of_numbers(access.type, numbers) * size + new.byte_offset
+        block, inside = threads // self.of_block, addresses_of_numbers(access.type, numbers)
+        if access.type.memory_space is te.Space.CLUSTER:
+            block, inside = np.divmod(inside, access.type.elements_of_block)
+        addresses = inside * size + new.byte_offset
         parts = max(1, size // self.granule)
-        places = (addresses[:, None] // self.granule + np.arange(parts)).reshape(-1)
+        firsts = addresses // self.granule + block * self._granules
+        places = (firsts[:, None] + np.arange(parts)).reshape(-1)
         threads, numbers = np.repeat(threads, parts), np.repeat(numbers, parts)
         if self.granule > size:
             _, kept = np.unique(places * self.threads + threads, return_index=True)
@@ -250,6 +259,8 @@ class Shadow:
         missing = "neither a barrier nor an mbarrier orders them"
         if not self._hands_over:
             scope = "warp" if thread // WARP == earlier // WARP else "block"
+            if thread // self.of_block != earlier // self.of_block:
+                scope = "cluster"
             missing = f"no barrier of the {scope} orders them"
         if isinstance(before, te.BulkLoadOp):
             kind, missing = HazardKind.IN_FLIGHT, "nothing has waited for the phase of its mbarrier"
@@ -263,11 +274,18 @@ class Shadow:
         self.report(
             kind,
             (op, before),
-            f"{describe(other.access, number)} in thread {earlier}; "
-            f"{describe(event.access, int(event.numbers[row]))} in thread {thread}, and {missing}",
+            f"{describe(other.access, number)} in {self.thread(earlier)}; "
+            f"{describe(event.access, int(event.numbers[row]))} in {self.thread(thread)}, and "
+            f"{missing}",
             (thread, earlier),
             number,
         )
+
+    def thread(self, number: int) -> str:
+        """``thread 3``, or ``thread 3 of block 1 of the cluster``."""
+        block, thread = divmod(number, self.of_block)
+        several = self.threads > self.of_block
+        return f"thread {thread}" + (f" of block {block} of the cluster" if several else "")
 
     def unfinished(self) -> Iterator[Access]:
         """The writes by copies that nobody knows to have landed."""
@@ -300,7 +318,7 @@ def _granule(kernel: te.KernelOp) -> int:
     """The bytes of shared memory that are told apart: what all accesses move whole."""
     sizes: list[int] = []
     for touch in te.touches_in(kernel):
-        if touch.type.memory_space is not te.Space.SHARED:
+        if touch.type.memory_space not in ON_CHIP:
             continue
         size = element_bytes_of(touch.type)
         moved = size * touch.box[-1]

@@ -176,7 +176,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: Expected `warp`, or `block`.
+// CHECK: Expected `warp`, `block`, or `cluster`.
 func.func @f() {
   te.kernel "f" %block = 1 { te.threads %thread = 64 { te.barrier grid } }
   func.return
@@ -244,6 +244,27 @@ func.func @f() {
         %s = te.new : !te.buffer<32xf32, register>
         te.warpgroup_mma "SM90_64x64x16_F32F16F16_SS" %s, %t[0] <(64,16):(16,1)>, %t[0] <(64,16):(64,1)> : !te.buffer<32xf32, register>, !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>, !te.buffer<4096xf16, S<3,3,3> o (4096):(1), shared>
       }
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.new': a buffer of a cluster has a first dimension, the block, further ones, what each block has, and no layout
+func.func @f() {
+  %t = te.new : !te.buffer<64xf32, cluster>
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.kernel' has clusters of 4, and !te.buffer<2x64xf32, cluster> has parts for 2 blocks
+func.func @f() {
+  te.kernel "f" %block = 8 cluster 4 smem 256 {
+    %t = te.new {te.offset = 0 : i64} : !te.buffer<2x64xf32, cluster>
+    te.threads %thread = 32 {
+      te.barrier cluster
     }
   }
   func.return

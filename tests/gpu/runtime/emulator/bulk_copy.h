@@ -157,6 +157,7 @@ inline void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, s
     end_phase_if_complete(state);
   };
   mbarrier_at(barrier);
+  if (block->unfenced.count(barrier) != 0) fail("no fence lets a bulk copy see the mbarrier that it counts at");
   if (launches % 2 == 1) {
     land();
   } else {
@@ -241,6 +242,7 @@ inline void mbarrier_init(uint64_t* barrier, uint32_t arrivals) {
   state.arrivals = static_cast<uint16_t>(arrivals);
   state.pending = static_cast<uint16_t>(arrivals);
   state.phase = 0;
+  emulator::block->unfenced[barrier] = emulator::block->current->thread;
 }
 inline void mbarrier_invalidate(uint64_t* barrier) {
   std::memset(&emulator::mbarrier_at(barrier), 0xff, sizeof(uint64_t));
@@ -248,7 +250,12 @@ inline void mbarrier_invalidate(uint64_t* barrier) {
     if (transfer.barrier == barrier) emulator::fail("a channel ends while a bulk copy is on its way");
   }
 }
-inline void mbarrier_init_fence() {}
+inline void mbarrier_init_fence() {
+  auto& unfenced = emulator::block->unfenced;
+  for (auto each = unfenced.begin(); each != unfenced.end();) {
+    each = each->second == emulator::block->current->thread ? unfenced.erase(each) : std::next(each);
+  }
+}
 inline void mbarrier_arrive(uint64_t* barrier) { emulator::arrive(barrier, 0); }
 inline void mbarrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
   emulator::arrive(barrier, static_cast<int32_t>(bytes));
@@ -282,6 +289,10 @@ inline void cluster_barrier() {
   emulator::wait(emulator::of_cluster, static_cast<int>(emulator::cluster->size() * emulator::block->fibers.size()));
 }
 inline void cluster_start() { cluster_barrier(); }
+template <class T>
+T* in_block(T* place, int rank) {
+  return emulator::at_block(place, rank);
+}
 inline void mbarrier_arrive_at(uint64_t* barrier, uint32_t rank) {
   emulator::in_block(rank, [&] { emulator::arrive(barrier, 0); });
 }

@@ -94,6 +94,7 @@ struct Fiber {
   unsigned generation = 0;
   std::vector<std::vector<Transfer>> groups = std::vector<std::vector<Transfer>>(1);
   int store_groups = 0;  // of bulk stores, committed
+  std::vector<std::vector<std::function<void()>>> products = std::vector<std::vector<std::function<void()>>>(1);
 };
 
 struct Warp {
@@ -118,6 +119,7 @@ struct Block {
   std::map<unsigned, Barrier> named_barriers;
   std::vector<BulkTransfer> bulk_transfers;
   std::vector<BulkStore> bulk_stores;
+  std::map<uint64_t*, int> unfenced;  // mbarriers that bulk copies may not see, and who has set each up
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barrier;
@@ -129,6 +131,7 @@ struct Block {
   // Of a cluster whose blocks run in turns: the block's place, and its shared memory while others run.
   uint3 index{};
   unsigned rank = 0;
+  bool has_begun = false;
   int running = 0;
   std::vector<unsigned char> saved;
 };
@@ -193,6 +196,17 @@ void in_block(unsigned rank, Action const& action) {
   activate(self);
 }
 
+// Where another block of the cluster, which must run, has what lies at a place of this one's shared memory.
+template <class T>
+T* at_block(T* place, unsigned rank) {
+  Block const& other = cluster->at(rank);
+  if (!other.has_begun) fail("shared memory of a block that may not run yet");
+  if (other.running == 0) fail("shared memory of a block that has ended");
+  if (&other == block) return place;
+  auto const offset = reinterpret_cast<unsigned char const*>(place) - shared_memory;
+  return reinterpret_cast<T*>(const_cast<unsigned char*>(other.saved.data()) + offset);
+}
+
 inline void wait(Barrier& barrier, int expected) {
   ++block->events;
   const unsigned generation = barrier.generation;
@@ -216,6 +230,13 @@ inline unsigned acquire_count(unsigned const* counter) {
 
 // All threads of the block that have not ended.
 inline void sync_block() { wait(block->barrier, block->running); }
+
+// All threads of the warp that there are, at this very instruction.
+inline void sync_warp() {
+  const int first = block->current->thread / 32 * 32;
+  const int lanes = std::min(32, static_cast<int>(block->fibers.size()) - first);
+  wait(block->warps[first / 32].barriers[0xffffffffu >> (32 - lanes)], lanes);
+}
 
 // What each lane of `mask` passed in; all of them must call.
 template <class T>
@@ -289,6 +310,25 @@ inline void async_wait(int in_flight) {
   }
 }
 
+// What a thread has of a product of warp groups: computed when it is waited for, or at once in every other launch.
+inline void begin_product(std::function<void()> product) {
+  if (launches % 2 == 1) return product();
+  block->current->products.back().push_back(std::move(product));
+}
+
+inline void commit_products() { block->current->products.emplace_back(); }
+
+// A warp waits as a whole.
+inline void wait_products(int in_flight) {
+  sync_warp();
+  auto& products = block->current->products;
+  while (static_cast<int>(products.size()) - 1 > in_flight) {
+    for (auto const& product : products.front()) product();
+    products.erase(products.begin());
+  }
+  sync_warp();
+}
+
 // Runs the thread of one block after the other.
 inline void enter() {
   while (true) {
@@ -332,6 +372,7 @@ inline void begin_block(dim3 size) {
 
 // Each thread of the block that runs, up to where it must wait.
 inline void step_block() {
+  block->has_begun = true;
   const int threads = static_cast<int>(block->fibers.size());
   std::vector<int> order(threads);
   std::iota(order.begin(), order.end(), 0);
@@ -501,12 +542,7 @@ inline char const* cudaGetErrorName(cudaError_t status) {
 
 inline void __syncthreads() { emulator::sync_block(); }
 
-// All threads of the warp that there are, at this very instruction.
-inline void __syncwarp() {
-  const int first = emulator::block->current->thread / 32 * 32;
-  const int lanes = std::min(32, static_cast<int>(emulator::block->fibers.size()) - first);
-  emulator::wait(emulator::block->warps[first / 32].barriers[0xffffffffu >> (32 - lanes)], lanes);
-}
+inline void __syncwarp() { emulator::sync_warp(); }
 
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance) {

@@ -29,7 +29,6 @@ from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.equivalence.prove import prove
-from mugraph.runtime.execute import CudaModule
 from mugraph.runtime.interpreter import run_function
 
 RANDOM = np.random.default_rng(5)

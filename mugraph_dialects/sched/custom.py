@@ -24,8 +24,7 @@ from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.custom_accesses import (
     Footprints,
     come_first,
-    footprints_of,
-    own_reads,
+    footprints,
     thread_accesses_of,
 )
 from mugraph.dialects.sched.role import enclosing_threads
@@ -115,8 +114,8 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     @property
     def footprints(self) -> Footprints:
         """Which elements each thread touches when; whatever the layouts of the buffers are."""
-        found = footprints_of(self, self.body.block, self.thread_count)
-        return own_reads(found, [shape_of(value.type) for value in self.buffers])
+        shapes = [shape_of(value.type) for value in self.buffers]
+        return footprints(self, self.body.block, self.thread_count, shapes)
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """Those of which a thread reads what it has not written itself, or writes a part only."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 from typing import cast
 
@@ -45,6 +46,8 @@ from mugraph.dialects.tensor_types import (
 BoolArray = npt.NDArray[np.bool_]
 MOST_POINTS = 1 << 24
 """How often the threads of a block together may come to an access."""
+_STEPS = 16
+"""Of so many steps footprints are kept: passes ask for those of a kernel again and again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +209,37 @@ def own_reads(accesses: Sequence[Footprint], shapes: Sequence[Sequence[int]]) ->
         earlier: BoolArray = first[one.operand][who, numbers] < one.times[..., None]
         own.append(np.logical_and.reduce(earlier, axis=2))
     return Footprints(tuple(accesses), tuple(own))
+
+
+class _Step:
+    """A step as it stands: equal to itself later if nothing changed that footprints depend on."""
+
+    def __init__(
+        self, op: Operation, body: Block, threads: int, shapes: Sequence[tuple[int, ...]]
+    ) -> None:
+        self.op, self.body, self.threads, self.shapes = op, body, threads, shapes
+        self.structure: list[object] = [threads, *shapes, *body.arg_types]
+        for inner in body.walk():
+            self.structure += (inner, inner.parent, *inner.operands, *inner.result_types)
+            self.structure += (dict(inner.properties), dict(inner.attributes))
+
+    def __hash__(self) -> int:
+        return hash(self.op)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Step) and self.structure == other.structure
+
+
+@lru_cache(_STEPS)
+def _footprints(step: _Step) -> Footprints:
+    return own_reads(footprints_of(step.op, step.body, step.threads), step.shapes)
+
+
+def footprints(
+    op: Operation, body: Block, threads: int, shapes: Sequence[tuple[int, ...]]
+) -> Footprints:
+    """All accesses of a step to buffers of these shapes; found once while it stays as it is."""
+    return _footprints(_Step(op, body, threads, shapes))
 
 
 def come_first(

@@ -7,6 +7,7 @@ import pytest
 from xdsl.utils.exceptions import PassFailedException
 
 import mugraph.build as mi
+from mugraph.dialects import sched, te
 from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
@@ -51,6 +52,19 @@ def test_errors_are_raised_where_the_operator_is_added(
 ) -> None:
     with pytest.raises(mi.BuildError, match=message):
         built(source, operator)
+
+
+def test_what_threads_touch_is_found_anew_when_a_step_changes() -> None:
+    module = built(SQUARED_RELU).module()
+    TranspilePass(arch="sm_90a").apply(make_context(), module)
+    step = next(op for op in module.walk() if isinstance(op, sched.CustomOp))
+    assert step.footprints is step.footprints
+    before = len(step.footprints.accesses)
+    store = next(op for op in step.walk() if isinstance(op, te.AccessOp) and not op.results)
+    store.detach()
+    store.erase()
+    assert len(step.footprints.accesses) == before - 1
+    assert not step.buffers_written()
 
 
 def test_mirages_format_has_no_such_operators() -> None:

@@ -29,7 +29,6 @@ from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.equivalence.prove import prove
-from mugraph.runtime.execute import CudaModule
 from mugraph.runtime.interpreter import run_function
 
 RANDOM = np.random.default_rng(5)
@@ -141,38 +140,36 @@ def assert_near(result: Array, expected: Array, limit: float = 4e-3) -> None:
     assert error < limit
 
 
-def cast_in_the_product(
-    x: mi.DTensor, rows: mi.DTensor, columns: mi.DTensor, f8: mi.DTensor
-) -> tuple[mi.DTensor, ...]:
-    """x times weights of 8 bits: (n, k) and (k, n), integers, and (n, k) of f8; first in f16.
+@pytest.mark.parametrize("kind", ["rows", "columns", "f8", "in_f16", "unsigned"])
+def test_weights_of_8_bits_are_converted_as_a_product_loads_them(kind: str) -> None:
+    """Nothing of 16 bits is written to shared memory; right as CUDA, at sizes no tile divides.
 
-    The last product is of the first weights without a sign.
+    Of integers (n, k) and (k, n), f8 (n, k), integers whose product is in f16, and without a sign.
     """
-    by_rows, by_f8 = (mi.transpose(mi.cast(w, x.dtype)) for w in (rows, f8))
-    in_f16 = mi.cast(x, mi.float16) @ mi.transpose(mi.cast(rows, mi.float16))
-    unsigned = x @ mi.transpose(mi.unpack(rows, "uint8", dtype=x.dtype))
-    return x @ by_rows, x @ mi.cast(columns, x.dtype), x @ by_f8, in_f16, unsigned
-
-
-def test_weights_of_8_bits_are_converted_as_a_product_loads_them() -> None:
-    """Nothing of 16 bits is written to shared memory; right as CUDA, at sizes no tile divides."""
     rows, depth, columns = 9, 208, 72
     x = RANDOM.standard_normal((rows, depth)).astype(ml_dtypes.bfloat16)
-    whole = RANDOM.integers(-128, 128, (2, columns, depth)).astype(np.int8)
-    f8 = RANDOM.standard_normal((columns, depth)).astype(ml_dtypes.float8_e4m3fn)
-    inputs = [x, whole[0], np.ascontiguousarray(whole[1].T), f8]
-    module = graph_of(cast_in_the_product, *inputs).module()
+    weights = RANDOM.integers(-128, 128, (columns, depth)).astype(np.int8)
+    if kind == "f8":
+        weights = RANDOM.standard_normal((columns, depth)).astype(ml_dtypes.float8_e4m3fn)
+
+    def program(x: mi.DTensor, stored: mi.DTensor) -> mi.DTensor:
+        if kind == "columns":
+            return x @ mi.cast(stored, x.dtype)
+        if kind == "in_f16":
+            return mi.cast(x, mi.float16) @ mi.transpose(mi.cast(stored, mi.float16))
+        if kind == "unsigned":
+            return x @ mi.transpose(mi.unpack(stored, "uint8", dtype=x.dtype))
+        return x @ mi.transpose(mi.cast(stored, x.dtype))
+
+    inputs = [x, np.ascontiguousarray(weights.T) if kind == "columns" else weights]
+    module = graph_of(program, *inputs).module()
     fuse_program(only_function(module), target_named("sm_90a"))
     made = generate_cuda(module, make_context(), "sm_90a")
-    products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
-    assert len(products) == 5 and all(op.through is not None for op in products)
-    expected = (whole[0], whole[1], f8, whole[0], whole[0].view(np.uint8))
-
-    def check(kernels: CudaModule) -> None:
-        for result, weights in zip(kernels.run(inputs), expected, strict=True):
-            assert_near(result, x.astype(np.float64) @ weights.astype(np.float64).T)
-
-    check_emulated_later(made, check)
+    (product,) = (op for op in module.walk() if isinstance(op, sched.MmaOp))
+    assert product.through is not None
+    numbers = (weights.view(np.uint8) if kind == "unsigned" else weights).astype(np.float64)
+    expected = x.astype(np.float64) @ numbers.T
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
 
 def decoded(

@@ -23,21 +23,20 @@ struct Queue {
 
 inline Queue overlapping(cudaStream_t stream) { return Queue(stream, true); }
 
-template <class... Parameters>
-cudaError_t launch_with_attributes(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...), void** arguments) {
-#if defined(MUGRAPH_LAUNCH_WITH_ATTRIBUTES)
-  return MUGRAPH_LAUNCH_WITH_ATTRIBUTES(config, kernel, arguments);
+// A kernel as CUDA's functions take it, whatever its parameters are.
+#if defined(MUGRAPH_KERNEL)
+using Kernel = MUGRAPH_KERNEL;
 #else
-  return cudaLaunchKernelExC(&config, reinterpret_cast<void const*>(kernel), arguments);
+using Kernel = void const*;
 #endif
+
+inline std::string text_of(dim3 extents) {
+  return "(" + std::to_string(extents.x) + ", " + std::to_string(extents.y) + ", " + std::to_string(extents.z) + ")";
 }
 
-// Launches `kernel` with `args`, converted to its parameters, and throws std::runtime_error where the launch fails.
-// Errors of the kernel's execution appear, as always in CUDA, at a later call. `smem_bytes` is dynamic shared memory.
-template <class... Parameters, class... Arguments>
-void launch(char const* name, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t smem_bytes,
-            Queue queue, Arguments... args) {
-  static_assert(sizeof...(Parameters) == sizeof...(Arguments), "one argument for each parameter of the kernel");
+// Launches `kernel` with pointers to its parameters, as `launch` does.
+inline void launch_with_pointers(char const* name, Kernel kernel, dim3 grid, dim3 block, std::size_t smem_bytes,
+                                 Queue queue, void** pointers) {
   if (smem_bytes > kDefaultSharedMemory) {
     const cudaError_t status =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(smem_bytes));
@@ -48,11 +47,10 @@ void launch(char const* name, void (*kernel)(Parameters...), dim3 grid, dim3 blo
       check(status, what.c_str());
     }
   }
-  const auto start = [&](Parameters... parameters) {
-    void* pointers[] = {const_cast<void*>(static_cast<void const*>(&parameters))..., nullptr};
-    if (!queue.overlaps && !queue.is_cooperative) {
-      return cudaLaunchKernel(kernel, grid, block, pointers, smem_bytes, queue.stream);
-    }
+  cudaError_t status = cudaSuccess;
+  if (!queue.overlaps && !queue.is_cooperative) {
+    status = cudaLaunchKernel(kernel, grid, block, pointers, smem_bytes, queue.stream);
+  } else {
     cudaLaunchAttribute attribute{};
     if (queue.is_cooperative) {
       attribute.id = cudaLaunchAttributeCooperative;
@@ -68,18 +66,28 @@ void launch(char const* name, void (*kernel)(Parameters...), dim3 grid, dim3 blo
     config.stream = queue.stream;
     config.attrs = &attribute;
     config.numAttrs = 1;
-    return launch_with_attributes(config, kernel, pointers);
-  };
-  const cudaError_t status = start(args...);
+    status = cudaLaunchKernelExC(&config, kernel, pointers);
+  }
   if (status != cudaSuccess) {
-    const std::string what = std::string("launching kernel '") + name + "' with grid (" + std::to_string(grid.x) +
-                             ", " + std::to_string(grid.y) + ", " + std::to_string(grid.z) + "), block (" +
-                             std::to_string(block.x) + ", " + std::to_string(block.y) + ", " +
-                             std::to_string(block.z) + ") and " + std::to_string(smem_bytes) +
-                             " bytes of shared memory";
+    const std::string what = std::string("launching kernel '") + name + "' with grid " + text_of(grid) + ", block " +
+                             text_of(block) + " and " + std::to_string(smem_bytes) + " bytes of shared memory";
     static_cast<void>(cudaGetLastError());
     check(status, what.c_str());
   }
+}
+
+// Launches `kernel` with `args`, converted to its parameters, and throws std::runtime_error where the launch fails.
+// Errors of the kernel's execution appear, as always in CUDA, at a later call. `smem_bytes` is dynamic shared memory.
+// This alone is compiled again for other parameters.
+template <class... Parameters, class... Arguments>
+void launch(char const* name, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t smem_bytes,
+            Queue queue, Arguments... args) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments), "one argument for each parameter of the kernel");
+  const auto start = [&](Parameters... parameters) {
+    void* pointers[] = {const_cast<void*>(static_cast<void const*>(&parameters))..., nullptr};
+    launch_with_pointers(name, Kernel(kernel), grid, block, smem_bytes, queue, pointers);
+  };
+  start(args...);
 }
 
 }  // namespace mugraph

@@ -143,17 +143,17 @@ template <class Op, class D, class DLayout, class S, class ALayout, class BLayou
 void test_kernel_level(char const* name, int shift, double (*function)(double, double)) {
   // `shift` elements past an aligned address: the kernel must notice and take single elements.
   using Shifted = cute::ComposedLayout<cute::Swizzle<0, 4, 3>, cute::Int<1>, DLayout>;
-  const Buffer<S, ALayout> a(false, 17);
-  const Buffer<S, BLayout> b(false, 19);
+  const Buffer<S> a(offsets_of(ALayout{}), false, 17);
+  const Buffer<S> b(offsets_of(BLayout{}), false, 19);
   const auto tolerance = [&](double expected) { return rounding<D>(expected) + 4.0 * rounding<float>(expected); };
   if (shift == 0) {
-    const Buffer<D, DLayout> dst(true, 0);
+    const Buffer<D> dst(offsets_of(DLayout{}), true, 0);
     kn::Elementwise<Op, DLayout, ALayout, BLayout>::run(cudaStream_t{}, dst.device, a.device, b.device);
     mugraph::check(cudaDeviceSynchronize(), name);
     compare(name, dst, [&](int i) { return function(a.at(i), b.at(i)); },
             [&](int i) { return tolerance(function(a.at(i), b.at(i))); });
   } else {
-    const Buffer<D, Shifted> dst(true, 0);
+    const Buffer<D> dst(offsets_of(Shifted{}), true, 0);
     kn::Elementwise<Op, DLayout, ALayout, BLayout>::run(cudaStream_t{}, dst.device + 1, a.device, b.device);
     mugraph::check(cudaDeviceSynchronize(), name);
     compare(name, dst, [&](int i) { return function(a.at(i), b.at(i)); },

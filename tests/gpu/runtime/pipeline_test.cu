@@ -86,9 +86,9 @@ int main() {
   using X = Layout<Shape<Int<kM>, Int<kK>>, Stride<Int<kK>, Int<1>>>;
   using W = Layout<Shape<Int<kK>, Int<kN>>, Stride<Int<kN>, Int<1>>>;
   using O = Layout<Shape<Int<kM>, Int<kN>>, Stride<Int<kN>, Int<1>>>;
-  const Buffer<half_t, X> x(false, 23);
-  const Buffer<half_t, W> w(false, 29);
-  const Buffer<half_t, O> o(true, 0);
+  const Buffer<half_t> x(offsets_of(X{}), false, 23);
+  const Buffer<half_t> w(offsets_of(W{}), false, 29);
+  const Buffer<half_t> o(offsets_of(O{}), true, 0);
   std::vector<half_t> first;
   for (int repetition = 0; repetition < 3; ++repetition) {
     mugraph::launch("rmsnorm_linear", rmsnorm_linear, dim3(kN / kTileN), dim3(kThreads), kSharedBytes, cudaStream_t{},

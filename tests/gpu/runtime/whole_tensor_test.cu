@@ -40,9 +40,9 @@ struct Shifted {
 template <class D, class DLayout, class A, class ALayout, class B, class BLayout, class Launch, class Expected,
           class Tolerance>
 void check_kernel(char const* name, Launch const& launch, Expected const& expected, Tolerance const& tolerance) {
-  Buffer<D, DLayout> dst(true, 7);
-  const Buffer<A, ALayout> a(false, 11);
-  const Buffer<B, BLayout> b(false, 13);
+  Buffer<D> dst(offsets_of(DLayout{}), true, 7);
+  const Buffer<A> a(offsets_of(ALayout{}), false, 11);
+  const Buffer<B> b(offsets_of(BLayout{}), false, 13);
   launch(dst.device, a.device, b.device);
   mugraph::check(cudaDeviceSynchronize(), name);
   compare(name, dst, [&](int i) { return expected(a, b, i); }, [&](int i) { return tolerance(a, b, i); });

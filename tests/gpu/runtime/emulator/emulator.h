@@ -29,7 +29,6 @@
 #include <memory>
 #include <numeric>
 #include <random>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,7 +40,7 @@
 // Static shared memory: blocks run one after the other, and all threads of one are fibers of this thread.
 #define MUGRAPH_STATIC_SHARED static
 #define MUGRAPH_GRID_WAIT emulator::grid_wait
-#define MUGRAPH_LAUNCH_WITH_ATTRIBUTES emulator::launch_with_attribute
+#define MUGRAPH_KERNEL emulator::Kernel
 #define MUGRAPH_ACQUIRE_COUNT emulator::acquire_count
 
 inline uint3 threadIdx;
@@ -435,24 +434,34 @@ inline void run_cluster(std::vector<Block>& blocks, dim3 size) {
   }
 }
 
-template <class... Parameters>
-cudaError_t launch_with_attribute(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...), void** arguments);
+// A kernel, and how it is called with pointers to its parameters. Of what emulates, only that call is compiled for each
+// list of parameters.
+struct Kernel {
+  template <class... Parameters>
+  explicit Kernel(void (*kernel)(Parameters...))
+      : function(reinterpret_cast<void (*)()>(kernel)),
+        call([](void (*function_)(), void** arguments) {
+          call_with<Parameters...>(reinterpret_cast<void (*)(Parameters...)>(function_), arguments,
+                                   std::index_sequence_for<Parameters...>{});
+        }) {}
 
-template <class... Parameters, std::size_t... I>
-std::tuple<Parameters...> read_parameters(void** arguments, std::index_sequence<I...>) {
-  return {*static_cast<Parameters*>(arguments[I])...};
-}
+  template <class... Parameters, std::size_t... I>
+  static void call_with(void (*kernel)(Parameters...), void** arguments, std::index_sequence<I...>) {
+    kernel(*static_cast<Parameters*>(arguments[I])...);
+  }
+
+  void (*function)();
+  void (*call)(void (*)(), void**);
+};
 
 }  // namespace emulator
 
-template <class... Parameters>
-cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size, void** arguments,
-                             std::size_t shared_bytes, cudaStream_t) {
+inline cudaError_t cudaLaunchKernel(emulator::Kernel kernel, dim3 grid, dim3 size, void** arguments,
+                                    std::size_t shared_bytes, cudaStream_t) {
   const std::size_t threads = std::size_t{size.x} * size.y * size.z;
   if (threads == 0 || threads > 1024 || grid.x == 0 || shared_bytes > sizeof(shared_memory)) {
     return cudaErrorInvalidConfiguration;
   }
-  const auto parameters = emulator::read_parameters<Parameters...>(arguments, std::index_sequence_for<Parameters...>{});
   gridDim = grid;
   blockDim = size;
   emulator::generator.seed(emulator::drawn_order);
@@ -464,7 +473,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size
           blocks[rank].index = {x + rank, y, z};
           blocks[rank].rank = rank;
           blocks[rank].shared_bytes = shared_bytes;
-          blocks[rank].body = [&] { std::apply(kernel, parameters); };
+          blocks[rank].body = [&] { kernel.call(kernel.function, arguments); };
         }
         emulator::has_waited = !emulator::waits_for_grids;
         if (emulator::waits_for_grids) emulator::protect(PROT_NONE);
@@ -478,22 +487,19 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size
 }
 
 // Launched to overlap; or cooperatively, so that all blocks run in turns, as those of a cluster do.
-template <class... Parameters>
-cudaError_t emulator::launch_with_attribute(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...),
-                                            void** arguments) {
-  const bool is_cooperative = config.attrs[0].id == cudaLaunchAttributeCooperative;
-  const unsigned before = cluster_size;
+inline cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, emulator::Kernel kernel, void** arguments) {
+  const bool is_cooperative = config->attrs[0].id == cudaLaunchAttributeCooperative;
+  const unsigned before = emulator::cluster_size;
   emulator::waits_for_grids = !is_cooperative;
-  if (is_cooperative) cluster_size = config.gridDim.x;
+  if (is_cooperative) emulator::cluster_size = config->gridDim.x;
   const cudaError_t status =
-      cudaLaunchKernel(kernel, config.gridDim, config.blockDim, arguments, config.dynamicSmemBytes, config.stream);
+      cudaLaunchKernel(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream);
   emulator::waits_for_grids = false;
-  cluster_size = before;
+  emulator::cluster_size = before;
   return status;
 }
 
-template <class... Parameters>
-cudaError_t cudaFuncSetAttribute(void (*)(Parameters...), cudaFuncAttribute, int value) {
+inline cudaError_t cudaFuncSetAttribute(emulator::Kernel, cudaFuncAttribute, int value) {
   return value <= static_cast<int>(sizeof(shared_memory)) ? cudaSuccess : cudaErrorInvalidValue;
 }
 

@@ -139,8 +139,8 @@ def _bounded(
         kernels = TiledKernels(model, own, threads, target)
         may_divide = divides if split else None
         counts_of = [[*splits(space, partition, may_divide, to_pad)] for partition in own]
-        for count in sorted(set(itertools.chain(*counts_of))):
-            times = kernels.least_times(count).tolist()
+        different = sorted(set(itertools.chain(*counts_of)))
+        for count, times in zip(different, kernels.least_times(different).tolist(), strict=True):
             bounds += [
                 (place, count, time)
                 for place, counts, time in zip(places, counts_of, times, strict=True)

@@ -18,6 +18,7 @@ from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.passes.program.fuse_kernels.refused import Refusal
+from mugraph.passes.program.fuse_kernels.searches import Searches
 from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.sequence import verifying
@@ -29,15 +30,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FuseCompilablePass(FuseKernelsPass):
-    """``--fuse-kernels``, but for kernels that ``--transpile`` refuses.
+    """``--fuse-kernels`` of programs that may be compiled again, but for kernels that
+    ``--transpile`` refuses.
 
-    Each kernel that is found is compiled alone, which takes as long as the program does.
+    ``checked``: each kernel that is found is compiled alone, which takes as long as the program
+    does, and those that are refused are left out.  ``searches`` has what was found before.
     """
 
     plan: Plan = field(default_factory=Plan)
+    checked: bool = True
+    searches: Searches = field(default_factory=Searches, compare=False)
 
-    def refusal(self, ctx: Context) -> Refusal:
+    def known(self) -> Searches:
+        """What has been found of programs before."""
+        return self.searches
+
+    def refusal(self, ctx: Context) -> Refusal | None:
         """The first line of what a pass says of a kernel alone."""
+        if not self.checked:
+            return None
 
         def why(kernel: ModuleOp) -> str | None:
             try:
@@ -70,23 +81,22 @@ def compile_pipeline(
     *,
     fuse: bool = True,
     checked: bool = False,
+    searches: Searches | None = None,
     known_plans: UsePlansPass | None = None,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``mugraph.compile``: operators share kernels, unless told not to, and then
     those of ``--transpile``.
 
-    ``checked``: no kernels that these refuse (:class:`FuseCompilablePass`).  ``known_plans`` runs
-    before kernels are planned.
+    ``checked``: no kernels that these refuse (:class:`FuseCompilablePass`).  ``searches`` has what
+    was found for programs before.  ``known_plans`` runs before kernels are planned.
     """
     steps = transpile_pipeline(arch, plan)
     if fuse:
-        compilable = FuseCompilablePass(arch, plan=plan or Plan())
-        steps = (
-            UnfoldModesPass(),
-            BucketExtentsPass(),
-            compilable if checked else FuseKernelsPass(arch),
-            *steps,
+        searches = Searches() if searches is None else searches
+        compilable = FuseCompilablePass(
+            arch, plan=plan or Plan(), checked=checked, searches=searches
         )
+        steps = (UnfoldModesPass(), BucketExtentsPass(), compilable, *steps)
     if known_plans is None:
         return steps
     start = _first(steps, PlanPass)
@@ -109,6 +119,7 @@ def planned_then_scheduled(
     *,
     fuse: bool = True,
     checked: bool = False,
+    searches: Searches | None = None,
 ) -> tuple[tuple[ModulePass, ...], tuple[ModulePass, ...]]:
     """The passes of :func:`compile_pipeline` in two parts.
 
@@ -116,6 +127,6 @@ def planned_then_scheduled(
 
     After the first part a function's signature is final; the second makes the kernels for ``arch``.
     """
-    steps = compile_pipeline(arch, plan, fuse=fuse, checked=checked)
+    steps = compile_pipeline(arch, plan, fuse=fuse, checked=checked, searches=searches)
     start = _first(steps, LowerThreadblockPass)
     return steps[:start], steps[start:]

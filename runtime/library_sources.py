@@ -28,6 +28,7 @@ from mugraph.dialects.sharding import DeviceProgram, device_program, mesh_of
 from mugraph.errors import UserError
 from mugraph.passes.compile import planned_then_scheduled, with_kernels_that_compile
 from mugraph.passes.program.contiguous_collectives import ContiguousCollectivesPass
+from mugraph.passes.program.fuse_kernels.searches import Searches
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.orders import steps_in_order
 from mugraph.passes.program.partition.segments import Segment, first_alike
@@ -119,9 +120,16 @@ def _of_one(
     fuse: bool,
 ) -> Sources:
     """The sources of a program that launches all that it does."""
+    searches = Searches()
 
     def make(checked: bool) -> Sources:
-        return _scheduled(module, context, kinds, name, fuse=fuse, checked=checked)
+        ways = {
+            arch: _steps_for(
+                only_function(module), target, fuse=fuse, checked=checked, searches=searches
+            )
+            for arch, target in kinds.items()
+        }
+        return _scheduled(module, context, kinds, name, ways)
 
     return with_kernels_that_compile(make) if fuse else make(False)
 
@@ -167,17 +175,13 @@ def _scheduled(
     context: Context,
     kinds: Mapping[Architecture, str],
     name: str | None,
-    *,
-    fuse: bool,
-    checked: bool,
+    steps: Mapping[Architecture, tuple[Steps, Steps]],
 ) -> Sources:
-    """The sources of a program; ``checked`` is that of ``compile_pipeline``."""
-    function = only_function(module)
+    """The sources of a program by these passes, which settle its interface, and make kernels."""
     planned: dict[Architecture, ModuleOp] = {}
     interfaces: list[CInterface] = []
-    for arch, target in kinds.items():
+    for arch, (planning, _) in steps.items():
         own = module.clone()
-        planning, _ = _steps_for(function, target, fuse=fuse, checked=checked)
         PassPipeline(planning).apply(context, own)
         own.verify()
         found = interface_of(only_function(own), name)
@@ -190,7 +194,7 @@ def _scheduled(
     scheduled: dict[Architecture, ModuleOp] = {}
     for arch, own in planned.items():
         scheduled[arch] = own.clone()
-        _, scheduling = _steps_for(function, kinds[arch], fuse=fuse, checked=checked)
+        _, scheduling = steps[arch]
         PassPipeline(scheduling).apply(context, scheduled[arch])
     # Launches that are joined need more of the workspace at a time.
     interfaces = [interface_of(only_function(own), name) for own in scheduled.values()]
@@ -213,11 +217,13 @@ def _names_by_architecture(names: Sequence[str]) -> dict[Architecture, str]:
 Steps = tuple[ModulePass, ...]
 
 
-def _steps_for(function: FuncOp, target: str, *, fuse: bool, checked: bool) -> tuple[Steps, Steps]:
+def _steps_for(
+    function: FuncOp, target: str, *, fuse: bool, checked: bool, searches: Searches
+) -> tuple[Steps, Steps]:
     """The passes that settle a function's interface, and those that then make its kernels."""
     if te.is_texpr(function):
         return steps_to_kernels(function, target), ()
-    return planned_then_scheduled(target, fuse=fuse, checked=checked)
+    return planned_then_scheduled(target, fuse=fuse, checked=checked, searches=searches)
 
 
 def _sources_of(

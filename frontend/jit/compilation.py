@@ -43,6 +43,7 @@ from mugraph.passes.compile import (
     with_kernels_that_compile,
 )
 from mugraph.passes.program.convert_linalg_to_kn import ConvertLinalgToKnPass
+from mugraph.passes.program.fuse_kernels.searches import Searches
 from mugraph.passes.program.overlap import OverlapCollectivesPass
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import UsePeersPass
@@ -363,10 +364,11 @@ def _with_kernels(
     module: ModuleOp, context: Context, target: str, plan: Plan | None, *, fuse: bool
 ) -> ModuleOp:
     """A copy of a program, scheduled."""
+    searches = Searches()
 
     def make(checked: bool) -> ModuleOp:
         own = module.clone()
-        steps = compile_pipeline(target, plan, fuse=fuse, checked=checked)
+        steps = compile_pipeline(target, plan, fuse=fuse, checked=checked, searches=searches)
         with reported_within(own):
             verifying(steps, LEVEL_ENDS).apply(context, own)
         return own

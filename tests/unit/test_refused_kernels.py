@@ -17,6 +17,9 @@ from mugraph.dialects import kn, sched
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes import compile as compile_module
 from mugraph.passes.compile import FuseCompilablePass, compile_pipeline, with_kernels_that_compile
+from mugraph.passes.program.fuse_kernels import searches as searches_module
+from mugraph.passes.program.fuse_kernels.choice import Found, find_in_buckets
+from mugraph.passes.program.fuse_kernels.searches import Searches
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.interpreter import run_function
@@ -66,9 +69,9 @@ def custom_kernels(module: ModuleOp) -> list[set[str]]:
     return [{op.name for op in kernel.walk()} for kernel in kernels]
 
 
-def schedule(module: ModuleOp, *, checked: bool) -> ModuleOp:
+def schedule(module: ModuleOp, *, checked: bool, searches: Searches | None = None) -> ModuleOp:
     own, context = module.clone(), make_context()
-    for step in compile_pipeline("sm_90a", checked=checked):
+    for step in compile_pipeline("sm_90a", checked=checked, searches=searches):
         step.apply(context, own)
     return own
 
@@ -102,6 +105,26 @@ def test_libraries_and_kernels_are_made_of_the_rest() -> None:
     assert len([op for op in scheduled.walk() if isinstance(op, sched.KernelOp)]) == 1
     sources = generate_sources(module, make_context(), ["sm_90a"])
     assert "program_custom0_sm_90a" in sources.files["src/program_sm_90a.cu"]
+
+
+@pytest.mark.usefixtures("picky")
+def test_the_rest_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, searches, searched = program(), Searches(), 0
+
+    def find(*arguments: Any, **options: Any) -> list[Found]:
+        nonlocal searched
+        searched += 1
+        return find_in_buckets(*arguments, **options)
+
+    monkeypatch.setattr(searches_module, "find_in_buckets", find)
+    scheduled = with_kernels_that_compile(
+        lambda checked: schedule(module, checked=checked, searches=searches)
+    )
+    assert searched == 1
+    assert str(scheduled) == str(schedule(module, checked=True))
+    assert searched == 2
+    schedule(module, checked=True, searches=searches)
+    assert searched == 2
 
 
 def test_what_a_user_wrote_is_refused_as_before() -> None:

@@ -94,6 +94,10 @@ class TiledKernels:
             shapes.update(dict.fromkeys(values, tuple(shape)))
         return shapes
 
+    def is_looped(self, moved: Moved) -> bool:
+        """Whether each iteration moves another tile."""
+        return moved.is_looped(self.partitions[0])
+
     def existing(self, moved: Moved) -> list[Numbers]:
         """The extents of what there is of a tile, without what pads it."""
         shape = self.shapes[moved.tile]
@@ -186,20 +190,20 @@ class TiledKernels:
             existing = self.existing(load)
             run = load.row(existing)
             loaded = math.prod(existing) // run * _padded(run * size, SECTOR_BYTES) * SECTOR_BYTES
-            looped = np.array([*map(load.is_looped, self.partitions)], dtype=np.bool_)
-            once = ~looped
             part = np.gcd(row.astype(np.int64), BULK_ROW_BYTES)
             of_threads: Numbers = (
                 loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
             )
             of_threads = np.where(self.holds, loaded / HELD_BYTES_A_CYCLE, of_threads)
             of_bulk = loaded * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
-            for number, where in enumerate((looped, once)):
-                by_threads[number][:] += of_threads * where
-                by_bulk[number][:] += of_bulk * where
-            loop += loaded * looped
-            first += loaded * once
-            kept += self.volume(tile) * size * once
+            is_looped = self.is_looped(load)
+            by_threads[not is_looped][:] += of_threads
+            by_bulk[not is_looped][:] += of_bulk
+            if is_looped:
+                loop += loaded
+            else:
+                first += loaded
+                kept += self.volume(tile) * size
             tensors += tensor
         return _Loads(loop, first, kept, tensors, by_threads, by_bulk)
 
@@ -220,26 +224,28 @@ class TiledKernels:
             return np.ones(len(self.partitions))
         return np.array([self.model.under(partition).share for partition in self.partitions])
 
-    def least_times(self, split: int) -> Numbers:
+    def least_times(self, splits: Sequence[int]) -> Numbers:
         """Nanoseconds that each takes at least with its loop divided over so many blocks.
 
-        With what combines their sums.  Infinite where a block has no room for the tiles.
+        A row for each number of blocks, with what combines their sums.  Infinite where a block has
+        no room for the tiles.
         """
-        model, target, loads = self.model, self.target, self.loads
+        model, target, loads, count = self.model, self.target, self.loads, len(self.partitions)
+        split = np.array(splits, dtype=np.int64)[:, None]
+        is_divided = split > 1
         blocks = split * np.array([math.prod(p.grid) for p in self.partitions], dtype=np.float64)
-        iterations = np.array([p.forloop // split for p in self.partitions], dtype=np.float64)
+        loops = np.array([p.forloop for p in self.partitions], dtype=np.int64)
+        iterations: Numbers = (loops // split).astype(np.float64)
         turns = np.minimum(self.share * split, 1.0) * iterations
-        stored = np.zeros(len(blocks))
+        stored = np.zeros(blocks.shape)
         for tile in model.stored:
-            looped = np.array([*map(tile.is_looped, self.partitions)], dtype=np.bool_)
-            often = np.where(looped, iterations, 1.0)
+            often = iterations if self.is_looped(tile) else 1.0
             stored += math.prod(self.existing(tile)) * tile.element_bytes * often
-        after = self.after_cycles
-        if split > 1:
-            stored, after = self.total(model.sums) * PART_BYTES, np.zeros(len(blocks))
+        stored = np.where(is_divided, self.total(model.sums) * PART_BYTES, stored)
+        after: Numbers = np.where(is_divided, 0.0, self.after_cycles)
         kept = 2 * self.total(model.others) + loads.kept
         kept += sum(
-            (self.volume(value) * size for value, size in model.once), start=np.zeros(len(blocks))
+            (self.volume(value) * size for value, size in model.once), start=np.zeros(count)
         )
         kept = np.where(self.holds, 0.0, kept)
         clock = target.clock_ghz
@@ -266,24 +272,24 @@ class TiledKernels:
         later = np.maximum(turns - stages, 0) * (loads.loop > 0)
         fetch = rounds * (TURN_NS + turn)
         fetch += blocks / target.multiprocessors * loads.loop / rate
-        terms = np.array(
-            [
+        terms = np.stack(
+            np.broadcast_arrays(
                 device / target.memory_bytes_per_ns,
                 cached / target.memory_bytes_per_ns / CACHE_FACTOR,
                 busiest * copies / clock,
                 later * fetch / stages,
                 rounds * turns * turn,
                 SHARED_ARITHMETIC * busiest * (turns * iteration + after) / clock,
-            ]
+            )
         )
         longest = terms.max(axis=0)
         bound = longest * ((terms / longest) ** IN_A_KERNEL).sum(axis=0) ** (1 / IN_A_KERNEL)
         alone = (loads.loop + loads.first) / rate + (iteration + after) / clock
         least = LAUNCH_NS + target.memory_latency_ns + np.where(self.holds, 0.0, alone) + bound
-        if split > 1:
-            parts = blocks * stored / target.memory_bytes_per_ns
-            least += LAUNCH_NS + target.memory_latency_ns + parts - OVERLAP_NS
-        return np.where(too_large, np.inf, least * ROUNDING)
+        parts = blocks * stored / target.memory_bytes_per_ns
+        combined: Numbers = least + (LAUNCH_NS + target.memory_latency_ns + parts - OVERLAP_NS)
+        whole: Numbers = np.where(is_divided, combined, least)
+        return np.where(too_large, np.inf, whole * ROUNDING)
 
     def _most_resident(self, memory: Numbers) -> Numbers:
         """How many blocks a multiprocessor holds at most, of which each takes so much memory."""

@@ -7,6 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from xdsl.ir import Block, Operation, SSAValue
+
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
@@ -46,14 +48,31 @@ LAUNCHES_LONG = 4
 
 
 @contextmanager
-def trial_of(graph: CustomizedOp) -> Generator[CustomizedOp]:
-    """A copy of a kernel, in a copy of its function, to ask what a change would cost."""
-    function = graph.parent_op()
+def trial_of(graph: CustomizedOp, plan: Plan | None = None) -> Generator[CustomizedOp]:
+    """A copy of a kernel, in a copy of its function, to ask what a change would cost.
+
+    Kernels behind it are empty there, but where its own plan, or ``plan``, merges one with it.
+    """
+    block = graph.parent
+    assert block is not None
+    function = block.parent_op()
     assert function is not None
-    place = [op for op in function.walk() if isinstance(op, CustomizedOp)].index(graph)
-    trial = function.clone()
+    merges = (plan or graph.decided).merge
+    trial, copy = function.clone_without_regions(), Block(arg_types=block.arg_types)
+    trial.regions[0].add_block(copy)
+    values: dict[SSAValue, SSAValue] = dict(zip(block.args, copy.args, strict=True))
+    copies: dict[Operation, Operation] = {}
+    for op in block.ops:
+        if isinstance(op, CustomizedOp) and graph in copies and not merges:
+            copies[op] = op.clone_without_regions(values)
+            copies[op].regions[0].add_block(Block(arg_types=op.body.block.arg_types))
+        else:
+            copies[op] = op.clone(values)
+    copy.add_ops(copies.values())
+    own = copies[graph]
+    assert isinstance(own, CustomizedOp)
     try:
-        yield [op for op in trial.walk() if isinstance(op, CustomizedOp)][place]
+        yield own
     finally:
         trial.erase()
 
@@ -68,7 +87,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
     written = plan
     # Asked of the kernel as it is: without its running maxima other operators have one operand.
     may_outline = plan.outline is None and bool(find_outlined(graph))
-    with trial_of(graph) as trial:
+    with trial_of(graph, plan) as trial:
         try:
             space = space_of(trial, plan)
             if not plan.cuts():
@@ -115,7 +134,7 @@ def space_of(trial: CustomizedOp, plan: Plan) -> TileSpace:
 
 def require_cuttable(graph: CustomizedOp, plan: Plan) -> None:
     """Raises ``RetileError`` where a kernel cannot be cut as its plan says."""
-    with trial_of(graph) as trial:
+    with trial_of(graph, plan) as trial:
         trial.decided = plan
         retile(trial)
 

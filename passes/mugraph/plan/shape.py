@@ -247,7 +247,14 @@ class KernelModel(NamedTuple):
 
     @classmethod
     def of(cls, space: TileSpace, looped: frozenset[int]) -> KernelModel:
-        """The model of a graph whose loop goes along some dimensions."""
+        """The model of a graph whose loop goes along some dimensions, found once."""
+        known = space.models.get(looped)
+        if not isinstance(known, KernelModel):
+            known = space.models[looped] = cls._of(space, looped)
+        return known
+
+    @classmethod
+    def _of(cls, space: TileSpace, looped: frozenset[int]) -> KernelModel:
         phases = LoopPhases.of(space, looped)
         loaded: list[Moved] = []
         stored: list[Moved] = []

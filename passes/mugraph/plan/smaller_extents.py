@@ -103,16 +103,11 @@ def least_regret(
     space: TileSpace, candidates: Sequence[Candidate], time_of: TimeOf
 ) -> list[Candidate]:
     """Of plans for all values those that are nearest to the fastest where they are farthest."""
-    models: dict[frozenset[int], KernelModel] = {}
-    for candidate in candidates:
-        looped = candidate.partition.looped()
-        if looped not in models:
-            models[looped] = KernelModel.of(space, looped)
     worst = dict.fromkeys(candidates, 1.0)
     for values in values_of(space):
         times: dict[Candidate, float] = {}
         for candidate in candidates:
-            model = models[candidate.partition.looped()]
+            model = KernelModel.of(space, candidate.partition.looped())
             time = time_of(model, candidate, smaller(space, candidate, values))
             times[candidate] = math.inf if time is None else time
         least = min(times.values())

@@ -126,7 +126,7 @@ def _bounded(
     space: TileSpace, target: Target, threads: int, divides: Divides, *, split: bool
 ) -> list[_Bounded]:
     """All partitions and divisions, those first that may take least."""
-    model_of, to_pad = cache(partial(KernelModel.of, space)), dimensions_to_pad(space)
+    to_pad = dimensions_to_pad(space)
     cuts = list(partitions(space, target, divides))
     alike: dict[frozenset[int], list[int]] = {}
     for place, partition in enumerate(cuts):
@@ -134,13 +134,13 @@ def _bounded(
     whole: dict[int, TiledKernel] = {}
     bounds: list[tuple[int, int, float]] = []
     for looped, places in alike.items():
-        model, own = model_of(looped), [cuts[place] for place in places]
+        model, own = KernelModel.of(space, looped), [cuts[place] for place in places]
         whole.update((place, model.under(cuts[place])) for place in places)
         kernels = TiledKernels(model, own, threads, target)
         may_divide = divides if split else None
         counts_of = [[*splits(space, partition, may_divide, to_pad)] for partition in own]
-        for count in sorted(set(itertools.chain(*counts_of))):
-            times = kernels.least_times(count).tolist()
+        different = sorted(set(itertools.chain(*counts_of)))
+        for count, times in zip(different, kernels.least_times(different).tolist(), strict=True):
             bounds += [
                 (place, count, time)
                 for place, counts, time in zip(places, counts_of, times, strict=True)

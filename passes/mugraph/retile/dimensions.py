@@ -80,6 +80,8 @@ class TileSpace:
     """For each tile the number of each dimension; ``None`` where its tensor has one element."""
     fixed_axes: dict[int, str] = field(default_factory=dict[int, str])
     """Axes of the grid whose extents must stay as they are, and why."""
+    models: dict[frozenset[int], object] = field(default_factory=dict[frozenset[int], object])
+    """What an estimate has found of it, by the dimensions that the loop goes along."""
 
     def of(self, value: SSAValue) -> tuple[Dimension | None, ...]:
         """The dimensions of a tile."""

@@ -13,11 +13,12 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
-from mugraph.passes.program.fuse_kernels.choice import Found, find_in_buckets, prepare_program
+from mugraph.passes.program.fuse_kernels.choice import Found, prepare_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.pages import walk_along_pages
 from mugraph.passes.program.fuse_kernels.refused import Refusal, without_refused
 from mugraph.passes.program.fuse_kernels.rows import read_rows_in_place
+from mugraph.passes.program.fuse_kernels.searches import Searches
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -32,12 +33,14 @@ def fuse_buckets(
     *,
     certificates: bool = False,
     refusal: Refusal | None = None,
+    searches: Searches | None = None,
 ) -> list[Fusion]:
     """The same in all buckets of a program, small ones first.
 
     Operators of a kernel that there is a ``refusal`` of stand apart; a note on stderr names them.
+    What is in ``searches`` is not searched for again.
     """
-    found = find_in_buckets(buckets, target, certificates=certificates)
+    found = (searches or Searches()).find(buckets, target, certificates=certificates)
     for own in found:
         if refusal is not None:
             own, sentences = without_refused(own, refusal)
@@ -95,15 +98,25 @@ class FuseKernelsPass(ModulePass):
         """What says of a kernel that it does not compile, where that is asked."""
         return None
 
+    def known(self) -> Searches:
+        """What has been found of programs before."""
+        return Searches()
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuses in every µGraph of the module."""
-        target, refusal = target_named(self.arch), self.refusal(ctx)
+        target, refusal, searches = target_named(self.arch), self.refusal(ctx), self.known()
         for function in op.walk():
             if not isinstance(function, FuncOp) or is_foreign(function):
                 continue
             if not is_smaller_bucket(function):
                 buckets = buckets_of(op, function)
-                fuse_buckets(buckets, target, certificates=self.certificates, refusal=refusal)
+                fuse_buckets(
+                    buckets,
+                    target,
+                    certificates=self.certificates,
+                    refusal=refusal,
+                    searches=searches,
+                )
 
 
 __all__ = ["FuseKernelsPass", "finish", "fuse_buckets", "fuse_program", "prepare_program"]

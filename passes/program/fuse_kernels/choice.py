@@ -15,8 +15,9 @@ from mugraph.dialects.kn import RegroupOp
 from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import scans_of
 from mugraph.passes.program.decompose_program import decompose_program
+from mugraph.passes.program.fuse_kernels.attempts import Known
 from mugraph.passes.program.fuse_kernels.errors import NoKernelError
-from mugraph.passes.program.fuse_kernels.fusion import Fusion, Known
+from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.heads import join_heads
 from mugraph.passes.program.fuse_kernels.long_rows import divide_rows
@@ -176,12 +177,16 @@ def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
 
 def _moved(found: Found, function: FuncOp) -> Found:
     """What was found for a copy of a function, whose body becomes the function's."""
-    copy = found.fusion.function
+    move_body(found.fusion.function, function)
+    found.fusion.function = function
+    return found
+
+
+def move_body(copy: FuncOp, function: FuncOp) -> None:
+    """Gives a function the body of another one."""
     function.body.detach_block(0).erase(safe_erase=False)
     function.body.add_block(copy.body.detach_block(0))
     function.update_function_type()
-    found.fusion.function = function
-    return found
 
 
 def find_in_buckets(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
@@ -26,6 +25,7 @@ from mugraph.dialects.tb import ReductionMaxOp
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.mugraph.online_softmax.masked import LEAST, is_passed_on, least_of
 from mugraph.passes.program.fuse_kernels.atoms import Atoms, SplitProducts
+from mugraph.passes.program.fuse_kernels.attempts import Attempt, Known, Tried
 from mugraph.passes.program.fuse_kernels.certificates import certify
 from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.groups import Group, bits
@@ -49,36 +49,13 @@ from mugraph.passes.program.fuse_kernels.times import (
     time_as_written,
     time_of_kernel,
 )
+from mugraph.passes.program.fuse_kernels.workers import Workers, usual_count
 from mugraph.passes.targets import Target
 
 MOST_BUILDERS = 256
 """Of kernels that are not built yet; a best way has fewer, and older ones may never be built."""
-
-
-class Attempt(NamedTuple):
-    """A kernel that a group of operators could be; if there is none, why."""
-
-    time: float
-    part: Part | None = None
-    """The kernel, in the place of the operators."""
-    reasons: tuple[str, ...] = ()
-
-
-@dataclass
-class Known:
-    """What is known of groups that are alike, in a program and in copies of it."""
-
-    numbers: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
-    """Of what structures are made of."""
-    attempts: dict[Structure, Attempt] = field(default_factory=dict[Structure, Attempt])
-    bounds: dict[Structure, float] = field(default_factory=dict[Structure, float])
-    """Sharper bounds of groups."""
-    builders: dict[Structure, tuple[Part, KernelBuilder]] = field(
-        default_factory=dict[Structure, tuple[Part, KernelBuilder]]
-    )
-    """What writes kernels that were bounded lately, and may be built next."""
-    cores: dict[Structure, Sequence[int]] = field(default_factory=dict[Structure, Sequence[int]])
-    """Which operators of groups that are no kernels are to blame, by their places in order."""
+MOST_BY_ITSELF = 48
+"""Operators of a program that is searched by one process alone."""
 
 
 @dataclass
@@ -208,11 +185,15 @@ class Fusion:
         """Whether no kernel has the operators of a group, though its views go together."""
         if self.program.size(group) < 2:
             return False
-        try:
-            _, builder = self.builder_of(group)
-        except NotFusedError:
-            return False
-        return builder.is_part_of_none(self.target)
+        known, structure = self.known.parts_of_none, self.structures.of(group).structure
+        if structure not in known:
+            try:
+                _, builder = self.builder_of(group)
+            except NotFusedError:
+                known[structure] = False
+            else:
+                known[structure] = builder.is_part_of_none(self.target)
+        return known[structure]
 
     def builder_of(self, group: Group) -> tuple[Part, KernelBuilder]:
         """What writes a group as a kernel, with its operators alone.
@@ -253,7 +234,7 @@ class Fusion:
         A kernel as it is written has any extents; what its launch hides pays for that.
         """
         time = self.time(group)
-        alone = self.attempts[group].part is None
+        alone = self.attempts[group].write is None
         return time if alone else in_a_program(time, self.target)
 
     def time(self, group: Group) -> float:
@@ -266,23 +247,19 @@ class Fusion:
         """The fastest kernel of a group; an operator alone stays as it is written."""
         members = self.program.members(group)
         if len(members) > 1:
-            return self.like_others(members, group)
+            return self.like_others(group)
         (op,) = members
         time = time_as_written(op, self.target)
         if isinstance(op, CustomizedOp):
             # It stays, also where the estimate, which gives each tile a place of its own, has none.
             estimated = time_of_kernel(op, self.target)
             return Attempt(time if estimated == math.inf else estimated)
-        if (
-            isinstance(op, MatmulOp)
-            or is_of_tiles(op)
-            or (self.is_bucket and self.program.may_share(group))
-        ):
+        if self.may_be_kernel(group):
             # A product takes what a custom kernel would, but where a library is known to be faster.
-            as_kernel = self.like_others(members, group)
-            if as_kernel.part is not None and not self.may_call_library(op):
+            as_kernel = self.like_others(group)
+            if as_kernel.write is not None and not self.may_call_library(op):
                 return as_kernel
-            if as_kernel.part is not None:
+            if as_kernel.write is not None:
                 assert isinstance(op, MatmulOp)  # a library has nothing else
                 by_library = library_time(op, self.target)
                 if beats_library(op, as_kernel.time, by_library) and not self.is_bucket:
@@ -290,6 +267,17 @@ class Fusion:
                 is_slow = by_library < math.inf and is_slow_in_library(op)
                 time = max(time, by_library if is_slow else min(as_kernel.time, by_library))
         return Attempt(time)
+
+    def may_be_kernel(self, group: Group) -> bool:
+        """Whether a kernel is tried for a group."""
+        members = self.program.members(group)
+        if len(members) > 1:
+            return True
+        (op,) = members
+        if isinstance(op, MatmulOp) or is_of_tiles(op):
+            return True
+        in_bucket = self.is_bucket and not isinstance(op, CustomizedOp)
+        return in_bucket and self.program.may_share(group)
 
     def may_call_library(self, op: Operation) -> bool:
         """Whether an operator is a product that cuBLAS has as it is written.
@@ -326,13 +314,52 @@ class Fusion:
                 found.update(op.results)
         return found
 
-    def like_others(self, members: Sequence[Operation], group: Group) -> Attempt:
+    def like_others(self, group: Group) -> Attempt:
         """The fastest kernel of some operators, found once for all that are alike."""
         structure, known = self.structures.of(group).structure, self.known.attempts
         if structure not in known:
             known[structure] = self.fastest(group)
         self.rule_out(group)
         return known[structure]
+
+    def try_at_once(self, groups: Iterable[Group], workers: Workers[Group, Tried]) -> None:
+        """Tries the kernels of groups, of those that are alike one, in other processes."""
+        known = self.known
+        new: dict[Structure, Group] = {}
+        for group in groups:
+            structure = self.structures.of(group).structure
+            if structure not in known.attempts and self.may_be_kernel(group):
+                new.setdefault(structure, group)
+        if len(new) < 2:
+            return
+        for (structure, group), tried in zip(
+            new.items(), workers.results([*new.values()]), strict=True
+        ):
+            if tried is None:
+                continue  # it is tried here when it is asked for
+            known.builders.pop(structure, None)
+            write = partial(self.written, group, tried.looped) if tried.is_kernel else None
+            known.attempts[structure] = Attempt(tried.time, write, tried.reasons, tried.looped)
+            if tried.core is not None:
+                known.cores[structure] = tried.core
+
+    def tried(self, group: Group) -> Tried:
+        """The fastest kernel of some operators, as another process is told of it."""
+        found = self.like_others(group)
+        core = self.known.cores.get(self.structures.of(group).structure)
+        return Tried(found.time, found.write is not None, found.looped, found.reasons, core)
+
+    def written(self, group: Group, looped: int | None) -> Part:
+        """The kernel of some operators whose loop walks along an index."""
+        part, builder = self.builder_of(group)
+        self.put(builder.build(looped), part)
+        return part
+
+    def put(self, kernel: CustomizedOp, part: Part) -> None:
+        """Puts a kernel in the place of the operators that it is of."""
+        if self.certificates:
+            certify(kernel, part.operators, part.stored)
+        part.replace(kernel)
 
     def fastest(self, group: Group) -> Attempt:
         """The fastest kernel of some operators."""
@@ -342,7 +369,7 @@ class Fusion:
             part, builder = self.known.builders.pop(structure, None) or self.builder_of(group)
         except NotFusedError as error:
             return Attempt(math.inf, None, (str(error),))
-        best: tuple[float, CustomizedOp | None] = (math.inf, None)
+        best: tuple[float, CustomizedOp | None, int | None] = (math.inf, None, None)
         for looped in builder.loops():
             along = (
                 "without a loop" if looped is None else f"along {label(builder.indices, looped)}"
@@ -357,18 +384,18 @@ class Fusion:
                 continue
             time = time_of_kernel(kernel, self.target)
             if time < best[0]:
-                best = time, kernel
+                best = time, kernel, looped
             elif time == math.inf:
                 reasons.append(f"{along}: no tiles fit a block")
-        time, kernel = best
+        time, kernel, looped = best
         if kernel is None:
+            if self.program.size(group) > 1:
+                self.known.parts_of_none[structure] = builder.is_part_of_none(self.target)
             if self._is_part_of_none(group):
                 self.blame(group, self._is_part_of_none)
             return Attempt(math.inf, None, tuple(reasons))
-        if self.certificates:
-            certify(kernel, part.operators, part.stored)
-        part.replace(kernel)
-        return Attempt(time, part, tuple(reasons))
+        self.put(kernel, part)
+        return Attempt(time, lambda: part, tuple(reasons), looped)
 
     def choose(self) -> list[Group]:
         """The groups of least estimated time, in an order in which they can run.
@@ -387,8 +414,14 @@ class Fusion:
             lambda: len(self.known.attempts) - before,
             self.impossible,
         )
-        groups = search.run()
+        is_large = len(self.operators) > MOST_BY_ITSELF
+        with Workers(self.tried, usual_count() if is_large else 0) as workers:
+            if workers:
+                search.try_at_once = partial(self.try_at_once, workers=workers)
+            groups = search.run()
         self.looked_at, self.least = search.looked_at, search.least
+        for group in groups:
+            _ = self.attempts[group].part  # written while operators stand as they were searched
         return groups
 
     def apply(self, groups: Sequence[Group]) -> None:

@@ -9,8 +9,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 
 from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.program.fuse_kernels.attempts import Attempt
 from mugraph.passes.program.fuse_kernels.choice import Found
-from mugraph.passes.program.fuse_kernels.fusion import Attempt
 from mugraph.passes.program.fuse_kernels.groups import Group, bits
 from mugraph.passes.program.fuse_kernels.part import Part
 from mugraph.passes.program.fuse_kernels.times import time_as_written

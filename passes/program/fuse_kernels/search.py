@@ -8,7 +8,7 @@ that repeat cost little more than a walk along them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mugraph.passes.program.fuse_kernels.groups import MOST_OPERATORS, Group, Program, bits
@@ -29,7 +29,8 @@ class Search:
     kernel; ``sharper_bound`` another one, for those that may be on the best way; ``cost`` is what
     it adds, infinite where it turns out not to be one.  ``impossible`` are groups that no kernel
     has among others; it grows while bounds are asked for.  ``parts`` tells which dimensions of
-    tensors are one, ``tried`` how many kernels have been built.
+    tensors are one, ``tried`` how many kernels have been built.  ``try_at_once`` may try kernels
+    whose costs are asked for next.
 
     Of a search that takes long the last part only shows that nothing is faster than what is known:
     after :data:`EXACT_TRIES` it ends where nothing can be much faster.
@@ -42,6 +43,7 @@ class Search:
     parts: Parts
     tried: Callable[[], int] = lambda: 0
     impossible: Sequence[Group] = ()
+    try_at_once: Callable[[Iterable[Group]], None] = lambda _: None
     times: dict[Group, float] = field(default_factory=dict[Group, float])
     """What each group takes that a step has, or at least takes."""
     known: set[Group] = field(default_factory=set[Group])
@@ -183,6 +185,7 @@ class Search:
             changed = {group: time for group, time in found.items() if time > self.times[group]}
             self.sharpened.update(bounded)
             if not bounded:
+                self.try_at_once(open_)
                 changed = {group: self.cost(group) for group in open_}
                 self.known.update(open_)
                 times = self.times | changed

@@ -44,6 +44,9 @@ class Structures:
             self._number((op.name, *op.properties.items(), *op.result_types))
             for op in program.operators
         ]
+        for op in program.operators:
+            for value in op.operands:
+                self._number(value.type)  # whatever group is looked at first
         self.known: dict[Group, Described] = {}
 
     def _number(self, what: Hashable) -> int:

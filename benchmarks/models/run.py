@@ -17,7 +17,7 @@ import mugraph.torch
 from benchmarks import pages
 from benchmarks.facts import facts_of_this_run, installed, revision
 from benchmarks.h200.checking import distance
-from benchmarks.h200.timing import interleaved, prepared
+from benchmarks.h200.timing import Captured, interleaved, prepared
 from benchmarks.models.zoo import MODELS, Case
 from mugraph.torch.translation import PROGRAM
 
@@ -131,11 +131,22 @@ def _time(record: Record, case: Case, fast: Callable[..., Any]) -> None:
 
         return enqueue
 
-    graphs = [prepared(call(function), INPUT_SETS) for function in systems.values()]
-    samples = interleaved(graphs, lambda _: None)
-    for name, values in zip(systems, samples, strict=True):
+    captured = {name: _captured(call(function)) for name, function in systems.items()}
+    graphs = {name: graph for name, graph in captured.items() if graph is not None}
+    samples = interleaved([*graphs.values()], lambda _: None)
+    for name, values in zip(graphs, samples, strict=True):
         record.microseconds[name] = values.median
     record.kernels = _kernels(lambda: call(fast)(0))
+
+
+def _captured(call: Callable[[int], Any]) -> Captured | None:
+    """The graph of calls; ``None`` where torch captures none, as a call copies from the CPU."""
+    try:
+        return prepared(call, INPUT_SETS)
+    except RuntimeError as error:
+        if "CUDA graph capture" not in str(error):
+            raise
+        return None
 
 
 def _redrawn(case: Case, seed: int) -> tuple[torch.Tensor, ...]:

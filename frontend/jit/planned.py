@@ -33,7 +33,7 @@ def planned(module: ModuleOp, *options: object, plan: Callable[[], Planned]) -> 
     """What ``plan`` makes of a program under some options, or made in another process.
 
     The cache's key is the program's text, the options' representation, mugraph's own code and
-    xDSL's version.  Raises what ``plan`` raises, and ``UserError`` where the cache's size is no size.
+    xDSL's version.  Raises what ``plan`` raises, and ``UserError`` where the cache's size is none.
     """
     digest = hashlib.sha256()
     for part in (str(module), repr(options), version("xdsl"), _digest_of_code()):

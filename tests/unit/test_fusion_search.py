@@ -120,7 +120,8 @@ def test_a_search_that_ends_early_says_what_the_best_way_takes_at_least(
     best = found()
     assert best.fusion.least is None
     monkeypatch.setattr(search, "EXACT_TRIES", 0)
-    monkeypatch.setattr(search, "GAP_A_TRY", 9.0)
+    monkeypatch.setattr(search, "TRIES_A_STEP", 1)
+    monkeypatch.setattr(search, "GAP_A_STEP", 9.0)
     monkeypatch.setattr(search, "LARGEST_GAP", 9.0)
     early = found()
     assert early.fusion.least is not None

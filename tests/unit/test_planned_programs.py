@@ -22,17 +22,17 @@ def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was printed for nvcc, in an empty cache; each program that is planned is counted."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     steps: list[str] = []
-    pipeline: Any = compilation._with_kernels
+    pipeline: Any = compilation.compile_pipeline
 
-    def counted(module: Any, *given: Any, **options: Any) -> Any:
+    def counted(*given: Any, **options: Any) -> Any:
         steps.append("planned")
-        return pipeline(module, *given, **options)
+        return pipeline(*given, **options)
 
     def stop(source: str, *_: Any, **__: Any) -> Path:
         steps.append(source)
         raise FoundError
 
-    monkeypatch.setattr(compilation, "_with_kernels", counted)
+    monkeypatch.setattr(compilation, "compile_pipeline", counted)
     monkeypatch.setattr(compilation, "compile_library", stop)
     return steps
 

@@ -384,6 +384,7 @@ class Fusion:
             self.sharper_bound,
             self.cost,
             self.products.parts,
+            lambda group: self.structures.of(group).structure,
             lambda: len(self.known.attempts) - before,
             self.impossible,
         )

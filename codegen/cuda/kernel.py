@@ -64,17 +64,19 @@ def print_joined_kernel(
 ) -> None:
     """Prints a kernel whose blocks run those of several, which are printed as functions.
 
-    Threads that a block has no use for leave: barriers of a block wait for the others.
+    Of launches of one kernel each has its own parameters.  Threads that a block has no use for
+    leave: barriers of a block wait for the others.
     """
     kernels = [launch.resolve() for launch in launches]
     threads = max(kernel.threads for kernel in kernels)
-    names = Names()
-    lists = [parameters_of(kernel, names) for kernel in kernels]
+    all_names = Names()
+    names_of = [all_names.beside() for _ in kernels]
+    lists = [parameters_of(kernel, names) for kernel, names in zip(kernels, names_of, strict=True)]
     resident = launches[0].resident
     bounds = [threads, *([] if resident is None else [resident.value.data])]
     open_kernel(writer, name, [each for one in lists for each in one], bounds, None)
     first = 0
-    for kernel, part in zip(kernels, parts, strict=True):
+    for kernel, part, names in zip(kernels, parts, names_of, strict=True):
         blocks = math.prod(kernel.grid_dim)
         columns, rows, _ = kernel.grid_dim
         block = f"blockIdx.x - {first}" if first else "blockIdx.x"

@@ -109,6 +109,28 @@ def test_custom_kernels_of_a_launch_compute_what_each_does_alone() -> None:
     check_emulated_later(made, check)
 
 
+def test_a_kernel_shares_a_launch_with_itself() -> None:
+    """Each of its runs has arguments of its own."""
+    start, end = PRODUCTS.index("  %a = kn"), PRODUCTS.index("  %b = kn")
+    once = PRODUCTS[start:end]
+    again = once.replace("%a =", "%b =").replace("%x, %v", "%x, %w")
+    head = "func.func @f(%x: tensor<16x64xf16>, %v: tensor<64x64xf16>, %w: tensor<64x64xf16>)"
+    results = "tensor<16x64xf16>, tensor<16x64xf16>"
+    text = f"{head} -> ({results}) {{\n{once}{again}  func.return %a, %b : {results}\n}}"
+    made = generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a")
+    (launch,) = launches_in(made.source)
+    assert "dim3(8), dim3(64, 1, 1)" in launch and made.source.count("_part(uint3") == 1
+    rng = np.random.default_rng(4)
+    given = [rng.standard_normal(shape).astype(np.float16) for shape in ((16, 64), *[(64, 64)] * 2)]
+
+    def check(kernels: CudaModule) -> None:
+        for result, weight in zip(kernels.run(given), given[1:], strict=True):
+            exact = given[0].astype(np.float64) @ weight.astype(np.float64)
+            np.testing.assert_allclose(result, exact, rtol=2**-10, atol=1e-2)
+
+    check_emulated_later(made, check)
+
+
 BY_TMA = "forloop 4 plan <tiles = written, loads = tma>"
 
 

@@ -377,7 +377,8 @@ class Fusion:
         """
         if not self.program.units:
             return []  # views alone
-        before = len(self.known.attempts)
+        known = self.known
+        before = len(known.attempts) + len(known.bounds)
         search = Search(
             self.program,
             self.bound,
@@ -385,7 +386,7 @@ class Fusion:
             self.cost,
             self.products.parts,
             lambda group: self.structures.of(group).structure,
-            lambda: len(self.known.attempts) - before,
+            lambda: len(known.attempts) + len(known.bounds) - before,
             self.impossible,
         )
         groups = search.run()

@@ -16,9 +16,9 @@ from mugraph.passes.program.fuse_kernels.groups import MOST_OPERATORS, Group, Pr
 from mugraph.passes.program.fuse_kernels.segments import Look, Parts, look_of
 from mugraph.passes.program.fuse_kernels.ways import Place, Step, Stretch, Ways
 
-EXACT_TRIES = 128
+EXACT_TRIES = 256
 """Kernels that are tried before a search may end at a way that need not be the best one."""
-TRIES_A_STEP, GAP_A_STEP, LARGEST_GAP = 10, 0.01, 0.1
+TRIES_A_STEP, GAP_A_STEP, LARGEST_GAP = 10, 0.01, 0.5
 """What such a way may take more than the best one: for so many further tries, and at most."""
 
 

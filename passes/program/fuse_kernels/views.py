@@ -242,7 +242,12 @@ class ViewFirstPart(RewritePattern):
 
 def hoist_views(function: FuncOp) -> None:
     """Moves the transposes of a function up to its arguments, and drops copies that are views."""
-    patterns = [HoistTranspose(), HoistReshape(), CancelReshapes(), ViewFirstPart()]
+    patterns: list[RewritePattern] = [
+        HoistTranspose(),
+        HoistReshape(),
+        CancelReshapes(),
+        ViewFirstPart(),
+    ]
     PatternRewriteWalker(GreedyRewritePatternApplier(patterns)).rewrite_region(function.body)
     cse(function.body)
     function.update_function_type()

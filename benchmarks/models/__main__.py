@@ -49,6 +49,7 @@ def _arguments() -> argparse.ArgumentParser:
             added.add_argument("--dtype", choices=DTYPES, help="of weights (small: float32)")
             added.add_argument("--seeds", type=int, default=1, help="drawn models to check")
             added.add_argument("--batch", type=int, default=1, help="sequences or images of a call")
+            added.add_argument("--layers", type=int, help="so many at full width (the model's own)")
             added.add_argument("--weights", default="", choices=FORMATS, help="of linear layers")
             added.add_argument("--output", type=Path, help="OUTPUT.json and OUTPUT.md")
     return parser
@@ -73,8 +74,10 @@ def main() -> int:
         for option, what in (
             ("seeds", "drawn models are checked"),
             ("batch", "sequences are a call's"),
+            ("layers", "layers a model has"),
         ):
-            if getattr(arguments, option) < 1:
+            given = getattr(arguments, option)
+            if given is not None and given < 1:
                 raise UserError(f"--{option} says how many {what}; give 1 or more")
         dtype = arguments.dtype or ("float32" if arguments.small else "bfloat16")
         records = run(
@@ -86,6 +89,7 @@ def main() -> int:
             output=arguments.output,
             batch=arguments.batch,
             weights=arguments.weights,
+            layers=arguments.layers or 0,
         )
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -17,7 +17,7 @@ import mugraph.torch
 from benchmarks import pages
 from benchmarks.facts import facts_of_this_run, installed, revision
 from benchmarks.h200.checking import distance
-from benchmarks.h200.timing import interleaved, prepared
+from benchmarks.h200.timing import Captured, interleaved, prepared
 from benchmarks.models.zoo import MODELS, Case
 from mugraph.torch.translation import PROGRAM
 
@@ -70,11 +70,11 @@ class Record:
 
 def measure(
     name: str, *, device: str, small: bool, dtype: str, seeds: Sequence[int] = (0,), batch: int = 1,
-    weights: str = "",
+    weights: str = "", layers: int = 0,
 ) -> Record:  # fmt: skip
     """Compiles a model and compares its results, of all seeds together, with eager's.
 
-    ``batch`` and ``weights`` are those of ``Model.case``.
+    ``batch``, ``weights`` and ``layers`` are those of ``Model.case``.
     """
     errors, eager_errors = [0.0], [0.0]
     report, seconds = mugraph.torch.Report(), 0.0
@@ -90,7 +90,7 @@ def measure(
             torch.compiler.reset()
             case = MODELS[name].case(
                 small=small, dtype=getattr(torch, dtype), device=device, seed=seed, batch=batch,
-                weights=weights,
+                weights=weights, layers=layers,
             )  # fmt: skip
             exact = case.exactly()
             eager = case.module(*case.inputs).clone()
@@ -101,7 +101,8 @@ def measure(
             seconds = perf_counter() - start
             eager_errors.append(distance(torch, eager, exact).relative_error)
             errors.append(distance(torch, ours, exact).relative_error)
-        called = name if batch == 1 else f"{name}, batch {batch}"
+        called = name + (f", batch {batch}" if batch > 1 else "")
+        called += f", {layers} layers" if layers else ""
         record = Record(
             called, f"{dtype} {weights}".strip(), math.hypot(*errors), math.hypot(*eager_errors),
             len(report.islands),
@@ -130,11 +131,22 @@ def _time(record: Record, case: Case, fast: Callable[..., Any]) -> None:
 
         return enqueue
 
-    graphs = [prepared(call(function), INPUT_SETS) for function in systems.values()]
-    samples = interleaved(graphs, lambda _: None)
-    for name, values in zip(systems, samples, strict=True):
+    captured = {name: _captured(call(function)) for name, function in systems.items()}
+    graphs = {name: graph for name, graph in captured.items() if graph is not None}
+    samples = interleaved([*graphs.values()], lambda _: None)
+    for name, values in zip(graphs, samples, strict=True):
         record.microseconds[name] = values.median
     record.kernels = _kernels(lambda: call(fast)(0))
+
+
+def _captured(call: Callable[[int], Any]) -> Captured | None:
+    """The graph of calls; ``None`` where torch captures none, as a call copies from the CPU."""
+    try:
+        return prepared(call, INPUT_SETS)
+    except RuntimeError as error:
+        if "CUDA graph capture" not in str(error):
+            raise
+        return None
 
 
 def _redrawn(case: Case, seed: int) -> tuple[torch.Tensor, ...]:
@@ -164,14 +176,21 @@ def _is_ours(name: str) -> bool:
 
 def run(
     names: Sequence[str], *, device: str, small: bool, dtype: str, seeds: Sequence[int],
-    output: Path | None, batch: int = 1, weights: str = "",
+    output: Path | None, batch: int = 1, weights: str = "", layers: int = 0,
 ) -> list[Record]:  # fmt: skip
     """Measures models one after another, says a line of each, and writes OUTPUT after each."""
     records: list[Record] = []
     facts = facts_of_this_run("native") if device == "cuda" else _facts_of_cpu()
     for name in names:
         record = measure(
-            name, device=device, small=small, dtype=dtype, seeds=seeds, batch=batch, weights=weights
+            name,
+            device=device,
+            small=small,
+            dtype=dtype,
+            seeds=seeds,
+            batch=batch,
+            weights=weights,
+            layers=layers,
         )
         records.append(record)
         print(summary(record), flush=True)

@@ -91,6 +91,11 @@ def in_type(module: Any, dtype: torch.dtype) -> Any:
     return module
 
 
+def hidden_layers(count: int) -> dict[str, Any]:
+    """What most configurations call the number of layers."""
+    return {"num_hidden_layers": count}
+
+
 @dataclass(frozen=True)
 class Model:
     """How a model is built: in a small size, which runs on a CPU in seconds, and in its own."""
@@ -98,19 +103,26 @@ class Model:
     build: Callable[..., Case]
     small: Mapping[str, Any]
     full: Mapping[str, Any]
+    depth: Callable[[int], Mapping[str, Any]] = hidden_layers
+    """The settings of a number of layers; where there are two kinds, the last is of the rarer."""
 
     def case(
         self, *, small: bool, dtype: torch.dtype, device: str, seed: int = 0, batch: int = 1,
-        weights: str = "",
+        weights: str = "", layers: int = 0,
     ) -> Case:  # fmt: skip
         """The model with seeded weights, for inference, and inputs of a type.
 
         ``batch`` sequences or images are a call's.  ``weights`` names a format of ``FORMATS`` in
-        which the matrices of linear layers are stored, but for those that make logits.
+        which the matrices of linear layers are stored, but for those that make logits.  ``layers``
+        is their number, where it is not 0; an encoder and a decoder have as many each.
         """
+        settings = {
+            **(self.small if small else self.full),
+            **(self.depth(layers) if layers else {}),
+        }
         torch.manual_seed(seed)
         with torch.no_grad(), torch.device(device):
-            case = self.build(batch=batch, **(self.small if small else self.full))
+            case = self.build(batch=batch, **settings)
             for name, weight in case.module.named_parameters():
                 if "norm" in name.lower() or name.endswith("bias"):
                     weight.add_(torch.randn_like(weight) * 0.1)
@@ -339,12 +351,13 @@ def _sizes(vocabulary: int, width: int, inner: int, layers: int, heads: int, gro
 def _generating(
     name: str, build: Callable[..., Case], small: Mapping[str, Any], full: Mapping[str, Any],
     length: int = 512, places: int = 1088,
+    depth: Callable[[int], Mapping[str, Any]] = hidden_layers,
 ) -> dict[str, Model]:  # fmt: skip
     """A model on a prompt, and its step with a cache."""
     return {
-        name: Model(build, {**small, "length": 13}, {**full, "length": length}),
+        name: Model(build, {**small, "length": 13}, {**full, "length": length}, depth),
         f"{name}-step": Model(build, {**small, "length": 13, "places": 24},
-                              {**full, "length": min(1024, 2 * length), "places": places}),
+                              {**full, "length": min(1024, 2 * length), "places": places}, depth),
     }  # fmt: skip
 
 
@@ -367,7 +380,10 @@ MODELS: dict[str, Model] = {
     **_generating("gemma3", **_decoder(
         "Gemma3Text", {"head_dim": 16, "sliding_window": 6,
                        "layer_types": ["sliding_attention", "full_attention"]},
-        {**_sizes(262144, 1152, 6912, 26, 4, 1), "head_dim": 256, "sliding_window": 512})),
+        {**_sizes(262144, 1152, 6912, 26, 4, 1), "head_dim": 256, "sliding_window": 512}),
+        depth=lambda count: {
+            "num_hidden_layers": count,
+            "layer_types": [*["sliding_attention"] * (count - 1), "full_attention"]}),
     **_generating("mistral", **_decoder(
         "Mistral", {"sliding_window": 8},
         {**_sizes(32768, 4096, 14336, 32, 32, 8), "sliding_window": None})),
@@ -377,7 +393,8 @@ MODELS: dict[str, Model] = {
          "pad_token_id": 0, "tie_word_embeddings": True})),
     **_generating("gpt2", partial(language_model, "GPT2"),
                   {"vocab_size": 211, "n_embd": 64, "n_layer": 2, "n_head": 4,
-                   "initializer_range": 0.1}, {}, 448, 1024),
+                   "initializer_range": 0.1}, {}, 448, 1024,
+                  lambda count: {"n_layer": count}),
     **_generating("mixtral", **_decoder(
         "Mixtral", {"num_local_experts": 4, "experts_implementation": "batched_mm"},
         {**_sizes(32000, 1024, 3584, 8, 16, 4), "num_local_experts": 8})),
@@ -400,21 +417,22 @@ MODELS: dict[str, Model] = {
          "decoder_start_token_id": 1, "init_std": 0.1},
         {"d_model": 768, "encoder_layers": 12, "decoder_layers": 12, "encoder_ffn_dim": 3072,
          "decoder_ffn_dim": 3072, "encoder_attention_heads": 12, "decoder_attention_heads": 12},
-        128, 448),
+        128, 448, lambda count: {"encoder_layers": count, "decoder_layers": count}),
     **_generating(
         "t5", sequence_to_sequence,
         {"vocab_size": 211, "d_model": 64, "d_kv": 16, "d_ff": 112, "num_layers": 2,
          "num_heads": 4},
-        {}),
+        {}, depth=lambda count: {"num_layers": count}),
     "sam": Model(
         segment_anything,
         {"image_size": 64, "patch_size": 8, "hidden_size": 64, "mlp_dim": 112, "window_size": 3,
          "num_hidden_layers": 2, "num_attention_heads": 4, "global_attn_indexes": [1],
          "output_channels": 32, "initializer_range": 0.1},
-        {}),
+        {}, lambda count: {"num_hidden_layers": count, "global_attn_indexes": [count - 1]}),
     "diffusion": Model(
         diffusion,
         {"size": 8, "channels": 4, "width": 64, "heads": 4, "layers": 2, "patch": 2},
-        {"size": 32, "channels": 4, "width": 768, "heads": 12, "layers": 12, "patch": 2}),
+        {"size": 32, "channels": 4, "width": 768, "heads": 12, "layers": 12, "patch": 2},
+        lambda count: {"layers": count}),
 }  # fmt: skip
 """By name; those whose names end in ``-step`` are a step of generation with a cache."""

@@ -64,23 +64,23 @@ def print_joined_kernel(
 ) -> None:
     """Prints a kernel whose blocks run those of several, which are printed as functions.
 
-    Threads that a block has no use for leave: barriers of a block wait for the others.
+    Of launches of one kernel each has its own parameters.  Threads that a block has no use for
+    leave: barriers of a block wait for the others.
     """
     kernels = [launch.resolve() for launch in launches]
     threads = max(kernel.threads for kernel in kernels)
-    # A kernel that is launched twice has parameters for each of its launches.
-    names = Names()
-    of_launches = [names.beside() for _ in launches]
-    lists = [parameters_of(kernel, own) for kernel, own in zip(kernels, of_launches, strict=True)]
+    all_names = Names()
+    names_of = [all_names.beside() for _ in kernels]
+    lists = [parameters_of(kernel, names) for kernel, names in zip(kernels, names_of, strict=True)]
     resident = launches[0].resident
     bounds = [threads, *([] if resident is None else [resident.value.data])]
     open_kernel(writer, name, [each for one in lists for each in one], bounds, None)
     first = 0
-    for kernel, part, own in zip(kernels, parts, of_launches, strict=True):
+    for kernel, part, names in zip(kernels, parts, names_of, strict=True):
         blocks = math.prod(kernel.grid_dim)
         columns, rows, _ = kernel.grid_dim
         block = f"blockIdx.x - {first}" if first else "blockIdx.x"
-        arguments = [own.of(argument) for argument in kernel.body.block.args]
+        arguments = [names.of(argument) for argument in kernel.body.block.args]
         writer.open(f"if (blockIdx.x < {first + blocks}) {{")
         if kernel.threads < threads:
             writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")

@@ -54,6 +54,12 @@ class Names:
         self._used: set[str] = set()
         self._of_value: dict[SSAValue, str] = {}
 
+    def beside(self) -> Names:
+        """Identifiers for other uses of the same values; none is handed out twice."""
+        others = Names(self._root)
+        others._used = self._used
+        return others
+
     def fresh(self, wish: str) -> str:
         """An identifier like ``wish`` that has not been handed out."""
         base = sanitize(wish)
@@ -74,9 +80,3 @@ class Names:
         if value not in self._of_value:
             self._of_value[value] = self.fresh(value.name_hint or "v")
         return self._of_value[value]
-
-    def beside(self) -> Names:
-        """Names of values that may have one here already, unlike all that are handed out here."""
-        others = Names(self._root)
-        others._used = self._used
-        return others

@@ -36,6 +36,7 @@ from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.groups import mesh_shape
 from mugraph.jit.kernel import Kernel
 from mugraph.jit.mesh import MeshKernel
+from mugraph.jit.planned import Planned, planned
 from mugraph.jit.tuned import tuned
 from mugraph.passes.compile import (
     compile_pipeline,
@@ -342,18 +343,24 @@ def _prepare_module(
         PassPipeline(steps).apply(context, module)
         interface = interface_of(only_function(module))
         return lambda: CpuKernel(original, interface)
-    target = target_named(name)
-    if is_te:
-        verifying(steps_to_kernels(function, name), LEVEL_ENDS).apply(context, module)
-    elif tune:
-        module = tuned(module, context, name, fuse=fuse)
-    else:
-        module = _with_kernels(module, context, name, plan, fuse=fuse)
-    if remarks and not is_te:
-        RemarksPass(name).apply(context, module)
-    interface = interface_of(only_function(module))
-    found = Architecture(target.arch)
-    source = print_single_file(module, interface, found, line_info=lineinfo)
+    found = Architecture(target_named(name).arch)
+
+    def make() -> Planned:
+        own = module
+        if is_te:
+            verifying(steps_to_kernels(function, name), LEVEL_ENDS).apply(context, own)
+        elif tune:
+            own = tuned(own, context, name, fuse=fuse)
+        else:
+            own = _with_kernels(own, context, name, plan, fuse=fuse)
+        if remarks and not is_te:
+            RemarksPass(name).apply(context, own)
+        interface = interface_of(only_function(own))
+        return Planned(print_single_file(own, interface, found, line_info=lineinfo), interface)
+
+    # What is measured, printed or told of lines of a file is found again.
+    is_said_by_text = not (is_te or tune or remarks or lineinfo)
+    source, interface = planned(module, name, plan, fuse, plan=make) if is_said_by_text else make()
     flags = LINE_INFO if lineinfo else ()
     return lambda: CudaKernel(
         compile_library(source, found.name, flags=flags), interface, found.name

@@ -14,6 +14,7 @@ from benchmarks.programs import PROGRAMS
 from mugraph.passes.program.fuse_kernels import fuse_program, prepare_program, search
 from mugraph.passes.program.fuse_kernels.choice import Found, find_kernels
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
+from mugraph.passes.program.fuse_kernels.segments import in_segments
 from mugraph.passes.program.fuse_kernels.times import in_a_program
 from mugraph.passes.program.fuse_kernels.ways import Place, Step, Stretch, Ways
 from mugraph.passes.targets import target_named
@@ -120,12 +121,41 @@ def test_a_search_that_ends_early_says_what_the_best_way_takes_at_least(
     best = found()
     assert best.fusion.least is None
     monkeypatch.setattr(search, "EXACT_TRIES", 0)
-    monkeypatch.setattr(search, "GAP_A_TRY", 9.0)
+    monkeypatch.setattr(search, "TRIES_A_STEP", 1)
+    monkeypatch.setattr(search, "GAP_A_STEP", 9.0)
     monkeypatch.setattr(search, "LARGEST_GAP", 9.0)
     early = found()
     assert early.fusion.least is not None
     assert len(early.fusion.known.attempts) < len(best.fusion.known.attempts)
     assert early.fusion.least <= best.time <= early.time <= 10 * early.fusion.least
+
+
+def test_a_kernel_that_promises_much_is_tried_however_long_a_search_took() -> None:
+    """A tenth of the whole program's time is no reason to leave it out."""
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((8, 8))
+    graph.mark_output(mi.exp(mi.exp(mi.exp(x))))
+    operators = [op for op in only_function(graph.module()).body.block.ops if op.results]
+    first, second, third, both = 0b001, 0b010, 0b100, 0b110
+    costs = {first: 100.0, second: 1.2, third: 1.2, both: 8.0}
+    asked: list[int] = []
+
+    def cost(group: int) -> float:
+        asked.append(group)
+        return costs[group]
+
+    searching = search.Search(
+        program=in_segments(operators, apart=True),
+        bound=lambda group: 100.0 if group == first else 1.0 if group in costs else math.inf,
+        sharper_bound=lambda _: 0.0,
+        cost=cost,
+        parts=lambda _: (),
+        structure=lambda group: "one" if group in (second, third) else group,
+        tried=lambda: 10**6,
+    )
+    assert searching.run() == [first, second, third]
+    assert asked.index(both) < asked.index(second)
+    assert searching.least is not None and searching.least < 102.4
 
 
 @pytest.mark.parametrize("seed", range(20))

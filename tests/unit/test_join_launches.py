@@ -109,27 +109,23 @@ def test_custom_kernels_of_a_launch_compute_what_each_does_alone() -> None:
     check_emulated_later(made, check)
 
 
-def test_one_kernel_may_be_in_a_launch_twice() -> None:
-    """As the keys and the values of an attention layer: the same product of other weights."""
-    first, second, _ = PRODUCTS.split("kn.customized")
-    again = first.split("%a =")[0].replace("tensor<64x96xf16>", "tensor<64x64xf16>")
-    again = again.replace("tensor<16x96xf16>", "tensor<16x64xf16>")
-    kernel = second.rsplit("%b", 1)[0]
-    text = (
-        f"{again}%a = kn.customized{kernel}%b = kn.customized{kernel.replace('%v', '%w')}"
-        "func.return %a, %b : tensor<16x64xf16>, tensor<16x64xf16>\n}"
-    )
+def test_a_kernel_shares_a_launch_with_itself() -> None:
+    """Each of its runs has arguments of its own."""
+    start, end = PRODUCTS.index("  %a = kn"), PRODUCTS.index("  %b = kn")
+    once = PRODUCTS[start:end]
+    again = once.replace("%a =", "%b =").replace("%x, %v", "%x, %w")
+    head = "func.func @f(%x: tensor<16x64xf16>, %v: tensor<64x64xf16>, %w: tensor<64x64xf16>)"
+    results = "tensor<16x64xf16>, tensor<16x64xf16>"
+    text = f"{head} -> ({results}) {{\n{once}{again}  func.return %a, %b : {results}\n}}"
     made = generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a")
     (launch,) = launches_in(made.source)
-    assert "dim3(8)" in launch
-    assert made.source.count("__device__ __forceinline__ void f_custom0_part") == 1
+    assert "dim3(8), dim3(64, 1, 1)" in launch and made.source.count("_part(uint3") == 1
     rng = np.random.default_rng(4)
-    shapes = ((16, 64), (64, 64), (64, 64))
-    x, v, w = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
+    given = [rng.standard_normal(shape).astype(np.float16) for shape in ((16, 64), *[(64, 64)] * 2)]
 
     def check(kernels: CudaModule) -> None:
-        for result, weight in zip(kernels.run([x, v, w]), (v, w), strict=True):
-            exact = x.astype(np.float64) @ weight.astype(np.float64)
+        for result, weight in zip(kernels.run(given), given[1:], strict=True):
+            exact = given[0].astype(np.float64) @ weight.astype(np.float64)
             np.testing.assert_allclose(result, exact, rtol=2**-10, atol=1e-2)
 
     check_emulated_later(made, check)

@@ -404,14 +404,16 @@ class Fusion:
         """
         if not self.program.units:
             return []  # views alone
-        before = len(self.known.attempts)
+        known = self.known
+        before = len(known.attempts) + len(known.bounds)
         search = Search(
             self.program,
             self.bound,
             self.sharper_bound,
             self.cost,
             self.products.parts,
-            lambda: len(self.known.attempts) - before,
+            lambda group: self.structures.of(group).structure,
+            lambda: len(known.attempts) + len(known.bounds) - before,
             self.impossible,
         )
         is_large = len(self.operators) > MOST_BY_ITSELF

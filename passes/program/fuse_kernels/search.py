@@ -8,17 +8,18 @@ that repeat cost little more than a walk along them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mugraph.passes.program.fuse_kernels.groups import MOST_OPERATORS, Group, Program, bits
 from mugraph.passes.program.fuse_kernels.segments import Look, Parts, look_of
 from mugraph.passes.program.fuse_kernels.ways import Place, Step, Stretch, Ways
 
-EXACT_TRIES = 128
+EXACT_TRIES = 256
 """Kernels that are tried before a search may end at a way that need not be the best one."""
-GAP_A_TRY, LARGEST_GAP = 0.001, 0.1
-"""What such a way may take more than the best one at most: for each further try, and in all."""
+TRIES_A_STEP, GAP_A_STEP, LARGEST_GAP = 10, 0.01, 0.5
+"""What such a way may take more than the best one: for so many further tries, and at most."""
 
 
 @dataclass
@@ -29,11 +30,11 @@ class Search:
     kernel; ``sharper_bound`` another one, for those that may be on the best way; ``cost`` is what
     it adds, infinite where it turns out not to be one.  ``impossible`` are groups that no kernel
     has among others; it grows while bounds are asked for.  ``parts`` tells which dimensions of
-    tensors are one, ``tried`` how many kernels have been built.  ``try_at_once`` may try kernels
-    whose costs are asked for next.
+    tensors are one, ``structure`` what groups have in common that are computed alike, ``tried`` how
+    many kernels have been built.  ``try_at_once`` may try kernels whose costs are asked for next.
 
     Of a search that takes long the last part only shows that nothing is faster than what is known:
-    after :data:`EXACT_TRIES` it ends where nothing can be much faster.
+    after :data:`EXACT_TRIES` a kernel is not tried that could make nothing much faster.
     """
 
     program: Program
@@ -41,6 +42,7 @@ class Search:
     sharper_bound: Callable[[Group], float]
     cost: Callable[[Group], float]
     parts: Parts
+    structure: Callable[[Group], Hashable]
     tried: Callable[[], int] = lambda: 0
     impossible: Sequence[Group] = ()
     try_at_once: Callable[[Iterable[Group]], None] = lambda _: None
@@ -48,6 +50,10 @@ class Search:
     """What each group takes that a step has, or at least takes."""
     known: set[Group] = field(default_factory=set[Group])
     """Those whose costs were asked for."""
+    described: set[Group] = field(default_factory=set[Group])
+    """Those that are among :attr:`alike`, but for impossible ones."""
+    alike: dict[Hashable, list[Group]] = field(default_factory=lambda: defaultdict(list))
+    """Groups by what they have in common."""
     sharpened: set[Group] = field(default_factory=set[Group])
     kernels: dict[Group, Group] = field(default_factory=dict[Group, Group])
     """Of what steps add, views and all, what a kernel computes."""
@@ -61,7 +67,7 @@ class Search:
     """What the best way takes at least, where the one that was found need not be it."""
 
     def __post_init__(self) -> None:
-        self.ways = Ways(self.times)
+        self.ways = Ways({})
 
     def run(self) -> list[Group]:
         """The groups, in an order in which they can run."""
@@ -80,11 +86,9 @@ class Search:
         if not self.places:
             return groups
         # Where stretches are new, most costs are asked for; a walk along the others is longer.
-        self.ways.extend(self.places[:new])
-        way = self._refined()
+        way = self._refined(self.places[:new])
         if new < len(self.places):
-            self.ways.extend(self.places[new:])
-            way = self._refined()
+            way = self._refined(self.places[new:])
         for place, step in way:
             group, views = place.moved(step.group), place.moved(step.views)
             groups += [group, *(1 << view for view in bits(views))]
@@ -166,34 +170,48 @@ class Search:
 
     @property
     def gap(self) -> float:
-        """How much more than the best way one may take that ends the search, as a part."""
-        return min(GAP_A_TRY * max(self.tried() - EXACT_TRIES, 0), LARGEST_GAP)
+        """How much more than at least a kernel is taken to take that was not tried, as a part."""
+        steps = max(self.tried() - EXACT_TRIES, 0) // TRIES_A_STEP
+        return min(GAP_A_STEP * steps, LARGEST_GAP)
 
-    def _refined(self) -> list[tuple[Place, Step]]:
-        """The way of least time through what has been added, or nearly; its costs are known."""
-        known: tuple[float, list[tuple[Place, Step]]] = (math.inf, [])
+    def _assumed(self, groups: Iterable[Group]) -> dict[Group, float]:
+        """What some groups take, or are taken to take where that is not known."""
+        more = 1 + self.gap
+        return {g: self.times[g] if g in self.known else more * self.times[g] for g in groups}
+
+    def _refined(self, places: Sequence[Place]) -> list[tuple[Place, Step]]:
+        """The way of least time through what there is and places behind it, or nearly.
+
+        Its costs are known.
+        """
+        self.ways.times.update(self._assumed(self.times))
+        self.ways.extend(places)
         while True:
-            way = self.ways.best()
+            way, gap = self.ways.best(), self.gap
             open_ = dict.fromkeys(step.group for _, step in way if step.group not in self.known)
-            self.least = self.ways.time if open_ else None
             if not open_:
+                self.least = self.ways.time / (1 + gap) if gap else None
                 return way
-            if known[0] <= self.ways.time * (1 + self.gap):
-                return known[1]
             bounded = [group for group in open_ if group not in self.sharpened]
             found = {group: self.sharper_bound(group) for group in bounded}
-            changed = {group: time for group, time in found.items() if time > self.times[group]}
+            found = {group: time for group, time in found.items() if time > self.times[group]}
             self.sharpened.update(bounded)
             if not bounded:
                 self.try_at_once(open_)
-                changed = {group: self.cost(group) for group in open_}
-                self.known.update(open_)
-                times = self.times | changed
-                time = sum(times[step.group] for _, step in way)
-                if time < known[0]:
-                    known = time, way
-            changed |= self._ruled_out()
-            self.ways.change(changed)
+                found = {group: self.cost(group) for group in self._alike(open_)}
+                self.known.update(found)
+            found |= self._ruled_out()
+            self.times.update(found)
+            self.ways.change(self._assumed(found if self.gap == gap else self.times))
+
+    def _alike(self, groups: Iterable[Group]) -> list[Group]:
+        """Some groups, and all that are like them: what one of them takes, each takes."""
+        for group in [group for group in self.times if group not in self.described]:
+            self.described.add(group)
+            if self.times[group] < math.inf:
+                self.alike[self.structure(group)].append(group)
+        structures = dict.fromkeys(map(self.structure, groups))
+        return [group for structure in structures for group in self.alike[structure]]
 
     def _ruled_out(self) -> dict[Group, float]:
         """No group is a kernel that has one of those that have been found not to be one."""

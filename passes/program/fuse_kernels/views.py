@@ -173,6 +173,34 @@ class HoistReshape(RewritePattern):
         rewriter.replace(op, new)
 
 
+class CancelReshapes(RewritePattern):
+    """What is computed element by element between views that cancel is computed without them."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: kn.ReshapeOp, rewriter: PatternRewriter, /) -> None:
+        """Rewrites where all operands were views of tensors with the shape that the result has."""
+        source = op.input.owner
+        if layout_of(op.result.type) is not None or not op.input.has_one_use():
+            return
+        if not isinstance(source, kn.ElementwiseOp):
+            return
+        before = {value: _before_reshape(value, op.result) for value in source.operands}
+        operands = {value: own for value, own in before.items() if own is not None}
+        if len(operands) < len(before):
+            return
+        new = source.clone(operands)
+        Rewriter.replace_value_with_new_type(new.result, op.result.type)
+        rewriter.replace(op, new)
+
+
+def _before_reshape(value: SSAValue, like: SSAValue) -> SSAValue | None:
+    """The tensor of a shape that a value is another view of."""
+    op = value.owner
+    if not isinstance(op, kn.ReshapeOp) or layout_of(op.input.type) is not None:
+        return None
+    return op.input if shape_of(op.input.type) == shape_of(like.type) else None
+
+
 def _kept_dims(own: Sequence[int], wanted: Sequence[int]) -> list[int | None] | None:
     """For each new dimension the old one that it is, ``None`` for one of extent 1.
 
@@ -214,7 +242,12 @@ class ViewFirstPart(RewritePattern):
 
 def hoist_views(function: FuncOp) -> None:
     """Moves the transposes of a function up to its arguments, and drops copies that are views."""
-    patterns = GreedyRewritePatternApplier([HoistTranspose(), HoistReshape(), ViewFirstPart()])
-    PatternRewriteWalker(patterns).rewrite_region(function.body)
+    patterns: list[RewritePattern] = [
+        HoistTranspose(),
+        HoistReshape(),
+        CancelReshapes(),
+        ViewFirstPart(),
+    ]
+    PatternRewriteWalker(GreedyRewritePatternApplier(patterns)).rewrite_region(function.body)
     cse(function.body)
     function.update_function_type()

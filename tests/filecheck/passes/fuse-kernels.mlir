@@ -158,3 +158,35 @@ func.func @narrow(%x: tensor<64x256xf8E5M2>, %w: tensor<256x96xf8E5M2>) -> tenso
 // CHECK-NEXT:   kn.customized
 // CHECK:          [[SUMS:%.*]] = tb.forloop_accum none {{.*}} -> !tb.stensor<64x48xf32>
 // CHECK:          tb.cast [[SUMS]] : !tb.stensor<64x48xf32> -> !tb.stensor<64x48xf8E5M2>
+
+// -----
+
+// Views that cancel split no rows of the product whose result is computed on between them.
+func.func @seen_as_images(%x: tensor<64x256xf16>, %w: tensor<256x128xf16>) -> tensor<64x128xf16> {
+  %p = kn.matmul %x, %w : (tensor<64x256xf16>, tensor<256x128xf16>) -> tensor<64x128xf16>
+  %i = kn.reshape %p : tensor<64x128xf16> -> tensor<8x8x128xf16>
+  %g = kn.gelu %i : tensor<8x8x128xf16> -> tensor<8x8x128xf16>
+  %y = kn.reshape %g : tensor<8x8x128xf16> -> tensor<64x128xf16>
+  func.return %y : tensor<64x128xf16>
+}
+// CHECK:      func.func @seen_as_images
+// CHECK-NOT:    kn.reshape
+// CHECK:        %g = kn.customized %x, %w
+// CHECK:          tb.gelu {{.*}} -> !tb.stensor<64x{{.*}}xf16>
+// CHECK-NOT:    kn.reshape
+// CHECK:        func.return %g : tensor<64x128xf16>
+
+// -----
+
+// A value that is used in both shapes is not computed twice.
+func.func @used_as_both(%x: tensor<64x256xf16>) -> (tensor<8x8x256xf16>, tensor<64x256xf16>) {
+  %i = kn.reshape %x : tensor<64x256xf16> -> tensor<8x8x256xf16>
+  %g = kn.gelu %i : tensor<8x8x256xf16> -> tensor<8x8x256xf16>
+  %y = kn.reshape %g : tensor<8x8x256xf16> -> tensor<64x256xf16>
+  func.return %g, %y : tensor<8x8x256xf16>, tensor<64x256xf16>
+}
+// CHECK:      func.func @used_as_both
+// CHECK:          tb.gelu
+// CHECK-NOT:      tb.gelu
+// CHECK:        %y = kn.reshape
+// CHECK-NEXT:   func.return %g, %y

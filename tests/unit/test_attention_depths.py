@@ -91,6 +91,16 @@ def test_ragged_prompts_share_a_multiprocessor_as_whole_ones_do() -> None:
         assert kernel.resident_blocks == 3
 
 
+@pytest.mark.parametrize(("tokens", "late"), [(128, False), (192, True)])
+def test_loops_of_two_iterations_multiply_in_order(tokens: int, *, late: bool) -> None:
+    """Of one warp group the second product is issued late where there are three or more."""
+    tiles = {"grid": (384, tokens // 64, 1), "along": (-1, 2, -1), "forloop": tokens // 64}
+    module = attention(384, 1, tokens, 64, causal=False)
+    (kernel,) = scheduled(module, Plan(**tiles, block=(128, 1, 1), loads="tma", stages=(2,)))
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    assert any(op.is_async for op in products) is late
+
+
 def test_heads_that_share_keys_start_with_their_longest_rows() -> None:
     """Rows are planes of the grid beside heads and groups."""
     (kernel,) = scheduled(attention(16, 2, 2048, 128))

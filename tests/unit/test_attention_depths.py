@@ -70,8 +70,8 @@ def test_a_depth_that_is_no_whole_step_is_padded() -> None:
 def test_keys_behind_the_last_are_later_than_every_query() -> None:
     """The causal mask leaves nothing of them, and no other mask takes registers beside it."""
     module = attention(2, 2, 150, 64)
-    tiles = {"tile": (0, 0, 64, 0), "grid": (2, 2, 3), "loop_tile": 64, "forloop": 3}
-    (kernel,) = scheduled(module, Plan(**tiles, block=(128, 1, 1), loads="tma"))
+    tiles = Plan(tile=(0, 0, 64, 0), grid=(2, 2, 3), loop_tile=64, forloop=3, block=(128, 1, 1))
+    (kernel,) = scheduled(module, tiles.over(Plan(loads="tma")))
     masks = [op for op in kernel.walk() if isinstance(op, sched.MaskOp)]
     assert [op.outside for op in masks] == [None]
     random = np.random.default_rng(0)
@@ -94,9 +94,10 @@ def test_ragged_prompts_share_a_multiprocessor_as_whole_ones_do() -> None:
 @pytest.mark.parametrize(("tokens", "late"), [(128, False), (192, True)])
 def test_loops_of_two_iterations_multiply_in_order(tokens: int, *, late: bool) -> None:
     """Of one warp group the second product is issued late where there are three or more."""
-    tiles = {"grid": (384, tokens // 64, 1), "along": (-1, 2, -1), "forloop": tokens // 64}
+    parts = tokens // 64
+    tiles = Plan(grid=(384, parts, 1), along=(-1, 2, -1), forloop=parts, block=(128, 1, 1))
     module = attention(384, 1, tokens, 64, causal=False)
-    (kernel,) = scheduled(module, Plan(**tiles, block=(128, 1, 1), loads="tma", stages=(2,)))
+    (kernel,) = scheduled(module, tiles.over(Plan(loads="tma", stages=(2,))))
     products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     assert any(op.is_async for op in products) is late
 

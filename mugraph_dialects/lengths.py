@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerType, i32, i64
+from xdsl.dialects.builtin import I64, DenseArrayBase, IndexType, IntegerType, i32, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
@@ -73,6 +73,8 @@ def verify_held_lengths(op: HoldsLengths, arguments: Sequence[Attribute]) -> Non
             f"{op_label(op)}: per {list(axes)} must have an axis of the grid from 0 to 2, or -1, "
             f"for each of {len(held)} lengths"
         )
-    types = [arguments[each.argument] for each in held]
-    counts = [1 if each.axis < 0 else op.grid_dim[each.axis] for each in held]
-    verify_lengths(op, types, [each.largest for each in held], counts)
+    # What a call says is a number itself.
+    in_memory = [each for each in held if not isinstance(arguments[each.argument], IndexType)]
+    types = [arguments[each.argument] for each in in_memory]
+    counts = [1 if each.axis < 0 else op.grid_dim[each.axis] for each in in_memory]
+    verify_lengths(op, types, [each.largest for each in in_memory], counts)

@@ -111,6 +111,21 @@ def of_lengths(forms: Sequence[LinearForm], numbers: Sequence[int], count: int) 
     return found
 
 
+def fails_past(form: LinearForm, dim: int, shape: Sequence[int]) -> bool:
+    """Whether a form is negative at all places past the end of one dimension of a shape.
+
+    The other coordinates are within the shape; a form that moves with a length may be anything.
+    """
+    steps, lengths = form.coefficients[: len(shape)], form.coefficients[len(shape) :]
+    if steps[dim] > 0 or any(lengths):
+        return False
+    most = sum(
+        step * shape[dim] if at == dim else max(step, 0) * (extent - 1)
+        for at, (step, extent) in enumerate(zip(steps, shape, strict=True))
+    )
+    return form.constant + most < 0
+
+
 _SIGNS = {
     AffineConstraintKind.ge: (1,),
     AffineConstraintKind.le: (-1,),

@@ -149,7 +149,10 @@ def print_kernel(
         held = names.of(holder)
         if length.axis >= 0:
             held = f"{held} + blockIdx.{AXES[length.axis]}"
-        writer.line(f"int const {name} = tb::length_in({held}, {length.largest});  // lengths")
+        read = f"tb::length_in({held}, {length.largest})"
+        if kernel.is_number(length.argument):
+            read = f"static_cast<int>({held})"
+        writer.line(f"int const {name} = {read};  // lengths")
     for cut in kernel.cuts:
         if not kernel.is_number(cut.argument):
             print_leave(kernel, cut, printer)

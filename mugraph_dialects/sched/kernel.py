@@ -78,7 +78,8 @@ class KernelOp(HoldsLengths):
     the nearest one being taken for others.  It is length 0, which conditions have as a symbol
     behind their others.  ``lengths [2, 4096] per [0]``: it holds one for each block along x.  A
     ``cut`` may name that argument too: the whole grid is launched then, and
-    blocks that have none of the elements leave at once.
+    blocks that have none of the elements leave at once.  Argument 2 may also be an ``index``, which
+    a call gives.
 
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
     group, so that those that run together share more of what they load in the L2 cache.

@@ -26,7 +26,13 @@ from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.interfaces import IndexKind, TileIndex
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
-from mugraph.dialects.linear_forms import LinearForm, forms_of, of_lengths, verify_condition
+from mugraph.dialects.linear_forms import (
+    LinearForm,
+    fails_past,
+    forms_of,
+    of_lengths,
+    verify_condition,
+)
 from mugraph.dialects.maps import AXES, Slicing
 from mugraph.dialects.ragged import Padding, RaggedAttr, RaggedDim, ragged_error
 from mugraph.dialects.tb.elementwise import ElementwiseOp
@@ -192,10 +198,27 @@ class MaskOp(ElementwiseOp):
         return super().linear_in() if self.condition is None or self.constant == 0 else ()
 
     def result_padding(self, operands: Sequence[Padding]) -> Padding:
-        """The constant, along the dimensions that are named."""
+        """The constant, along the dimensions that are named, and one that no place fulfils."""
         named = dict.fromkeys((entry.dim for entry in self.ragged), self.constant)
         kept = {dim: value for dim, value in operands[0].items() if value == self.constant}
-        return {**kept, **named}
+        return {**self._padding_of_places(), **kept, **named}
+
+    def _padding_of_places(self) -> Padding:
+        """The constant along a dimension past whose end the condition holds nowhere.
+
+        Keys behind the last one are later than every query that exists.  One dimension at most:
+        past the ends of two of them places may fulfil the condition again.
+        """
+        if self.condition is None:
+            return {}
+        slicing = self.slicing()
+        for dim in range(len(slicing.shape)):
+            split = slicing.split(dim)
+            if split.bound() is None or not split.ends_with_tensor:
+                continue
+            if any(fails_past(form, dim, slicing.shape) for form in self.forms()):
+                return {dim: self.constant}
+        return {}
 
     def tile_indices(self) -> Sequence[TileIndex]:
         """The dimensions that are named are cut as is said of them."""

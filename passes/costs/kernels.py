@@ -85,6 +85,9 @@ CHAIN_REGISTERS = 36
 """The same where warp groups pass on what they multiply."""
 GROUP_REGISTERS = 24
 """Those of a thread of one such group beside another block's, as its kernel asks for them."""
+MUCH_HELD, RECOMPUTED_REGISTERS = 136, 8
+"""Registers from which on it does with less, where no mask of a ragged end needs some
+(``MUCH_HELD`` of ``passes/schedule/plan_stensor_memory``)."""
 PLAIN_REGISTERS, COMPUTING_REGISTERS, SWAPPED_REGISTERS = 80, 16, 32
 """The same of warp groups whose sums are a result as they are, where something is computed of
 them, and of swapped operands: what a kernel asks for (``registers_wanted`` of
@@ -125,6 +128,8 @@ class KernelShape(NamedTuple):
     """The part of its iterations that blocks run; masks leave nothing of the others."""
     held: Held | None = None
     """What threads hold where there is neither a loop nor a product."""
+    masks_ends: bool = False
+    """Whether its last iteration has fewer elements than others, which a mask of its own says."""
 
     def held_registers(self, target: Target) -> int | None:
         """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
@@ -314,6 +319,8 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
             return 1  # two such blocks beside each other were not measured
         sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
         registers = sums // threads + GROUP_REGISTERS
+        if registers >= MUCH_HELD and not shape.masks_ends:
+            registers -= RECOMPUTED_REGISTERS
         threads += target.warp_size  # a warp beside them loads
     elif _is_of_warps(shape, target) and shape.prefers_bulk(target):
         registers = shape.loop.sums_of_warps(threads // target.warp_size) + PLAIN_REGISTERS

@@ -21,6 +21,10 @@ from mugraph.dialects.sched.kernel import WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
 
+FEWEST_OF_ONE_GROUP = 3
+"""Iterations of a loop of one warp group of which the second product is issued late: two are
+unrolled, and their registers keep other blocks away."""
+
 
 class ChainedLoop(NamedTuple):
     """A role's loop of two products, with what must wait for the second of the iteration before.
@@ -43,7 +47,8 @@ def find_chained_loops(kernel: sched.KernelOp) -> Iterator[ChainedLoop]:
     """The loops whose second product can be issued one iteration later."""
     for role in roles_of(kernel):
         phases = loop_and_epilogue(role.body.block)
-        if phases is None or phases[0].iterations < 2:
+        fewest = FEWEST_OF_ONE_GROUP if role.warp_count == WARPGROUP else 2
+        if phases is None or phases[0].iterations < fewest:
             continue
         found = _chained(role, *phases)
         if found is not None:

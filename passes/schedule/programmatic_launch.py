@@ -189,7 +189,8 @@ def place_launch(kernel: sched.KernelOp, start: LaunchNext) -> None:
 
 def overlap_kernel(kernel: sched.KernelOp, constant: Sequence[int], start: LaunchNext) -> None:
     """Rewrite: makes one kernel wait for those before it, and let the one behind it start."""
-    if any(length.argument not in constant for length in kernel.held_lengths):
+    in_memory = [each for each in kernel.held_lengths if not kernel.is_number(each.argument)]
+    if any(length.argument not in constant for length in in_memory):
         # All threads read lengths first of all.
         first = kernel.body.block.first_op
         assert first is not None

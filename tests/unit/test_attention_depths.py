@@ -67,6 +67,41 @@ def test_a_depth_that_is_no_whole_step_is_padded() -> None:
     np.testing.assert_allclose(found.astype(np.float64), expected, atol=2e-3)
 
 
+def test_keys_behind_the_last_are_later_than_every_query() -> None:
+    """The causal mask leaves nothing of them, and no other mask takes registers beside it."""
+    module = attention(2, 2, 150, 64)
+    tiles = Plan(tile=(0, 0, 64, 0), grid=(2, 2, 3), loop_tile=64, forloop=3, block=(128, 1, 1))
+    (kernel,) = scheduled(module, tiles.over(Plan(loads="tma")))
+    masks = [op for op in kernel.walk() if isinstance(op, sched.MaskOp)]
+    assert [op.outside for op in masks] == [None]
+    random = np.random.default_rng(0)
+    q = random.uniform(-1, 1, (2, 2, 150, 64)).astype(np.float16)
+    k, v = random.uniform(-1, 1, (2, 2, 1, 150, 64)).astype(np.float16)
+    scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) * 64**-0.5
+    scores[..., ~np.tri(150, dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
+    (found,) = run_function(module, None, [q, k, v], level="address")
+    np.testing.assert_allclose(found.astype(np.float64), expected, atol=2e-3)
+
+
+def test_ragged_prompts_share_a_multiprocessor_as_whole_ones_do() -> None:
+    for tokens in (236, 256):
+        (kernel,) = scheduled(attention(256, 5, tokens, 128))
+        assert kernel.resident_blocks == 3
+
+
+@pytest.mark.parametrize(("tokens", "late"), [(128, False), (192, True)])
+def test_loops_of_two_iterations_multiply_in_order(tokens: int, *, late: bool) -> None:
+    """Of one warp group the second product is issued late where there are three or more."""
+    parts = tokens // 64
+    tiles = Plan(grid=(384, parts, 1), along=(-1, 2, -1), forloop=parts, block=(128, 1, 1))
+    module = attention(384, 1, tokens, 64, causal=False)
+    (kernel,) = scheduled(module, tiles.over(Plan(loads="tma", stages=(2,))))
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    assert any(op.is_async for op in products) is late
+
+
 def test_heads_that_share_keys_start_with_their_longest_rows() -> None:
     """Rows are planes of the grid beside heads and groups."""
     (kernel,) = scheduled(attention(16, 2, 2048, 128))

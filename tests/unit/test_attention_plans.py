@@ -13,6 +13,7 @@ from mugraph.passes.costs.kernels import KernelShape
 from mugraph.passes.costs.work import Load, PhaseWork
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.choose import stages_by_threads
+from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
@@ -38,8 +39,26 @@ def test_short_prompts_have_one_stage_so_that_three_blocks_start_side_by_side() 
     assert (plan.stages, threads) == ((1,), 128)
 
 
+def test_prompts_have_one_stage_where_that_lets_in_a_third_block() -> None:
+    """Of depth 64 three have two stages, and masks of ragged ends take registers."""
+    assert plan_of(320, 1024, 128, causal=True)[0].stages == (1,)
+    assert plan_of(320, 743, 128, causal=True)[0].stages == (1,)
+    assert plan_of(256, 512, 64, causal=True)[0].stages is None
+    assert plan_of(256, 300, 128, causal=False)[0].stages is None
+
+
 def test_long_rows_keep_their_stages() -> None:
     assert plan_of(32, 4096, 128, causal=False)[0].stages is None
+
+
+def test_scores_of_a_decode_step_stay_in_the_kernel_that_takes_their_exponentials() -> None:
+    """What a maximum of them takes, which would be written in a kernel of their own, counts."""
+    graph = mi.new_kernel_graph("decode")
+    q, k, v = (graph.new_input((200, 1, rows, 64), dtype=mi.bfloat16) for rows in (1, 8192, 8192))
+    graph.mark_output(mi.softmax(q @ mi.transpose(k) * 0.125) @ v)
+    module = graph.module()
+    FuseKernelsPass("sm_90a").apply(make_context(), module)
+    assert len(custom_kernels(only_function(module))) == 1
 
 
 def test_few_blocks_of_the_last_round_have_more_stages_in_as_many_rounds() -> None:

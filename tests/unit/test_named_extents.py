@@ -95,6 +95,16 @@ def attention() -> mi.KernelGraph:
     return graph
 
 
+def heads() -> mi.KernelGraph:
+    """Heads of a token stand side by side in memory."""
+    graph = mi.new_kernel_graph("heads")
+    given = [graph.new_input((rows(buckets=()), 2, 64), name=name) for name in "qkv"]
+    q, k, v = (graph.transpose(each, (1, 0, 2)) for each in given)
+    scores = mi.causal_mask(q @ graph.transpose(k, (0, 2, 1)) * 0.25)
+    graph.mark_output(graph.transpose(mi.softmax(scores, 2) @ v, (1, 0, 2)))
+    return graph
+
+
 def gram() -> mi.KernelGraph:
     """A product that adds up rows, of what a kernel before it computes."""
     graph = mi.new_kernel_graph("gram")
@@ -123,6 +133,11 @@ def numpy_attention(q: Array, k: Array, v: Array) -> Array:
     return powers / powers.sum(1, keepdims=True) @ v
 
 
+def numpy_heads(q: Array, k: Array, v: Array) -> Array:
+    own = (numpy_attention(*(each[:, head] for each in (q, k, v))) for head in range(2))
+    return np.stack([*own], 1)
+
+
 def numpy_norm(x: Array) -> Array:
     return x / np.sqrt((x * x).mean(1, keepdims=True))
 
@@ -138,6 +153,7 @@ PROGRAMS: dict[str, tuple[Callable[[], mi.KernelGraph], Callable[..., Array]]] =
     "gated_mlp": (gated_mlp, numpy_gate),
     "mlp": (mlp, lambda x, g, u, d: numpy_gate(x, g, u) @ d + x),
     "attention": (attention, numpy_attention),
+    "heads": (heads, numpy_heads),
     "turned": (turned, numpy_turned),
     "gram": (gram, lambda x: np.exp(x).T @ numpy_norm(x) * 0.0625),
 }
@@ -148,10 +164,11 @@ SHAPES = {
     "gated_mlp": [(128,), (128, 64), (128, 64)],
     "mlp": [(64,), (64, 512), (64, 512), (512, 64)],
     "attention": [(32,), (32,), (32,)],
+    "heads": [(2, 64), (2, 64), (2, 64)],
     "turned": [(2, 128), (2, 128, 64)],
     "gram": [(64,)],
 }
-OF_ROWS = {"attention": 3}
+OF_ROWS = {"attention": 3, "heads": 3}
 """How many of the inputs have rows, if more than one."""
 OF_ALL_ROWS = ("gram",)
 """Programs whose result has no rows."""
@@ -161,6 +178,9 @@ PLANS: dict[str, mugraph.Plan] = {
     "cp_async": mugraph.Plan(loads="cp_async"),
     "rows": mugraph.Plan(),
     "tma": mugraph.Plan(loads="tma"),
+    "groups": mugraph.Plan(
+        tile=(0, 64, 0), grid=(2, 3, 1), loop_tile=64, forloop=3, block=(128, 1, 1), loads="tma"
+    ),
 }
 
 
@@ -179,7 +199,7 @@ def scheduled(program: str, plan: str, arch: str = "sm_90a") -> ModuleOp:
 
 
 def sizes_of(program: str) -> tuple[int, ...]:
-    if program == "attention":  # each size takes long
+    if program in OF_ROWS:  # each size takes long
         return (0, 1, 17, 61, 150)
     return SIZES[1:] if program in OF_ALL_ROWS else SIZES
 
@@ -196,6 +216,7 @@ EMULATED = [
     ("attention", "chosen"),
     ("gram", "chosen"),
     ("turned", "tma"),
+    ("heads", "groups"),
     ("norm_linear", "rows"),
     ("gated_mlp", "cp_async"),
 ]
@@ -207,6 +228,7 @@ if THOROUGH:
         ("attention", "chosen"),
         ("gram", "chosen"),
         ("turned", "tma"),
+        ("heads", "groups"),
         *product(("norm_linear", "gated_mlp"), ("chosen", "cp_async", "rows")),
     ]
 
@@ -232,6 +254,16 @@ def test_emulated_kernels_write_their_rows(program: str, plan: str) -> None:
             np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-3, err_msg=f"{size}")
 
     check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
+
+
+def test_what_a_call_says_no_kernel_reads_in_memory() -> None:
+    """Tensor maps end where the call does, so that bulk copies bring what warp groups multiply."""
+    module = scheduled("heads", "groups")
+    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
+    assert [kernel.is_number(held.argument) for held in kernel.held_lengths] == [True]
+    names = {op.name for op in module.walk()}
+    assert {"sched.bulk_copy", "sched.warpgroup_mma"} < names
+    assert "kn.extent" not in names
 
 
 def test_without_buckets_a_row_has_the_same_bits_whatever_the_number_of_rows() -> None:

@@ -351,7 +351,17 @@ class TiledKernel:
             2 * sum(math.prod(shapes[value]) for value in model.of_products),
             self.share,
             self.held,
+            self.masks_ends,
         )
+
+    @cached_property
+    def masks_ends(self) -> bool:
+        """Whether what the loop cuts ends in ragged tiles, which no mask of places leaves out."""
+        if self.model.masks:
+            return False
+        dimensions, partition = self.model.space.dimensions, self.partition
+        splits = [partition.split(each, dimensions[each].extent) for each in partition.looped()]
+        return any(split.bound() is not None for split in splits)
 
     @cached_property
     def held(self) -> Held | None:

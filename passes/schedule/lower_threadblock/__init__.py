@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn.extent import ExtentOp
 from mugraph.dialects.kn.idle_iterations import iterations_that_count
 from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.linear_forms import set_of
@@ -90,8 +91,8 @@ def lower_graph(
     """The operators of one graph in order, without barriers, each tile of the loop in one stage.
 
     Where its plan allows it and bulk copies can bring all inputs, a role of its own loads.
-    ``along_k``: whether warps may stand along k.  Returns the kernel, and which ``extents`` it
-    takes behind its inputs.
+    ``along_k``: whether warps may stand along k.  Returns the kernel, and the operands of a launch:
+    its inputs, and the ``extents`` that it takes.
     """
     levels = find_levels(graph)
     channels = loads_through_channels(graph, levels, target)
@@ -116,7 +117,7 @@ def lower_graph(
     domain = iterations_that_count(graph)
     if domain:
         kernel.domain = AffineSetAttr(set_of(domain, len(AXES) + 1))
-    numbers = end_kernel(kernel, graph, extents)
+    operands = end_kernel(kernel, graph, extents)
     if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
         for found in list(find_write_backs(kernel)):
             write_back_directly(found)
@@ -131,7 +132,7 @@ def lower_graph(
         if rows > 1:
             kernel.raster = IntegerAttr(rows, i64)
     name_values(kernel)
-    return kernel, numbers
+    return kernel, operands
 
 
 def loads_through_channels(graph: CustomizedOp, levels: Levels, target: Target) -> bool:
@@ -187,11 +188,11 @@ def lower_threadblock(
         separate_phases(graph)
         hold_lengths(graph, extents)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel, numbers = lower_graph(graph, target, symbol, extents, along_k=along_k)
+        kernel, operands = lower_graph(graph, target, symbol, extents, along_k=along_k)
         kernel.plan = graph.plan
         kernels.append(kernel)
         types = [value.type for value in graph.results]
-        launch = sched.LaunchOp(symbol, [*graph.inputs, *numbers], types)
+        launch = sched.LaunchOp(symbol, operands, types)
         offsets = graph.workspace_offsets()
         if offsets is not None:
             launch.set_workspace_offsets(offsets)
@@ -199,6 +200,9 @@ def lower_threadblock(
         Rewriter.replace_op(graph, launch)
         for result, hint in zip(launch.results, hints, strict=True):
             result.name_hint = hint
+    for op in tuple(function.walk()):
+        if isinstance(op, ExtentOp) and not op.result.uses:
+            Rewriter.erase_op(op)  # kernels have its number
     return kernels
 
 

@@ -29,6 +29,7 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 from mugraph.passes.schedule.analysis.remarks import Obstacle
+from mugraph.passes.schedule.lower_threadblock.extents import name_said
 from mugraph.passes.schedule.lower_threadblock.levels import Levels
 from mugraph.passes.targets import Target
 
@@ -40,7 +41,9 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
     bring it.
     """
     copy = op.resolved_copy()
-    if op.ends:
+    graph = op.parent_op()
+    assert isinstance(graph, CustomizedOp)
+    if any(name_said(graph, number) is None for number in op.ends.values()):
         raise BulkCopyError(
             "a number in device memory says where it ends, and bulk copies write zeros only behind "
             "the end that their tensor map has"

@@ -54,9 +54,25 @@ class CallExtents:
     that share a loop stand side by side."""
 
     def names_of(self, value: SSAValue) -> Names:
-        """The names of a tensor's dimensions, as far as they are known."""
-        unknown = ("",) * len(shape_of(value.type))
-        return self.outer.get(value) or self.inner.get(value, unknown)
+        """The names of a tensor's dimensions, as far as they are known.
+
+        A view of an intermediate has those of its dimensions that it sees as they are.
+        """
+        if (known := self.outer.get(value) or self.inner.get(value)) is not None:
+            return known
+        names = [""] * len(shape_of(value.type))
+        if isinstance(value.owner, kn.ViewOp) and any(of := self.names_of(value.owner.input)):
+            for dim, seen in _dims_seen(value.owner.input, value).items():
+                names[seen] = of[dim]
+        return tuple(names)
+
+    def parts_of(self, value: SSAValue, dim: int) -> int:
+        """How many elements a dimension of a tensor has for each that its name counts."""
+        if (value, dim) not in self.parts and isinstance(value.owner, kn.ViewOp):
+            for of, seen in _dims_seen(value.owner.input, value).items():
+                if seen == dim:
+                    return self.parts_of(value.owner.input, of)
+        return self.parts.get((value, dim), 1)
 
     def split_by(
         self, op: tb.InputOp | tb.OutputOp, axis: int, value: SSAValue, names: Names
@@ -69,7 +85,7 @@ class CallExtents:
         if dim < 0 or not names[dim]:
             return None
         split = op.slicing().split(dim)
-        parts = self.parts.get((value, dim), 1)
+        parts = self.parts_of(value, dim)
         step, rest = divmod(split.factors()[axis], parts)
         is_outermost = all(blocks == 1 for blocks in split.blocks[:axis])
         return (names[dim], step) if is_outermost and step and not rest else None
@@ -132,20 +148,25 @@ def _names_seen(op: kn.ViewOp, of: SSAValue, value: SSAValue, names: Names) -> N
 
     They are of dimensions that are as long and as far apart.
     """
-    own, seen = (
-        list(zip(shape_of(v.type), strides_of(resolved_layout_of(v)), strict=True))
-        for v in (of, value)
-    )
-    result = [""] * len(seen)
-    for pair, name in zip(own, names, strict=True):
-        if name and pair not in seen:
+    seen, result = _dims_seen(of, value), [""] * len(shape_of(value.type))
+    for dim, name in enumerate(names):
+        if name and dim not in seen:
             raise PassFailedException(
                 f"--lower-threadblock: {op_label(op)} sees '{name}' together with other dimensions "
                 f"of {value_label(of)}; keep it a dimension of its own"
             )
         if name:
-            result[seen.index(pair)] = name
+            result[seen[dim]] = name
     return tuple(result)
+
+
+def _dims_seen(of: SSAValue, value: SSAValue) -> dict[int, int]:
+    """The dimensions of a tensor that are as long and as far apart in another, and which there."""
+    own, seen = (
+        list(zip(shape_of(v.type), strides_of(resolved_layout_of(v)), strict=True))
+        for v in (of, value)
+    )
+    return {dim: seen.index(pair) for dim, pair in enumerate(own) if pair in seen}
 
 
 def _name_of_rows(op: kn.MatmulOp, found: CallExtents) -> str | None:
@@ -170,6 +191,15 @@ def _refuse_outer(op: Operation, found: CallExtents) -> None:
                 f"{value_label(value)} has an extent that is known only at a call; run "
                 "--fuse-kernels before, or write the extent"
             )
+
+
+def name_said(graph: kn.CustomizedOp, number: int) -> str | None:
+    """The name of a length of a kernel that a call says; ``None`` where only memory holds it.
+
+    Memory has what a call says, too: ``kn.extent`` puts it there for masks.
+    """
+    holder = graph.inputs[graph.held_lengths[number].argument].owner
+    return holder.extent.data if isinstance(holder, kn.ExtentOp) else None
 
 
 def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[str, int]]:
@@ -213,15 +243,17 @@ def _depends_on_length(op: tb.MaskOp, dim: int) -> bool:
     )
 
 
-def cuts_of_ends(graph: kn.CustomizedOp) -> list[GridCut]:
-    """The axes whose blocks from a length on store what nobody reads."""
+def cuts_of_ends(graph: kn.CustomizedOp) -> list[tuple[int, int, int]]:
+    """The axes whose blocks from a length on store what nobody reads.
+
+    Each with the number of the length, and a block's elements.
+    """
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
-    found: list[GridCut] = []
+    found: list[tuple[int, int, int]] = []
     for axis, blocks in enumerate(graph.grid_dim):
         ended = {_end_along(op, axis) for op in stores}
         if blocks > 1 and len(ended) == 1 and (end := ended.pop()) is not None:
-            number, step = end
-            found.append(GridCut(axis, graph.held_lengths[number].argument, step))
+            found.append((axis, *end))
     return found
 
 
@@ -300,14 +332,20 @@ def end_kernel(
 ) -> list[SSAValue]:
     """Lets tiles, and the grid, of a kernel end where a call says.
 
-    Returns the values that it takes besides.
+    What a call says the kernel gets as a number, also where the graph reads it in memory.  Returns
+    the operands of a launch.
     """
     cuts = cut_axes(graph, extents)
     tensors = zip(kernel.body.block.args, (*graph.inputs, *graph.results), strict=True)
     outer: dict[SSAValue, Names] = {
         argument: extents.outer.get(value, ()) for argument, value in tensors
     }
-    used = {name for names in outer.values() for name in names if name}
+    said: dict[SSAValue, str] = {
+        kernel.body.block.args[length.argument]: name
+        for number, length in enumerate(graph.held_lengths)
+        if (name := name_said(graph, number)) is not None
+    }
+    used = {name for names in outer.values() for name in names if name} | {*said.values()}
     used |= {name for name, _ in cuts.values()}
     arguments = dict(zip(graph.inputs, kernel.body.block.args, strict=False))
     numbers = {
@@ -316,17 +354,38 @@ def end_kernel(
         if name in used
     }
     for op in kernel.body.block.ops:
-        if isinstance(op, sched.LocalTileOp) and any(names := _names_of_tile(op, outer)):
-            named = {dim: numbers[name] for dim, name in enumerate(names) if name}
-            op.end_along({**op.end_of, **named})
+        if isinstance(op, sched.LocalTileOp):
+            held = {dim: numbers[said[end]] for dim, end in op.end_of.items() if end in said}
+            names = enumerate(_names_of_tile(op, outer))
+            named = {dim: numbers[name] for dim, name in names if name}
+            op.end_along({**op.end_of, **held, **named})
     for op in kernel.body.walk():
         if isinstance(op, sched.CopyOp):
             op.leave_out()
+    holders = [kernel.body.block.args[length.argument] for length in kernel.held_lengths]
+    unused = [
+        argument for argument in kernel.body.block.args if argument in said and not argument.uses
+    ]
+    operands = [value for value in graph.inputs if arguments[value] not in unused]
+    for argument in unused:
+        kernel.body.block.erase_arg(argument)
+        kernel.inputs = IntegerAttr(kernel.input_count - 1, i64)
+    kernel.hold(
+        [
+            length._replace(argument=(numbers[said[each]] if each in said else each).index)
+            for each, length in zip(holders, kernel.held_lengths, strict=True)
+        ]
+    )
     parts = [GridCut(axis, numbers[name].index, step) for axis, (name, step) in cuts.items()]
-    parts += [cut for cut in cuts_of_ends(graph) if cut.axis not in cuts]
+    parts += [
+        GridCut(axis, kernel.held_lengths[number].argument, step)
+        for axis, number, step in cuts_of_ends(graph)
+        if axis not in cuts
+    ]
     if parts:
         kernel.cut = DenseArrayBase.from_list(i64, _flat(parts))
-    return [extents.values[name] for name in numbers if name not in extents.lengths]
+    values = [extents.values[name] for name in numbers if name not in extents.lengths]
+    return [*operands, *values]
 
 
 def _names_of_tile(op: sched.LocalTileOp, outer: Mapping[SSAValue, Names]) -> Names:

@@ -113,7 +113,7 @@ MUCH_HELD = 144
 
 Attention of 64 rows and 64 keys with 128 values a row has room in 128 registers, so that three
 blocks share a multiprocessor: 256 x 4 prompts of 256 tokens take 73 us on an H200, and 86 with two.
-Where tiles are ragged it spills, and so do tiles that need 112, in 96 registers.
+Where masks also say where keys end it spills, and so do tiles that need 112, in 96 registers.
 """
 
 
@@ -137,8 +137,9 @@ def registers_wanted(kernel: sched.KernelOp) -> int:
     if any(op.atom.swaps_operands for op in by_groups):
         return min(wanted, needed + TRANSPOSED_REGISTERS)
     is_chain = any(op.lhs_in_registers for op in by_groups)
-    is_ragged = any(isinstance(op, sched.MaskOp) and op.outside is not None for op in operators)
-    holds_much = is_chain and not is_ragged and needed >= MUCH_HELD
+    masks = [op for op in operators if isinstance(op, sched.MaskOp)]
+    masks_ends = len(masks) > 1 or any(op.outside is not None for op in masks)
+    holds_much = is_chain and not masks_ends and needed >= MUCH_HELD
     return min(wanted, needed - RECOMPUTED_REGISTERS * (2 if holds_much else 1))
 
 

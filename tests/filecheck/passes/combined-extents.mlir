@@ -15,13 +15,14 @@
 // MUTANT: different: no proof
 
 // No iteration runs behind the end.
-// SCHEDULE: sched.kernel @sums_custom0 inputs 4 lengths [{{.}}, 384]
+// SCHEDULE: sched.kernel @sums_custom0 inputs 3 lengths [2, 384]
 // SCHEDULE-SAME: forloop 6 where affine_set<(d0, d1, d2, d3)[s0] : ((((d3 * -64) + s0) + -1) >= 0)>
 // SCHEDULE: sched.local_tile {{.*}} ending %n{{.*}} : index along [1]
 // SCHEDULE: func.func @sums({{.*}} %n: index {mugraph.extent = "n"})
-// SCHEDULE: kn.extent "n" of %n workspace [0]
+// SCHEDULE-NOT: kn.extent
+// SCHEDULE: sched.launch @sums_custom0 %{{.*}}, %n workspace
 
-// CUDA: kn::put_number(mugraph::overlapping(stream), n, static_cast<int>({{.*}}));
+// CUDA: int const n_length = static_cast<int>(n);  // lengths
 
 // AT37: check: output 0, 64x32 float16: relative error {{.*}} within
 func.func @sums(%x: tensor<?x64xf16> {mugraph.extent = ["n", ""]}, %y: tensor<?x32xf16> {mugraph.extent = ["n", ""]}) -> tensor<64x32xf16> attributes {mugraph.extents = {n = {largest = 384}}} {

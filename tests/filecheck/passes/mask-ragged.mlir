@@ -112,3 +112,39 @@ func.func @rows(%q: tensor<64x32xf16>, %k: tensor<32x100xf16>) -> tensor<64x1xf3
   } : (tensor<64x32xf16>, tensor<32x100xf16>) -> tensor<64x1xf32>
   func.return %o : tensor<64x1xf32>
 }
+
+// Keys behind the last of 100 are later than each of as many queries: that mask has minus infinity there, and no other stands behind it.
+// CHECK-LABEL: @causal
+// CHECK: tb.mask %s with -inf where
+// CHECK-NOT: tb.mask
+func.func @causal(%q: tensor<100x32xf16>, %k: tensor<32x100xf16>) -> tensor<100x1xf32> {
+  %o = kn.customized %q, %k grid [2, 1, 1] block [128, 1, 1] forloop 2 {
+  ^bb0(%dq: tensor<100x32xf16>, %dk: tensor<32x100xf16>):
+    %sq = tb.input %dq imap [0, -1, -1] : tensor<100x32xf16> -> !tb.stensor<64x32xf16>
+    %sk = tb.input %dk imap [-1, -1, -1] fordim 1 : tensor<32x100xf16> -> !tb.stensor<32x64xf16>
+    %s = tb.matmul %sq, %sk : (!tb.stensor<64x32xf16>, !tb.stensor<32x64xf16>) -> !tb.stensor<64x64xf16>
+    %c = tb.mask %s with -inf where affine_set<(i, j) : (i - j >= 0)> of [100, 100] imap [0, -1, -1] fordim 1 : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %m, %fall = tb.reduction_max %c dim 1 : !tb.stensor<64x64xf16> -> (!tb.stensor<64x1xf32>, !tb.stensor<64x1xf32>)
+    %a = tb.forloop_accum max %m : !tb.stensor<64x1xf32> -> !tb.stensor<64x1xf32>
+    tb.output %a omap [0, -1, -1] : !tb.stensor<64x1xf32> -> tensor<100x1xf32>
+  } : (tensor<100x32xf16>, tensor<32x100xf16>) -> tensor<100x1xf32>
+  func.return %o : tensor<100x1xf32>
+}
+
+// The last of 130 queries sees more than 100 keys.
+// CHECK-LABEL: @more_queries
+// CHECK: tb.mask %s with -inf where
+// CHECK: tb.mask %c with -inf outside
+func.func @more_queries(%q: tensor<130x32xf16>, %k: tensor<32x100xf16>) -> tensor<130x1xf32> {
+  %o = kn.customized %q, %k grid [3, 1, 1] block [128, 1, 1] forloop 2 {
+  ^bb0(%dq: tensor<130x32xf16>, %dk: tensor<32x100xf16>):
+    %sq = tb.input %dq imap [0, -1, -1] : tensor<130x32xf16> -> !tb.stensor<64x32xf16>
+    %sk = tb.input %dk imap [-1, -1, -1] fordim 1 : tensor<32x100xf16> -> !tb.stensor<32x64xf16>
+    %s = tb.matmul %sq, %sk : (!tb.stensor<64x32xf16>, !tb.stensor<32x64xf16>) -> !tb.stensor<64x64xf16>
+    %c = tb.mask %s with -inf where affine_set<(i, j) : (i - j >= 0)> of [130, 100] imap [0, -1, -1] fordim 1 : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %m, %fall = tb.reduction_max %c dim 1 : !tb.stensor<64x64xf16> -> (!tb.stensor<64x1xf32>, !tb.stensor<64x1xf32>)
+    %a = tb.forloop_accum max %m : !tb.stensor<64x1xf32> -> !tb.stensor<64x1xf32>
+    tb.output %a omap [0, -1, -1] : !tb.stensor<64x1xf32> -> tensor<130x1xf32>
+  } : (tensor<130x32xf16>, tensor<32x100xf16>) -> tensor<130x1xf32>
+  func.return %o : tensor<130x1xf32>
+}

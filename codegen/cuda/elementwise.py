@@ -146,6 +146,12 @@ def _(op: sched.FillOp, printer: KernelPrinter) -> None:
     )
 
 
+@print_operation.register
+def _(op: sched.RenewOp, printer: KernelPrinter) -> None:
+    held, after = printer.names.of(op.destination), printer.names.of(op.after)
+    printer.writer.line(f"tb::renew({held}, {after});  {printer.describe(op)}")
+
+
 def _source_layouts(
     printer: KernelPrinter, sources: Sequence[SSAValue], domain: Sequence[int], order: Sequence[int]
 ) -> list[str]:

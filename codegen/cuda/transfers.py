@@ -161,9 +161,10 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         tile = op.operands[held.index(False)]
         writer.line(f"using Tile = {printer.layout(tile, shape, partition.order)};")
         source, destination = (printer.pointer(value, iteration) for value in op.operands)
+        method = "store" if held[0] else "load_shifted" if op.is_shifted else "load"
         writer.line(
             f"tb::HeldCopy<{partition.threads}, {partition.vector}, Tile{dims}>::"
-            f"{'store' if held[0] else 'load'}({destination}, {source}, thread{counts});"
+            f"{method}({destination}, {source}, {tensor}thread{counts});"
         )
         writer.close()
         return

@@ -298,7 +298,12 @@ def plain_access(
 
 
 def partitioned_stream(
-    op: Operation, operand: int, partition: LinearPartition, domain: Sequence[int]
+    op: Operation,
+    operand: int,
+    partition: LinearPartition,
+    domain: Sequence[int],
+    *,
+    apart: bool = False,
 ) -> Stream:
     """The accesses to one operand of an operator that deals out ``domain`` linearly."""
     value = op.operands[operand]
@@ -312,23 +317,29 @@ def partitioned_stream(
             partition.vector,
             element_bytes_of(value.type),
             block=enclosing_threads(op),
+            apart=apart,
         )
     except MappingError as error:
         raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
 
 
 def partitioned_predicate(
-    op: Operation, operand: int, partition: LinearPartition, ragged: Sequence[RaggedDim]
+    op: Operation,
+    operand: int,
+    partition: LinearPartition,
+    ragged: Sequence[RaggedDim],
+    *,
+    apart: bool = False,
 ) -> Predicate | None:
     """Which elements of a linear partition's accesses exist; ``None`` where all of them do."""
     if not ragged:
         return None
-    coordinates = partitioned_coordinates(op, operand, partition)
+    coordinates = partitioned_coordinates(op, operand, partition, apart=apart)
     return predicate_of(ragged, op.operands[operand], coordinates, partition.inner)
 
 
 def partitioned_coordinates(
-    op: Operation, operand: int, partition: LinearPartition
+    op: Operation, operand: int, partition: LinearPartition, *, apart: bool = False
 ) -> Callable[[int], IntArray]:
     """Where a linear partition's accesses start along a dimension of an operand."""
     value = op.operands[operand]
@@ -343,6 +354,7 @@ def partitioned_coordinates(
             element_bytes_of(value.type),
             partition.order.index(dim),
             block=enclosing_threads(op),
+            apart=apart,
         )
 
     return coordinates
@@ -385,13 +397,18 @@ def partitioned_access(
     partition: LinearPartition,
     domain: Sequence[int],
     ragged: Sequence[RaggedDim] = (),
+    *,
+    apart: bool = False,
 ) -> ThreadAccess:
-    """The loads or stores of a linear partition; only of what exists along ``ragged``."""
-    stream = partitioned_stream(op, operand, partition, domain)
+    """The loads or stores of a linear partition; only of what exists along ``ragged``.
+
+    ``apart``: vectors of the operand start anywhere, and count as their elements.
+    """
+    stream = partitioned_stream(op, operand, partition, domain, apart=apart)
     access = plain_access(op, operand, kind, stage, stream)
     return replace(
         access,
-        predicate=partitioned_predicate(op, operand, partition, ragged),
+        predicate=partitioned_predicate(op, operand, partition, ragged, apart=apart),
         rows=named_rows(op, operand, partition),
     )
 

@@ -7,7 +7,7 @@ destination; an epilogue that ends in ``accum`` adds to the destination where ot
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.sched.distribution import verify_distribution
-from mugraph.dialects.sched.elementwise import FillOp, MapOp
+from mugraph.dialects.sched.elementwise import FillOp, MapOp, RenewOp
 from mugraph.dialects.sched.product import MmaOp
 from mugraph.dialects.sched.reduction import (
     Combiner,
@@ -45,6 +45,7 @@ __all__ = [
     "MapOp",
     "MmaOp",
     "ReduceOp",
+    "RenewOp",
     "StoreOp",
     "computes_on_product",
     "epilogue_of",

@@ -82,6 +82,44 @@ class FillOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
         return fill_accesses(self)
 
 
+@irdl_op_definition
+class RenewOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
+    """Leaves a fragment as it is, but lets nothing be remembered of what was computed of it.
+
+    ``sched.renew %x after %sum : ...``
+
+    What is computed of the fragment behind this is computed anew, and not before ``after`` is
+    known.  So it takes no registers until then: a compiler of CUDA would keep what it computed
+    before, where it computes the same twice.
+    """
+
+    name = "sched.renew"
+
+    destination = operand_def(TileType)
+    after = operand_def(TileType)
+
+    assembly_format = (
+        "$destination `after` $after attr-dict `:` type($destination) `,` type($after) "
+        "custom<TiedTiles>(type($tiles))"
+    )
+    custom_directives = (TiedTiles,)
+
+    def __init__(self, destination: SSAValue, after: SSAValue) -> None:
+        super().__init__(operands=[destination, after], result_types=[tile_types(destination)])
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """Both fragments."""
+        return [self.destination, self.after]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The fragment."""
+        return [self.destination]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """Nothing in memory."""
+        return []
+
+
 class DealtOutOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects, ABC):
     """An operator that computes each element of its destination, the last operand.
 

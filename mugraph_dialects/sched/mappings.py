@@ -246,6 +246,7 @@ def vector_coordinates(
     place: int,
     *,
     block: int,
+    apart: bool = False,
 ) -> IntArray:
     """Where the accesses of :func:`vector_stream` start along one mode of the iteration domain.
 
@@ -253,7 +254,8 @@ def vector_coordinates(
     """
     extents = base_layout(layout).flat_shape
     owned = owned_vectors(threads, vector, math.prod(extents))
-    starts = vector_starts(access_of(layout, vector), vector, element_bytes)
+    access = Access.GATHER if apart else access_of(layout, vector)
+    starts = vector_starts(access, vector, element_bytes)
     steps = np.array(starts, dtype=np.int64)[None, :, None]
     indices = np.where(owned == IDLE, 0, owned)[:, None, :] * vector + steps
     along = indices // math.prod(extents[:place]) % extents[place]
@@ -262,22 +264,39 @@ def vector_coordinates(
 
 @lru_cache(_CACHED)
 def vector_stream(
-    layout: AnyLayout, threads: int, vector: int, element_bytes: int, *, block: int
+    layout: AnyLayout,
+    threads: int,
+    vector: int,
+    element_bytes: int,
+    *,
+    block: int,
+    apart: bool = False,
 ) -> Stream:
     """The accesses of a linear partition to one operand, laid out over the iteration domain.
 
     One instruction a vector where it is contiguous (several of 16 bytes where it is longer), one
-    element a vector where it is broadcast, and ``vector`` of one element otherwise.  ``block`` is
-    the number of threads of the block; those past ``threads`` are idle.
+    element a vector where it is broadcast, and ``vector`` of one element otherwise, as ``apart``
+    where the operand starts anywhere.  ``block`` is the number of threads of the block; those past
+    ``threads`` are idle.
     """
     owned = owned_vectors(threads, vector, base_layout(layout).size())
-    access = access_of(layout, vector)
+    access = Access.GATHER if apart else access_of(layout, vector)
     starts = vector_starts(access, vector, element_bytes)
     width = starts.step if access is Access.CONTIGUOUS else 1
     steps = np.array(starts, dtype=np.int64)[None, :, None]
     indices = np.where(owned == IDLE, 0, owned)[:, None, :] * vector + steps
     offsets = np.where(owned[:, None, :] == IDLE, IDLE, element_offsets(layout, indices))
     return Stream(width, for_block(offsets, block))
+
+
+def following_vectors(offsets: IntArray, threads: int) -> IntArray:
+    """Of a linear partition's accesses by whole vectors, where the next vector of each lies.
+
+    -1 behind the last one, and for idle threads.
+    """
+    flat = offsets[:, :threads].reshape(-1)
+    following = np.append(flat[1:], IDLE).reshape(-1, threads)
+    return for_block(np.where(offsets[:, :threads] == IDLE, IDLE, following), offsets.shape[1])
 
 
 def for_block(array: IntArray, block: int, idle: int = IDLE) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i64
 from xdsl.ir import SSAValue
@@ -27,10 +28,18 @@ from mugraph.dialects.sched.accesses import (
     ThreadAccess,
     async_access,
     partitioned_access,
+    partitioned_stream,
+    plain_access,
     stage_reference,
 )
 from mugraph.dialects.sched.local_tile import LocalTileOp
-from mugraph.dialects.sched.mappings import Access, access_of, iteration_layout
+from mugraph.dialects.sched.mappings import (
+    Access,
+    Stream,
+    access_of,
+    following_vectors,
+    iteration_layout,
+)
 from mugraph.dialects.sched.structure import (
     AllocOp,
     PrologueOp,
@@ -128,29 +137,42 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     def may_shift(self, partition: LinearPartition) -> bool:
         """Whether a copy dealt out so would have vectors of 16 bytes that start anywhere.
 
-        They lie side by side in the tile, and at whole vectors in shared memory alone.
+        They lie side by side in the tile, and at whole vectors in shared memory alone.  What goes
+        to registers may start anywhere, too, but not what comes from them.
         """
         tile, inner = self._tile(), partition.inner
         if tile is None or not tile.is_plain or partition.vector == 1:
             return False
         there, buffer = self.source, self.destination
-        if isinstance(there.type, SharedType):
+        if not isinstance(there.type, GlobalType):
             there, buffer = buffer, there
+            if isinstance(buffer.type, TileType):
+                return False  # neighbours' elements are in other threads' registers
         shape = shape_of(there.type)
         same = element_type_of(there.type) == element_type_of(buffer.type)
         is_whole = partition.vector * element_bytes_of(there.type) == VECTOR_BYTES
-        if not isinstance(buffer.type, SharedType) or not same or not is_whole:
+        if not same or not is_whole:
             return False
         if shape[inner] % partition.vector or strides_of(resolved_layout_of(there))[inner] != 1:
             return False
-        in_memory, in_buffer = (
-            access_of(
-                iteration_layout(resolved_layout_of(value), shape, shape, partition.order),
-                partition.vector,
-            )
-            for value in (there, buffer)
-        )
-        return in_memory is Access.GATHER and in_buffer is Access.CONTIGUOUS
+
+        def touched(value: SSAValue) -> Access:
+            layout = iteration_layout(resolved_layout_of(value), shape, shape, partition.order)
+            return access_of(layout, partition.vector)
+
+        if not isinstance(buffer.type, TileType) and touched(buffer) is not Access.CONTIGUOUS:
+            return False
+        starts = (*tile.block_strides(), tile.iteration_stride())
+        anywhere = any(start % partition.vector for start in starts)
+        return anywhere or touched(there) is Access.GATHER
+
+    @property
+    def shifted_partition(self) -> LinearPartition:
+        """Who moves what, in whole vectors that start anywhere where those may be; else as is."""
+        partition = self.partition.data
+        sizes = [element_bytes_of(value.type) for value in self.operands]
+        wide = replace(partition, vector=VECTOR_BYTES // max(sizes))
+        return wide if partition.vector < wide.vector and self.may_shift(wide) else partition
 
     ahead_of = number_or("ahead", 0)
     """How many iterations ahead of the current one the copied tile is used."""
@@ -312,9 +334,11 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         ]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The source's vectors, then the destination's, by one instruction where asynchronous."""
+        """The source's vectors, then the destination's, by one instruction where asynchronous.
+
+        A store that is shifted reads the next vector of the source besides.
+        """
         stage = stage_reference(self, self.ahead_of, self.fixed_iteration)
-        access = async_access if self.is_async else partitioned_access
         partition, domain = self.partition.data, shape_of(self.source.type)
         ragged = self.ragged()
         loads = isinstance(self.source.type, GlobalType)
@@ -323,11 +347,25 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             (0, AccessKind.READ, ragged if loads else ()),
             (1, AccessKind.WRITE, () if loads else ragged),
         ]
-        return [
-            access(self, operand, kind, stage, partition, domain, existing)
-            for operand, kind, existing in sides
-            if not isinstance(self.operands[operand].type, TileType)
+        shifted = self.is_shifted
+
+        def access(operand: int, kind: AccessKind, existing: Sequence[RaggedDim]) -> ThreadAccess:
+            if self.is_async:
+                return async_access(self, operand, kind, stage, partition, domain, existing)
+            apart = shifted and isinstance(self.operands[operand].type, GlobalType)
+            return partitioned_access(
+                self, operand, kind, stage, partition, domain, existing, apart=apart
+            )
+
+        accesses = [
+            access(*side) for side in sides if not isinstance(self.operands[side[0]].type, TileType)
         ]
+        if shifted and not loads:
+            # What begins in a vector ends in the next one.
+            own = partitioned_stream(self, 0, partition, domain)
+            following = Stream(own.width, following_vectors(own.offsets, partition.threads))
+            accesses.append(plain_access(self, 0, AccessKind.READ, stage, following))
+        return accesses
 
 
 @irdl_op_definition

@@ -340,10 +340,11 @@ class TileType(BufferType):
     def registers_per_thread(self) -> int:
         """How many registers of 32 bits each thread holds it in; two numbers of 16 bits share one.
 
-        Linear fragments keep every number in a register of its own.
+        So they do in fragments of products, and of vectors, which stay as they are loaded.
         """
-        values = self.values_per_thread()
-        narrow = self.tiled_mma is not None and element_bytes_of(self) == 2
+        values, partition = self.values_per_thread(), self.partition
+        in_pairs = self.tiled_mma is not None or (partition is not None and partition.vector > 1)
+        narrow = in_pairs and element_bytes_of(self) == 2
         return math.ceil(values / 2) if narrow else values
 
     def values_per_thread(self) -> int:

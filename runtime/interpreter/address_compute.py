@@ -51,6 +51,10 @@ class ComputeFunctions(InterpreterFunctions):
         shape = (self.functions.frame.memory.blocks, *plan.of(self.functions.frame.threads).shape)
         self.functions.write(plan, destination, np.full(shape, op.value.value.data, COMPUTE))
 
+    @impl_writing(sched.RenewOp)
+    def run_renew(self, op: sched.RenewOp, args: PythonValues) -> None:
+        """The same numbers."""
+
     @impl_writing(sched.MapOp)
     def run_map(self, op: sched.MapOp, args: PythonValues) -> None:
         """The scalar function of each element."""

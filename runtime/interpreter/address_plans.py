@@ -146,7 +146,7 @@ class CopyPlan:
     @classmethod
     def build(cls, op: sched.CopyOp) -> CopyPlan:
         """By whole vectors where both sides have the same ones, otherwise by elements."""
-        source, destination = accesses_of(op)
+        source, destination, *_ = accesses_of(op)
         if op.checked_dims:
             # Of a vector at the end of a ragged tile only some elements are moved.
             return cls(plan_elements(source), plan_elements(destination))

@@ -43,6 +43,10 @@ class ComputeFunctions(InterpreterFunctions):
         value = constant_tile(self.functions.frame.arithmetic, shape, op.value.value.data)
         self.functions.write(op.destination, args[0], value)
 
+    @impl_writing(sched.RenewOp)
+    def run_renew(self, op: sched.RenewOp, args: PythonValues) -> None:
+        """The same numbers."""
+
     @impl_writing(sched.MapOp)
     def run_map(self, op: sched.MapOp, args: PythonValues) -> None:
         """The scalar function of each element."""

@@ -49,6 +49,7 @@ __global__ void __launch_bounds__(128, 1) ntrans_bs8_custom0(half_t const* dh, h
       tb::ReduceRows<ops::Add, ops::Chain<ops::MulScalar<0x39800000u>, ops::Sqrt, ops::Reciprocal>, tb::LinearRows<128, 8, 4096, 4096>>::assign_from<Source>(n_1, n_parts, thread);
     }
     float n_2[tb::LinearFragment<128, 8, Layout<Shape<Int<4096>, Int<1>>, Stride<Int<1>, Int<4096>>>>::kValues];
+    tb::renew(sh, n_1);  // sched.renew sh, n_1
     {  // sched.map sh, n_1, n_2
       tb::Map<ops::Mul, ops::Chain<>, 128, 8, 4096>::assign(n_2, thread, tb::in_registers<8>(sh), tb::in_rows<8, 4>(n_1));
     }

@@ -200,20 +200,34 @@ def reduces_rows(space: TileSpace) -> bool:
 def spans_of(space: TileSpace) -> tuple[Span, ...]:
     """When threads of a kernel without a loop hold each tile, by the numbers of its operators.
 
-    All loads come first.  What only a reduction reads is reduced as it is made.
+    All loads come first.  What one operator reads before the next reduction takes as it is made;
+    what is read again behind it is computed again, where it is computed of narrower numbers
+    (``promote_registers/recompute.py``).
     """
     number = {op: place for place, op in enumerate(space.graph.body.block.ops)}
-    spans: list[Span] = []
+    reductions = [place for op, place in number.items() if isinstance(op, REDUCED)]
+    spans: dict[SSAValue, Span] = {}
     for op, place in number.items():
         loaded = isinstance(op, tb.InputOp)
         for value in op.results:
-            users = [use.operation for use in value.uses]
-            if not users or (not loaded and len(users) == 1 and isinstance(users[0], REDUCED)):
+            readers = sorted(number[use.operation] for use in value.uses)
+            reduced = next((each for each in reductions if each > place), len(number))
+            if not readers or (not loaded and len(readers) == 1 and readers[0] <= reduced):
                 continue
-            size = element_bytes_of(value.type) if loaded else REGISTER_BYTES
-            last = max(number[user] for user in users)
-            spans.append(Span(value, size, 0 if loaded else place, last))
-    return tuple(spans)
+            # Masked numbers have room where they were loaded.
+            keeps_type = loaded or isinstance(op, tb.MaskOp)
+            size = element_bytes_of(value.type) if keeps_type else REGISTER_BYTES
+            shape = shape_of(value.type)
+            whole = [held for held in op.operands if shape_of(held.type) == shape]
+            again = not loaded and readers[0] <= reduced < readers[-1]
+            again = again and all(held in spans for held in whole)
+            if again and sum(spans[held].element_bytes for held in whole) < size:
+                for held in whole:
+                    last = max(spans[held].last, readers[-1])
+                    spans[held] = spans[held]._replace(last=last)
+                continue
+            spans[value] = Span(value, size, 0 if loaded else place, readers[-1])
+    return tuple(spans.values())
 
 
 class KernelModel(NamedTuple):

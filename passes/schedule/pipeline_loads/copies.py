@@ -7,7 +7,6 @@ its own tiles and starts the loads of the iteration S - 1 ahead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -17,7 +16,7 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
+from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
 from mugraph.dialects.tensor_types import bytes_of, element_bytes_of, shape_of
@@ -80,22 +79,14 @@ def can_run_ahead(copy: sched.CopyOp) -> bool:
 
 def loading_partition(load: sched.CopyOp) -> LinearPartition:
     """Who loads what: whole vectors, which are shifted, rather than single elements."""
-    return load.partition.data if can_run_ahead(load) else shifted_partition(load)
-
-
-def shifted_partition(copy: sched.CopyOp) -> LinearPartition:
-    """Who moves what in whole vectors that start anywhere, where those may be; else as it is."""
-    partition = copy.partition.data
-    sizes = [element_bytes_of(value.type) for value in copy.operands]
-    wide = replace(partition, vector=VECTOR_BYTES // max(sizes))
-    return wide if partition.vector < wide.vector and copy.may_shift(wide) else partition
+    return load.partition.data if can_run_ahead(load) else load.shifted_partition
 
 
 def shift_stores(kernel: sched.KernelOp) -> None:
     """Lets threads store whole vectors to rows that start anywhere."""
     for op in kernel.walk():
         if isinstance(op, sched.CopyOp) and isinstance(op.source.type, sched.SharedType):
-            op.partition = sched.LinearPartitionAttr(shifted_partition(op))
+            op.partition = sched.LinearPartitionAttr(op.shifted_partition)
 
 
 def _copy(

@@ -27,6 +27,7 @@ from mugraph.passes.memory.packing.pack import (
 )
 from mugraph.passes.schedule.analysis.registers import (
     MAX_THREAD_REGISTERS,
+    OVERCOUNTED,
     fragment_registers,
     registers_needed,
     runs_straight,
@@ -125,7 +126,7 @@ def registers_wanted(kernel: sched.KernelOp) -> int:
     Without a loop and products a thread needs what is alive at one time.
     """
     if runs_straight(kernel):
-        return min(registers_needed(kernel), MAX_THREAD_REGISTERS)
+        return min(registers_needed(kernel) - OVERCOUNTED, MAX_THREAD_REGISTERS)
     wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_THREAD_REGISTERS)
     operators = tuple(kernel.walk())
     by_groups = [op for op in operators if isinstance(op, sched.WarpgroupMmaOp)]

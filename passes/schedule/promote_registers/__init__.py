@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects import sched
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.schedule.analysis.registers import (
+    OVERCOUNTED,
     register_limit,
     registers_needed,
     runs_straight,
@@ -25,6 +26,7 @@ from mugraph.passes.schedule.promote_registers.linear import (
     values_held,
 )
 from mugraph.passes.schedule.promote_registers.mma import promote_mma
+from mugraph.passes.schedule.promote_registers.recompute import recompute
 from mugraph.passes.schedule.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.schedule.promote_registers.row_loads import load_long_rows
 from mugraph.passes.schedule.promote_registers.stages import double_buffer
@@ -35,11 +37,6 @@ from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["PromoteRegistersPass", "promote_registers"]
-
-
-OVERCOUNTED = 4
-"""Registers that a thread which runs straight needs less than is counted: ptxas found room in 128
-for softmaxes of 51,866 and 53,247 columns in 512 threads, which are counted as 131 and 132."""
 
 
 def plan_promotion(kernel: sched.KernelOp, without: int = 0) -> Promotion:
@@ -71,8 +68,10 @@ def promote_registers(kernel: sched.KernelOp, target: Target) -> bool:
     while (promotion := plan_promotion(kernel, without)).promoted:
         trial = kernel.clone()
         apply(plan_promotion(trial, without))
+        recompute(trial)
         if registers_needed(trial) <= limit:
             apply(promotion)
+            recompute(kernel)
             return True
         without += 1
     return False

@@ -222,7 +222,7 @@ def use_powers_of_two(kernel: sched.KernelOp) -> None:
         if not _feeds_narrow_products(kernel, op):
             continue
         epilogue = epilogue_of(op)
-        functions = _with_powers_of_two(epilogue.functions)
+        functions = with_powers_of_two(epilogue.functions)
         if functions != epilogue.functions:
             op.epilogue = EpilogueAttr(Epilogue(tuple(functions), epilogue.accumulates))
 
@@ -239,7 +239,8 @@ def _feeds_narrow_products(kernel: sched.KernelOp, op: sched.MapOp) -> bool:
     )
 
 
-def _with_powers_of_two(functions: Sequence[ScalarFunction]) -> tuple[ScalarFunction, ...]:
+def with_powers_of_two(functions: Sequence[ScalarFunction]) -> tuple[ScalarFunction, ...]:
+    """The same functions with exp as 2 to the power of a multiple."""
     result: list[ScalarFunction] = []
     for function in functions:
         if function.name != "exp":

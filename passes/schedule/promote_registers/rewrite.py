@@ -75,17 +75,26 @@ class Promotion:
     def promote(self, value: SSAValue) -> None:
         """Makes the fragment that takes the place of a value."""
         own = element_type_of(value.type)
-        loaded = all(
-            isinstance(use.operation, sched.CopyOp) for use in self.uses[value] if use.writes
-        )
+        writers = [use.operation for use in self.uses[value] if use.writes]
+        as_loaded = all(isinstance(op, sched.CopyOp) or _only_masks(op) for op in writers)
         type_ = sched.TileType.of(
             shape_of(value.type),
-            own if loaded or is_linear(value) else computing_type(own),
+            own if as_loaded or is_linear(value) else computing_type(own),
             self.distribution(self.domains[value]),
         )
         self.fragments[value] = self.fragment(type_, value.name_hint)
         if isinstance(value.owner, Operation):
             inherit_location(self.made[-1], value.owner)
+
+
+def _only_masks(op: Operation) -> bool:
+    """Whether an operator gives elements as it finds them, and numbers of their type elsewhere."""
+    return (
+        isinstance(op, sched.MaskOp)
+        and not epilogue_of(op).functions
+        and not epilogue_of(op).accumulates
+        and element_type_of(op.source.type) == element_type_of(op.destination.type)
+    )
 
 
 def slice_of(rows: LinearRows) -> sched.SliceAttr:

@@ -89,6 +89,14 @@ struct Words {
     }
   }
 
+  __device__ __forceinline__ void from_elements(T const* elements) {
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      const uint32_t bits = bits_of(elements[i]) << (i % kPerWord * kBits);
+      words[i / kPerWord] = i % kPerWord == 0 ? bits : words[i / kPerWord] | bits;
+    }
+  }
+
   template <class N>
   __device__ __forceinline__ void to_numbers(N (&values)[kVector]) const {
     if constexpr (sizeof(T) == 2 && kVector % 2 == 0) {

@@ -7,6 +7,7 @@
 
 #include "../ops.h"
 #include "../ragged.h"
+#include "../shifted_access.h"
 #include "../vector_access.h"
 #include "places.h"
 
@@ -132,14 +133,34 @@ struct Map {
   // held = Epilogue(Op(operands...))
   template <class D, class... Operands>
   static __device__ __forceinline__ void assign(D (&held)[kValues], int thread, Operands const&... operands) {
-    each<Number<D, typename Operands::Element...>>(thread, [&](int i, auto value) { held[i] = from_number<D>(value); },
-                                                   operands...);
+    using N = Number<D, typename Operands::Element...>;
+    each<N>(
+        thread,
+        [&](int round, N const (&values)[kVector]) {
+          if constexpr (sizeof(D) == 2 && kVector % 2 == 0) {
+            // Two in a register, as they are loaded.
+            Words<D, kVector> words;
+            words.from_numbers(values);
+#pragma unroll
+            for (int i = 0; i < kVector; ++i) held[round * kVector + i] = words.element(i);
+          } else {
+#pragma unroll
+            for (int i = 0; i < kVector; ++i) held[round * kVector + i] = from_number<D>(values[i]);
+          }
+        },
+        operands...);
   }
 
   // held += Epilogue(Op(operands...))
   template <class D, class... Operands>
   static __device__ __forceinline__ void accumulate(D (&held)[kValues], int thread, Operands const&... operands) {
-    each<D>(thread, [&](int i, D value) { held[i] = plus(held[i], value); }, operands...);
+    each<D>(
+        thread,
+        [&](int round, D const (&values)[kVector]) {
+#pragma unroll
+          for (int i = 0; i < kVector; ++i) held[round * kVector + i] = plus(held[round * kVector + i], values[i]);
+        },
+        operands...);
   }
 
   // dst = Epilogue(Op(operands...))
@@ -177,8 +198,7 @@ struct Map {
       if (Partition::owns(thread, round)) {
         N results[kVector];
         compute(results, round, operands...);
-#pragma unroll
-        for (int i = 0; i < kVector; ++i) function(round * kVector + i, results[i]);
+        function(round, results);
       }
     }
   }
@@ -231,6 +251,22 @@ __device__ __forceinline__ void fill_values(D (&held)[kValues], float value) {
   for (int i = 0; i < kValues; ++i) held[i] = from_number<D>(value);
 }
 
+// The same values, of which the compiler remembers nothing that it computed: not before `after` is known it computes that
+// anew. Pairs of 16-bit elements are in a register.
+template <class T, int kValues, class S, int kOthers>
+__device__ __forceinline__ void renew(T (&held)[kValues], S const (&after)[kOthers]) {
+  constexpr int kTogether = sizeof(T) < 4 && kValues % (4 / sizeof(T)) == 0 ? 4 / sizeof(T) : 1;
+  const uint32_t known = bits_of(after[0]);
+#pragma unroll
+  for (int i = 0; i < kValues; i += kTogether) {
+    Words<T, kTogether> words;
+    words.from_elements(held + i);
+    asm volatile("" : "+r"(words.words[0]) : "r"(known));
+#pragma unroll
+    for (int e = 0; e < kTogether; ++e) held[i + e] = words.element(e);
+  }
+}
+
 // Copies between a tile in memory and the registers of a block; with Dims, of what exists of a ragged tile.
 template <int kThreads, int kVector, class Layout, class... Dims>
 struct HeldCopy {
@@ -244,6 +280,31 @@ struct HeldCopy {
       load_existing(held, src, thread, existing...);
     } else {
       load_each(held, src, thread, existing...);
+    }
+  }
+
+  // The same of vectors that start anywhere; `tensor` is what the tile is of. All are asked for before the first is
+  // shifted, but no more than kBatch: each has twice its registers until then.
+  template <class T, class... Counts>
+  static __device__ __forceinline__ void load_shifted(T (&held)[kValues], T const* src, Tensor<T> tensor, int thread,
+                                                      Counts... existing) {
+    static_assert(Mode<typename LayoutParts<Layout>::Linear>::kFirstStride == 1 &&
+                      Mode<typename LayoutParts<Layout>::Linear>::kFirstExtent % kVector == 0,
+                  "the source must keep vectors contiguous");
+    constexpr int kBatch = ceil_div(Partition::kRounds, ceil_div(Partition::kRounds, 4));
+    const VectorOffsets<kThreads, kVector, Layout> offsets(thread);
+#pragma unroll
+    for (int first = 0; first < Partition::kRounds; first += kBatch) {
+      ShiftedLoad<T, kVector> loads[kBatch];
+      Partition::template each_owned<kBatch>(thread, first, [&](int i) {
+        loads[i].issue(src + offsets(first + i), count_of(thread, first + i, existing...), tensor);
+      });
+      Partition::template each_owned<kBatch>(thread, first, [&](int i) {
+        Words<T, kVector> vector;
+        loads[i].finish(src + offsets(first + i), vector);
+#pragma unroll
+        for (int e = 0; e < kVector; ++e) held[(first + i) * kVector + e] = vector.element(e);
+      });
     }
   }
 

@@ -211,23 +211,30 @@ def own_reads(accesses: Sequence[Footprint], shapes: Sequence[Sequence[int]]) ->
     return Footprints(tuple(accesses), tuple(own))
 
 
+@dataclass(frozen=True)
 class _Step:
     """A step as it stands: equal to itself later if nothing changed that footprints depend on."""
 
-    def __init__(
-        self, op: Operation, body: Block, threads: int, shapes: Sequence[tuple[int, ...]]
-    ) -> None:
-        self.op, self.body, self.threads, self.shapes = op, body, threads, shapes
-        self.structure: list[object] = [threads, *shapes, *body.arg_types]
+    op: Operation
+    body: Block
+    threads: int
+    shapes: Sequence[tuple[int, ...]]
+    structure: Sequence[object]
+    """The operators of the body, where they stand, and what they take and say."""
+
+    @classmethod
+    def of(
+        cls, op: Operation, body: Block, threads: int, shapes: Sequence[tuple[int, ...]]
+    ) -> _Step:
+        """A step as it stands now."""
+        structure: list[object] = [*body.arg_types]
         for inner in body.walk():
-            self.structure += (inner, inner.parent, *inner.operands, *inner.result_types)
-            self.structure += (dict(inner.properties), dict(inner.attributes))
+            structure += (inner, inner.parent, *inner.operands, *inner.result_types)
+            structure += (dict(inner.properties), dict(inner.attributes))
+        return cls(op, body, threads, shapes, structure)
 
     def __hash__(self) -> int:
         return hash(self.op)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Step) and self.structure == other.structure
 
 
 @lru_cache(_STEPS)
@@ -239,7 +246,7 @@ def footprints(
     op: Operation, body: Block, threads: int, shapes: Sequence[tuple[int, ...]]
 ) -> Footprints:
     """All accesses of a step to buffers of these shapes; found once while it stays as it is."""
-    return _footprints(_Step(op, body, threads, shapes))
+    return _footprints(_Step.of(op, body, threads, shapes))
 
 
 def come_first(

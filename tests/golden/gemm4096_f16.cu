@@ -4,30 +4,16 @@
 #include "channels.h"
 using namespace cute;
 
-struct SM90_64x128x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, half_t, float, 128> {
+struct SM90_64x256x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, half_t, float, 256> {
   template <class A, class B>
   static __device__ __forceinline__ void mma(float* d, A const& a, B const& b, [[maybe_unused]] int thread, [[maybe_unused]] uint32_t adds = 1) {
     #if defined(__CUDA_ARCH__)
-    asm volatile("{\n.reg .pred adds;\nsetp.ne.u32 adds, %68, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, adds, 1, 1, %66, %67;\n}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+    asm volatile("{\n.reg .pred adds;\nsetp.ne.u32 adds, %132, 0;\nwgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, adds, 1, 1, %130, %131;\n}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
         : "l"(a.descriptor()), "l"(b.descriptor()), "n"(int(A::kTransposed)), "n"(int(B::kTransposed)), "r"(adds));
     #else
     emulate(d, a, b, thread);
-    #endif
-  }
-};
-
-struct SM90_64x256x16_F32F16F16_SS : atoms::OfWarpgroup<half_t, half_t, float, 256> {
-  template <class A, class B>
-  static __device__ __forceinline__ void mma(float* d, float* e, A const& a, B const& b, [[maybe_unused]] int thread, [[maybe_unused]] uint32_t adds = 1) {
-    #if defined(__CUDA_ARCH__)
-    asm volatile("{\n.reg .pred adds;\nsetp.ne.u32 adds, %132, 0;\nwgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, adds, 1, 1, %130, %131;\n}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(e[0]), "+f"(e[1]), "+f"(e[2]), "+f"(e[3]), "+f"(e[4]), "+f"(e[5]), "+f"(e[6]), "+f"(e[7]), "+f"(e[8]), "+f"(e[9]), "+f"(e[10]), "+f"(e[11]), "+f"(e[12]), "+f"(e[13]), "+f"(e[14]), "+f"(e[15]), "+f"(e[16]), "+f"(e[17]), "+f"(e[18]), "+f"(e[19]), "+f"(e[20]), "+f"(e[21]), "+f"(e[22]), "+f"(e[23]), "+f"(e[24]), "+f"(e[25]), "+f"(e[26]), "+f"(e[27]), "+f"(e[28]), "+f"(e[29]), "+f"(e[30]), "+f"(e[31]), "+f"(e[32]), "+f"(e[33]), "+f"(e[34]), "+f"(e[35]), "+f"(e[36]), "+f"(e[37]), "+f"(e[38]), "+f"(e[39]), "+f"(e[40]), "+f"(e[41]), "+f"(e[42]), "+f"(e[43]), "+f"(e[44]), "+f"(e[45]), "+f"(e[46]), "+f"(e[47]), "+f"(e[48]), "+f"(e[49]), "+f"(e[50]), "+f"(e[51]), "+f"(e[52]), "+f"(e[53]), "+f"(e[54]), "+f"(e[55]), "+f"(e[56]), "+f"(e[57]), "+f"(e[58]), "+f"(e[59]), "+f"(e[60]), "+f"(e[61]), "+f"(e[62]), "+f"(e[63])
-        : "l"(a.descriptor()), "l"(b.descriptor()), "n"(int(A::kTransposed)), "n"(int(B::kTransposed)), "r"(adds));
-    #else
-    emulate(d, e, a, b, thread);
     #endif
   }
 };
@@ -46,8 +32,7 @@ __global__ void __launch_bounds__(384, 1) gemm4096_f16_custom0(half_t const* da,
   // sched.role "consumers"
   if (thread < 256) {
     mugraph::take_registers<232>();  // of 168 a thread
-    float left[tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>::kValues];
-    float right[tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>::kValues];
+    float product[tb::MmaFragment<2, 1, 128, 256, SM90_64x256x16_F32F16F16_SS>::kValues];
 
     // persistent 132
     #pragma unroll 1
@@ -55,34 +40,31 @@ __global__ void __launch_bounds__(384, 1) gemm4096_f16_custom0(half_t const* da,
       uint3 const blockIdx = tb::block_at<16>(place, 16, 32);
 
       // sched.prologue
-      tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>::clear(left);  // sched.fill left
-      tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>::clear(right);  // sched.fill right
+      tb::MmaFragment<2, 1, 128, 256, SM90_64x256x16_F32F16F16_SS>::clear(product);  // sched.fill product
 
       // sched.forloop
       #pragma unroll 1
       for (int it = 0; it < 64; ++it) {
         ring.consume(before + it);  // sched.consume
-        {  // sched.warpgroup_mma sa, sb, left, right
+        {  // sched.warpgroup_mma sa, sb, product
           using A = ComposedLayout<Swizzle<3, 3, 3>, Int<0>, Layout<Shape<Int<128>, Int<64>>, Stride<Int<64>, Int<1>>>>;
           using B = ComposedLayout<Swizzle<3, 3, 3>, Int<0>, Layout<Shape<Shape<Int<64>, Int<4>>, Int<64>>, Stride<Stride<Int<1>, Int<4096>>, Int<64>>>>;
-          tb::WarpgroupMatmul<2, 1, A, B, SM90_64x256x16_F32F16F16_SS, true>::issue(left, right, sa + it % 4 * 8192, sb + it % 4 * 16384, thread);
+          tb::WarpgroupMatmul<2, 1, A, B, SM90_64x256x16_F32F16F16_SS, true>::issue(product, sa + it % 4 * 8192, sb + it % 4 * 16384, thread);
         }
         mugraph::wait_products<1>();  // sched.warpgroup_wait
-        mugraph::pin(left);
-        mugraph::pin(right);
+        mugraph::pin(product);
         if (it - 1 >= 0) ring.release(before + it - 1, thread);  // sched.release
       }
 
       // sched.epilogue
       mugraph::wait_products<0>();  // sched.warpgroup_wait
-      mugraph::pin(left);
-      mugraph::pin(right);
+      mugraph::pin(product);
       ring.release(before + 63, thread);  // sched.release
       if (thread == 0) mugraph::wait_bulk_stores();  // sched.bulk_wait
       mugraph::named_barrier(1, 256);  // sched.barrier
-      {  // sched.store left, o_shared
+      {  // sched.store product, o_shared
         using Target = ComposedLayout<Swizzle<3, 3, 3>, Int<0>, Layout<Shape<Int<128>, Shape<Int<64>, Int<2>>>, Stride<Int<64>, Stride<Int<1>, Int<8192>>>>>;
-        tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>::store<ops::Chain<>, Target>(o_shared, left, thread);
+        tb::MmaFragment<2, 1, 128, 256, SM90_64x256x16_F32F16F16_SS>::store_columns<ops::Chain<>, Target, 0>(o_shared, product, thread);
       }
       mugraph::proxy_fence();  // sched.proxy_fence
       mugraph::named_barrier(1, 256);  // sched.barrier
@@ -93,9 +75,9 @@ __global__ void __launch_bounds__(384, 1) gemm4096_f16_custom0(half_t const* da,
       }
       if (thread == 0) mugraph::wait_bulk_stores();  // sched.bulk_wait
       mugraph::named_barrier(1, 256);  // sched.barrier
-      {  // sched.store right, o_shared
+      {  // sched.store product, o_shared
         using Target = ComposedLayout<Swizzle<3, 3, 3>, Int<0>, Layout<Shape<Int<128>, Shape<Int<64>, Int<2>>>, Stride<Int<64>, Stride<Int<1>, Int<8192>>>>>;
-        tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>::store<ops::Chain<>, Target>(o_shared, right, thread);
+        tb::MmaFragment<2, 1, 128, 256, SM90_64x256x16_F32F16F16_SS>::store_columns<ops::Chain<>, Target, 128>(o_shared, product, thread);
       }
       mugraph::proxy_fence();  // sched.proxy_fence
       mugraph::named_barrier(1, 256);  // sched.barrier

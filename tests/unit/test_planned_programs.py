@@ -52,7 +52,7 @@ def test_a_program_is_planned_once(plans: list[str]) -> None:
     assert first == "planned" and source == again and "__global__" in source
 
 
-@pytest.mark.parametrize("options", [{"fuse": False}, {"plan": mugraph.Plan(stages=(3,))}])
+@pytest.mark.parametrize("options", [{"fuse": False}, {"plan": mugraph.Plan(pdl="none")}])
 def test_other_options_are_another_plan(plans: list[str], options: dict[str, Any]) -> None:
     compile_sum(64)
     compile_sum(64, **options)

@@ -14,6 +14,7 @@ from fuzz.properties import (
     require_same_function,
 )
 from mugraph.codegen.cuda import print_module
+from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
 from mugraph.reading import make_context
 
@@ -41,25 +42,31 @@ OF_SOFTMAX, OF_NORM = 2.0**-6, 2.0**-5
 PROGRAMS = (
     (
         softmax(3, 1003),
+        Plan(grid=(3,), along=(0,), tile=(1, 1008)),
         OF_SOFTMAX / 1003,
         ("::load_shifted(", "tb::renew(", "ops::ScaledExp<", "tb::StoreShifted<"),
     ),
-    (softmax(1500, 147), OF_SOFTMAX / 147, ("ops::ScaledExp<",)),
-    (softmax(2, 2048), OF_SOFTMAX / 2048, ("tb::renew(", "ops::ScaledExp<")),
-    (layer_norm(3, 1031), OF_NORM, ("::load_shifted(", "tb::renew(")),
-    (layer_norm(7, 264), OF_NORM, ("tb::renew(",)),
+    (softmax(1500, 147), None, OF_SOFTMAX / 147, ("ops::ScaledExp<",)),
+    (softmax(2, 2048), None, OF_SOFTMAX / 2048, ("tb::renew(", "ops::ScaledExp<")),
+    (
+        layer_norm(3, 1031),
+        Plan(grid=(3,), along=(0,), tile=(1, 1032)),
+        OF_NORM,
+        ("::load_shifted(", "tb::renew("),
+    ),
+    (layer_norm(7, 264), None, OF_NORM, ("tb::renew(",)),
 )
-"""Each with how far off it may be, and what its text must have."""
+"""Each with a plan, how far off it may be, and what its text must have."""
 
 
 @pytest.fixture(scope="module")
 def compiled() -> list[Compiled]:
     """Each program after every pass, checked where registers and loads change."""
     found: list[Compiled] = []
-    for module, error, wanted in PROGRAMS:
+    for module, plan, error, wanted in PROGRAMS:
         case = make_case(module, error)
         context = make_context()
-        for step in compile_pipeline("sm_90a"):
+        for step in compile_pipeline("sm_90a", plan):
             step.apply(context, module)
             if step.name in STAGES:
                 module.verify()

@@ -6,9 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from mugraph.dialects import tb
-from mugraph.dialects.programming_model import VECTOR_BYTES, WARP
-from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.dialects.programming_model import WARP
 from mugraph.passes.costs.work import ROW_VECTOR
 from mugraph.passes.mugraph.plan.shape import REDUCED, reduces_rows
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
@@ -51,12 +49,10 @@ def blocks_of_rows(space: TileSpace) -> list[int]:
 
 
 def padded_rows(space: TileSpace) -> dict[int, list[int]]:
-    """How long rows of a kernel may be padded.
+    """How long rows of a kernel may be padded so that threads share several of them evenly.
 
-    By the number of the dimension that is reduced.  Where a block has several rows, to whole warps
-    of the vectors that its threads load, and to a power of two of these.  Its only row is padded to
-    whole vectors of 16 bits, which threads shift where rows start anywhere.  Of what is past the
-    row nothing is loaded.
+    By the number of the dimension that is reduced: to whole warps of the vectors that its threads
+    load, and to a power of two of these.  Of what is past the row nothing is loaded.
     """
     padded: dict[int, list[int]] = {}
     stored = space.numbers[space.outputs()[0].stensor]
@@ -67,50 +63,32 @@ def padded_rows(space: TileSpace) -> dict[int, list[int]]:
         if dimension.axes or dimension.looped or dimension.fixed or dimension.whole:
             continue
         extent = dimension.extent
-        lengths = {-(-extent // (WARP * vector)) * WARP * vector}
-        lengths.add(vector << (extent // vector - 1).bit_length())
-        if _has_narrow_rows(space, number):
-            lengths.add(_in_whole_vectors(extent))
+        lengths = {
+            -(-extent // (WARP * vector)) * WARP * vector,
+            vector << (extent // vector - 1).bit_length(),
+        }
         padded[number] = [
             length for length in sorted(lengths - {extent}) if length % dimension.multiple == 0
         ]
     return padded
 
 
-def _in_whole_vectors(extent: int) -> int:
-    return -(-extent // ROW_VECTOR) * ROW_VECTOR
-
-
-def _has_narrow_rows(space: TileSpace, number: int) -> bool:
-    """Whether all rows that a kernel loads along a dimension are of 16 bits, eight in a vector."""
-    sizes = {
-        element_bytes_of(op.result.type)
-        for op in space.graph.body.block.ops
-        if isinstance(op, tb.InputOp) and space.numbers[op.result][-1] == number
-    }
-    return sizes == {VECTOR_BYTES // ROW_VECTOR}
-
-
 def with_padded_rows(
     space: TileSpace, partition: Partition, padded: Mapping[int, Sequence[int]]
 ) -> Iterator[Partition]:
-    """The partition with such rows."""
+    """The partition with such rows, unless its blocks have one row each.
+
+    A block's only row may be written so, too: threads shift its vectors where it starts anywhere.
+    Of 50,257 columns that spills, and takes 495 us where two kernels take 403.
+    """
     tiles = [
         tile_shape_of(space, partition, op.input)
         for op in space.graph.body.block.ops
         if isinstance(op, REDUCED) and space.numbers[op.input][-1] in padded
     ]
-    if partition.forloop > 1:
+    if partition.forloop > 1 or max((math.prod(tile[:-1]) for tile in tiles), default=1) == 1:
         return
-    of_one_row = max((math.prod(tile[:-1]) for tile in tiles), default=1) == 1
-    choices: list[list[int | None]] = []
-    for number, lengths in padded.items():
-        whole = _in_whole_vectors(space.dimensions[number].extent)
-        if of_one_row:
-            lengths = [length for length in lengths if length == whole]
-        else:
-            lengths = [length for length in lengths if length != whole]
-        choices.append([*lengths] or [None])
+    choices: list[Sequence[int | None]] = [lengths or [None] for lengths in padded.values()]
     for chosen in itertools.product(*choices):
         cuts = list(partition.cuts)
         for number, length in zip(padded, chosen, strict=True):

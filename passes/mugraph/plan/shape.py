@@ -202,7 +202,8 @@ def spans_of(space: TileSpace) -> tuple[Span, ...]:
 
     All loads come first.  What one operator reads before the next reduction takes as it is made;
     what is read again behind it is computed again, where it is computed of narrower numbers
-    (``promote_registers/recompute.py``).
+    (``promote_registers/recompute.py``) and rows are whole vectors: of 50,257 columns one kernel
+    spills, and two are faster.
     """
     number = {op: place for place, op in enumerate(space.graph.body.block.ops)}
     reductions = [place for op, place in number.items() if isinstance(op, REDUCED)]
@@ -220,6 +221,7 @@ def spans_of(space: TileSpace) -> tuple[Span, ...]:
             shape = shape_of(value.type)
             whole = [held for held in op.operands if shape_of(held.type) == shape]
             again = not loaded and readers[0] <= reduced < readers[-1]
+            again = again and _has_whole_vectors(space, value)
             again = again and all(held in spans for held in whole)
             if again and sum(spans[held].element_bytes for held in whole) < size:
                 for held in whole:
@@ -228,6 +230,12 @@ def spans_of(space: TileSpace) -> tuple[Span, ...]:
                 continue
             spans[value] = Span(value, size, 0 if loaded else place, readers[-1])
     return tuple(spans.values())
+
+
+def _has_whole_vectors(space: TileSpace, value: SSAValue) -> bool:
+    """Whether rows of a tile are whole vectors of a thread."""
+    number = space.numbers[value][-1]
+    return number is None or space.dimensions[number].extent % ROW_VECTOR == 0
 
 
 class KernelModel(NamedTuple):

@@ -3,6 +3,8 @@
 - :mod:`.products`: matrix products, by warps and by warp groups, and sums over warps;
 - :mod:`.memory`: device memory, copies to shared memory, and shared memory;
 - :mod:`.work`: what a block loads and computes, by itself;
+- :mod:`.kernel_shape`: what an estimate needs of a kernel;
+- :mod:`.residency`: what blocks have registers for, and how many share a multiprocessor;
 - :mod:`.kernels`: a kernel of a given shape, from its launch to its last store;
 - :mod:`.overlap`: several things side by side;
 - :mod:`.devices`: collectives of several devices, and loads from one another;

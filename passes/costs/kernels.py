@@ -17,32 +17,34 @@ from typing import NamedTuple
 
 from mugraph.dialects.programming_model import (
     GROUP_THREADS,
-    MAX_THREAD_REGISTERS,
     MAX_THREADS,
     REGISTER_BYTES,
     REGISTER_STEP,
-    VECTOR_BYTES,
 )
+from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     CACHE_FACTOR,
     COPY_BYTES_A_CYCLE,
-    SHIFTED,
     TURN_NS,
     device_ns,
 )
 from mugraph.passes.costs.overlap import IN_A_KERNEL, side_by_side
+from mugraph.passes.costs.residency import (
+    COMPUTING_REGISTERS,
+    GROUP_REGISTERS,
+    MOST_SUMS,
+    PLAIN_REGISTERS,
+    SWAPPED_REGISTERS,
+    fits_registers,
+    resident_blocks,
+)
 from mugraph.passes.costs.work import (
     ITERATION_CYCLES,
     LOADING_REGISTERS,
     ROW_VECTOR,
     WARP_CYCLES,
     Held,
-    Load,
-    Loading,
-    PhaseWork,
-    loading_of,
-    shares_rows,
 )
 from mugraph.passes.targets import Target
 
@@ -62,14 +64,6 @@ MOST_STAGES = 8
 """Tiles of the loop under way: more than that bring nothing."""
 WAITING_STAGES = 2
 """The same where threads wait for what they load."""
-MOST_SUMS, MOST_GROUP_SUMS = 128, 160
-"""Sums that a thread can keep in registers at all, and where a block is one warp group.
-
-With 152, a gated MLP of 148 rows takes 34.0 us on an H200, and 51.8 with 128 of padded rows.
-"""
-MOST_WITH_TILES = 200
-"""The same with what is loaded once for the epilogue, such as a residual, beside them: with 216 two
-products took 4 and 5 % longer on an H200 than with 192."""
 SHORTEST_TURN = 440.0
 """Cycles of a turn of a warp group that has a multiprocessor alone, however short its products are.
 
@@ -81,23 +75,8 @@ of what memory takes for as many bytes, and of which part of a tile on.
 
 70 x 4096 x 14336 took 45 us on an H200 in tiles of 128 rows and 34 of 72, 68 x 1280 x 3840 8.4 and
 9.7 by 60 and 120 blocks, and 7.0 of 72; a gated MLP of 52 rows was fastest in tiles of 64."""
-OTHER_REGISTERS = 72
-"""Registers of a thread beside its sums."""
-CHAIN_REGISTERS = 36
-"""The same where warp groups pass on what they multiply."""
-GROUP_REGISTERS = 24
-"""Those of a thread of one such group beside another block's, as its kernel asks for them."""
-MUCH_HELD, RECOMPUTED_REGISTERS = 136, 8
-"""Registers from which on it does with less, where no mask of a ragged end needs some
-(``MUCH_HELD`` of ``passes/schedule/plan_stensor_memory``)."""
-PLAIN_REGISTERS, COMPUTING_REGISTERS, SWAPPED_REGISTERS = 80, 16, 32
-"""The same of warp groups whose sums are a result as they are, where something is computed of
-them, and of swapped operands: what a kernel asks for (``registers_wanted`` of
-``passes/schedule/plan_stensor_memory``)."""
 LEAST_STAGES = 3
 """Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
-FEWEST_REGISTERS = 80
-"""What a thread needs at least, to see how many blocks share a multiprocessor."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
 """What threads load to registers and store, how many of them compute at once, how long an element
 takes each, what a block takes from its launch to its first load, and how little all of that is in
@@ -114,133 +93,6 @@ SEVERAL_VALUES, SEVERAL_ROWS = 16, 1.3
 """Values of a thread that has several rows, and how much longer more of them take (1.1 to 1.4)."""
 
 
-class KernelShape(NamedTuple):
-    """What an estimate needs of a kernel under a partition."""
-
-    blocks: int
-    threads: int
-    iterations: int
-    loads: tuple[Load, ...]
-    loop: PhaseWork
-    after: PhaseWork
-    stored_bytes: int
-    """By one block."""
-    kept_bytes: int
-    """Shared memory beside the tiles of the loop, where products stay in registers."""
-    passed_bytes: int = 0
-    """What it takes besides where they do not."""
-    share: float = 1.0
-    """The part of its iterations that blocks run; masks leave nothing of the others."""
-    held: Held | None = None
-    """What threads hold where there is neither a loop nor a product."""
-    masks_ends: bool = False
-    """Whether its last iteration has fewer elements than others, which a mask of its own says."""
-
-    def held_registers(self, target: Target) -> int | None:
-        """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
-        rows = (*self.loop.rows, *self.after.rows)
-        if self.held is None or not all(
-            shares_rows(*row, self.threads) and self.held.shares_padded(*row, self.threads)
-            for row in rows
-        ):
-            return None
-        of_one_row = bool(rows) and all(count == 1 and length % 2 == 0 for count, length in rows)
-        return self.held.registers(self.threads, target, of_one_row=of_one_row)
-
-    @property
-    def narrow_accesses(self) -> float:
-        """How often threads that hold tiles move less than a whole vector.
-
-        Rows that start anywhere come in two chunks where they are padded to whole vectors.
-        """
-        aligned = min((load.alignment for load in self.loads), default=VECTOR_BYTES)
-        if aligned >= VECTOR_BYTES:
-            return 0.0
-        moved = self.loading.first_bytes + self.stored_bytes
-        return moved / (VECTOR_BYTES / SHIFTED if self.held and self.held.vector else aligned)
-
-    @property
-    def passed_on(self) -> tuple[int, int]:
-        """Rows and columns of the largest product that another one takes what is computed of."""
-        return max(self.loop.passed_on, self.after.passed_on, key=math.prod)
-
-    def is_chain_of_groups(self, target: Target) -> bool:
-        """Whether warp groups multiply all, of which something is passed on in registers."""
-        phases = [work for work in (self.loop, self.after) if work.products]
-        return any(work.chained for work in phases) and all(
-            work.suits_groups(self.threads, target) for work in phases
-        )
-
-    @property
-    def turns(self) -> float:
-        """How many iterations a block runs, on average."""
-        return self.share * self.iterations
-
-    def fixed_bytes(self, warp_size: int) -> int:
-        """Shared memory beside the tiles of the loop."""
-        if not self.loop.chained or self.loop.stays_in_registers(self.threads, warp_size):
-            return self.kept_bytes
-        return self.kept_bytes + self.passed_bytes
-
-    def copy_cycles(self, *, bulk: bool) -> float:
-        """Cycles of a multiprocessor for what a block loads."""
-        return math.fsum(
-            [
-                (self.turns if looped else 1) * (by_bulk if bulk else by_threads)
-                for looped, by_threads, by_bulk in self.loading.cycles
-            ]
-        )
-
-    def product_ns(self, target: Target) -> float:
-        """What the products of the busiest multiprocessor take at its highest rate."""
-        work = [(self.turns, self.loop), (1, self.after)]
-        cycles = math.fsum(
-            times * product.macs / (target.most_macs_a_cycle(product.element) or 1)
-            for times, phase in work
-            for product in phase.products
-        )
-        return math.ceil(self.blocks / target.multiprocessors) * cycles / target.clock_ghz
-
-    def prefers_bulk(self, target: Target) -> bool:
-        """Whether bulk copies bring its tiles faster than copies of all threads.
-
-        What warp groups multiply they bring in any case.  What single warps convert they do not:
-        with 8192 x 8192 weights that took 18.4 us and not 15.0 (1 row, 4 bits), 23.1 and not 16.3
-        (16 rows), 36.5 and not 22.5 (16 rows, 8 bits), on an H200.
-        """
-        if target.bulk_bytes_in_flight is None or not self.loading.comes_in_bulk:
-            return False
-        by_groups = self.loop.suits_groups(self.threads, target)
-        if by_groups or any(product.converted for product in self.loop.products):
-            return by_groups
-        reading = self.turns * self.row_cycles(target)
-        return self.copy_cycles(bulk=True) + reading <= self.copy_cycles(bulk=False)
-
-    def row_cycles(self, target: Target) -> float:
-        """What an iteration takes longer for long rows that bulk copies bring: warps read them."""
-        by_groups = self.loop.suits_groups(self.threads, target)
-        return self.loading.row_cycles if self.loop.products and not by_groups else 0.0
-
-    def divided(self, split: int) -> KernelShape:
-        """The kernel with its loop divided over so many blocks."""
-        if split == 1:
-            return self
-        # What masks leave is in few of the parts: their blocks take the longest.
-        share = min(self.share * split, 1.0)
-        blocks, iterations = self.blocks * split, self.iterations // split
-        return self._replace(blocks=blocks, iterations=iterations, share=share)
-
-    @property
-    def loading(self) -> Loading:
-        """What its loads take."""
-        return loading_of(self.loads)
-
-    @property
-    def loop_bytes(self) -> int:
-        """What an iteration loads."""
-        return self.loading.loop_bytes
-
-
 def stages_of(shape: KernelShape, target: Target) -> int | None:
     """How many tiles of the loop are under way; ``None`` where not even two fit."""
     free = target.shared_memory_per_block - shape.fixed_bytes(target.warp_size)
@@ -252,12 +104,6 @@ def stages_of(shape: KernelShape, target: Target) -> int | None:
     most = min(most, WAITING_STAGES if shape.loading.waited_for else MOST_STAGES)
     stages = max(min(math.ceil(wanted / loop_bytes) + 1, most, shape.iterations), 0)
     return stages if stages >= 2 else None
-
-
-def sums_of_a_thread(threads: int, target: Target) -> int:
-    """How many sums of products a thread can keep in registers, of a block of so many."""
-    registers = target.registers_per_multiprocessor // (threads + target.warp_size)
-    return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
 
 
 def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Target) -> float:
@@ -296,60 +142,6 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     if held.largest > SEVERAL_VALUES * shape.threads and any(count > 1 for count, _ in rows):
         bound *= SEVERAL_ROWS
     return LAUNCH_NS + target.memory_latency_ns + bound
-
-
-def chained_sums_of_a_thread(threads: int, target: Target) -> int:
-    """The same of warp groups that pass sums on in registers; what is passed on counts half again.
-
-    They have what the threads that load leave.  0 where registers stay where they are.
-    """
-    if not target.moves_registers or threads % GROUP_THREADS:
-        return 0
-    left = target.registers_per_multiprocessor - LOADING_REGISTERS[0] * GROUP_THREADS
-    most = min(left // threads, MAX_THREAD_REGISTERS)
-    return most // REGISTER_STEP * REGISTER_STEP - CHAIN_REGISTERS
-
-
-def fits_registers(shape: KernelShape, target: Target) -> bool:
-    """Whether the threads of a block have registers for its sums."""
-    # What the loop has summed is kept while products after it are computed.
-    sums, threads = shape.loop.sums + shape.after.sums, shape.threads
-    if shape.loop.is_of_groups(threads, target) and not shape.after.products:
-        late = shape.loading.first_bytes // REGISTER_BYTES
-        if late and sums + late > MOST_WITH_TILES * threads:
-            return False
-    if sums <= sums_of_a_thread(threads, target) * threads:
-        return True
-    if threads == GROUP_THREADS and shape.loop.is_of_groups(threads, target):
-        return sums <= MOST_GROUP_SUMS * threads
-    passed_on = math.prod(shape.passed_on)
-    fits = sums + passed_on // 2 <= chained_sums_of_a_thread(threads, target) * threads
-    return fits and shape.is_chain_of_groups(target)
-
-
-def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
-    """How many blocks share a multiprocessor."""
-    memory = shape.fixed_bytes(target.warp_size) + stages * shape.loop_bytes
-    threads = shape.threads
-    registers = shape.loop.sums // threads + OTHER_REGISTERS
-    if shape.is_chain_of_groups(target):
-        if threads > GROUP_THREADS:
-            return 1  # two such blocks beside each other were not measured
-        sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
-        registers = sums // threads + GROUP_REGISTERS
-        if registers >= MUCH_HELD and not shape.masks_ends:
-            registers -= RECOMPUTED_REGISTERS
-        threads += target.warp_size  # a warp beside them loads
-    elif _is_of_warps(shape, target) and shape.prefers_bulk(target):
-        registers = shape.loop.sums_of_warps(threads // target.warp_size) + PLAIN_REGISTERS
-        threads += target.warp_size
-    return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
-
-
-def _is_of_warps(shape: KernelShape, target: Target) -> bool:
-    """Whether single warps multiply, and pass nothing on."""
-    loop = shape.loop
-    return bool(loop.products) and not (loop.chained or loop.suits_groups(shape.threads, target))
 
 
 class Ring(NamedTuple):

@@ -9,7 +9,7 @@ from xdsl.passes import PassPipeline
 import mugraph.build as mi
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
-from mugraph.passes.costs.kernels import KernelShape
+from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.work import Load, PhaseWork
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.choose import stages_by_threads

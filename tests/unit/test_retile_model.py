@@ -12,7 +12,8 @@ from benchmarks.h200.building import mugraph_of
 from benchmarks.h200.workloads import WORKLOADS
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
-from mugraph.passes.costs.kernels import KernelShape, estimate, stages_of
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.kernels import estimate, stages_of
 from mugraph.passes.costs.work import Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan import PlanPass, tiles
 from mugraph.passes.mugraph.plan.bounds import Numbers, TiledKernels

@@ -6,7 +6,8 @@ import pytest
 
 import mugraph.build as mi
 from mugraph.passes.compile import compile_pipeline
-from mugraph.passes.costs.kernels import KernelShape, estimate
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.kernels import estimate
 from mugraph.passes.costs.memory import BOX_WAVEFRONTS, row_cycles
 from mugraph.passes.costs.work import Load, PhaseWork, Product
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels

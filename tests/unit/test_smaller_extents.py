@@ -7,7 +7,7 @@ from xdsl.passes import PassPipeline
 import mugraph.build as mi
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import before_planning
-from mugraph.passes.costs.kernels import KernelShape
+from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.choose import space_of, trial_of
 from mugraph.passes.mugraph.plan.shape import KernelModel

@@ -10,7 +10,8 @@ from mugraph.dialects.alignment import row_alignment
 from mugraph.dialects.kn import CopyOp, MatmulOp
 from mugraph.dialects.tensor_types import without_layout
 from mugraph.passes.compile import compile_pipeline
-from mugraph.passes.costs.kernels import KernelShape, estimate, stages_of
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.kernels import estimate, stages_of
 from mugraph.passes.costs.work import Load, PhaseWork, Product
 from mugraph.passes.program.fuse_kernels.times import library_time
 from mugraph.passes.targets import target_named

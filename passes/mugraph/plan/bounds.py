@@ -18,7 +18,6 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
 from mugraph.passes.costs.kernels import (
-    FEWEST_REGISTERS,
     HELD_BYTES_A_CYCLE,
     LAUNCH_NS,
     MOST_STAGES,
@@ -35,6 +34,7 @@ from mugraph.passes.costs.memory import (
 )
 from mugraph.passes.costs.overlap import IN_A_KERNEL
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
+from mugraph.passes.costs.residency import FEWEST_REGISTERS
 from mugraph.passes.costs.work import (
     CHAINED_CONVERSION_ISSUES,
     ELEMENT_CYCLES,

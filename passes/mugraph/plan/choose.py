@@ -14,15 +14,9 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.epilogues import SPECIAL_CYCLES, VALUE_CYCLES, epilogue_cycles
-from mugraph.passes.costs.kernels import (
-    LAUNCH_NS,
-    OVERLAP_NS,
-    KernelShape,
-    estimate,
-    resident_blocks,
-    ring_of,
-    stages_of,
-)
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.kernels import LAUNCH_NS, OVERLAP_NS, estimate, ring_of, stages_of
+from mugraph.passes.costs.residency import resident_blocks
 from mugraph.passes.mugraph.plan.early import has_weights, leaves_room, takes_few_turns
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import shape_under

@@ -7,13 +7,10 @@ from xdsl.dialects.func import FuncOp
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.passes.costs.kernels import (
-    LAUNCH_NS,
-    KernelShape,
-    resident_blocks,
-    stages_of,
-)
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.kernels import LAUNCH_NS, stages_of
 from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.costs.residency import resident_blocks
 from mugraph.passes.targets import Target
 
 ABOUT_ALIKE = 1.03

@@ -11,7 +11,8 @@ import math
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.plan import Plan
-from mugraph.passes.costs.kernels import KernelShape, can_alternate
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.kernels import can_alternate
 from mugraph.passes.mugraph.plan.operators import matrices_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of

@@ -32,7 +32,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
-from mugraph.passes.costs.kernels import KernelShape
+from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.work import (
     INSTRUCTION,
     ROW_VECTOR,

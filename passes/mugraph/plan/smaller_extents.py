@@ -17,7 +17,7 @@ from xdsl.ir import BlockArgument
 
 from mugraph.dialects import tb
 from mugraph.dialects.named_extents import NamedExtent, argument_names, named_extents
-from mugraph.passes.costs.kernels import KernelShape
+from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.mugraph.plan.shape import KernelModel
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition

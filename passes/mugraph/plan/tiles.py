@@ -9,7 +9,8 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from mugraph.dialects.plan import Plan
-from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, estimate, fill_ns
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.kernels import OVERLAP_NS, estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import Load, PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels

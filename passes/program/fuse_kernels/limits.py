@@ -18,7 +18,7 @@ from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CastOp, ElementwiseOp, MatmulOp
 from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.dialects.tensor_types import element_bytes_of
-from mugraph.passes.costs.kernels import LAUNCH_NS, SHARED_ARITHMETIC, sums_of_a_thread
+from mugraph.passes.costs.kernels import LAUNCH_NS, SHARED_ARITHMETIC
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     BULK_ROW_BYTES,
@@ -26,6 +26,7 @@ from mugraph.passes.costs.memory import (
     COPY_ROW_BYTES,
 )
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
+from mugraph.passes.costs.residency import sums_of_a_thread
 from mugraph.passes.costs.work import (
     CHAIN_CYCLES,
     ELEMENT_CYCLES,

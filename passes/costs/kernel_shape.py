@@ -1,0 +1,145 @@
+"""What an estimate needs of a kernel."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from mugraph.dialects.programming_model import VECTOR_BYTES
+from mugraph.passes.costs.memory import SHIFTED
+from mugraph.passes.costs.work import (
+    Held,
+    Load,
+    Loading,
+    PhaseWork,
+    loading_of,
+    shares_rows,
+)
+from mugraph.passes.targets import Target
+
+
+class KernelShape(NamedTuple):
+    """What an estimate needs of a kernel under a partition."""
+
+    blocks: int
+    threads: int
+    iterations: int
+    loads: tuple[Load, ...]
+    loop: PhaseWork
+    after: PhaseWork
+    stored_bytes: int
+    """By one block."""
+    kept_bytes: int
+    """Shared memory beside the tiles of the loop, where products stay in registers."""
+    passed_bytes: int = 0
+    """What it takes besides where they do not."""
+    share: float = 1.0
+    """The part of its iterations that blocks run; masks leave nothing of the others."""
+    held: Held | None = None
+    """What threads hold where there is neither a loop nor a product."""
+    masks_ends: bool = False
+    """Whether its last iteration has fewer elements than others, which a mask of its own says."""
+
+    def held_registers(self, target: Target) -> int | None:
+        """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
+        rows = (*self.loop.rows, *self.after.rows)
+        if self.held is None or not all(
+            shares_rows(*row, self.threads) and self.held.shares_padded(*row, self.threads)
+            for row in rows
+        ):
+            return None
+        of_one_row = bool(rows) and all(count == 1 and length % 2 == 0 for count, length in rows)
+        return self.held.registers(self.threads, target, of_one_row=of_one_row)
+
+    @property
+    def narrow_accesses(self) -> float:
+        """How often threads that hold tiles move less than a whole vector.
+
+        Rows that start anywhere come in two chunks where they are padded to whole vectors.
+        """
+        aligned = min((load.alignment for load in self.loads), default=VECTOR_BYTES)
+        if aligned >= VECTOR_BYTES:
+            return 0.0
+        moved = self.loading.first_bytes + self.stored_bytes
+        return moved / (VECTOR_BYTES / SHIFTED if self.held and self.held.vector else aligned)
+
+    @property
+    def passed_on(self) -> tuple[int, int]:
+        """Rows and columns of the largest product that another one takes what is computed of."""
+        return max(self.loop.passed_on, self.after.passed_on, key=math.prod)
+
+    def is_chain_of_groups(self, target: Target) -> bool:
+        """Whether warp groups multiply all, of which something is passed on in registers."""
+        phases = [work for work in (self.loop, self.after) if work.products]
+        return any(work.chained for work in phases) and all(
+            work.suits_groups(self.threads, target) for work in phases
+        )
+
+    @property
+    def turns(self) -> float:
+        """How many iterations a block runs, on average."""
+        return self.share * self.iterations
+
+    def fixed_bytes(self, warp_size: int) -> int:
+        """Shared memory beside the tiles of the loop."""
+        if not self.loop.chained or self.loop.stays_in_registers(self.threads, warp_size):
+            return self.kept_bytes
+        return self.kept_bytes + self.passed_bytes
+
+    def copy_cycles(self, *, bulk: bool) -> float:
+        """Cycles of a multiprocessor for what a block loads."""
+        return math.fsum(
+            [
+                (self.turns if looped else 1) * (by_bulk if bulk else by_threads)
+                for looped, by_threads, by_bulk in self.loading.cycles
+            ]
+        )
+
+    def product_ns(self, target: Target) -> float:
+        """What the products of the busiest multiprocessor take at its highest rate."""
+        work = [(self.turns, self.loop), (1, self.after)]
+        cycles = math.fsum(
+            times * product.macs / (target.most_macs_a_cycle(product.element) or 1)
+            for times, phase in work
+            for product in phase.products
+        )
+        return math.ceil(self.blocks / target.multiprocessors) * cycles / target.clock_ghz
+
+    def prefers_bulk(self, target: Target) -> bool:
+        """Whether bulk copies bring its tiles faster than copies of all threads.
+
+        What warp groups multiply they bring in any case.  What single warps convert they do not:
+        with 8192 x 8192 weights that took 18.4 us and not 15.0 (1 row, 4 bits), 23.1 and not 16.3
+        (16 rows), 36.5 and not 22.5 (16 rows, 8 bits), on an H200.
+        """
+        if target.bulk_bytes_in_flight is None or not self.loading.comes_in_bulk:
+            return False
+        by_groups = self.loop.suits_groups(self.threads, target)
+        if by_groups or any(product.converted for product in self.loop.products):
+            return by_groups
+        reading = self.turns * self.row_cycles(target)
+        return self.copy_cycles(bulk=True) + reading <= self.copy_cycles(bulk=False)
+
+    def row_cycles(self, target: Target) -> float:
+        """What an iteration takes longer for long rows that bulk copies bring: warps read them."""
+        by_groups = self.loop.suits_groups(self.threads, target)
+        return self.loading.row_cycles if self.loop.products and not by_groups else 0.0
+
+    def divided(self, split: int) -> KernelShape:
+        """The kernel with its loop divided over so many blocks."""
+        if split == 1:
+            return self
+        # What masks leave is in few of the parts: their blocks take the longest.
+        share = min(self.share * split, 1.0)
+        blocks, iterations = self.blocks * split, self.iterations // split
+        return self._replace(blocks=blocks, iterations=iterations, share=share)
+
+    @property
+    def loading(self) -> Loading:
+        """What its loads take."""
+        return loading_of(self.loads)
+
+    @property
+    def loop_bytes(self) -> int:
+        """What an iteration loads."""
+        return self.loading.loop_bytes

@@ -1,0 +1,99 @@
+"""What blocks have registers for, and how many of them share a multiprocessor."""
+
+from __future__ import annotations
+
+import math
+
+from mugraph.dialects.programming_model import (
+    GROUP_THREADS,
+    MAX_THREAD_REGISTERS,
+    REGISTER_BYTES,
+    REGISTER_STEP,
+)
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.work import LOADING_REGISTERS
+from mugraph.passes.targets import Target
+
+MOST_SUMS, MOST_GROUP_SUMS = 128, 160
+"""Sums that a thread can keep in registers at all, and where a block is one warp group.
+
+With 152, a gated MLP of 148 rows takes 34.0 us on an H200, and 51.8 with 128 of padded rows.
+"""
+MOST_WITH_TILES = 200
+"""The same with what is loaded once for the epilogue, such as a residual, beside them: with 216 two
+products took 4 and 5 % longer on an H200 than with 192."""
+OTHER_REGISTERS = 72
+"""Registers of a thread beside its sums."""
+CHAIN_REGISTERS = 36
+"""The same where warp groups pass on what they multiply."""
+GROUP_REGISTERS = 24
+"""Those of a thread of one such group beside another block's, as its kernel asks for them."""
+MUCH_HELD, RECOMPUTED_REGISTERS = 136, 8
+"""Registers from which on it does with less, where no mask of a ragged end needs some
+(``MUCH_HELD`` of ``passes/schedule/plan_stensor_memory``)."""
+PLAIN_REGISTERS, COMPUTING_REGISTERS, SWAPPED_REGISTERS = 80, 16, 32
+"""The same of warp groups whose sums are a result as they are, where something is computed of
+them, and of swapped operands: what a kernel asks for (``registers_wanted`` of
+``passes/schedule/plan_stensor_memory``)."""
+FEWEST_REGISTERS = 80
+"""What a thread needs at least, to see how many blocks share a multiprocessor."""
+
+
+def sums_of_a_thread(threads: int, target: Target) -> int:
+    """How many sums of products a thread can keep in registers, of a block of so many."""
+    registers = target.registers_per_multiprocessor // (threads + target.warp_size)
+    return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
+
+
+def chained_sums_of_a_thread(threads: int, target: Target) -> int:
+    """The same of warp groups that pass sums on in registers; what is passed on counts half again.
+
+    They have what the threads that load leave.  0 where registers stay where they are.
+    """
+    if not target.moves_registers or threads % GROUP_THREADS:
+        return 0
+    left = target.registers_per_multiprocessor - LOADING_REGISTERS[0] * GROUP_THREADS
+    most = min(left // threads, MAX_THREAD_REGISTERS)
+    return most // REGISTER_STEP * REGISTER_STEP - CHAIN_REGISTERS
+
+
+def fits_registers(shape: KernelShape, target: Target) -> bool:
+    """Whether the threads of a block have registers for its sums."""
+    # What the loop has summed is kept while products after it are computed.
+    sums, threads = shape.loop.sums + shape.after.sums, shape.threads
+    if shape.loop.is_of_groups(threads, target) and not shape.after.products:
+        late = shape.loading.first_bytes // REGISTER_BYTES
+        if late and sums + late > MOST_WITH_TILES * threads:
+            return False
+    if sums <= sums_of_a_thread(threads, target) * threads:
+        return True
+    if threads == GROUP_THREADS and shape.loop.is_of_groups(threads, target):
+        return sums <= MOST_GROUP_SUMS * threads
+    passed_on = math.prod(shape.passed_on)
+    fits = sums + passed_on // 2 <= chained_sums_of_a_thread(threads, target) * threads
+    return fits and shape.is_chain_of_groups(target)
+
+
+def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
+    """How many blocks share a multiprocessor."""
+    memory = shape.fixed_bytes(target.warp_size) + stages * shape.loop_bytes
+    threads = shape.threads
+    registers = shape.loop.sums // threads + OTHER_REGISTERS
+    if shape.is_chain_of_groups(target):
+        if threads > GROUP_THREADS:
+            return 1  # two such blocks beside each other were not measured
+        sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
+        registers = sums // threads + GROUP_REGISTERS
+        if registers >= MUCH_HELD and not shape.masks_ends:
+            registers -= RECOMPUTED_REGISTERS
+        threads += target.warp_size  # a warp beside them loads
+    elif _is_of_warps(shape, target) and shape.prefers_bulk(target):
+        registers = shape.loop.sums_of_warps(threads // target.warp_size) + PLAIN_REGISTERS
+        threads += target.warp_size
+    return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
+
+
+def _is_of_warps(shape: KernelShape, target: Target) -> bool:
+    """Whether single warps multiply, and pass nothing on."""
+    loop = shape.loop
+    return bool(loop.products) and not (loop.chained or loop.suits_groups(shape.threads, target))

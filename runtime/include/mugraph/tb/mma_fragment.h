@@ -43,9 +43,11 @@ struct MmaFragment {
   static constexpr bool kIsLarge = kValues >= 96 && Atom::kThreads == 32;
   static constexpr int kTilesAhead = 4;
 
-  static __device__ __forceinline__ void clear(Sum (&acc)[kValues]) {
+  // Whole sums may be added up as another type.
+  template <class T>
+  static __device__ __forceinline__ void clear(T (&acc)[kValues]) {
 #pragma unroll
-    for (int i = 0; i < kValues; ++i) acc[i] = Sum(0);
+    for (int i = 0; i < kValues; ++i) acc[i] = T(0);
   }
 
   // Every value of a fragment of any type, values past kM and kN included.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -107,12 +108,20 @@ def measure(
             called, f"{dtype} {weights}".strip(), math.hypot(*errors), math.hypot(*eager_errors),
             len(report.islands),
             sum(sum(island.operators.values()) for island in report.islands),
-            {f"{operator}: {why}": count for (operator, why), count in report.stayed.items()},
+            {
+                f"{operator}: {_without_place(why)}": count
+                for (operator, why), count in report.stayed.items()
+            },
             seconds,
         )  # fmt: skip
         if device == "cuda" and record.right:
             _time(record, case, fast)
     return record
+
+
+def _without_place(why: str) -> str:
+    """A reason without the file that this machine keeps of what failed."""
+    return re.sub(r" \(kept as [^)]*\):?", "", why)
 
 
 def _time(record: Record, case: Case, fast: Callable[..., Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,9 @@ from fuzz.ranges import Range, argument_ranges, find_ranges, input_range
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import count_of_rows
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.sequence import VerifiedChanges
 from mugraph.passes.targets import default_targets
 from mugraph.reading import make_context, parse_text
@@ -255,6 +257,27 @@ def compile_checked(
         raise
     except Exception as error:
         raise PropertyError(stage, describe_error(error)) from error
+
+
+def compile_planned(
+    module: ModuleOp,
+    stages: Container[str],
+    errors: float | None = None,
+    plan: Plan | None = None,
+) -> Compiled:
+    """Takes a program through the passes of ``mugraph.compile``, and checks it behind some.
+
+    ``plan`` is written into every kernel.  Raises ``PropertyError``.
+    """
+    case = make_case(module, errors)
+    context = make_context()
+    for step in compile_pipeline("sm_90a", plan):
+        step.apply(context, module)
+        if step.name in stages:
+            module.verify()
+            parsed = require_parsed_back(step.name, module, str(module))
+            require_same_function(step.name, parsed, case)
+    return Compiled(case, module, print_module(module))
 
 
 NAMED_OPERATOR = re.compile(r"\b(tb|kn|func|sched)\.\w+|%\w+ of @\w+|!tb\.stensor|not defined: \[%")

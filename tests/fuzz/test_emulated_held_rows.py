@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from row_programs import layer_norm, softmax
 
 import mugraph.build as mi
 from fuzz.emulated import MUGRAPHS
 from fuzz.properties import (
     Compiled,
-    make_case,
-    require_parsed_back,
-    require_same_function,
+    compile_planned,
 )
-from mugraph.codegen.cuda import print_module
 from mugraph.dialects.plan import Plan
-from mugraph.passes.compile import compile_pipeline
-from mugraph.reading import make_context
 
 STAGES = ("promote-registers", "pipeline-loads", "set-register-budgets")
-
-
-def softmax(rows: int, columns: int) -> ModuleOp:
-    """Of rows of f16."""
-    graph = mi.new_kernel_graph("rows")
-    graph.mark_output(mi.softmax(graph.new_input((rows, columns), dtype=mi.float16)))
-    return graph.module()
-
-
-def layer_norm(rows: int, columns: int) -> ModuleOp:
-    """With weights and biases of bf16."""
-    graph = mi.new_kernel_graph("rows")
-    shapes = ((rows, columns), (columns,), (columns,))
-    inputs = [graph.new_input(shape, dtype=mi.bfloat16) for shape in shapes]
-    graph.mark_output(mi.layer_norm(*inputs, eps=1e-5))
-    return graph.module()
 
 
 OF_SOFTMAX, OF_NORM = 2.0**-6, 2.0**-5
@@ -49,12 +28,12 @@ PROGRAMS = (
     (softmax(1500, 147), None, OF_SOFTMAX / 147, ("ops::ScaledExp<",)),
     (softmax(2, 2048), None, OF_SOFTMAX / 2048, ("tb::renew(", "ops::ScaledExp<")),
     (
-        layer_norm(3, 1031),
+        layer_norm(3, 1031, mi.bfloat16),
         Plan(grid=(3,), along=(0,), tile=(1, 1032)),
         OF_NORM,
         ("::load_shifted(", "tb::renew("),
     ),
-    (layer_norm(7, 264), None, OF_NORM, ("tb::renew(",)),
+    (layer_norm(7, 264, mi.bfloat16), None, OF_NORM, ("tb::renew(",)),
 )
 """Each with a plan, how far off it may be, and what its text must have."""
 
@@ -64,17 +43,8 @@ def compiled() -> list[Compiled]:
     """Each program after every pass, checked where registers and loads change."""
     found: list[Compiled] = []
     for module, plan, error, wanted in PROGRAMS:
-        case = make_case(module, error)
-        context = make_context()
-        for step in compile_pipeline("sm_90a", plan):
-            step.apply(context, module)
-            if step.name in STAGES:
-                module.verify()
-                parsed = require_parsed_back(step.name, module, str(module))
-                require_same_function(step.name, parsed, case)
-        cuda = print_module(module)
-        assert [text for text in wanted if text not in cuda] == []
-        found.append(Compiled(case, module, cuda))
+        found.append(compile_planned(module, STAGES, error, plan))
+        assert [text for text in wanted if text not in found[-1].cuda] == []
     return found
 
 

@@ -7,14 +7,9 @@ import pytest
 from fuzz.emulated import MUGRAPHS
 from fuzz.properties import (
     Compiled,
-    make_case,
+    compile_planned,
     parse,
-    require_parsed_back,
-    require_same_function,
 )
-from mugraph.codegen.cuda import print_module
-from mugraph.passes.compile import compile_pipeline
-from mugraph.reading import make_context
 
 STAGES = ("lower-threadblock", "pipeline-loads", "set-register-budgets")
 
@@ -55,18 +50,8 @@ def compiled() -> list[Compiled]:
     """Each program after every pass, checked where loads change or memory is laid out."""
     found: list[Compiled] = []
     for text, copies in PROGRAMS.items():
-        module = parse(text)
-        case = make_case(module)
-        context = make_context()
-        for step in compile_pipeline("sm_90a"):
-            step.apply(context, module)
-            if step.name in STAGES:
-                module.verify()
-                parsed = require_parsed_back(step.name, module, str(module))
-                require_same_function(step.name, parsed, case)
-        cuda = print_module(module)
-        assert all(copy in cuda for copy in copies)
-        found.append(Compiled(case, module, cuda))
+        found.append(compile_planned(parse(text), STAGES))
+        assert all(copy in found[-1].cuda for copy in copies)
     return found
 
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from row_programs import layer_norm, softmax
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
@@ -24,22 +25,6 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 
 Array = npt.NDArray[np.float64]
-
-
-def softmax(rows: int, columns: int) -> ModuleOp:
-    """The softmax of rows."""
-    graph = mi.new_kernel_graph("rows")
-    graph.mark_output(mi.softmax(graph.new_input((rows, columns), dtype=mi.float16)))
-    return graph.module()
-
-
-def layer_norm(rows: int, columns: int) -> ModuleOp:
-    """The layer norm of rows."""
-    graph = mi.new_kernel_graph("rows")
-    shapes = ((rows, columns), (columns,), (columns,))
-    inputs = [graph.new_input(shape, dtype=mi.float16) for shape in shapes]
-    graph.mark_output(mi.layer_norm(*inputs, eps=1e-5))
-    return graph.module()
 
 
 def planned(module: ModuleOp, upto: str = "retile") -> list[CustomizedOp]:

@@ -15,10 +15,10 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.narrow import is_narrow, summed_products
 from mugraph.passes.mugraph.plan.operators import follows_product
 from mugraph.passes.mugraph.plan.reduced_rows import padded_rows, with_padded_rows
-from mugraph.passes.mugraph.plan.shape import reduces_rows
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.partition import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mugraph.dialects.programming_model import WARP
 from mugraph.passes.costs.work import ROW_VECTOR
-from mugraph.passes.mugraph.plan.shape import REDUCED, reduces_rows
+from mugraph.passes.mugraph.plan.held_tiles import REDUCED, reduces_rows
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import (
     Cut,

@@ -15,6 +15,7 @@ from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import Load, PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
 from mugraph.passes.mugraph.plan.early import ABOUT_ALIKE, brings_weights, takes_few_turns
+from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.limits import (
     ALIKE_NS,
     WORTH_FILLING,
@@ -36,7 +37,6 @@ from mugraph.passes.mugraph.plan.reduced_rows import blocks_of_rows
 from mugraph.passes.mugraph.plan.shape import (
     KernelModel,
     TiledKernel,
-    reduces_rows,
     shape_under,
 )
 from mugraph.passes.mugraph.plan.smaller_extents import Candidate, Shrink, least_regret

@@ -85,25 +85,30 @@ struct SM80_16x8x8_F32TF32TF32F32_TN : AddsFloats<cute::SM80_16x8x8_F32TF32TF32F
   }
 };
 
-// The same with swapped operands.
+// What threads hold of D where an instruction computes the transposed matrix.
 template <class Instruction>
-struct SwapsOperands : TakesStored {
-  using OperandA = typename Instruction::OperandB;
-  using OperandB = typename Instruction::OperandA;
-  using Sum = typename Instruction::Sum;
-  static constexpr int kM = Instruction::kN;
-  static constexpr int kN = Instruction::kM;
+struct HoldsTransposed {
   static constexpr int kThreads = Instruction::kThreads;
   static constexpr int kValues = Instruction::kValues;
-  static constexpr int kPacked = Instruction::kPacked;
   static constexpr bool kHasPairs = false;
-  static __host__ __device__ constexpr int row_of(int lane, int c) { return Instruction::column_of(lane, c); }
-  static __host__ __device__ constexpr int column_of(int lane, int c) { return Instruction::row_of(lane, c); }
+  static __host__ __device__ constexpr int row_of(int thread, int c) { return Instruction::column_of(thread, c); }
+  static __host__ __device__ constexpr int column_of(int thread, int c) { return Instruction::row_of(thread, c); }
   static constexpr int kRowSlots = Instruction::kColumnSlots;  // shared by lanes that are no neighbours
   static __host__ __device__ constexpr int slot_of(int c) { return Instruction::column_slot_of(c); }
   static constexpr int kColumnSlots = Instruction::kRowSlots;
   static __host__ __device__ constexpr int column_slot_of(int c) { return Instruction::slot_of(c); }
   static __host__ __device__ constexpr int value_of_column_slot(int slot) { return 2 * slot; }
+};
+
+// The same with swapped operands.
+template <class Instruction>
+struct SwapsOperands : TakesStored, HoldsTransposed<Instruction> {
+  using OperandA = typename Instruction::OperandB;
+  using OperandB = typename Instruction::OperandA;
+  using Sum = typename Instruction::Sum;
+  static constexpr int kM = Instruction::kN;
+  static constexpr int kN = Instruction::kM;
+  static constexpr int kPacked = Instruction::kPacked;
   // b: registers of this product's B, the instruction's A.
   static __device__ __forceinline__ void mma(Sum* d, uint32_t const (&b)[4], uint32_t a0, uint32_t a1) {
     Instruction::mma(d, b, a0, a1);
@@ -208,7 +213,7 @@ struct OfWarpgroup {
 // and rows of D, kRows of them, its columns. Thread t holds, in
 //   d[c]: D(row, column) with row = 8 (c / 4) + 2 (t % 4) + c % 2, column = 16 (t / 32) + t % 32 / 4 + 8 (c / 2 % 2)
 template <class TypeOfA, class TypeOfB, class TypeOfSum, int kRows>
-struct OfSwappedWarpgroup {
+struct OfSwappedWarpgroup : HoldsTransposed<OfWarpgroup<TypeOfB, TypeOfA, TypeOfSum, kRows>> {
   using Transposed = OfWarpgroup<TypeOfB, TypeOfA, TypeOfSum, kRows>;
   using OperandA = TypeOfA;
   using OperandB = TypeOfB;
@@ -216,16 +221,6 @@ struct OfSwappedWarpgroup {
   static constexpr int kM = kRows;
   static constexpr int kN = Transposed::kM;
   static constexpr int kK = Transposed::kK;
-  static constexpr int kThreads = Transposed::kThreads;
-  static constexpr int kValues = Transposed::kValues;
-  static constexpr bool kHasPairs = false;
-  static __host__ __device__ constexpr int row_of(int thread, int c) { return Transposed::column_of(thread, c); }
-  static __host__ __device__ constexpr int column_of(int thread, int c) { return Transposed::row_of(thread, c); }
-  static constexpr int kRowSlots = Transposed::kColumnSlots;  // shared by lanes that are no neighbours
-  static __host__ __device__ constexpr int slot_of(int c) { return Transposed::column_slot_of(c); }
-  static constexpr int kColumnSlots = Transposed::kRowSlots;
-  static __host__ __device__ constexpr int column_slot_of(int c) { return Transposed::slot_of(c); }
-  static __host__ __device__ constexpr int value_of_column_slot(int slot) { return 2 * slot; }
 
   // What the instruction adds to the values of the calling thread, for emulation on the host; B may be in registers, as
   // the hardware's left matrix.

@@ -11,7 +11,7 @@ thread that an instruction leaves out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -79,6 +79,18 @@ def granule_of(layout: AnyLayout) -> int:
 def offset_of(layout: AnyLayout) -> int:
     """The constant that a layout adds before its swizzle."""
     return layout.offset if isinstance(layout, ComposedLayout) else 0
+
+
+def keeps_vectors(layout: AnyLayout, vector: int, modes: Iterable[tuple[int, int]]) -> bool:
+    """Whether vectors of neighbours stay whole, at multiples of their length.
+
+    ``modes`` are all that a layout has besides the neighbours.
+    """
+    return (
+        all(stride % vector == 0 for _, stride in modes)
+        and offset_of(layout) % vector == 0
+        and granule_of(layout) % vector == 0
+    )
 
 
 def swizzled(layout: AnyLayout, offsets: IntArray) -> IntArray:
@@ -203,10 +215,7 @@ def access_of(layout: AnyLayout, vector: int) -> Access:
         return Access.GATHER
     if first_stride == 0:
         return Access.BROADCAST
-    is_aligned = (
-        all(stride % vector == 0 for _, stride in modes[1:]) and offset_of(layout) % vector == 0
-    )
-    if first_stride == 1 and is_aligned and granule_of(layout) % vector == 0:
+    if first_stride == 1 and keeps_vectors(layout, vector, modes[1:]):
         return Access.CONTIGUOUS
     return Access.GATHER
 
@@ -341,14 +350,12 @@ class ReduceSum(NamedTuple):
         first_extent, first_stride = modes[0] if modes else (1, 0)
         vector = VECTOR_BYTES // element_bytes
         while vector > 1:
-            strides = [stride for _, stride in (*modes[1:], *modes_of(self.outputs))]
+            others = (*modes[1:], *modes_of(self.outputs))
             if (
                 self.reduced.size() % (self.lanes * vector) == 0
                 and first_extent % vector == 0
                 and first_stride == 1
-                and all(stride % vector == 0 for stride in strides)
-                and offset_of(self.source) % vector == 0
-                and granule_of(self.source) % vector == 0
+                and keeps_vectors(self.source, vector, others)
             ):
                 return vector
             vector //= 2
@@ -419,14 +426,8 @@ def stores_pairs(held: ThreadValues, layout: AnyLayout) -> bool:
         return False
     plain = base_layout(layout)
     *others, (first, *rest) = [modes_of(mode) or ((1, 0),) for mode in plain]
-    strides = [stride for _, stride in (*rest, *(m for modes in others for m in modes))]
-    return (
-        first[1] == 1
-        and first[0] % 2 == 0
-        and all(stride % 2 == 0 for stride in strides)
-        and offset_of(layout) % 2 == 0
-        and granule_of(layout) % 2 == 0
-    )
+    beside = (*rest, *(mode for modes in others for mode in modes))
+    return first[1] == 1 and first[0] % 2 == 0 and keeps_vectors(layout, 2, beside)
 
 
 def matrix_offsets(

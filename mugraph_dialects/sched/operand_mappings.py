@@ -23,10 +23,9 @@ from mugraph.dialects.sched.mappings import (
     MappingError,
     Stream,
     for_block,
-    granule_of,
+    keeps_vectors,
     matrix_offsets,
     modes_of,
-    offset_of,
 )
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
 
@@ -125,10 +124,8 @@ class MatmulOperand(NamedTuple):
         return (
             (not along or along[0][1] == 1)
             and (len(along) <= 1 or along[0][0] % length == 0)
-            and all(stride % length == 0 for _, stride in (*along[1:], *across))
-            and offset_of(self.matrix) % length == 0
             and self.apart % length == 0
-            and granule_of(self.matrix) % length == 0
+            and keeps_vectors(self.matrix, length, (*along[1:], *across))
         )
 
     @property

@@ -20,10 +20,9 @@ from mugraph.dialects.sched.mappings import (
     MappingError,
     Stream,
     for_block,
-    granule_of,
+    keeps_vectors,
     matrix_offsets,
     modes_of,
-    offset_of,
 )
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
 
@@ -84,10 +83,8 @@ class RunOperand(NamedTuple):
             and len(along) == 1
             and along[0][1] == 1
             and len(across) <= 1
-            and all(stride % vector == 0 for _, stride in across)
-            and offset_of(self.matrix) % vector == 0
-            and granule_of(self.matrix) % vector == 0
             and self.apart % vector == 0
+            and keeps_vectors(self.matrix, vector, across)
         )
 
     def row_of(self, thread: IntArray) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
@@ -37,6 +38,18 @@ def scheduled(module: ModuleOp, plan: Plan | None = None) -> list[sched.KernelOp
     return [op for op in module.body.block.ops if isinstance(op, sched.KernelOp)]
 
 
+def require_causal(module: ModuleOp, *inputs: npt.NDArray[np.float16]) -> None:
+    """The schedule's addresses give causal attention of queries, keys and values."""
+    q, k, v = (each.astype(np.float64) for each in inputs)
+    *_, tokens, depth = q.shape
+    scores = q @ k.swapaxes(-1, -2) * depth**-0.5
+    scores[..., ~np.tri(tokens, dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v
+    (found,) = run_function(module, None, inputs, level="address")
+    np.testing.assert_allclose(found.astype(np.float64), expected, atol=2e-3)
+
+
 @pytest.mark.parametrize(("depth", "causal"), [(72, True), (256, False)])
 def test_warp_groups_multiply_in_registers(depth: int, *, causal: bool) -> None:
     """Of any depth, also where rows are no whole steps, or a thread holds 128 sums."""
@@ -59,12 +72,7 @@ def test_a_depth_that_is_no_whole_step_is_padded() -> None:
     assert any(isinstance(op, sched.WarpgroupMmaOp) for op in kernel.walk())
     random = np.random.default_rng(0)
     q, k, v = random.uniform(-1, 1, (3, 2, 1, 512, 72)).astype(np.float16)
-    scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) * 72**-0.5
-    scores[..., ~np.tri(512, dtype=bool)] = -np.inf
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    expected = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
-    (found,) = run_function(module, None, [q, k, v], level="address")
-    np.testing.assert_allclose(found.astype(np.float64), expected, atol=2e-3)
+    require_causal(module, q, k, v)
 
 
 def test_keys_behind_the_last_are_later_than_every_query() -> None:
@@ -77,12 +85,7 @@ def test_keys_behind_the_last_are_later_than_every_query() -> None:
     random = np.random.default_rng(0)
     q = random.uniform(-1, 1, (2, 2, 150, 64)).astype(np.float16)
     k, v = random.uniform(-1, 1, (2, 2, 1, 150, 64)).astype(np.float16)
-    scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) * 64**-0.5
-    scores[..., ~np.tri(150, dtype=bool)] = -np.inf
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    expected = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
-    (found,) = run_function(module, None, [q, k, v], level="address")
-    np.testing.assert_allclose(found.astype(np.float64), expected, atol=2e-3)
+    require_causal(module, q, k, v)
 
 
 def test_ragged_prompts_share_a_multiprocessor_as_whole_ones_do() -> None:

@@ -2,7 +2,6 @@
 
     python -m benchmarks.h200 run --output benchmarks/results/h200 [--workloads a,b] [--peers all]
     python -m benchmarks.h200 merge shard1.json shard2.json --output benchmarks/results/h200
-    python -m benchmarks.h200 repeat run1.json run2.json --output benchmarks/results/h200_both
     python -m benchmarks.h200 sanitize --output benchmarks/results/h200_sanitizers
     python -m benchmarks.h200 profile --output benchmarks/results/h200_profile [--workloads a,b]
     python -m benchmarks.h200 stages --output benchmarks/results/h200_stages
@@ -28,7 +27,6 @@ from benchmarks.h200 import compile_time, counters, experiments, sanitize
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, tried
-from benchmarks.h200.repetition import combined
 from benchmarks.h200.report import missed
 from benchmarks.h200.run import SECONDS, Options, run, write
 from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
@@ -75,11 +73,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _merge(arguments: argparse.Namespace) -> int:
     write(results.merged(results.read(path) for path in arguments.parts), arguments.output)
-    return 0
-
-
-def _repeat(arguments: argparse.Namespace) -> int:
-    write(combined([results.read(path) for path in arguments.runs]), arguments.output)
     return 0
 
 
@@ -135,7 +128,7 @@ def _compile(arguments: argparse.Namespace) -> int:
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", type=Path, required=True, help="OUTPUT.json, .md and .svg")
+    parser.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
 
 
 def _on_gpu(parser: argparse.ArgumentParser) -> None:
@@ -165,10 +158,6 @@ def _arguments() -> argparse.ArgumentParser:
     merges.add_argument("parts", type=Path, nargs="+")
     _output(merges)
     merges.set_defaults(command=_merge)
-    repeats = commands.add_parser("repeat", help="medians and spread of runs on several starts")
-    repeats.add_argument("runs", type=Path, nargs="+")
-    _output(repeats)
-    repeats.set_defaults(command=_repeat)
     for name, does, command in (
         ("sanitize", "compute-sanitizer over each workload's kernels", _sanitize),
         ("profile", "Nsight Compute's counters of each workload's kernels", _profile),

@@ -35,8 +35,6 @@ class System:
     pipeline: str = ""
     """The passes, for ours."""
     kernels: list[str] = field(default_factory=list[str])
-    runs: tuple[float, ...] = ()
-    """The times of each run, where ``microseconds`` is their median."""
     progress: list[str] = field(default_factory=list[str])
     """Why each of our kernels cannot get stuck."""
     overflowing: str = ""
@@ -115,7 +113,8 @@ def from_json(text: str) -> Records:
         for system in systems.values():
             if system["quartiles"] is not None:
                 system["quartiles"] = tuple(system["quartiles"])
-            system["runs"] = tuple(system.get("runs", ()))
+            # Medians of several runs, in older files.
+            system.pop("runs", None)
             record.add(System(**system))
         records[record.workload] = record
     return records

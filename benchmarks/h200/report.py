@@ -14,7 +14,6 @@ from benchmarks.h200.peers import (
 )
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.records import READ, Record, Records, System
-from benchmarks.h200.repetition import apart
 from benchmarks.h200.workloads import WORKLOADS
 from benchmarks.pages import head, table
 
@@ -47,18 +46,6 @@ COLUMNS = (
     "goal:",
     "ours / best peer:",
     "goal:",
-)
-
-
-REPETITION_COLUMNS = (
-    "workload",
-    "ours, each run",
-    "apart",
-    "best peer",
-    "its times:",
-    "ours / peer",
-    "goal:",
-    "",
 )
 
 OUR_COLUMNS = (
@@ -159,44 +146,6 @@ def table_row(record: Record) -> list[str]:
     ]
 
 
-def repetition_lines(records: list[Record]) -> list[str]:
-    """The section on runs that were repeated: each run's times, and how far they are apart."""
-    repeated = [(record, record.systems[OURS].runs) for record in records if OURS in record.systems]
-    repeated = [(record, runs) for record, runs in repeated if runs]
-    if not repeated:
-        return []
-    lines = [
-        "",
-        "## Repeated",
-        "",
-        "Times above are medians of runs on several machine starts, where more than one is given.",
-        "",
-    ]
-    rows: list[list[str]] = []
-    for record, runs in repeated:
-        peer, goal = record.best_peer, goal_of(record)
-        peer_runs = () if peer is None else peer.runs
-        others = peer_runs if len(peer_runs) == len(runs) else peer_runs[:1] * len(runs)
-        ratios = [ours / other for ours, other in zip(runs, others, strict=False)]
-        reached = [goal is not None and time <= goal for time in runs]
-        where = " in each" if len(runs) > 1 else ""
-        counts = {True: f"reached{where}", False: f"missed{where}"}
-        goal_cell = counts[reached[0]] if len(set(reached)) == 1 else "reached in one"
-        rows.append(
-            [
-                record.workload,
-                ", ".join(map(number, runs)),
-                apart(runs),
-                "" if peer is None else peer.name,
-                ", ".join(map(number, peer_runs)),
-                ", ".join(f"{ratio:.2f}" for ratio in ratios),
-                number(goal),
-                "" if goal is None else goal_cell,
-            ]
-        )
-    return [*lines, *table(REPETITION_COLUMNS, rows)]
-
-
 def in_order(records: Records) -> list[Record]:
     """The records in the order of the workloads' table; others behind, as they came."""
     order = {name: place for place, name in enumerate(WORKLOADS)}
@@ -214,7 +163,6 @@ def markdown(records: Records, title: str) -> str:
         *table(COLUMNS, map(table_row, rows)),
         "",
         f"{len(timed)} of {len(rows)} workloads are right and have a time.",
-        *repetition_lines(rows),
         "",
         "## Ours",
         "",

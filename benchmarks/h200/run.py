@@ -23,7 +23,6 @@ from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.jobs import Job
 from benchmarks.h200.peers import Level, peers_of
 from benchmarks.h200.pipelines import OURS, TRY, Variant, ablations
-from benchmarks.h200.plot import svg
 from benchmarks.h200.practical_floor import compile_read_kernel
 from benchmarks.h200.records import SAME_AS, Record, Records
 from benchmarks.h200.report import markdown, number
@@ -181,14 +180,13 @@ def summary(record: Record) -> list[str]:
 
 
 def write(records: Records, output: Path) -> None:
-    """Writes OUTPUT.json, OUTPUT.md and OUTPUT.svg; each appears whole or not at all."""
+    """Writes OUTPUT.json and OUTPUT.md; each appears whole or not at all."""
     gpus = sorted({record.facts["gpu"].split(",")[0] for record in records.values()})
     title = f"Workloads on {' and '.join(gpus)}"
     output.parent.mkdir(parents=True, exist_ok=True)
     for suffix, text in (
         (".json", results.to_json(records)),
         (".md", markdown(records, title)),
-        (".svg", svg(records, title)),
     ):
         temporary = output.with_suffix(suffix + ".part")
         temporary.write_text(text, encoding="utf-8")

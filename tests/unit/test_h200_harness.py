@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,9 +16,7 @@ from benchmarks.h200.compile_time import phase_seconds
 from benchmarks.h200.measure import status_with
 from benchmarks.h200.peers import Level, peers_of
 from benchmarks.h200.pipelines import OURS, PLANNED, Variant, ablations, flat_passes, tried
-from benchmarks.h200.plot import svg
 from benchmarks.h200.records import Record, Records, System
-from benchmarks.h200.repetition import combined
 from benchmarks.h200.report import best_peer, goal_of, markdown, table_row
 from benchmarks.h200.run import compiled, write
 from benchmarks.h200.statistics import Samples, call_count, set_count
@@ -202,16 +199,10 @@ def test_goals_from_the_run_itself() -> None:
     assert goal_of(prefill) == pytest.approx(500.0)
 
 
-def test_picture_is_well_formed() -> None:
-    root = ElementTree.fromstring(svg(some_results(), "A & B"))
-    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert "A & B" in texts and "14.00 µs" in texts and "no time" in texts
-
-
 def test_results_are_written_together(tmp_path: Path) -> None:
     write(some_results(), tmp_path / "new" / "h200")
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
-    assert names == ["h200.json", "h200.md", "h200.svg"]
+    assert names == ["h200.json", "h200.md"]
 
 
 def test_peers_by_level() -> None:
@@ -272,68 +263,3 @@ def test_what_is_wrong_on_inputs_that_overflow_is_wrong() -> None:
 def test_every_attention_is_checked_on_inputs_that_overflow() -> None:
     checked = [name for name, workload in WORKLOADS.items() if workload.overflowing is not None]
     assert len(checked) == 9 and all("qa" in n or "mha" in n or n == "prefill" for n in checked)
-
-
-def second_run(ours: float, start: str = "second") -> Records:
-    records = some_results()
-    for record in records.values():
-        record.facts["machine start"] = start
-    records["rmsnorm_bs8"].systems[OURS].set_samples(Samples((ours,)))
-    return records
-
-
-def test_repetition_is_the_median_of_both_runs() -> None:
-    both = combined([second_run(14.0, "first"), second_run(14.7)])
-    ours = both["rmsnorm_bs8"].systems[OURS]
-    assert ours.microseconds == pytest.approx(14.35) and ours.runs == (14.0, 14.7)
-    assert both["rmsnorm_bs8"].facts["machine start"] == "first; second"
-    assert both["lora"].ours is None
-    assert results.from_json(results.to_json(both)) == both
-    text = markdown(both, "Title")
-    expected = (
-        "14.00, 14.70 | 5.0% | torch.compile | 16.00, 16.00 | 0.88, 0.92 | 14.50 | reached in one"
-    )
-    assert expected in text
-    assert "| rmsnorm_bs8 | 11.95 | 13.00 | **14.35** | 46.30 |" in text
-
-
-def test_what_is_wrong_in_one_run_has_no_time() -> None:
-    wrong = second_run(14.0)
-    wrong["rmsnorm_bs8"].add(System(OURS, "wrong: 1 of 20 runs differ"))
-    both = combined([second_run(14.0, "first"), wrong])
-    assert both["rmsnorm_bs8"].ours is None
-    assert both["rmsnorm_bs8"].systems[OURS].status == "wrong: 1 of 20 runs differ"
-
-
-def test_a_peer_of_one_run_keeps_its_time() -> None:
-    first = second_run(14.0, "first")
-    tuned = System("max-autotune", RIGHT, is_peer=True)
-    tuned.set_samples(Samples((15.0,)))
-    first["rmsnorm_bs8"].add(tuned)
-    both = combined([first, second_run(14.7)])
-    assert both["rmsnorm_bs8"].best_peer == System(
-        "max-autotune", RIGHT, 15.0, (15.0, 15.0), is_peer=True, runs=(15.0,)
-    )
-    assert "| max-autotune | 15.00 | 0.93, 0.98 |" in markdown(both, "Title")
-
-
-def test_a_workload_of_one_run_says_so() -> None:
-    first = second_run(14.0, "first")
-    first["gated_mlp"] = first["rmsnorm_bs8"]
-    both = combined([first, second_run(14.7)])
-    assert both["gated_mlp"].systems[OURS].runs == (14.0,)
-    assert "| rmsnorm_bs8 | 14.00 | one run | torch.compile | 16.00 | 0.88 |" in markdown(both, "")
-
-
-def test_no_repetition() -> None:
-    first = second_run(14.0, "first")
-    with pytest.raises(UserError, match="one start of a machine"):
-        combined([first, second_run(14.0, "first")])
-    other = second_run(14.0)
-    other["rmsnorm_bs8"].facts["commit"] = "def"
-    with pytest.raises(UserError, match="measured at abc and def"):
-        combined([first, other])
-    with pytest.raises(UserError, match="nothing is repeated"):
-        combined([first, {"gated_mlp": second_run(14.0)["rmsnorm_bs8"]}])
-    with pytest.raises(UserError, match="two runs or more"):
-        combined([first])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -412,16 +413,33 @@ def test_a_size_that_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch, size
         make("a")
 
 
-def test_a_kernel_for_a_gpu_compiles_without_one(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def for_a_gpu(tmp_path_factory: pytest.TempPathFactory) -> CudaKernel:
+    """A kernel that is compiled for a GPU, in a cache of its own."""
     try:
         find_toolchain()
     except ToolchainError as error:
         pytest.skip(str(error))
-    kernel = mugraph.compile(scaled_sum(), arch="sm_90a")
-    assert kernel.arch == "sm_90a" and "scaled_sum" in repr(kernel)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        kernel = mugraph.compile(scaled_sum(), arch="sm_90a")
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+def test_a_kernel_for_a_gpu_compiles_without_one(for_a_gpu: CudaKernel) -> None:
+    assert for_a_gpu.arch == "sm_90a" and "scaled_sum" in repr(for_a_gpu)
     x, y = arrays((4, 8), (4, 8))
     with pytest.raises(ArgumentError, match="in host memory"):
-        kernel(x, y, out=x)
+        for_a_gpu(x, y, out=x)
+
+
+def test_a_kernel_for_a_gpu_names_a_tensor_on_the_cpu(for_a_gpu: CudaKernel) -> None:
+    """Also where torch is built without CUDA."""
+    torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+    x, y = (torch.zeros(4, 8, dtype=torch.float16) for _ in range(2))
+    with pytest.raises(ValueError, match=r"in host memory|is on the CPU"):
+        for_a_gpu(x, y)
 
 
 def test_a_full_disk_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

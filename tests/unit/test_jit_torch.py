@@ -10,7 +10,6 @@ from xdsl.ir import Attribute
 import mugraph
 import mugraph.build as mi
 import mugraph.torch
-from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -56,14 +55,3 @@ def test_what_does_not_fit_is_named() -> None:
         kernel(torch.zeros(4, 8, dtype=torch.float16))
     with pytest.raises(ValueError, match=r"has strides \(1, 4\), expected \(8, 1\)"):
         kernel(torch.zeros(8, 4, dtype=torch.bfloat16).T)
-
-
-def test_a_kernel_for_a_gpu_names_a_tensor_on_the_cpu() -> None:
-    """Also where torch is built without CUDA."""
-    try:
-        find_toolchain()
-    except ToolchainError as error:
-        pytest.skip(str(error))
-    kernel = mugraph.compile(transposed_copy("on_gpu", mi.float16), arch="sm_90a")
-    with pytest.raises(ValueError, match=r"in host memory|is on the CPU"):
-        kernel(torch.zeros(4, 8, dtype=torch.float16))

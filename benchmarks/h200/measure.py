@@ -239,5 +239,4 @@ def describe(build: Build) -> str:
     """The pipeline of a build, with what is switched off in it."""
     variant = build.task.variant
     text = variant.pipeline
-    changed = variant.without is not None or variant.switched is not None
-    return f"{text} ({variant.name})" if changed else text
+    return text if variant.without is None else f"{text} ({variant.name})"

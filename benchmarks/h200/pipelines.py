@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
@@ -53,9 +52,6 @@ PARTS_OFF = (
 )
 """Parts of plans that are written in place of what ``--plan``, or a later pass, decides."""
 
-OPTIONS_OFF = (("lower-threadblock", "warps_along_k"),)
-"""Options that are on and can be switched off."""
-
 
 @dataclass(frozen=True)
 class Variant:
@@ -65,19 +61,10 @@ class Variant:
     pipeline: str
     without: str | None = None
     """A pass that is skipped wherever it stands."""
-    switched: tuple[str, str, Any] | None = None
-    """A pass, an option of it, and the value that the option gets."""
 
     def passes(self, arch: str) -> tuple[ModulePass, ...]:
         """The passes, sequences replaced by what they run."""
-        kept = [step for step in flat_passes(self.pipeline, arch) if step.name != self.without]
-        if self.switched is None:
-            return tuple(kept)
-        name, option, value = self.switched
-        return tuple(
-            dataclasses.replace(step, **{option: value}) if step.name == name else step
-            for step in kept
-        )
+        return tuple(s for s in flat_passes(self.pipeline, arch) if s.name != self.without)
 
 
 def flat_passes(pipeline: str, arch: str) -> tuple[ModulePass, ...]:
@@ -130,10 +117,5 @@ def ablations(pipeline: str, arch: str) -> tuple[Variant, ...]:
         for name in OPTIONAL_PASSES
         if name in present
     ]
-    switched = [
-        Variant(f"{option.replace('_', '-')}=false", pipeline, None, (step, option, False))
-        for step, option in OPTIONS_OFF
-        if step in present
-    ]
     planned = [Variant(part, with_parts(part, pipeline)) for part in PARTS_OFF]
-    return (*skipped, *switched, *planned)
+    return (*skipped, *planned)

@@ -85,14 +85,11 @@ def lower_graph(
     target: Target,
     symbol: str,
     extents: CallExtents,
-    *,
-    along_k: bool = True,
 ) -> tuple[sched.KernelOp, list[SSAValue]]:
     """The operators of one graph in order, without barriers, each tile of the loop in one stage.
 
     Where its plan allows it and bulk copies can bring all inputs, a role of its own loads.
-    ``along_k``: whether warps may stand along k.  Returns the kernel, and the operands of a launch:
-    its inputs, and the ``extents`` that it takes.
+    Returns the kernel, and the operands of a launch: its inputs, and the ``extents`` that it takes.
     """
     levels = find_levels(graph)
     channels = loads_through_channels(graph, levels, target)
@@ -100,11 +97,11 @@ def lower_graph(
     groups = None
     if channels and target.multiplies_in_warpgroups:
         groups = WarpgroupLimits(target, bytes_loaded_an_iteration(levels.inputs))
-    products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
+    products = choose_products(graph, levels, target, threads, groups=groups)
     if graph.decided.promote is None and (op := not_promoted(graph, products)) is not None:
         print(f"--lower-threadblock: note: {no_room_to_promote(op)}", file=sys.stderr)
         graph.decided = replace(graph.decided, promote=False)
-        products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
+        products = choose_products(graph, levels, target, threads, groups=groups)
     warp_layouts, registers = products.warp_layouts, products.registers
     if graph.decided.swap_ab:
         why = why_not_swapped(graph, warp_layouts, target)
@@ -173,11 +170,7 @@ def unused_symbol(module: ModuleOp, wish: str, kernels: Sequence[sched.KernelOp]
 
 
 def lower_threadblock(
-    module: ModuleOp,
-    function: FuncOp,
-    target: Target,
-    *,
-    along_k: bool = True,
+    module: ModuleOp, function: FuncOp, target: Target
 ) -> Sequence[sched.KernelOp]:
     """Replaces every custom kernel of a function by the launch of its schedule."""
     kernels: list[sched.KernelOp] = []
@@ -188,7 +181,7 @@ def lower_threadblock(
         separate_phases(graph)
         hold_lengths(graph, extents)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel, operands = lower_graph(graph, target, symbol, extents, along_k=along_k)
+        kernel, operands = lower_graph(graph, target, symbol, extents)
         kernel.plan = graph.plan
         kernels.append(kernel)
         types = [value.type for value in graph.results]
@@ -229,14 +222,13 @@ class LowerThreadblockPass(ModulePass):
 
     A part that is written and cannot be is an error that says what fits.
 
-    ``warps-along-k=false`` leaves all steps of a product along k to each warp.  Pre-conditions:
-    ``--resolve-layout``, and ``--decompose-threadblock`` where the graph has composite operators.
+    Pre-conditions: ``--resolve-layout``, and ``--decompose-threadblock`` where the graph has
+    composite operators.
     """
 
     name = "lower-threadblock"
 
     arch: str = DEFAULT_TARGET
-    warps_along_k: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""
@@ -244,7 +236,7 @@ class LowerThreadblockPass(ModulePass):
         check_operators(op)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
-                kernels = lower_threadblock(op, function, target, along_k=self.warps_along_k)
+                kernels = lower_threadblock(op, function, target)
                 for kernel in kernels:
                     op.body.block.insert_op_before(kernel, function)
         erase_unused_functions(op)

@@ -114,7 +114,6 @@ def choose_warp_layouts(
     target: Target,
     *,
     groups: WarpgroupLimits | None = None,
-    along_k: bool = True,
 ) -> dict[tb.MatmulOp, WarpLayout]:
     """How the block's warps share each matrix product, if all sums can stay in registers.
 
@@ -136,7 +135,7 @@ def choose_warp_layouts(
         if groups is not None and not is_told:
             by_groups = warpgroup_layout_of(op, graph.threads)
         iterations = graph.forloop_range if sums_once(op) else 1
-        each_has_its_own = along_k and not is_scaled_in_turn(op)
+        each_has_its_own = not is_scaled_in_turn(op)
         by_runs = layout_by_runs(op, graph.threads, target)
         if by_runs is not None:
             layouts[op] = by_runs
@@ -378,7 +377,6 @@ def choose_products(
     threads: int,
     *,
     groups: WarpgroupLimits | None = None,
-    along_k: bool = True,
 ) -> ProductChoices:
     """The choices for all products of a graph, in a block of so many threads in all.
 
@@ -386,7 +384,7 @@ def choose_products(
     added in each iteration, which its arrangement then takes into account.  ``groups``: what warp
     groups compute, unless one of their products would have to be computed in pieces.
     """
-    layouts = choose_warp_layouts(graph, target, groups=groups, along_k=along_k)
+    layouts = choose_warp_layouts(graph, target, groups=groups)
     registers = choose_registers(graph, levels, layouts, target, threads)
     if any(
         is_of_warpgroups(layout.atom)
@@ -394,7 +392,7 @@ def choose_products(
         and registers.pieces[op].count > 1
         for op, layout in layouts.items()
     ):
-        return choose_products(graph, levels, target, threads, along_k=along_k)
+        return choose_products(graph, levels, target, threads)
     homeless = {
         op: choose_layout_of(op, graph.threads, 1, target)
         for op, layout in layouts.items()

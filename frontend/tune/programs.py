@@ -15,7 +15,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.plan import Plan
-from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase, UsePlansPass
+from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase, UsePlansPass, measured_plans
+from mugraph.passes.mugraph.known_plans.structure import family_of
+from mugraph.passes.mugraph.known_plans.tiles import in_tiles
 from mugraph.passes.targets import gpu_named
 from mugraph.runtime.toolchain import cache_directory, device_name
 from mugraph.tune.cuda import CudaWorkbench, time_programs
@@ -94,7 +96,8 @@ def tune_kernels(
     entries: list[Entry] = []
     for number, kernel in enumerate(kernels, 1):
         head = f"[{number}/{len(kernels)}] {kernel.name}"
-        known = PlanDatabase.read(options.database).find(kernel.structure, options.gpu)
+        database = PlanDatabase.read(options.database).over(measured_plans(options.gpu))
+        known = database.find(kernel.structure, options.gpu)
         if known is not None and not options.again:
             say(f"{head} is known: {known.microseconds:.2f} µs, {known.before:.2f} µs before")
             entries.append(known)
@@ -162,7 +165,8 @@ def tune_program(
     say(f"the plans of {len(new)} kernels are taken back: the program is slower with them")
     database = PlanDatabase.read(options.database)
     kept = [
-        replace(one, plan=Plan(), microseconds=one.before) if one in new else one for one in entries
+        replace(one, plan=Plan(), tiled=Plan(), microseconds=one.before) if one in new else one
+        for one in entries
     ]
     for entry in kept:
         database.replace(entry)
@@ -172,6 +176,7 @@ def tune_program(
 
 def entry_of(kernel: TunedKernel, outcome: Outcome, gpu: str) -> Entry:
     """What a database keeps of a search."""
+    family, extents = family_of(kernel.graph)
     return Entry(
         kernel.structure,
         gpu,
@@ -180,6 +185,9 @@ def entry_of(kernel: TunedKernel, outcome: Outcome, gpu: str) -> Entry:
         round(outcome.before, 3),
         kernel.name,
         datetime.now(UTC).date().isoformat(),
+        family=family,
+        extents=extents,
+        tiled=in_tiles(kernel.graph, outcome.plan),
     )
 
 

@@ -11,6 +11,7 @@ from benchmarks.shapes.draw import Shape
 from mugraph.errors import UserError
 from mugraph.reading import make_context
 from mugraph.tune import Options, gpu_here, tune_program
+from mugraph.tune.children import Children
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,22 @@ def tune(settings: Settings, database: Path) -> bool:
     if gpu is None:
         raise UserError("there is no NVIDIA GPU here to measure plans on.")
     options = Options(database, gpu, seconds=settings.seconds, jobs=settings.jobs)
-    for shape in settings.shapes:
-        spent = time.perf_counter() - start
-        if spent > settings.limit:
-            print(f"time is up; {shape.name} and what follows is not begun", flush=True)
-            return False
-        try:
-            entries = tune_program(shape.module(), make_context(), settings.arch, options)
-        except Exception as error:  # the others go on
-            lines = [*str(error).strip().splitlines(), ""]
-            print(f"{spent:6.1f} s  {shape.name}: {type(error).__name__}: {lines[0]}", flush=True)
-            continue
-        times = ", ".join(f"{one.before:.2f} -> {one.microseconds:.2f} µs" for one in entries)
-        print(f"{spent:6.1f} s  {shape.name}: {times or 'nothing to tune'}", flush=True)
+    with Children(settings.jobs) as builders:
+        for shape in settings.shapes:
+            spent = time.perf_counter() - start
+            if spent > settings.limit:
+                print(f"time is up; {shape.name} and what follows is not begun", flush=True)
+                return False
+            try:
+                entries = tune_program(
+                    shape.module(), make_context(), settings.arch, options, builders=builders
+                )
+            except Exception as error:  # the others go on
+                lines = [*str(error).strip().splitlines(), ""]
+                print(
+                    f"{spent:6.1f} s  {shape.name}: {type(error).__name__}: {lines[0]}", flush=True
+                )
+                continue
+            times = ", ".join(f"{one.before:.2f} -> {one.microseconds:.2f} µs" for one in entries)
+            print(f"{spent:6.1f} s  {shape.name}: {times or 'nothing to tune'}", flush=True)
     return True

@@ -209,6 +209,7 @@ class KernelGraph(CollectiveOperators):
 
 
 def _layout(what: str, shape: Sequence[int], strides: Sequence[int]) -> Layout[int]:
+    strides = require_integers(f"{what} (strides; write dtype= before a type)", strides)
     if len(strides) != len(shape):
         raise BuildError(
             f"{what}: {len(strides)} strides for a tensor of rank {len(shape)}; give one stride, "

@@ -28,27 +28,20 @@ def tuned(module: ModuleOp, context: Context, arch: str, *, fuse: bool) -> Modul
     raise.
     """
     known = known_plans(module, context, arch, fuse=fuse)
-    if known is not None:
-        scheduled = module.clone()
-        steps = compile_pipeline(arch, fuse=fuse, known_plans=known)
-        try:
-            verifying(steps, LEVEL_ENDS).apply(context, scheduled)
-            return scheduled
-        except (DiagnosticException, UserError) as error:
-            lines = [*str(error).strip().splitlines(), ""]
-            warnings.warn(
-                f"the plans of {known.database} are not used: {lines[0]}",
-                PlanDatabaseWarning,
-                stacklevel=2,
-            )
+    scheduled = module.clone()
+    steps = compile_pipeline(arch, fuse=fuse, known_plans=known)
+    try:
+        verifying(steps, LEVEL_ENDS).apply(context, scheduled)
+        return scheduled
+    except (DiagnosticException, UserError) as error:
+        lines = [*str(error).strip().splitlines(), ""]
+        warnings.warn(f"measured plans are not used: {lines[0]}", PlanDatabaseWarning, stacklevel=2)
     verifying(compile_pipeline(arch, fuse=fuse), LEVEL_ENDS).apply(context, module)
     return module
 
 
-def known_plans(
-    module: ModuleOp, context: Context, arch: str, *, fuse: bool
-) -> UsePlansPass | None:
-    """The pass that writes measured plans, once there are some; ``None`` where there are none."""
+def known_plans(module: ModuleOp, context: Context, arch: str, *, fuse: bool) -> UsePlansPass:
+    """The pass that writes measured plans, once there are some of this machine's GPU."""
     target, path = target_named(arch), database_path()
     device, gpu = device_architecture(), gpu_here()
     runs = device is not None and Architecture(target.arch).runs_on(Architecture(device))
@@ -56,4 +49,4 @@ def known_plans(
         tune_program(module, context, arch, Options(path, gpu), fuse=fuse)
     else:
         gpu = target.name
-    return UsePlansPass(str(path), gpu, arch) if path.is_file() else None
+    return UsePlansPass(str(path) if path.is_file() else "", gpu, arch)

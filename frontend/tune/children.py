@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import IO, Any, TypeVar
 
 Answer = TypeVar("Answer")
@@ -80,6 +81,32 @@ class Child:
                     continue  # what it had not read yet
         self._process.wait()
         self._process = None
+
+
+class Children:
+    """Several children, each of which has one call at a time; a context manager that ends them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._all = [Child() for _ in range(count)]
+        self._idle: SimpleQueue[Child] = SimpleQueue()
+        for child in self._all:
+            self._idle.put(child)
+
+    def call(self, function: Callable[..., Answer], *arguments: Any) -> Answer:
+        """As :meth:`Child.call`, in the next child that has nothing to do."""
+        child = self._idle.get()
+        try:
+            return child.call(function, *arguments)
+        finally:
+            self._idle.put(child)
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for child in self._all:
+            child.end()
 
 
 def serve() -> None:

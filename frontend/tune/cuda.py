@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from mugraph.runtime.cuda import only_function, signature_of
 from mugraph.runtime.execute import CudaModule, Signature
 from mugraph.runtime.interpreter.arithmetic import is_whole, storage_dtype
 from mugraph.runtime.interpreter.run import naming_rows, random_elements
-from mugraph.tune.children import Child, ChildError
+from mugraph.tune.children import Child, ChildError, Children
 from mugraph.tune.kernels import TunedKernel
 from mugraph.tune.search import DUEL_SAMPLES, DUELS
 from mugraph.tune.workbench import Built, MeasureError
@@ -165,17 +164,13 @@ def times(compiled: Compiled, samples: int) -> list[float]:
 class CudaWorkbench:
     """Builds and measures a kernel on this machine's GPU; a context manager."""
 
-    def __init__(self, kernel: TunedKernel, jobs: int) -> None:
+    def __init__(self, kernel: TunedKernel, builders: Children) -> None:
         self._text = str(kernel.module)
         self._target = kernel.target
-        self._pool = ThreadPoolExecutor(jobs)
-        self._idle: SimpleQueue[Child] = SimpleQueue()
-        self._builders = [Child() for _ in range(jobs)]
-        for child in self._builders:
-            self._idle.put(child)
+        self._builders = builders
+        self._pool = ThreadPoolExecutor(builders.count)
         self._gpu = Child()
         self._compiled: dict[Plan, Compiled] = {}
-        self._first: Compiled | None = None
         self._right: set[str] = set()
 
     def __enter__(self) -> CudaWorkbench:
@@ -183,15 +178,10 @@ class CudaWorkbench:
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for child in (*self._builders, self._gpu):
-            child.end()
+        self._gpu.end()
 
     def _compile(self, plan: Plan) -> Compiled:
-        child = self._idle.get()
-        try:
-            return child.call(compile_plan, self._text, plan, self._target)
-        finally:
-            self._idle.put(child)
+        return self._builders.call(compile_plan, self._text, plan, self._target)
 
     def build(self, plans: Sequence[Plan]) -> Iterator[Built]:
         """Each plan's kernel, in the order in which nvcc is done."""
@@ -204,7 +194,6 @@ class CudaWorkbench:
                 except ChildError as error:  # a plan that this kernel cannot have
                     yield Built(plan, problem=str(error))
                 else:
-                    self._first = self._first or compiled
                     yield Built(plan, compiled.code)
         finally:
             for future in futures:
@@ -231,9 +220,8 @@ class CudaWorkbench:
     def _begin(self) -> None:
         """Starts a measuring process, which knows what results are to be."""
         self._gpu.call(begin, self._text, seconds=INPUT_SECONDS)
-        # The plan of the estimate is built before others.
-        if self._first is not None:
-            self._gpu.call(check, self._first, seconds=STEP_SECONDS)
+        if Plan() in self._compiled:
+            self._gpu.call(check, self._compiled[Plan()], seconds=STEP_SECONDS)
 
 
 def time_programs(

@@ -6,7 +6,7 @@ import os
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +15,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.plan import Plan
-from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase, UsePlansPass
+from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase, UsePlansPass, measured_plans
+from mugraph.passes.mugraph.known_plans.structure import family_of
+from mugraph.passes.mugraph.known_plans.tiles import in_tiles
 from mugraph.passes.targets import gpu_named
 from mugraph.runtime.toolchain import cache_directory, device_name
+from mugraph.tune.children import Children
 from mugraph.tune.cuda import CudaWorkbench, time_programs
 from mugraph.tune.kernels import TunedKernel, compiler_version, tunable_kernels
 from mugraph.tune.records import Records
@@ -36,8 +39,8 @@ Compare = Callable[[str, str, bool, UsePlansPass], tuple[list[float], list[float
 """Of a program's text, a target and whether operators share kernels: microseconds without and with
 the plans of a database."""
 
-OpenBench = Callable[[TunedKernel, int], AbstractContextManager[Workbench]]
-"""Where a kernel is built, by so many processes, and measured."""
+OpenBench = Callable[[TunedKernel, Children], AbstractContextManager[Workbench]]
+"""Where a kernel is built, by these processes, and measured."""
 
 
 def database_path() -> Path:
@@ -82,6 +85,7 @@ def say_on_stderr(text: str) -> None:
 def tune_kernels(
     kernels: Sequence[TunedKernel],
     options: Options,
+    builders: Children,
     say: Say = say_on_stderr,
     open_bench: OpenBench = CudaWorkbench,
 ) -> list[Entry]:
@@ -94,7 +98,8 @@ def tune_kernels(
     entries: list[Entry] = []
     for number, kernel in enumerate(kernels, 1):
         head = f"[{number}/{len(kernels)}] {kernel.name}"
-        known = PlanDatabase.read(options.database).find(kernel.structure, options.gpu)
+        database = PlanDatabase.read(options.database).over(measured_plans(options.gpu))
+        known = database.find(kernel.structure, options.gpu)
         if known is not None and not options.again:
             say(f"{head} is known: {known.microseconds:.2f} µs, {known.before:.2f} µs before")
             entries.append(known)
@@ -108,7 +113,7 @@ def tune_kernels(
             anew=options.again,
         )
         try:
-            with open_bench(kernel, options.jobs) as bench:
+            with open_bench(kernel, builders) as bench:
                 search = Search(
                     bench, records, lambda text, head=head: say(f"{head}: {text}"), options.seconds
                 )
@@ -133,12 +138,14 @@ def tune_program(
     options: Options,
     *,
     fuse: bool = True,
+    builders: Children | None = None,
     say: Say = say_on_stderr,
     open_bench: OpenBench = CudaWorkbench,
     compare: Compare = time_programs,
 ) -> list[Entry]:
     """Tunes the kernels of a program, and then compares the program as a whole.
 
+    ``builders`` are processes that other programs were tuned with; without them some are started.
     Kernels that follow each other are not as fast as each alone: where the program takes longer
     with the plans that are new, these are taken back.  Returns the entries of its kernels.
     """
@@ -146,7 +153,8 @@ def tune_program(
     for sentence in left:
         say(sentence)
     old = PlanDatabase.read(options.database)
-    entries = tune_kernels(kernels, options, say, open_bench)
+    with nullcontext(builders) if builders is not None else Children(options.jobs) as children:
+        entries = tune_kernels(kernels, options, children, say, open_bench)
     new = [one for one in entries if one != old.find(one.structure, one.gpu) and one.plan.parts()]
     if not new or len(entries) == 1:
         return entries
@@ -162,7 +170,8 @@ def tune_program(
     say(f"the plans of {len(new)} kernels are taken back: the program is slower with them")
     database = PlanDatabase.read(options.database)
     kept = [
-        replace(one, plan=Plan(), microseconds=one.before) if one in new else one for one in entries
+        replace(one, plan=Plan(), tiled=Plan(), microseconds=one.before) if one in new else one
+        for one in entries
     ]
     for entry in kept:
         database.replace(entry)
@@ -172,6 +181,7 @@ def tune_program(
 
 def entry_of(kernel: TunedKernel, outcome: Outcome, gpu: str) -> Entry:
     """What a database keeps of a search."""
+    family, extents = family_of(kernel.graph)
     return Entry(
         kernel.structure,
         gpu,
@@ -180,6 +190,9 @@ def entry_of(kernel: TunedKernel, outcome: Outcome, gpu: str) -> Entry:
         round(outcome.before, 3),
         kernel.name,
         datetime.now(UTC).date().isoformat(),
+        family=family,
+        extents=extents,
+        tiled=in_tiles(kernel.graph, outcome.plan),
     )
 
 

@@ -65,6 +65,8 @@ class Search:
     clock: Callable[[], float] = time.monotonic
     _known: dict[str, Built] = field(default_factory=dict[str, Built])
     """By code."""
+    _estimate: Built | None = None
+    """The kernel that ``--plan`` makes; it is built anew, also where the records know it."""
     _built: int = 0
     _refused: int = 0
     _complete: bool = True
@@ -78,13 +80,9 @@ class Search:
         """
         start = self.clock()
         self._end = start + ROUNDS * self.seconds
-        # Built anew, also where the records know it: it is measured in any case.
-        estimate = next(iter(self.bench.build([Plan()])))
-        self.records.add(estimate, role=ESTIMATE)
-        if estimate.problem:
-            raise MeasureError(estimate.problem)
-        self._known[estimate.code] = estimate
-        found = self._ready(candidates, start + BUILDS * self.seconds)
+        found = self._ready([Plan(), *candidates], start + BUILDS * self.seconds)
+        estimate = self._estimate
+        assert estimate is not None
         fastest = self._halved([estimate, *_others(found, estimate)], estimate)
         varied = [plan for built in fastest[:VARIED] for plan in variants(built.plan)]
         further = self._ready(varied, start + VARIANTS * self.seconds)
@@ -93,27 +91,33 @@ class Search:
         return self._compared(fastest[0], estimate)
 
     def _ready(self, plans: Sequence[Plan], end: float) -> list[Built]:
-        """The kernels of plans that can be built, each code once.
+        """The kernels of plans that can be built, each code once; the estimate's in any case.
 
         What the records know is not built; the bench does so if it is to be measured again.
+        Raises :class:`MeasureError` where the estimate's cannot be built.
         """
         fresh: list[Built] = []
         wanted: list[Plan] = []
         for plan in plans:
-            known = self.records.known(plan_text(plan))
+            known = None if plan == Plan() else self.records.known(plan_text(plan))
             if known is None:
                 wanted.append(plan)
             else:
                 self._count(Built(plan, known.code, known.problem), fresh)
-        if self.clock() > end:
+        if self.clock() > end and self._estimate is not None:
             self._complete = self._complete and not wanted
             return fresh
         for done, built in enumerate(self.bench.build(wanted), 1):
-            self.records.add(built)
-            self._count(built, fresh)
+            self.records.add(built, role=_role(built))
+            if built.plan != Plan():
+                self._count(built, fresh)
+            elif built.problem:
+                raise MeasureError(built.problem)
+            else:
+                self._estimate = self._known[built.code] = built
             if done % SAID_EVERY == 0 or done == len(wanted):
                 self.say(f"{done} of {len(wanted)} plans are tried, {self._refused} cannot be")
-            if self.clock() > end and done < len(wanted):
+            if self.clock() > end and self._estimate is not None and done < len(wanted):
                 self._complete = False
                 break
         return fresh

@@ -344,6 +344,7 @@ def mistakes() -> dict[str, tuple[str, ...]]:
         "b.exp(x)": ("is not a tensor of this ThreadblockGraph",),
         "g.new_input((4, 0))": ("extents [4, 0]",),
         "g.new_input((4, 1.5))": ("new_input", "(4, 1.5)", "expected integers"),
+        "g.new_input((4, 8), mi.float16)": ("new_input", "strides", "write dtype= before a type"),
         "g.new_input((4, 4), dtype='f16')": ("'f16' is no element type", "mugraph.build.float16"),
         "g.cast(x, float)": ("cast", "<class 'float'> is no element type"),
         "mi.new_threadblock_graph('xyz', (32, 1, 1))": ("grid_dim: 'xyz'; expected integers",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 import mugraph
 import mugraph.build as mi
+from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.errors import UserError
 from mugraph.passes.compile import before_planning
@@ -23,10 +25,16 @@ from mugraph.passes.mugraph.known_plans import (
     PlanDatabase,
     PlanDatabaseWarning,
     UsePlansPass,
+    measured_plans,
     use_plans,
 )
 from mugraph.passes.mugraph.known_plans.database import entry_of, plan_of_text, plan_text
-from mugraph.passes.mugraph.known_plans.structure import structure_of
+from mugraph.passes.mugraph.known_plans.structure import (
+    factor_between,
+    family_of,
+    structure_of,
+)
+from mugraph.passes.mugraph.known_plans.tiles import in_tiles
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.targets import gpu_named
 from mugraph.reading import make_context
@@ -224,3 +232,77 @@ def test_reading_a_good_file_warns_of_nothing(planless: ModuleOp, tmp_path: Path
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(PlanDatabase.read(tmp_path / "plans")) == 1
+
+
+def kernel_of(rows: int, columns: int = 1024) -> CustomizedOp:
+    """The kernel of rms_norm(X) · W with so many rows, before it is planned."""
+    graph = mi.new_kernel_graph("norm_linear")
+    x, w = graph.new_input((rows, 512)), graph.new_input((512, columns))
+    graph.mark_output(mi.rms_norm(x) @ w)
+    module = graph.module()
+    PassPipeline(before_planning(ARCH)).apply(make_context(), module)
+    (kernel,) = custom_kernels(module)
+    return kernel
+
+
+def measured(kernel: CustomizedOp, plan: Plan) -> Entry:
+    family, extents = family_of(kernel)
+    tiled = in_tiles(kernel, plan)
+    return Entry(
+        structure_of(kernel), GPU, plan, 4.0, 5.0, "k", "today", "0.1.0", family, extents, tiled
+    )
+
+
+def module_of(kernel: CustomizedOp) -> ModuleOp:
+    module = kernel.get_toplevel_object()
+    assert isinstance(module, ModuleOp)
+    return module
+
+
+def test_a_family_is_the_same_for_all_rows() -> None:
+    """Also where the search has cut the kernels into other blocks."""
+    kernels = [kernel_of(rows) for rows in (16, 500, 2048)]
+    assert len({structure_of(kernel) for kernel in kernels}) == 3
+    assert len({family_of(kernel)[0] for kernel in kernels}) == 1
+    _, few = family_of(kernels[0])
+    _, many = family_of(kernels[1])
+    assert factor_between(few, many) == Fraction(500, 16)
+    assert factor_between(few, family_of(kernel_of(32, 4096))[1]) is None
+
+
+def test_tiles_say_the_same_cut() -> None:
+    plan = Plan(grid=(16, 4, 1), along=(1, 0, -1), forloop=8)
+    tiled = in_tiles(kernel_of(256), plan)
+    assert tiled is not None
+    assert (tiled.tile, tiled.loop_tile, tiled.grid, tiled.forloop) == ((64, 64), 64, None, None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "found"),
+    [
+        (512, 1024, True),
+        (130, 1024, True),
+        (256, 2048, True),
+        (2048, 1024, False),
+        (128, 2048, False),
+    ],
+)
+def test_a_kernel_gets_its_neighbours_plan(rows: int, columns: int, found: bool) -> None:
+    """One extent differs, by at most :data:`FARTHEST`."""
+    plan = Plan(grid=(8, 4, 1), along=(1, 0, -1), forloop=8, loads="tma", stages=(3,))
+    database = PlanDatabase([measured(kernel_of(256), plan)])
+    kernel = kernel_of(rows, columns)
+    assert bool(use_plans(module_of(kernel), database, GPU)) == found
+
+
+def test_a_tile_mostly_past_the_end_is_not_taken() -> None:
+    plan = Plan(grid=(8, 1, 1), along=(1, 0, -1), forloop=8)
+    database = PlanDatabase([measured(kernel_of(128), plan)])
+    assert not use_plans(module_of(kernel_of(64)), database, GPU)
+
+
+@pytest.mark.parametrize("gpu", ["h200", "h100"])
+def test_what_comes_with_mugraph_can_be_used(gpu: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measured_plans(gpu)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +28,7 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.tools import mg_tune
 from mugraph.tune import Options, TunedKernel, cuda, tunable_kernels, tune_kernels, tune_program
-from mugraph.tune.children import Child, ChildError
+from mugraph.tune.children import Child, ChildError, Children
 from mugraph.tune.cuda import differing, inputs_of
 from mugraph.tune.records import ESTIMATE, Records, read_records
 from mugraph.tune.search import Search
@@ -296,17 +298,23 @@ def options(path: Path, again: bool = False) -> Options:
 
 def test_what_is_tuned_is_kept_and_not_tuned_again(kernel: TunedKernel, tmp_path: Path) -> None:
     path, lines = tmp_path / "plans.jsonl", list[str]()
-    (entry,) = tune_kernels([kernel], options(path), lines.append, lambda _, __: MadeUpBench())
+    (entry,) = tune_kernels(
+        [kernel], options(path), Children(1), lines.append, lambda _, __: MadeUpBench()
+    )
     assert PlanDatabase.read(path).find(kernel.structure, ARCH) == entry
     assert entry.microseconds < entry.before == 20.0 and entry.kernel == kernel.name
 
-    def refuse(kernel: TunedKernel, jobs: int) -> MadeUpBench:
-        raise AssertionError(f"{kernel.name} is known, and {jobs} jobs are not needed")
+    def refuse(kernel: TunedKernel, builders: Children) -> MadeUpBench:
+        raise AssertionError(
+            f"{kernel.name} is known, and {builders.count} processes are not needed"
+        )
 
-    assert tune_kernels([kernel], options(path), lines.append, refuse) == [entry]
+    assert tune_kernels([kernel], options(path), Children(1), lines.append, refuse) == [entry]
     assert "is known" in lines[-1]
     slow = MadeUpBench(lambda plan: 30.0)
-    (other,) = tune_kernels([kernel], options(path, True), lines.append, lambda _, __: slow)
+    (other,) = tune_kernels(
+        [kernel], options(path, True), Children(1), lines.append, lambda _, __: slow
+    )
     assert (other.plan, other.microseconds) == (Plan(), 30.0)  # what is kept is what is so now
     assert len({*slow.samples}) > 8  # and all were measured again
     assert PlanDatabase.read(path).find(kernel.structure, ARCH) == other
@@ -421,3 +429,13 @@ def test_the_tool_lists_and_says_what_is_wrong(
     monkeypatch.setattr("mugraph.runtime.toolchain.device_architecture", lambda: None)
     assert tool(monkeypatch, str(path)) == 1
     assert "there is none here; --list shows" in capsys.readouterr().err
+
+
+def test_children_take_calls_in_turn() -> None:
+    """Calls of several threads wait for a child that has nothing to do."""
+    with Children(2) as children, ThreadPoolExecutor(4) as threads:
+        roots = list(threads.map(partial(children.call, math.sqrt), (1.0, 4.0, 9.0, 16.0)))
+        assert roots == [1.0, 2.0, 3.0, 4.0]
+        with pytest.raises(ChildError):
+            children.call(math.sqrt, -1.0)
+        assert children.call(math.sqrt, 25.0) == 5.0

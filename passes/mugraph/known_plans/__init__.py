@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xdsl.context import Context
@@ -12,15 +12,16 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.plan import Plan
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.plan import TILE_PARTS, Plan
+from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.errors import UserError
 from mugraph.passes.mugraph.known_plans.database import (
     Entry,
     PlanDatabase,
     PlanDatabaseWarning,
+    measured_plans,
 )
-from mugraph.passes.mugraph.known_plans.structure import structure_of
+from mugraph.passes.mugraph.known_plans.structure import family_of, structure_of
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.choose import require_cuttable, trial_of
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -30,12 +31,17 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 def use_plans(module: ModuleOp, database: PlanDatabase, gpu: str) -> list[CustomizedOp]:
     """Writes measured plans into the kernels that a database knows; returns those that got one.
 
-    A plan that a kernel cannot be cut by is left out, with a warning.
+    A kernel that it does not know gets the plan of its nearest neighbour, where it can be cut by
+    that.  A plan of its own that it cannot be cut by is left out, with a warning.
     """
     changed: list[CustomizedOp] = []
     for graph in custom_kernels(module):
         entry = database.find(structure_of(graph), gpu)
-        if entry is None or entry.plan == Plan():
+        if entry is None:
+            if _use_neighbour(graph, database, gpu):
+                changed.append(graph)
+            continue
+        if entry.plan == Plan():
             continue
         plan = graph.decided.over(entry.plan)
         problem = problem_with(graph, plan)
@@ -49,6 +55,29 @@ def use_plans(module: ModuleOp, database: PlanDatabase, gpu: str) -> list[Custom
         graph.decided = plan
         changed.append(graph)
     return changed
+
+
+def _use_neighbour(graph: CustomizedOp, database: PlanDatabase, gpu: str) -> bool:
+    """Gives a kernel the plan of its nearest neighbour; whether it has that plan now.
+
+    The kernel may do without parts that say nothing of tiles, such as as many stages.
+    """
+    entry = database.nearest(*family_of(graph), gpu)
+    if entry is None or entry.plan == Plan() or entry.tiled is None:
+        return False
+    if any(map(is_too_large, entry.tiled.tile or (), shape_of(graph.results[0].type))):
+        return False
+    others = tuple(name for name in entry.tiled.parts() if name not in TILE_PARTS)
+    plan = graph.decided.over(replace(entry.tiled, preferred=others))
+    if problem_with(graph, plan) is not None:
+        return False
+    graph.decided = plan
+    return True
+
+
+def is_too_large(tile: int, extent: int) -> bool:
+    """Whether more than half of a tile is past the end of what it covers."""
+    return tile >= 2 * extent
 
 
 def problem_with(graph: CustomizedOp, plan: Plan) -> str | None:
@@ -65,11 +94,13 @@ def problem_with(graph: CustomizedOp, plan: Plan) -> str | None:
 class UsePlansPass(ModulePass):
     """Gives custom kernels the plans that were measured to be the fastest (``docs/tuning.md``).
 
-    ``database`` is a file that ``mg-tune`` wrote.  A kernel gets the plan that stands there for
-    the same operators, extents and element types on the same GPU: ``gpu``, by default the target of
-    ``arch``.  Parts that are written in its plan stay.  Kernels that the file does not know are
-    left to ``--plan``.  Entries of another version of mugraph, entries that were edited, and plans
-    that a kernel cannot be cut by are ignored, with a warning.
+    ``database`` is a file that ``mg-tune`` wrote; what comes with mugraph counts, too, where the
+    file says nothing.  A kernel gets the plan that stands there for the same operators, extents and
+    element types on the same GPU: ``gpu``, by default the target of ``arch``.  If there is none, it
+    gets the plan of its nearest neighbour, which differs in one extent by a factor of at most 2.
+    Parts that are written in its plan stay.  Other kernels are left to ``--plan``.  Entries of
+    another version of mugraph, entries that were edited, and plans that a kernel cannot be cut by
+    are ignored, with a warning.
 
     Pre-condition: stands before ``--plan``, and after ``--fuse-kernels``.
 
@@ -85,23 +116,37 @@ class UsePlansPass(ModulePass):
 
     name = "use-plans"
 
-    database: str
+    database: str = ""
     gpu: str = ""
     arch: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Writes the plans."""
+        gpu = self.gpu or target_named(self.arch).name
+        try:
+            database = self._own().over(measured_plans(gpu))
+        except UserError as error:
+            raise PassFailedException(f"--{self.name}: {error}") from error
+        use_plans(op, database, gpu)
+
+    def _own(self) -> PlanDatabase:
+        """What the file has, if one is said."""
+        if not self.database:
+            return PlanDatabase()
         path = Path(self.database)
         if not path.is_file():
             raise PassFailedException(
                 f"--{self.name}: there is no file {self.database}; write database=FILE with one "
                 "that mg-tune wrote"
             )
-        try:
-            database = PlanDatabase.read(path)
-        except UserError as error:
-            raise PassFailedException(f"--{self.name}: {error}") from error
-        use_plans(op, database, self.gpu or target_named(self.arch).name)
+        return PlanDatabase.read(path)
 
 
-__all__ = ["Entry", "PlanDatabase", "PlanDatabaseWarning", "UsePlansPass", "use_plans"]
+__all__ = [
+    "Entry",
+    "PlanDatabase",
+    "PlanDatabaseWarning",
+    "UsePlansPass",
+    "measured_plans",
+    "use_plans",
+]

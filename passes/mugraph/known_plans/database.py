@@ -4,6 +4,10 @@ A file has a line for each kernel on each GPU, a JSON object.  Lines are of thei
 merged by putting them one after another, in any order, and of several lines for one kernel the one
 that gained most counts.  A line that another version of mugraph wrote is *stale*, one whose
 contents are not those of its check is *edited*; both are ignored, with a warning.
+
+A kernel that no line is for gets the plan of its nearest neighbour: a kernel of the same family of
+which one extent is another, such as its rows.  That plan says the extents of tiles, not how many
+there are.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,10 +30,17 @@ from xdsl.utils.exceptions import ParseError
 from mugraph.dialects.kn import Kn
 from mugraph.dialects.plan import Plan, PlanAttr
 from mugraph.errors import UserError
+from mugraph.passes.mugraph.known_plans.structure import factor_between
 from mugraph.version import __version__
 
 CHECK = "check"
 """The last field of a line: a digest of the others."""
+
+FARTHEST = 2
+"""How many times as large the extents of a kernel may be whose plan another one gets."""
+
+MEASURED = Path(__file__).with_name("measured")
+"""Databases that come with mugraph, ``h200.jsonl`` for a GPU of that name."""
 
 
 class PlanDatabaseWarning(UserWarning):
@@ -52,6 +64,12 @@ class Entry:
     date: str = ""
     version: str = field(default=__version__)
     """Of mugraph."""
+    family: str = ""
+    """What the kernel is but for its extents, by
+    :func:`~mugraph.passes.mugraph.known_plans.structure.family_of`."""
+    extents: tuple[int, ...] = ()
+    tiled: Plan | None = None
+    """The plan by the extents of tiles; ``None`` where it cannot be said so."""
 
     @property
     def gain(self) -> float:
@@ -60,7 +78,8 @@ class Entry:
 
     def line(self) -> str:
         """Its line, without the break."""
-        fields = asdict(self) | {"plan": plan_text(self.plan)}
+        tiled = None if self.tiled is None else plan_text(self.tiled)
+        fields = asdict(self) | {"plan": plan_text(self.plan), "tiled": tiled}
         return json.dumps(fields | {CHECK: _check_of(fields)}, ensure_ascii=False)
 
 
@@ -105,6 +124,9 @@ def entry_of(line: str) -> Entry:
         raise ValueError(f"is stale: mugraph {version} measured it, and this is {__version__}")
     try:
         fields["plan"] = plan_of_text(fields["plan"])
+        tiled = fields.get("tiled")
+        fields["tiled"] = None if tiled is None else plan_of_text(tiled)
+        fields["extents"] = tuple(fields.get("extents", ()))
         return Entry(**fields)
     except (KeyError, TypeError) as error:
         raise ValueError("has not the fields of an entry") from error
@@ -135,6 +157,26 @@ class PlanDatabase:
     def find(self, structure: str, gpu: str) -> Entry | None:
         """What is known of a kernel on a GPU."""
         return self._entries.get((structure, gpu))
+
+    def nearest(self, family: str, extents: Sequence[int], gpu: str) -> Entry | None:
+        """What is known of the kernel that is most alike of a family, on a GPU.
+
+        Extents that differ are at most :data:`FARTHEST` times as large or as small, all alike.
+        """
+        found: list[tuple[Fraction, str]] = []
+        for entry in self._entries.values():
+            if (entry.family, entry.gpu) != (family, gpu) or entry.tiled is None:
+                continue
+            factor = factor_between(entry.extents, extents)
+            if factor is not None and (distance := max(factor, 1 / factor)) <= FARTHEST:
+                found.append((distance, entry.structure))
+        return self._entries[min(found)[1], gpu] if found else None
+
+    def over(self, other: PlanDatabase) -> PlanDatabase:
+        """These entries, and those of another one for kernels that this one does not know."""
+        both = PlanDatabase()
+        both._entries = {**other._entries, **self._entries}
+        return both
 
     @classmethod
     def read(cls, path: Path) -> PlanDatabase:
@@ -181,3 +223,8 @@ class PlanDatabase:
             os.replace(temporary.name, path)
         except OSError as error:
             raise UserError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def measured_plans(gpu: str) -> PlanDatabase:
+    """What comes with mugraph of a GPU; nothing where nothing was measured on it."""
+    return PlanDatabase.read(MEASURED / f"{gpu}.jsonl")

@@ -168,7 +168,7 @@ def in_segments(operators: Sequence[Operation], *, apart: bool = False) -> Progr
 
     In one segment where there are no waists, or where all can be searched together and segments
     would leave prefixes out.  Where a segment has too many prefixes, the stream that has most
-    waists is taken if that makes the largest one smaller.
+    waists is taken if the largest one has less than half as many units then.
     """
     program = Program(operators, apart=apart)
     if not program.units:
@@ -180,7 +180,7 @@ def in_segments(operators: Sequence[Operation], *, apart: bool = False) -> Progr
     found = _divided(program, numbers, apart=apart)
     if not found.has_few_prefixes():
         others, _ = order.segments(order.narrowest())
-        if _largest(others) < _largest(numbers):
+        if 2 * _largest(others) < _largest(numbers):
             found, is_all = _divided(program, others, apart=apart), False
     found.is_exact = is_all
     return found

@@ -62,10 +62,7 @@ class _Order(NamedTuple):
         return cls(direct, before, after, [program.size(unit.whole) for unit in units])
 
     def streams(self) -> Iterator[Group]:
-        """What leads to the unit that depends on most: from each unit, if many depend on it first.
-
-        The units that what a program returns needs are in the first one.
-        """
+        """What leads from each unit to the one that depends on most; the longest first."""
         places = range(len(self.direct))
         last = max(places, key=lambda place: (self.before[place].bit_count(), place))
         found = self.before[last] | 1 << last

@@ -655,6 +655,32 @@ def test_what_prepares_a_layer_s_weights_is_in_the_segment_of_their_product(
         assert ("kn.sqrt" in names) == ("kn.matmul" in names), names
 
 
+def test_layers_that_an_embedding_modulates_are_searched_apart() -> None:
+    """What flows through the layers is the stream, though the embedding of the time leads to more.
+
+    Its modulations stand beside their users.
+    """
+
+    def widths(count: int) -> list[int]:
+        def program(new: Callable[..., mi.DTensor]) -> Tensors:
+            x = new(ROWS, 64) @ new(64, 64)
+            time = mi.silu(mi.silu(new(1, 64) @ new(64, 64)) @ new(64, 64))
+            for _ in range(count):
+                scale, shift, gate = (mi.silu(time @ new(64, 64)) for _ in range(3))
+                y = mi.layer_norm(x, eps=1e-5) * scale + shift
+                x = x + gate * (mi.gelu(y @ new(64, 256)) @ new(256, 64))
+            return x
+
+        function = only_function(module_of(program))
+        prepare_program(function)
+        found = segments.in_segments([op for op in function.body.block.ops if op.results])
+        return [len(segment.units) for segment in found.segments]
+
+    layer = [1, 1, 1, 3, 1, 1, 1, 2]
+    assert widths(4) == [1, 1, 1, 1, 4, *layer[3:], *layer * 3]
+    assert widths(5) == [*widths(4), *layer]
+
+
 def test_rows_of_all_products_are_cut_before_columns_of_one() -> None:
     """Of two dimensions of matrices, rows and columns blocks can cut three."""
 

@@ -151,6 +151,7 @@ def test_a_kernel_that_promises_much_is_tried_however_long_a_search_took() -> No
         cost=cost,
         parts=lambda _: (),
         structure=lambda group: "one" if group in (second, third) else group,
+        kinds=lambda group: group.bit_count(),
         tried=lambda: 10**6,
     )
     assert searching.run() == [first, second, third]

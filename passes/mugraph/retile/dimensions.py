@@ -94,6 +94,12 @@ class TileSpace:
         """The operators that sum products of two tiles."""
         return [op for op in self.graph.body.block.ops if product_index(op) is not None]
 
+    @cached_property
+    def sums(self) -> list[tuple[int | None, ...]]:
+        """The dimensions of each accumulator's result."""
+        ops = self.graph.body.block.ops
+        return [self.numbers[op.result] for op in ops if isinstance(op, tb.AccumulatorOp)]
+
     def outputs(self) -> list[tb.OutputOp]:
         """The operators that store results, in order."""
         return [op for op in self.graph.body.block.ops if isinstance(op, tb.OutputOp)]

@@ -95,11 +95,7 @@ def has_whole_parts(space: TileSpace, partition: Partition) -> bool:
         extent = space.dimensions[number].extent
         return extent % partition.tile(number, extent) == 0
 
-    return all(
-        any(map(is_whole, space.numbers[op.result]))
-        for op in space.graph.body.block.ops
-        if isinstance(op, tb.AccumulatorOp)
-    )
+    return all(any(map(is_whole, numbers)) for numbers in space.sums)
 
 
 def parts_dim(space: TileSpace, tile: SSAValue) -> int:

@@ -7,6 +7,7 @@ together are split alike.  What no operator of the group needs apart stays one a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
@@ -36,7 +37,13 @@ class Atom:
 
 def leaves(atoms: Iterable[Atom]) -> list[Atom]:
     """The atoms that others consist of, in order."""
-    return [leaf for atom in atoms for leaf in atom.leaves()]
+    found: list[Atom] = []
+    for atom in atoms:
+        if atom.parts:
+            found += atom.leaves()
+        else:
+            found.append(atom)
+    return found
 
 
 def unify(one: Sequence[Atom], other: Sequence[Atom]) -> None:
@@ -71,6 +78,8 @@ class Atoms:
     of_value: dict[SSAValue, tuple[list[Atom], ...]] = field(
         default_factory=dict[SSAValue, tuple[list[Atom], ...]]
     )
+    rows: dict[SSAValue, list[Atom]] = field(default_factory=dict[SSAValue, list[Atom]])
+    """All atoms of each tensor, once they are known."""
 
     @classmethod
     def of(cls, operators: Sequence[Operation]) -> Atoms:
@@ -79,11 +88,13 @@ class Atoms:
         for op in operators:
             tie(op, found)
         for value, dims in found.of_value.items():
-            found.of_value[value] = tuple(leaves(atoms) for atoms in dims)
-            if len(set(found.all(value))) < len(found.all(value)):
+            found.of_value[value] = tuple(map(leaves, dims))
+            atoms = found.all(value)
+            if len({*atoms}) < len(atoms):
                 raise NotFusedError(f"{value_label(value)} would have one index twice")
         while found.join_neighbours():
             pass
+        found.rows = {value: [*itertools.chain(*dims)] for value, dims in found.of_value.items()}
         return found
 
     @classmethod
@@ -99,14 +110,17 @@ class Atoms:
 
     def dims(self, value: SSAValue) -> tuple[list[Atom], ...]:
         """The atoms of each dimension; none of one element."""
-        if value not in self.of_value:
+        found = self.of_value.get(value)
+        if found is None:
             extents = shape_of(value.type)
-            self.of_value[value] = tuple([Atom(each)] if each > 1 else [] for each in extents)
-        return self.of_value[value]
+            found = tuple([Atom(each)] if each > 1 else [] for each in extents)
+            self.of_value[value] = found
+        return found
 
     def all(self, value: SSAValue) -> list[Atom]:
         """The atoms of a tensor, in row-major order."""
-        return leaves(atom for dim in self.dims(value) for atom in dim)
+        row = self.rows.get(value)
+        return leaves(itertools.chain(*self.dims(value))) if row is None else row
 
     def unify(self, one: tuple[SSAValue, int], other: tuple[SSAValue, int]) -> None:
         """Two dimensions are the same, unless one has one element."""

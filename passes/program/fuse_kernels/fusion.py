@@ -413,6 +413,7 @@ class Fusion:
             self.cost,
             self.products.parts,
             lambda group: self.structures.of(group).structure,
+            self.structures.kinds_of,
             lambda: len(known.attempts) + len(known.bounds) - before,
             self.impossible,
         )

@@ -320,9 +320,11 @@ class Program:
         return group
 
     def has_few_prefixes(self) -> bool:
-        """Whether all of them may be looked at in one search."""
-        start = self.first_prefix()
-        return _longer(start, self.units, MOST_PREFIXES, MOST_PREFIXES) is not None
+        """Whether all of each segment may be looked at in a search."""
+        return all(
+            _longer(start, units, MOST_PREFIXES, MOST_PREFIXES) is not None
+            for start, units in self.segments
+        )
 
     def prefixes(self, start: Group, units: Sequence[Unit]) -> list[Group]:
         """Prefixes that have some units more than one of them, short ones first.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.utils.disjoint_set import DisjointSet
+from xdsl.utils.disjoint_set import IntDisjointSet
 
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.kn import MaskOp, MovesElements
@@ -79,32 +79,36 @@ class GroupIndices:
         return frozenset(chosen) if is_one_each and max(counts) == 1 else frozenset()
 
 
-Place = tuple[SSAValue, int]
-"""A dimension of a tensor."""
-
-
 def indices_of(operators: Sequence[HasTileIndices]) -> GroupIndices:
     """The indices of some operators, in the order of their data flow.
 
     Raises :class:`NotFusedError` where a tensor has one index twice.
     """
-    values = dict.fromkeys(value for op in operators for value in (*op.operands, *op.results))
-    joined = DisjointSet[Place](
-        [(value, dim) for value in values for dim in range(len(shape_of(value.type)))]
-    )
+    first: dict[SSAValue, int] = {}
+    """Of each tensor the number of its first dimension."""
+    count = 0
     for op in operators:
-        for index in op.tile_indices():
-            places = op.places(index)
+        for value in (*op.operands, *op.results):
+            if value not in first:
+                first[value] = count
+                count += len(shape_of(value.type))
+    joined = IntDisjointSet(size=count)
+    of_operators = [op.tile_indices() for op in operators]
+    for op, own in zip(operators, of_operators, strict=True):
+        for index in own:
+            places = [first[value] + dim for value, dim in op.places(index)]
             for place in places[1:]:
                 joined.union(places[0], place)
     found = GroupIndices()
-    numbers: dict[Place, int] = {}
-    for value in values:
-        _number(value, joined, numbers, found)
-    for op in operators:
-        for index in op.tile_indices():
+    numbers: dict[int, int] = {}
+    for value, place in first.items():
+        _number(
+            value, [joined[place + dim] for dim in range(len(shape_of(value.type)))], numbers, found
+        )
+    for op, own in zip(operators, of_operators, strict=True):
+        for index in own:
             _note(op, index.kind, index.operands, index.result, found)
-        numbered = {index.result for index in op.tile_indices()}
+        numbered = {index.result for index in own}
         for result in op.results:
             own = enumerate(found.of_value[result])
             found.moved |= {n for dim, n in own if n is not None and dim not in numbered}
@@ -112,15 +116,11 @@ def indices_of(operators: Sequence[HasTileIndices]) -> GroupIndices:
 
 
 def _number(
-    value: SSAValue,
-    joined: DisjointSet[Place],
-    numbers: dict[Place, int],
-    found: GroupIndices,
+    value: SSAValue, roots: Sequence[int], numbers: dict[int, int], found: GroupIndices
 ) -> None:
-    """Numbers the dimensions of a tensor."""
+    """Numbers the dimensions of a tensor, of which those that are one index have one root."""
     own: list[int | None] = []
-    for dim, extent in enumerate(shape_of(value.type)):
-        root = joined.find((value, dim))
+    for root, extent in zip(roots, shape_of(value.type), strict=True):
         if extent == 1:
             own.append(None)
             continue

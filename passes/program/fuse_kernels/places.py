@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
@@ -24,26 +23,35 @@ LEAST_DEPTH = 16
 """What an instruction multiplies at least along k, of elements of 16 bits."""
 
 
-@dataclass
 class _Lines:
-    """Atoms of several tensors that stand in one dimension."""
+    """Atoms of several tensors, as numbers, that stand in one dimension."""
 
-    parent: dict[tuple[Tensor, Atom], tuple[Tensor, Atom]] = field(
-        default_factory=dict[tuple[Tensor, Atom], tuple[Tensor, Atom]]
-    )
-    fixed: dict[tuple[Tensor, Atom], int] = field(default_factory=dict[tuple[Tensor, Atom], int])
+    def __init__(self) -> None:
+        self.numbers: dict[Tensor, int] = {}
+        self.rows: list[dict[Atom, int]] = []
+        """Of each tensor what its atoms are numbered."""
+        self.parent: list[int] = []
+        self.fixed: dict[int, int] = {}
 
-    def root(self, node: tuple[Tensor, Atom]) -> tuple[Tensor, Atom]:
-        while (above := self.parent.setdefault(node, node)) != node:
+    def of(self, tensor: Tensor, atoms: Sequence[Atom]) -> dict[Atom, int]:
+        """The numbers of a tensor's atoms."""
+        number = self.numbers.setdefault(tensor, len(self.rows))
+        if number == len(self.rows):
+            first = len(self.parent)
+            self.parent += range(first, first + len(atoms))
+            self.rows.append({atom: first + place for place, atom in enumerate(atoms)})
+        return self.rows[number]
+
+    def root(self, node: int) -> int:
+        while (above := self.parent[node]) != node:
             node = above
         return node
 
-    def tie(self, one: tuple[Tensor, Atom], other: tuple[Tensor, Atom]) -> None:
+    def tie(self, one: int, other: int) -> None:
         self.parent[self.root(one)] = self.root(other)
 
-    def place(self, tensor: Tensor, atom: Atom, place: int) -> None:
-        root = self.root((tensor, atom))
-        if self.fixed.setdefault(root, place) != place:
+    def place(self, node: int, place: int) -> None:
+        if self.fixed.setdefault(self.root(node), place) != place:
             raise NotFusedError("what is a row of one product is none of another one")
 
 
@@ -68,63 +76,65 @@ def places_of(operators: Sequence[Operation], atoms: Atoms) -> dict[Tensor, Plac
     an atom would have two places.
     """
     computed = {result for op in operators for result in op.results}
-
-    def tensor(value: SSAValue, user: Operation) -> Tensor:
-        return (value, None) if value in computed else (value, user)
-
-    tensors: dict[Tensor, list[Atom]] = {}
     lines = _Lines()
+
+    def row(value: SSAValue, user: Operation) -> dict[Atom, int]:
+        tensor = (value, None) if value in computed else (value, user)
+        return lines.of(tensor, atoms.all(value))
+
     for op in operators:
         (result,) = op.results
-        for value in op.operands:
-            tensors[tensor(value, op)] = atoms.all(value)
-            for atom in atoms.all(value):
-                if atom in atoms.all(result):
-                    lines.tie((tensor(value, op), atom), ((result, None), atom))
+        loaded = [row(value, op) for value in op.operands]
+        made = lines.of((result, None), atoms.all(result))
+        for value, used in zip(op.operands, loaded, strict=True):
+            for atom, node in used.items():
+                if atom in made:
+                    lines.tie(node, made[atom])
             if isinstance(op, (kn.MovesElements, kn.ViewOp)):
                 # A part of a dimension, or what parts are put together to, stands in its place.
                 for own, new in zip(atoms.dims(value), atoms.dims(result), strict=True):
                     if len(own) == 1 and len(new) == 1:
-                        lines.tie((tensor(value, op), own[0]), ((result, None), new[0]))
-        tensors[result, None] = atoms.all(result)
+                        lines.tie(used[own[0]], made[new[0]])
     for op in operators:
         if isinstance(op, kn.MatmulOp):
-            lhs, rhs = tensor(op.lhs, op), tensor(op.rhs, op)
+            lhs, rhs = row(op.lhs, op), row(op.rhs, op)
             rows, columns = atoms.dims(op.lhs)[-2], atoms.dims(op.rhs)[-1]
             depth, others = depth_of(op, atoms)
-            lines.place(lhs, depth, COLUMNS)
-            lines.place(rhs, depth, ROWS)
+            lines.place(lhs[depth], COLUMNS)
+            lines.place(rhs[depth], ROWS)
             if others:
-                products: Tensor = (op.result, op)
-                tensors[products] = [*others, *atoms.all(op.result)]
-                for atom in atoms.all(op.result):
-                    lines.tie((products, atom), ((op.result, None), atom))
+                made = lines.of((op.result, None), ())
+                products = lines.of((op.result, op), [*others, *made])
+                for atom in made:
+                    lines.tie(products[atom], made[atom])
                 for atom in others:
-                    lines.tie((lhs, atom), (products, atom))
-                    lines.tie((rhs, atom), (products, atom))
+                    lines.tie(lhs[atom], products[atom])
+                    lines.tie(rhs[atom], products[atom])
             for atom in rows[-1:]:
-                lines.place(lhs, atom, ROWS)
+                lines.place(lhs[atom], ROWS)
             for atom in columns[-1:]:
-                lines.place(rhs, atom, COLUMNS)
-    return _placed(tensors, lines)
+                lines.place(rhs[atom], COLUMNS)
+    return _placed(lines)
 
 
-def _placed(tensors: Mapping[Tensor, Sequence[Atom]], lines: _Lines) -> dict[Tensor, Places]:
+def _placed(lines: _Lines) -> dict[Tensor, Places]:
     """Gives what has no place yet the last one that is free, innermost atoms first."""
-    beside: dict[tuple[Tensor, Atom], set[tuple[Tensor, Atom]]] = {}
-    rows = {tensor: [lines.root((tensor, atom)) for atom in own] for tensor, own in tensors.items()}
-    for row in rows.values():
+    beside: dict[int, set[int]] = {}
+    rows = [[lines.root(node) for node in own.values()] for own in lines.rows]
+    for row in rows:
         for root in row:
-            beside.setdefault(root, set()).update(other for other in row if other != root)
+            beside.setdefault(root, set()).update(row)
     places = dict(lines.fixed)
-    for row in sorted(rows.values(), key=len, reverse=True):
+    for row in sorted(rows, key=len, reverse=True):
         for root in reversed(row):
-            taken = {places[other] for other in beside[root] if other in places}
+            taken = {places[n] for n in beside[root] if n != root and n in places}
             if root not in places:
                 places[root] = next(n for n in range(-1, -2 - len(taken), -1) if n not in taken)
             elif places[root] in taken:
                 raise NotFusedError("two dimensions of a tensor would be rows of one product")
     return {
-        tensor: {atom: places[lines.root((tensor, atom))] for atom in own}
-        for tensor, own in tensors.items()
+        tensor: {
+            atom: places[root] for atom, root in zip(lines.rows[number], rows[number], strict=True)
+        }
+        for tensor, number in lines.numbers.items()
     }

@@ -12,7 +12,7 @@ edges of the group only, where they cost nothing::
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import singledispatch
 
 from xdsl.dialects.builtin import TensorType, f32, i32
@@ -57,6 +57,8 @@ class Regrouping:
         self.block = block_of(loaded)
         self.arguments = dict(zip(loaded, self.block.args, strict=True))
         self.views: list[Operation] = []
+        self.known: dict[Hashable, SSAValue] = {}
+        """The results of views, by what they are views of, and how."""
         self.operators: list[Operation] = []
         self.values: dict[SSAValue, SSAValue] = {}
         self.types: dict[SSAValue, Attribute] = {}
@@ -77,6 +79,7 @@ class Regrouping:
             self.values[result] = rewritten(op, operands, self)
             self.values[result].name_hint = result.name_hint
         before, self.views = _used(self.views), []
+        self.known.clear()
         results = [self.seen(value) for value in stored]
         self.block.add_ops([*before, *self.operators, *self.views, ReturnOp(*results)])
         made = dict.fromkeys(self.values[value] for value in stored)
@@ -141,28 +144,22 @@ class Regrouping:
         type_ = type_ or TensorType(element_type_of(value.type), shape)
         if list(shape_of(value.type)) == list(shape):
             return value
-        return self._add_view(kn.ReshapeOp(value, type_), value)
+        return self._seen(value, type_, lambda: kn.ReshapeOp(value, type_))
 
     def transposed(
         self, value: SSAValue, order: Sequence[int], type_: Attribute | None = None
     ) -> SSAValue:
         """A tensor with its dimensions in another order."""
-        return self._add_view(kn.TransposeOp(value, order, type_), value)
+        return self._seen(value, (type_, *order), lambda: kn.TransposeOp(value, order, type_))
 
-    def _add_view(self, op: Operation, value: SSAValue) -> SSAValue:
-        known = next(
-            (
-                each
-                for each in self.views
-                if each.is_structurally_equivalent(op) and each.result_types == op.result_types
-            ),
-            None,
-        )
-        if known is None:
-            self.views.append(op)
+    def _seen(self, value: SSAValue, how: Hashable, make: Callable[[], Operation]) -> SSAValue:
+        """The result of a view, which is there once."""
+        if (value, how) not in self.known:
+            op = make()
             op.results[0].name_hint = value.name_hint
-            known = op
-        return known.results[0]
+            self.views.append(op)
+            self.known[value, how] = op.results[0]
+        return self.known[value, how]
 
     def computed(self, value: SSAValue) -> SSAValue:
         """What an operator computes that a tensor is a view of, with all its elements."""

@@ -7,6 +7,7 @@ that repeat cost little more than a walk along them.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -30,8 +31,9 @@ class Search:
     kernel; ``sharper_bound`` another one, for those that may be on the best way; ``cost`` is what
     it adds, infinite where it turns out not to be one.  ``impossible`` are groups that no kernel
     has among others; it grows while bounds are asked for.  ``parts`` tells which dimensions of
-    tensors are one, ``structure`` what groups have in common that are computed alike, ``tried`` how
-    many kernels have been built.  ``try_at_once`` may try kernels whose costs are asked for next.
+    tensors are one, ``structure`` what groups have in common that are computed alike, ``kinds``
+    something of it that takes less time to find, ``tried`` how many kernels have been built.
+    ``try_at_once`` may try kernels whose costs are asked for next.
 
     Of a search that takes long the last part only shows that nothing is faster than what is known:
     after :data:`EXACT_TRIES` a kernel is not tried that could make nothing much faster.
@@ -43,6 +45,7 @@ class Search:
     cost: Callable[[Group], float]
     parts: Parts
     structure: Callable[[Group], Hashable]
+    kinds: Callable[[Group], Hashable]
     tried: Callable[[], int] = lambda: 0
     impossible: Sequence[Group] = ()
     try_at_once: Callable[[Iterable[Group]], None] = lambda _: None
@@ -50,10 +53,10 @@ class Search:
     """What each group takes that a step has, or at least takes."""
     known: set[Group] = field(default_factory=set[Group])
     """Those whose costs were asked for."""
-    described: set[Group] = field(default_factory=set[Group])
-    """Those that are among :attr:`alike`, but for impossible ones."""
-    alike: dict[Hashable, list[Group]] = field(default_factory=lambda: defaultdict(list))
-    """Groups by what they have in common."""
+    filed: int = 0
+    """How many groups are in :attr:`of_kinds`, but for impossible ones."""
+    of_kinds: dict[Hashable, list[Group]] = field(default_factory=lambda: defaultdict(list))
+    """Groups by their kinds."""
     sharpened: set[Group] = field(default_factory=set[Group])
     kernels: dict[Group, Group] = field(default_factory=dict[Group, Group])
     """Of what steps add, views and all, what a kernel computes."""
@@ -206,12 +209,17 @@ class Search:
 
     def _alike(self, groups: Iterable[Group]) -> list[Group]:
         """Some groups, and all that are like them: what one of them takes, each takes."""
-        for group in [group for group in self.times if group not in self.described]:
-            self.described.add(group)
+        for group in itertools.islice(self.times, self.filed, None):
             if self.times[group] < math.inf:
-                self.alike[self.structure(group)].append(group)
-        structures = dict.fromkeys(map(self.structure, groups))
-        return [group for structure in structures for group in self.alike[structure]]
+                self.of_kinds[self.kinds(group)].append(group)
+        self.filed = len(self.times)
+        structures = {self.structure(group): self.kinds(group) for group in groups}
+        return [
+            group
+            for structure, kinds in structures.items()
+            for group in self.of_kinds[kinds]
+            if self.structure(group) == structure
+        ]
 
     def _ruled_out(self) -> dict[Group, float]:
         """No group is a kernel that has one of those that have been found not to be one."""

@@ -12,7 +12,8 @@ it: it comes as early as what it needs allows, before the segments of its users.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -60,28 +61,43 @@ class _Order(NamedTuple):
                 after[other] |= after[place] | 1 << place
         return cls(direct, before, after, [program.size(unit.whole) for unit in units])
 
-    def stream(self) -> Group:
-        """What leads from the unit that most depends on to the one that depends on most."""
+    def streams(self) -> Iterator[Group]:
+        """What leads from each unit to the one that depends on most; the longest first."""
         places = range(len(self.direct))
         last = max(places, key=lambda place: (self.before[place].bit_count(), place))
         found = self.before[last] | 1 << last
-        first = max(
-            bits(found), key=lambda place: ((self.after[place] & found).bit_count(), -place)
-        )
-        return found & self.after[first] | 1 << first
+        streams = [found & self.after[first] | 1 << first for first in bits(found)]
+        yield from sorted(streams, key=int.bit_count, reverse=True)
+
+    def narrowest(self) -> Group:
+        """The stream with most waists.
+
+        What all layers use that does not follow from what flows through them, such as an embedding
+        of the time, is not part of it.
+        """
+        best, most = 0, 0
+        for stream in self.streams():
+            if stream.bit_count() <= most:
+                break
+            count = len(self.waists(stream))
+            if count > most:
+                best, most = stream, count
+        return best
 
     def waists(self, stream: Group) -> list[Group]:
         """What of the stream has been computed at each waist, short ones first; all at the last."""
-        found = [
-            prefix
-            for prefix in sorted({self.before[place] & stream for place in bits(stream)})
-            if prefix and all(not prefix & ~self.before[other] for other in bits(stream & ~prefix))
-        ]
-        return [*sorted(found, key=int.bit_count), stream]
+        prefixes = sorted(
+            (self.before[place] & stream for place in bits(stream)), key=int.bit_count
+        )
+        found, common = [stream], stream
+        for size in reversed(range(1, len(prefixes))):
+            common &= prefixes[size]  # what all that are longer have
+            if common.bit_count() == size:
+                found.append(common)
+        return found[::-1]
 
-    def segments(self) -> tuple[list[int], bool]:
+    def segments(self, stream: Group) -> tuple[list[int], bool]:
         """The number of each unit's segment, and whether all units are of the stream."""
-        stream = self.stream()
         waists = self.waists(stream)
         numbers = [0] * len(self.direct)  # odd ones; what is shared gets an even one before them
         for number, (waist, shorter) in enumerate(zip(waists, [0, *waists], strict=False)):
@@ -148,20 +164,38 @@ def in_segments(operators: Sequence[Operation], *, apart: bool = False) -> Progr
     No two are searched as one if they are to be ``apart``.
 
     In one segment where there are no waists, or where all can be searched together and segments
-    would leave prefixes out.
+    would leave prefixes out.  Where a segment has too many prefixes, the stream that has most
+    waists is taken if the largest one has less than half as many units then.
     """
     program = Program(operators, apart=apart)
     if not program.units:
         return program
-    numbers, is_all = _Order.of(program).segments()
+    order = _Order.of(program)
+    numbers, is_all = order.segments(next(order.streams()))
     if not is_all and program.has_few_prefixes():
         return program
+    found = _divided(program, numbers, apart=apart)
+    if not found.has_few_prefixes():
+        others, _ = order.segments(order.narrowest())
+        if 2 * _largest(others) < _largest(numbers):
+            found, is_all = _divided(program, others, apart=apart), False
+    found.is_exact = is_all
+    return found
+
+
+def _largest(numbers: Sequence[int]) -> int:
+    """How many units the largest segment has."""
+    return max(Counter(numbers).values())
+
+
+def _divided(program: Program, numbers: Sequence[int], *, apart: bool) -> Program:
+    """A program whose units have the segments of these numbers."""
+    operators = program.operators
     place = dict.fromkeys(range(len(operators)), -1)
     for unit, number in zip(program.units, numbers, strict=True):
         place.update(dict.fromkeys(bits(unit.whole), number))
     in_order = [operators[number] for number in sorted(place, key=place.__getitem__)]
     ordered = Program(in_order, apart=apart)
-    ordered.is_exact = is_all
     counts = [list(place.values()).count(number) for number in range(-1, max(numbers) + 1)]
     segments: list[Segment] = []
     end = counts[0]

@@ -52,6 +52,10 @@ class Structures:
     def _number(self, what: Hashable) -> int:
         return self.numbers.setdefault(what, len(self.numbers))
 
+    def kinds_of(self, group: Group) -> tuple[int, ...]:
+        """The kinds of a group's operators, which are the same in all groups that are alike."""
+        return tuple(sorted([self.kinds[number] for number in bits(group)]))
+
     def of(self, group: Group) -> Described:
         """A group without its names."""
         if group not in self.known:

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError
 
-from mugraph.dialects.te import BarrierOp, KernelOp
+from mugraph.dialects.te import BarrierOp, KernelOp, SeqOp
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.te_check_mapping import prove_mappings
 from mugraph.runtime.interpreter.texpr import run_texpr
@@ -166,6 +166,12 @@ def test_rows_of_a_multiple_are_moved_in_vectors() -> None:
         inputs = inputs_of([shape])
         (found,) = run_texpr(function_of(module), inputs).outputs.values()
         required(found, inputs, np.asarray)
+
+
+def test_a_loop_with_barriers_ends_where_a_call_says() -> None:
+    module = lowered(read_texpr(PRODUCT, "product.te", {}))
+    (loop,) = (op for op in module.walk() if isinstance(op, SeqOp) and op.end() is not None)
+    assert any(isinstance(op, BarrierOp) for op in loop.walk())
 
 
 def test_a_value_makes_a_program_of_one_size() -> None:

@@ -69,7 +69,7 @@ class TeCutGridPass(ModulePass):
 def cut_grid(kernel: te.KernelOp) -> None:
     """Cuts off of a kernel's grid what its conditions allow."""
     function = kernel.parent_op()
-    if not isinstance(function, FuncOp) or not size_arguments(function):
+    if not isinstance(function, FuncOp) or not size_arguments(function) or kernel.is_cooperative:
         return
     grid, cuts = choose_cuts(kernel.iterations, needs_of(kernel, function))
     if cuts:

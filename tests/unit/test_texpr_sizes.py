@@ -209,7 +209,7 @@ def test_a_missing_barrier_is_found_at_some_size() -> None:
         ("fn f(x: f32[8]): f32[8] { par M i { result[i] = x[i] } }", "no input that is as long"),
         ("fn f(x: f32[2 * M]) { par M i { x[i] = 0.0 } }", "no size alone"),
         ("fn f(x: f32[M, M]) { par M i { x[i * M] = 0.0 } }", "a product of two variables"),
-        ("fn f(x: f32[M]) { fully par M i #block { x[i] = 0.0 } }", "a thread for each iteration"),
+        ("fn f(x: f32[M]) { fully par M i #block { x[i] = 0.0 } }", "block for each iteration"),
         ("fn f(x: f32[M]) { par 2 b { seq b k { x[k] = 0.0 } } }", "must be a constant"),
         ("fn f(x: f32[M]) { par M b { seq b + M k { x[k] = 0.0 } } }", "not of loops' variables"),
         ("fn g(x: f32[K]) { } fn f(x: f32[M]) { g(x) }", "give it a section"),

@@ -58,6 +58,8 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
     is_asynchronous = any(map(uses_mbarriers, function.walk()))
     if is_asynchronous:
         writer.lines(['#include "arch/warpgroup.h"', '#include "atoms.h"', '#include "channels.h"'])
+    if any(isinstance(op, te.KernelOp) and op.is_cooperative for op in function.body.block.ops):
+        writer.line('#include "arch/grid_barrier.h"')
     writer.line()
     print_instructions(function, writer)
     names = Names()
@@ -190,4 +192,6 @@ def _(op: te.KernelOp, printer: HostPrinter) -> None:
         grid[cut.axis] = f"({size} + {cut.step - 1}) / {cut.step}" if cut.step > 1 else size
     if op.grid_dim[1:] == (1, 1):
         grid = grid[:1]
-    print_launch(printer, name, grid, [op.threads.iterations], op.smem_bytes, pointers)
+    threads, smem = [op.threads.iterations], op.smem_bytes
+    together = op.is_cooperative
+    print_launch(printer, name, grid, threads, smem, pointers, cooperative=together)

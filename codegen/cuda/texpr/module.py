@@ -22,6 +22,7 @@ from mugraph.codegen.cuda.host import (
     alignment_check,
     print_execute,
     print_host_operation,
+    print_init,
     print_launch,
     workspace_bytes,
 )
@@ -96,6 +97,7 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
         checks.append(alignment_check("buf", DEFAULT_ALIGNMENT, "the workspace"))
     printer = HostPrinter(writer, names, symbols, places, _element)
     print_execute(function, printer, [*checks, *copies])
+    print_init(writer)
     return writer.text()
 
 

@@ -46,18 +46,19 @@ SMALL = {
     "stencil_3d": "Z=32,Y=48,X=256,LEVELS=8",
     "paged_decode": "B=3,PAGES=200,MOST=64,PART=256",
     "life": "BOARDS=5,H=64,W=16",
+    "heat": "H=96,W=130,BLOCKS=24",
 }
 LARGE = (
     *("transpose", "softmax", "layer_norm", "histogram", "stencil_3d", "paged_decode"),
-    *("gemm_mma", "gemm_sm90", "life"),
+    *("gemm_mma", "gemm_sm90", "life", "heat"),
 )
 """Examples that are also taken at the sizes that they have in their files."""
 PRODUCTS = ("gemm_mma", "gemm_sm90")
 """Of these: examples that are timed beside cuBLAS."""
-ON_CHIP = (*PRODUCTS, "life")
+ON_CHIP = (*PRODUCTS, "life", "heat")
 """Of these: examples whose times are not those of moving bytes."""
-GENERATIONS = 64
-"""Of the game of life."""
+STEPS = 64
+"""Generations of the game of life, and steps of heat in time."""
 
 
 def reference(torch: Any, name: str) -> Callable[..., Any]:
@@ -103,11 +104,19 @@ def reference(torch: Any, name: str) -> Callable[..., Any]:
 
     def life(start: Any) -> Any:
         cells = start.view(torch.uint8)
-        for _ in range(GENERATIONS):
+        for _ in range(STEPS):
             rows = cells + cells.roll(1, 1) + cells.roll(-1, 1)
             around = rows + rows.roll(1, 2) + rows.roll(-1, 2)
             cells = ((around == 3) | (around - cells == 3)).to(torch.uint8)
         return cells.view(torch.int32)
+
+    def heat(start: Any) -> Any:
+        plate = start
+        for _ in range(STEPS):
+            wide = torch.nn.functional.pad(plate, (1, 1, 1, 1))
+            around = wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:]
+            plate = plate + 0.125 * (around - 4 * plate)
+        return plate
 
     functions: dict[str, Callable[..., Any]] = {
         "vector_add": lambda a, b: a + b,
@@ -122,6 +131,7 @@ def reference(torch: Any, name: str) -> Callable[..., Any]:
         "stencil_3d": stencil_3d,
         "paged_decode": paged_decode,
         "life": life,
+        "heat": heat,
         "radix_pass": lambda x: x[torch.argsort(x.long() >> 4 & 15, stable=True)],
     }
     matmul: Callable[..., Any] = torch.matmul

@@ -1,4 +1,4 @@
-"""``mg-tune``: measures plans of a program's kernels on this machine's GPU, and keeps the best."""
+"""``mg-tune``: measures plans of kernels, or sizes of a `.te` file, on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -7,18 +7,40 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
+
+if TYPE_CHECKING:
+    from mugraph.tune.sizes import SizedProgram
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         prog="mg-tune",
         description="Measures plans of each kernel of a program on this machine's GPU, and keeps "
-        "the fastest in a plan database, for mugraph.compile(graph, tune=True) and --use-plans.",
+        "the fastest in a plan database, for mugraph.compile(graph, tune=True) and --use-plans; of "
+        "a .te file finds the sizes at which it is the fastest.",
         allow_abbrev=False,
     )
-    parser.add_argument("input", help="the program or µGraph as MLIR text (- is stdin)")
+    parser.add_argument(
+        "input", help="the program or µGraph as MLIR text (- is stdin), or a .te file"
+    )
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="M=64,N=32",
+        help="sizes of a .te file; they come before those in the text",
+    )
+    parser.add_argument(
+        "--try",
+        dest="tried",
+        action="append",
+        default=[],
+        metavar="TM=64,128",
+        help="values of a size of a .te file that are tried, once for each size",
+    )
     parser.add_argument(
         "--arch", default="native", help="the architecture or GPU to plan for (default: native)"
     )
@@ -67,18 +89,22 @@ def _main(arguments: Sequence[str]) -> int:
     _require(count is None or count >= 1, f"--candidates {count} must be at least 1.")
     _require(options.jobs >= 1, f"--jobs {options.jobs} must be at least 1.")
     _require(limit is None or limit > 0, f"--limit {limit} must be more than 0 seconds.")
+    is_te = options.input.endswith(".te")
     _require(
-        not options.input.endswith(".te"),
-        "a .te file has no plans: mg-tune takes programs and µGraphs as MLIR text.",
+        is_te or not (options.size or options.tried), "--size and --try are of sizes of a .te file."
+    )
+    _require(
+        not is_te or bool(options.tried),
+        "a .te file has no plans: say values of its sizes that are to be tried, --try TM=64,128.",
     )
 
     # After the arguments are known to be right: the dialects take a while to load.
-    from mugraph.codegen.architecture import Architecture, choose_architecture
+    from mugraph.codegen.architecture import choose_architecture
     from mugraph.dialects.locations import reported_within
     from mugraph.passes.mugraph.known_plans.database import plan_text
     from mugraph.passes.targets import DEFAULT_TARGET, default_targets, target_named
     from mugraph.reading import make_context, read_module
-    from mugraph.runtime.toolchain import device_architecture, find_toolchain
+    from mugraph.runtime.toolchain import device_architecture
     from mugraph.tune import (
         CANDIDATES,
         SECONDS,
@@ -88,6 +114,7 @@ def _main(arguments: Sequence[str]) -> int:
         tunable_kernels,
         tune_program,
     )
+    from mugraph.tune.sizes import tune_sizes
 
     count = count or CANDIDATES
     device, gpu = device_architecture(), gpu_here()
@@ -96,6 +123,19 @@ def _main(arguments: Sequence[str]) -> int:
         native = None if device is None else choose_architecture(device, [*default_targets()])
         arch = native or DEFAULT_TARGET
     target = target_named(arch)
+    path = options.plans or database_path()
+    settings = Options(path, gpu or "", count, limit or SECONDS, options.jobs, options.again)
+    if is_te:
+        program = _sized_program(options, arch)
+        if options.list:
+            print(*program.candidates(count), sep="\n")
+            return 0
+        _require_gpu(target.arch, device)
+        outcome = tune_sizes(program, settings)
+        print(f"{options.input}: {outcome.before:.2f} -> {outcome.microseconds:.2f} µs")
+        if outcome.plan.values:
+            print(f"--size {outcome.plan}")
+        return 0
     context = make_context()
     module = read_module(options.input, context)
     with reported_within(module):
@@ -110,18 +150,7 @@ def _main(arguments: Sequence[str]) -> int:
             for plan in kernel.candidates(count):
                 print(f"    plan <{plan_text(plan)}>")
         return 0
-    if device is None or gpu is None:
-        raise ToolError(
-            "mg-tune measures on an NVIDIA GPU, and there is none here; --list shows what it would "
-            "measure."
-        )
-    _require(
-        Architecture(target.arch).runs_on(Architecture(device)),
-        f"code for {target.arch} does not run on the GPU of this machine, which is {device}.",
-    )
-    find_toolchain()  # what is missing is said before the passes run
-    path = options.plans or database_path()
-    settings = Options(path, gpu, count, limit or SECONDS, options.jobs, options.again)
+    _require_gpu(target.arch, device)
     with reported_within(module):
         tuned = tune_program(module, context, arch, settings, fuse=options.fuse)
     for entry in tuned:
@@ -129,6 +158,39 @@ def _main(arguments: Sequence[str]) -> int:
     if not kernels:
         print("the program has no kernel whose plan can be tuned.", file=sys.stderr)
     return 0 if len(tuned) == len(kernels) else 1
+
+
+def _sized_program(options: argparse.Namespace, target: str) -> SizedProgram:
+    """The program of a .te file and what is tried; it is read at the sizes that it has."""
+    from mugraph.reading import parse_sizes
+    from mugraph.reading.modules import read_text
+    from mugraph.tune.sizes import SizedProgram, tried_values
+    from mugraph.tune.workbench import Sizes
+
+    given, tried = parse_sizes(options.size), tried_values(options.tried)
+    text = read_text(options.input)
+    name = os.path.basename(options.input)
+    program = SizedProgram(text, name, target, (*given.items(),), (*tried.items(),))
+    program.module(Sizes())
+    program.module(program.candidates(1)[0])
+    return program
+
+
+def _require_gpu(arch: str, device: str | None) -> None:
+    """Raises ``ToolError`` where what is compiled for an architecture cannot run here."""
+    from mugraph.codegen.architecture import Architecture
+    from mugraph.runtime.toolchain import find_toolchain
+
+    if device is None:
+        raise ToolError(
+            "mg-tune measures on an NVIDIA GPU, and there is none here; --list shows what it would "
+            "measure."
+        )
+    _require(
+        Architecture(arch).runs_on(Architecture(device)),
+        f"code for {arch} does not run on the GPU of this machine, which is {device}.",
+    )
+    find_toolchain()  # what is missing is said before the passes run
 
 
 def main() -> int:

@@ -165,8 +165,10 @@ def _(op: kn.ViewOp, printer: HostPrinter) -> None:
     printer.writer.line(f"// {value_label(op.result)} is in the memory of {value_label(op.input)}")
 
 
-def queue(*, overlaps: bool) -> str:
-    """Where a kernel is launched, and whether the one before it may still run then."""
+def queue(*, overlaps: bool, cooperative: bool = False) -> str:
+    """Where a kernel is launched, whether the one before may still run, or all blocks must."""
+    if cooperative:
+        return "mugraph::cooperative(stream)"
     return "mugraph::overlapping(stream)" if overlaps else "stream"
 
 
@@ -179,10 +181,11 @@ def print_launch(
     arguments: Sequence[str],
     *,
     overlaps: bool = False,
+    cooperative: bool = False,
 ) -> None:
     """Prints the launch of a kernel; grid and block are extents along x, y and z, or fewer."""
     blocks, threads = (f"dim3({', '.join(map(str, extents))})" for extents in (grid, block))
-    given = ", ".join([queue(overlaps=overlaps), *arguments])
+    given = ", ".join([queue(overlaps=overlaps, cooperative=cooperative), *arguments])
     printer.writer.line(f'mugraph::launch("{name}", {name}, {blocks}, {threads}, {smem}, {given});')
 
 

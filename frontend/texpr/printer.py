@@ -412,7 +412,7 @@ class _FunctionPrinter:
             pragmas += f" #align({op.thread_alignment})"
         if op.scope is not None:
             pragmas += f" #{op.scope}"
-        self._loop("fully par" if op.is_fully else "par", op, pragmas)
+        self._loop("fully par" if op.is_at_once else "par", op, pragmas)
 
     @_print.register
     def _(self, op: te.SeqOp) -> None:

@@ -55,7 +55,9 @@ class RunTimeSizes:
         if any(one not in self._sizes for one in sizes):
             fail(loop.extent, "the extent of a loop is made of sizes, not of loops' variables")
         if loop.fully or loop.prefetch is not None:
-            what = "'fully par' has a thread" if loop.fully else "#prefetch(n) has a buffer"
+            what = (
+                "'fully par' has a thread or block" if loop.fully else "#prefetch(n) has a buffer"
+            )
             fail(loop.extent, f"{what} for each iteration: their number is a constant")
         largest = range_of(expression, sizes, self._range_of)[1]
         return RunTimeExtent(expression, tuple(sizes), largest)

@@ -8,12 +8,13 @@ kernel.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,7 @@ from mugraph.runtime.interpreter.run import naming_rows, random_elements
 from mugraph.tune.children import Child, ChildError, Children
 from mugraph.tune.kernels import TunedKernel
 from mugraph.tune.search import DUEL_SAMPLES, DUELS
-from mugraph.tune.workbench import Built, MeasureError
+from mugraph.tune.workbench import AnyPlan, Built, MeasureError
 
 Array = npt.NDArray[Any]
 
@@ -62,7 +63,7 @@ class Compiled:
     code: str
 
 
-def compile_plan(text: str, plan: Plan, target: str) -> Compiled:
+def compile_plan(text: str, plan: Plan, *, target: str) -> Compiled:
     """Compiles the one kernel of a module under a plan; raises what passes and nvcc raise.
 
     All of ``--transpile`` runs, the proof that no threads race included.
@@ -71,7 +72,7 @@ def compile_plan(text: str, plan: Plan, target: str) -> Compiled:
     module = parse_text(context, text, "<kernel>")
     for graph in custom_kernels(module):
         graph.decided = graph.decided.over(plan)
-    return _compiled(module, context, transpile_pipeline(target), target)
+    return compiled(module, context, transpile_pipeline(target), target)
 
 
 def compile_program(text: str, target: str, fuse: bool, known: UsePlansPass | None) -> Compiled:
@@ -79,12 +80,13 @@ def compile_program(text: str, target: str, fuse: bool, known: UsePlansPass | No
     context = make_context()
     module = parse_text(context, text, "<program>")
     steps = compile_pipeline(target, fuse=fuse, known_plans=known)
-    return _compiled(module, context, steps, target)
+    return compiled(module, context, steps, target)
 
 
-def _compiled(
+def compiled(
     module: ModuleOp, context: Context, steps: Sequence[ModulePass], target: str
 ) -> Compiled:
+    """Runs passes on a module, and compiles what they make of it."""
     verifying(steps, LEVEL_ENDS).apply(context, module)
     source = StringIO()
     CudaTarget().emit(context, module, source)
@@ -116,6 +118,10 @@ def differing(outputs: Sequence[Array], expected: Sequence[Array]) -> str:
         where = np.isfinite(reference)
         if (np.isfinite(wide) != where).any():
             return f"result {index} is finite at other places than that of the estimate's plan"
+        if is_whole(output.dtype):
+            if not np.array_equal(output, other):
+                return f"result {index} has other whole numbers than that of the estimate's plan"
+            continue
         apart = relative_distance(wide[where] - reference[where], reference[where])
         if apart > 2 * tolerance_for([output.dtype]):
             return f"result {index} is {apart:.1e} away from that of the estimate's plan"
@@ -161,29 +167,35 @@ def times(compiled: Compiled, samples: int) -> list[float]:
     return list(gpu.module(compiled).time(gpu.inputs, samples).samples)
 
 
-class CudaWorkbench:
-    """Builds and measures a kernel on this machine's GPU; a context manager."""
+class CudaWorkbench(Generic[AnyPlan]):
+    """Builds and measures a kernel on this machine's GPU; a context manager.
 
-    def __init__(self, kernel: TunedKernel, builders: Children) -> None:
-        self._text = str(kernel.module)
-        self._target = kernel.target
+    ``text`` is a module with the kernel's function, whose inputs are drawn.  ``compile_plan`` is
+    called in processes of its own.
+    """
+
+    def __init__(
+        self, text: str, compile_plan: Callable[[AnyPlan], Compiled], builders: Children
+    ) -> None:
+        self._text = text
+        self._compile_plan = compile_plan
         self._builders = builders
         self._pool = ThreadPoolExecutor(builders.count)
         self._gpu = Child()
-        self._compiled: dict[Plan, Compiled] = {}
+        self._compiled: dict[AnyPlan, Compiled] = {}
         self._right: set[str] = set()
 
-    def __enter__(self) -> CudaWorkbench:
+    def __enter__(self) -> CudaWorkbench[AnyPlan]:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._gpu.end()
 
-    def _compile(self, plan: Plan) -> Compiled:
-        return self._builders.call(compile_plan, self._text, plan, self._target)
+    def _compile(self, plan: AnyPlan) -> Compiled:
+        return self._builders.call(self._compile_plan, plan)
 
-    def build(self, plans: Sequence[Plan]) -> Iterator[Built]:
+    def build(self, plans: Sequence[AnyPlan]) -> Iterator[Built[AnyPlan]]:
         """Each plan's kernel, in the order in which nvcc is done."""
         futures = {self._pool.submit(self._compile, plan): plan for plan in plans}
         try:
@@ -199,7 +211,7 @@ class CudaWorkbench:
             for future in futures:
                 future.cancel()
 
-    def times(self, built: Built, samples: int) -> list[float]:
+    def times(self, built: Built[AnyPlan], samples: int) -> list[float]:
         """Microseconds of a call; a kernel is checked before it is measured."""
         try:
             if built.plan not in self._compiled:
@@ -220,8 +232,15 @@ class CudaWorkbench:
     def _begin(self) -> None:
         """Starts a measuring process, which knows what results are to be."""
         self._gpu.call(begin, self._text, seconds=INPUT_SECONDS)
-        if Plan() in self._compiled:
-            self._gpu.call(check, self._compiled[Plan()], seconds=STEP_SECONDS)
+        for plan in self._compiled:
+            if plan == type(plan)():  # what it is without any search: others must agree with it
+                self._gpu.call(check, self._compiled[plan], seconds=STEP_SECONDS)
+
+
+def bench_of(kernel: TunedKernel, builders: Children) -> CudaWorkbench[Plan]:
+    """Where the plans of a kernel are built and measured."""
+    text = str(kernel.module)
+    return CudaWorkbench(text, partial(compile_plan, text, target=kernel.target), builders)
 
 
 def time_programs(
@@ -233,12 +252,12 @@ def time_programs(
     """
     builders, gpu = (Child(), Child()), Child()
 
-    def compiled(child: Child, plans: UsePlansPass | None) -> Compiled:
+    def built(child: Child, plans: UsePlansPass | None) -> Compiled:
         return child.call(compile_program, text, target, fuse, plans)
 
     try:
         with ThreadPoolExecutor(len(builders)) as pool:
-            before, after = pool.map(compiled, builders, (None, known))
+            before, after = pool.map(built, builders, (None, known))
         gpu.call(begin, text, seconds=INPUT_SECONDS)
         gpu.call(check, before, seconds=STEP_SECONDS)
         problem = gpu.call(check, after, seconds=STEP_SECONDS)

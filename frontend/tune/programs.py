@@ -21,11 +21,11 @@ from mugraph.passes.mugraph.known_plans.tiles import in_tiles
 from mugraph.passes.targets import gpu_named
 from mugraph.runtime.toolchain import cache_directory, device_name
 from mugraph.tune.children import Children
-from mugraph.tune.cuda import CudaWorkbench, time_programs
+from mugraph.tune.cuda import bench_of, time_programs
 from mugraph.tune.kernels import TunedKernel, compiler_version, tunable_kernels
 from mugraph.tune.records import Records
 from mugraph.tune.search import Outcome, Search
-from mugraph.tune.workbench import MeasureError, Workbench
+from mugraph.tune.workbench import AnyPlan, MeasureError, Workbench
 
 VARIABLE = "MUGRAPH_PLANS"
 """The environment variable that names the plan database."""
@@ -39,7 +39,7 @@ Compare = Callable[[str, str, bool, UsePlansPass], tuple[list[float], list[float
 """Of a program's text, a target and whether operators share kernels: microseconds without and with
 the plans of a database."""
 
-OpenBench = Callable[[TunedKernel, Children], AbstractContextManager[Workbench]]
+OpenBench = Callable[[TunedKernel, Children], AbstractContextManager[Workbench[Plan]]]
 """Where a kernel is built, by these processes, and measured."""
 
 
@@ -87,7 +87,7 @@ def tune_kernels(
     options: Options,
     builders: Children,
     say: Say = say_on_stderr,
-    open_bench: OpenBench = CudaWorkbench,
+    open_bench: OpenBench = bench_of,
 ) -> list[Entry]:
     """Finds the fastest plan of each kernel, and writes it into the database when it is found.
 
@@ -140,7 +140,7 @@ def tune_program(
     fuse: bool = True,
     builders: Children | None = None,
     say: Say = say_on_stderr,
-    open_bench: OpenBench = CudaWorkbench,
+    open_bench: OpenBench = bench_of,
     compare: Compare = time_programs,
 ) -> list[Entry]:
     """Tunes the kernels of a program, and then compares the program as a whole.
@@ -179,7 +179,7 @@ def tune_program(
     return kept
 
 
-def entry_of(kernel: TunedKernel, outcome: Outcome, gpu: str) -> Entry:
+def entry_of(kernel: TunedKernel, outcome: Outcome[Plan], gpu: str) -> Entry:
     """What a database keeps of a search."""
     family, extents = family_of(kernel.graph)
     return Entry(
@@ -196,10 +196,10 @@ def entry_of(kernel: TunedKernel, outcome: Outcome, gpu: str) -> Entry:
     )
 
 
-def said(outcome: Outcome) -> str:
+def said(outcome: Outcome[AnyPlan]) -> str:
     """A sentence on a search."""
     tried = f"{outcome.built} plans measured, {outcome.refused} cannot be"
     rest = "" if outcome.complete else "; its time was up before all were tried"
-    if not outcome.plan.parts():
+    if outcome.plan == type(outcome.plan)():
         return f"the plan of the estimate stays, {outcome.before:.2f} µs ({tried}{rest})"
     return f"{outcome.microseconds:.2f} µs, {outcome.before:.2f} µs before ({tried}{rest})"

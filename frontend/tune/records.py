@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mugraph.errors import UserError
-from mugraph.passes.mugraph.known_plans.database import plan_text
-from mugraph.tune.workbench import Built
+from mugraph.tune.workbench import AnyPlan, Built
 from mugraph.version import __version__
 
 ESTIMATE = "estimate"
@@ -30,7 +29,7 @@ class Record:
     gpu: str
     kernel: str
     plan: str
-    """As ``#kn.plan`` has it between the angle brackets."""
+    """As ``#kn.plan`` has it between the angle brackets; of a tensor expression its sizes."""
     code: str = ""
     problem: str = ""
     times: tuple[float, ...] = ()
@@ -76,11 +75,11 @@ class Records:
         """All times of a kernel."""
         return self._times.get(code, [])
 
-    def add(self, built: Built, times: Iterable[float] = (), role: str = "") -> None:
+    def add(self, built: Built[AnyPlan], times: Iterable[float] = (), role: str = "") -> None:
         """Writes a line down."""
         record = replace(
             self._head,
-            plan=plan_text(built.plan),
+            plan=built.text,
             code=built.code,
             problem=built.problem,
             times=tuple(times),

@@ -11,11 +11,10 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeAlias
 
-from mugraph.dialects.plan import Plan
-from mugraph.passes.mugraph.known_plans.database import plan_text
 from mugraph.tune.records import ESTIMATE, Records
-from mugraph.tune.workbench import Built, MeasureError, Workbench
+from mugraph.tune.workbench import AnyPlan, Built, MeasureError, Workbench, text_of
 
 FIRST_SAMPLES = 5
 """Of each plan in the first round; twice as many in each later one."""
@@ -34,15 +33,15 @@ BUILDS, VARIANTS, ROUNDS = 0.5, 0.7, 0.85
 """Parts of a search's seconds after which no candidate is built, no variant, and none is measured
 but in the last comparison."""
 
-Variants = Callable[[Plan], Sequence[Plan]]
+Variants: TypeAlias = Callable[[AnyPlan], Sequence[AnyPlan]]
 """Plans that differ from one in a part."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Generic[AnyPlan]):
     """What a search found."""
 
-    plan: Plan
+    plan: AnyPlan
     """The fastest plan; one with no parts where that is what ``--plan`` takes."""
     microseconds: float
     before: float
@@ -54,25 +53,26 @@ class Outcome:
 
 
 @dataclass
-class Search:
+class Search(Generic[AnyPlan]):
     """A search among the plans of one kernel."""
 
-    bench: Workbench
+    bench: Workbench[AnyPlan]
     records: Records
     say: Callable[[str], None]
     seconds: float = math.inf
     """How long it may take: parts of it are for the builds and the rounds (:data:`BUILDS`)."""
     clock: Callable[[], float] = time.monotonic
-    _known: dict[str, Built] = field(default_factory=dict[str, Built])
+    _known: dict[str, Built[AnyPlan]] = field(default_factory=dict[str, "Built[AnyPlan]"])
     """By code."""
-    _estimate: Built | None = None
-    """The kernel that ``--plan`` makes; it is built anew, also where the records know it."""
+    _estimate: Built[AnyPlan] | None = None
+    """What it is without any search; it is built anew, also where the records know it."""
+    _tried: set[str] = field(default_factory=set[str])
     _built: int = 0
     _refused: int = 0
     _complete: bool = True
     _end: float = math.inf
 
-    def run(self, candidates: Sequence[Plan], variants: Variants) -> Outcome:
+    def run(self, candidates: Sequence[AnyPlan], variants: Variants[AnyPlan]) -> Outcome[AnyPlan]:
         """The fastest of some plans and of variants of the best of them.
 
         Raises :class:`MeasureError` where the kernel that ``--plan`` makes cannot be measured, or
@@ -80,7 +80,8 @@ class Search:
         """
         start = self.clock()
         self._end = start + ROUNDS * self.seconds
-        found = self._ready([Plan(), *candidates], start + BUILDS * self.seconds)
+        default = type(candidates[0])()
+        found = self._ready([default, *candidates], start + BUILDS * self.seconds)
         estimate = self._estimate
         assert estimate is not None
         fastest = self._halved([estimate, *_others(found, estimate)], estimate)
@@ -90,16 +91,19 @@ class Search:
             fastest = self._halved([*fastest, *_others(further, estimate)], estimate)
         return self._compared(fastest[0], estimate)
 
-    def _ready(self, plans: Sequence[Plan], end: float) -> list[Built]:
+    def _ready(self, plans: Sequence[AnyPlan], end: float) -> list[Built[AnyPlan]]:
         """The kernels of plans that can be built, each code once; the estimate's in any case.
 
         What the records know is not built; the bench does so if it is to be measured again.
         Raises :class:`MeasureError` where the estimate's cannot be built.
         """
-        fresh: list[Built] = []
-        wanted: list[Plan] = []
+        fresh: list[Built[AnyPlan]] = []
+        wanted: list[AnyPlan] = []
         for plan in plans:
-            known = None if plan == Plan() else self.records.known(plan_text(plan))
+            if (text := text_of(plan)) in self._tried:
+                continue
+            self._tried.add(text)
+            known = self.records.known(text) if text else None
             if known is None:
                 wanted.append(plan)
             else:
@@ -109,7 +113,7 @@ class Search:
             return fresh
         for done, built in enumerate(self.bench.build(wanted), 1):
             self.records.add(built, role=_role(built))
-            if built.plan != Plan():
+            if not built.is_default:
                 self._count(built, fresh)
             elif built.problem:
                 raise MeasureError(built.problem)
@@ -122,7 +126,7 @@ class Search:
                 break
         return fresh
 
-    def _count(self, built: Built, fresh: list[Built]) -> None:
+    def _count(self, built: Built[AnyPlan], fresh: list[Built[AnyPlan]]) -> None:
         if built.problem:
             self._refused += 1
         elif built.code not in self._known:
@@ -130,7 +134,9 @@ class Search:
             fresh.append(built)
             self._built += 1
 
-    def _halved(self, kernels: Sequence[Built], estimate: Built) -> list[Built]:
+    def _halved(
+        self, kernels: Sequence[Built[AnyPlan]], estimate: Built[AnyPlan]
+    ) -> list[Built[AnyPlan]]:
         """The fastest of some kernels, the fastest first, and the estimate's among them.
 
         Raises :class:`MeasureError` where that cannot be measured.
@@ -150,17 +156,17 @@ class Search:
             left = kept if estimate in kept else [*kept[:-1], estimate]
             samples *= 2
 
-    def _median(self, built: Built, samples: int) -> float:
+    def _median(self, built: Built[AnyPlan], samples: int) -> float:
         """The median of at least so many samples; infinite for what cannot be measured."""
         known = self.records.times_of(built.code)
-        if len(known) < samples and self.clock() > self._end and built.plan != Plan():
+        if len(known) < samples and self.clock() > self._end and not built.is_default:
             self._complete = False
             return statistics.median(known) if known else math.inf
         if len(known) < samples:
             try:
                 times = self.bench.times(built, samples - len(known))
             except MeasureError as error:
-                if built.plan == Plan():
+                if built.is_default:
                     raise
                 self.records.add(Built(built.plan, built.code, str(error)))
                 return math.inf
@@ -168,7 +174,7 @@ class Search:
             known = self.records.times_of(built.code)
         return statistics.median(known)
 
-    def _compared(self, best: Built, estimate: Built) -> Outcome:
+    def _compared(self, best: Built[AnyPlan], estimate: Built[AnyPlan]) -> Outcome[AnyPlan]:
         """The better of the two, measured now, one after the other and again."""
         times: dict[str, list[float]] = {best.code: [], estimate.code: []}
         for turn in range(DUELS):
@@ -179,13 +185,13 @@ class Search:
         before, now = (statistics.median(times[each.code]) for each in (estimate, best))
         counts = self._built, self._refused, self._complete
         if best is estimate or now > WORTHWHILE * before:
-            return Outcome(Plan(), before, before, *counts)
+            return Outcome(estimate.plan, before, before, *counts)
         return Outcome(best.plan, now, before, *counts)
 
 
-def _others(found: Sequence[Built], estimate: Built) -> list[Built]:
+def _others(found: Sequence[Built[AnyPlan]], estimate: Built[AnyPlan]) -> list[Built[AnyPlan]]:
     return [built for built in found if built.code != estimate.code]
 
 
-def _role(built: Built) -> str:
-    return ESTIMATE if built.plan == Plan() else ""
+def _role(built: Built[AnyPlan]) -> str:
+    return ESTIMATE if built.is_default else ""

@@ -194,6 +194,19 @@ def range_of(
             raise VerifyException("an index expression has no symbols")
 
 
+def terms_of(expression: AffineExpr, factor: int = 1) -> list[tuple[AffineExpr, int]]:
+    """What a sum is of, each without and with its constant factor."""
+    match expression:
+        case AffineConstantExpr(value):
+            return [(AffineExpr.constant(1), value * factor)] if value else []
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add, lhs=lhs, rhs=rhs):
+            return terms_of(lhs, factor) + terms_of(rhs, factor)
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(by)):
+            return terms_of(lhs, factor * by)
+        case _:
+            return [(expression, factor)]
+
+
 def coordinates_of(index: Sequence[AffineExpr], shape: Sequence[int]) -> tuple[AffineExpr, ...]:
     """An index as one expression a dimension, also where it is the row-major number."""
     if len(index) == len(shape):

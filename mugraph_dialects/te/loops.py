@@ -127,6 +127,10 @@ class ParOp(LoopOp):
     thread of its own, consecutive ones on consecutive threads, the first on one whose number is a
     multiple of the alignment, and they run their operators together: instructions of a warp may
     stand in it, but no other ``fully`` parallel loop.
+
+    ``te.par %b = 132 fully grid { ... }``: all iterations run at the same time, each in a block of
+    its own, whose threads the loops in it are dealt to.  Loops that stand so beside each other, and
+    in ``te.seq`` and ``te.if``, are parts of one kernel.
     """
 
     name = "te.par"
@@ -156,8 +160,8 @@ class ParOp(LoopOp):
             regions=[as_region(body)],
         )
 
-    is_fully = is_given("fully")
-    """Whether all iterations run at the same time."""
+    is_at_once = is_given("fully")
+    """Whether all iterations run at the same time, each on a thread or in a block."""
 
     thread_alignment = number_or("alignment", 1)
     """What the first iteration's thread number is a multiple of."""
@@ -166,6 +170,16 @@ class ParOp(LoopOp):
     def scope(self) -> Level | None:
         """Where all iterations stay; ``None`` where that is to be decided."""
         return None if self.level is None else Level(self.level.data)
+
+    @property
+    def is_fully(self) -> bool:
+        """Whether all iterations run at the same time, each on a thread of its own."""
+        return self.is_at_once and self.scope not in (Level.GRID, Level.CLUSTER)
+
+    @property
+    def is_whole_grid(self) -> bool:
+        """Whether all iterations run at the same time, each in a block of its own."""
+        return self.is_at_once and self.scope is Level.GRID
 
     def verify_(self) -> None:
         """Checks the level against those of the loops around, and where ``fully`` may stand."""
@@ -181,13 +195,18 @@ class ParOp(LoopOp):
                 )
             if self.thread_alignment < 1:
                 raise VerifyException("'te.par': #align is of a number of threads, 1 or more")
-        if self.is_fully and self.scope in (Level.GRID, Level.CLUSTER, Level.THREAD):
+        if self.is_fully and self.scope is Level.THREAD:
             raise VerifyException(
-                f"'te.par': a fully parallel loop runs in a block or in a warp, not in {self.scope}"
+                "'te.par': iterations of a fully parallel loop run at once, not on one thread"
             )
         for outer in enclosing_loops(self):
             if not isinstance(outer, ParOp):
                 continue
+            if self.is_whole_grid:
+                raise VerifyException(
+                    "'te.par': a fully parallel loop at level grid has all blocks at once, and "
+                    "stands in no other parallel loop"
+                )
             if self.is_fully and outer.is_fully:
                 raise VerifyException("'te.par': no fully parallel loop may stand in another")
             if outer.scope and self.scope and self.scope.depth < outer.scope.depth:
@@ -197,7 +216,7 @@ class ParOp(LoopOp):
                 )
 
     def _print_clauses(self, printer: Printer) -> None:
-        if self.is_fully:
+        if self.is_at_once:
             printer.print_string(" fully")
         super()._print_clauses(printer)
         if self.level is not None:

@@ -44,7 +44,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.accessors import number_if_given, number_or
+from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.launch_extents import MAX_GRID, GridCut, extents_of, launch_fault
@@ -76,6 +76,7 @@ class Scope(StrEnum):
     WARP = "warp"
     BLOCK = "block"
     CLUSTER = "cluster"
+    GRID = "grid"
 
 
 @irdl_attr_definition
@@ -99,7 +100,8 @@ class KernelOp(LoopOp):
     It holds the buffers of a block, ``te.new`` in shared memory, and one ``te.threads``.  Kernels
     of a function run one after the other.  ``smem`` is the bytes of shared memory of a block.
     With ``cluster 4``, blocks 0 to 3, 4 to 7 and so on run at the same time, close to each other,
-    and each has the part of its own number among the four of buffers ``cluster``.
+    and each has the part of its own number among the four of buffers ``cluster``.  Of a kernel
+    that is ``cooperative`` all blocks run at the same time, and ``te.barrier grid`` is for them.
 
     ``te.kernel "add" %block = 504 grid [63, 8, 1] cut [0, 3, 16] { ... }``: block 0 to 62 are those
     along x, and so on.  Along axis 0, x, as many are launched as have one of as many elements as
@@ -114,6 +116,7 @@ class KernelOp(LoopOp):
     cluster = opt_prop_def(IntegerAttr.constr(type=i64))
     grid = opt_prop_def(DenseArrayBase.constr(i64))
     cut = opt_prop_def(DenseArrayBase.constr(i64))
+    cooperative = opt_prop_def(UnitAttr)
 
     NUMBERS: ClassVar[Mapping[str, str]] = {"cluster": "cluster", "smem": "smem"}
     LISTS: ClassVar[Sequence[str]] = ("grid", "cut")
@@ -137,6 +140,14 @@ class KernelOp(LoopOp):
 
     cluster_blocks = number_or("cluster", 1)
     """The blocks of a cluster; 1 where there are no clusters."""
+
+    is_cooperative = is_given("cooperative")
+    """Whether all blocks run at the same time."""
+
+    @property
+    def blocks_that_meet(self) -> int:
+        """How many neighbouring blocks may wait for each other: all, or those of a cluster."""
+        return self.iterations if self.is_cooperative else self.cluster_blocks
 
     @property
     def shares_in_clusters(self) -> bool:
@@ -227,7 +238,17 @@ class KernelOp(LoopOp):
                 f"'te.kernel' has {self.iterations} blocks, which clusters of "
                 f"{self.cluster_blocks} do not divide"
             )
+        if self.is_cooperative and (self.cluster_blocks > 1 or self.cut is not None):
+            raise VerifyException(
+                "'te.kernel' is cooperative, so that all blocks wait for each other: it has "
+                "neither clusters nor a cut grid"
+            )
         for op in self.walk():
+            if isinstance(op, BarrierOp) and op.threads is Scope.GRID and not self.is_cooperative:
+                raise VerifyException(
+                    "'te.barrier grid' stands in a 'te.kernel' that is not cooperative, whose "
+                    "blocks may run one after another"
+                )
             if not isinstance(op, NewOp) or op.result.type.memory_space is not Space.CLUSTER:
                 continue
             if (parts := op.result.type.get_shape()[0]) != self.cluster_blocks:
@@ -256,6 +277,8 @@ class KernelOp(LoopOp):
             numbers = cast("DenseArrayBase[IntegerType] | None", self.properties.get(name))
             if numbers is not None:
                 printer.print_string(f" {name} {list(extents_of(numbers))}")
+        if self.is_cooperative:
+            printer.print_string(" cooperative")
         super()._print_clauses(printer)
 
     @classmethod
@@ -267,6 +290,8 @@ class KernelOp(LoopOp):
                     parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
                 )
                 found[name] = DenseArrayBase.from_list(i64, numbers)
+        if parser.parse_optional_keyword("cooperative"):
+            found["cooperative"] = UnitAttr()
         return found | super()._parse_clauses(parser)
 
     @classmethod
@@ -353,7 +378,7 @@ def runs_on_threads(op: Operation, step: type[Operation]) -> bool:
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """All threads of a warp, block or cluster come before one goes on: ``te.barrier block``.
+    """All threads of a warp, block, cluster or grid come before one goes on: ``te.barrier block``.
 
     What they did to memory before is visible to all of them after it.
     """

@@ -28,7 +28,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects import te
 from mugraph.dialects.launch_extents import GridCut, launch_fault
-from mugraph.dialects.te.indices import range_of
+from mugraph.dialects.te.indices import range_of, terms_of
 from mugraph.dialects.te.sizes import size_arguments, size_of
 from mugraph.passes.texpr.analysis.domains import domain_of
 from mugraph.passes.texpr.analysis.evaluate import expanded
@@ -69,7 +69,7 @@ class TeCutGridPass(ModulePass):
 def cut_grid(kernel: te.KernelOp) -> None:
     """Cuts off of a kernel's grid what its conditions allow."""
     function = kernel.parent_op()
-    if not isinstance(function, FuncOp) or not size_arguments(function):
+    if not isinstance(function, FuncOp) or not size_arguments(function) or kernel.is_cooperative:
         return
     grid, cuts = choose_cuts(kernel.iterations, needs_of(kernel, function))
     if cuts:
@@ -108,7 +108,7 @@ def _needs_of_condition(
 
     In the place of the size may stand what it has of tiles, ``(size + 15) floordiv 16``.
     """
-    terms = [*_terms(expression, 1)]
+    terms = terms_of(expression)
     tiles = [
         (place, found)
         for place, (term, factor) in enumerate(terms)
@@ -142,20 +142,6 @@ def _tiles_of(term: AffineExpr, variables: Sequence[SSAValue]) -> tuple[SSAValue
         return None
     value = variables[term.position]
     return None if size_of(value) is None else (value, elements)
-
-
-def _terms(expression: AffineExpr, factor: int) -> Iterator[tuple[AffineExpr, int]]:
-    """What a sum is of, each without and with its constant factor."""
-    match expression:
-        case AffineConstantExpr(value):
-            yield AffineExpr.constant(1), value * factor
-        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add, lhs=lhs, rhs=rhs):
-            yield from _terms(lhs, factor)
-            yield from _terms(rhs, factor)
-        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(by)):
-            yield from _terms(lhs, factor * by)
-        case _:
-            yield expression, factor
 
 
 def _most(term: AffineExpr, factor: int, variables: Sequence[SSAValue]) -> int:

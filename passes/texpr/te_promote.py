@@ -163,7 +163,7 @@ def put_in_registers(new: te.NewOp, found: Registers) -> None:
     type_ = te.BufferType.of((found.count,), element, None, te.Space.REGISTER)
     changed = Rewriter.replace_value_with_new_type(new.result, type_)
     for (op, touch), index, variables in zip(uses, found.indices, found.operands, strict=True):
-        map_, operands = compacted(index, variables)
+        map_, operands = compacted([index], variables)
         if isinstance(op, te.AccessOp):
             op.move(changed, operands, map_)
             continue
@@ -273,6 +273,14 @@ def _place_shared(kernel: te.KernelOp, shared: Sequence[te.NewOp], target: Targe
         raise PassFailedException(
             f"--te-promote: a block of kernel '{kernel.symbol.data}' needs {peak} bytes of "
             f"shared memory; {target.arch} has {limit}: use smaller tiles"
+        )
+    threads, blocks = kernel.threads.iterations, kernel.iterations
+    room = target.resident_blocks(blocks, threads, peak, 1) * target.multiprocessors
+    if kernel.is_cooperative and blocks > room:
+        raise PassFailedException(
+            f"--te-promote: the {blocks} blocks of kernel '{kernel.symbol.data}' run at once, each "
+            f"of {threads} threads and {peak} bytes of shared memory; {target.name} has room for "
+            f"{room}: let each have more of the work"
         )
     for new in shared:
         new.detach()

@@ -62,7 +62,13 @@ def lowered(module: ModuleOp, threads: int = 0) -> ModuleOp:
 
 def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
     """One C++ program that runs any of several functions: its arguments are number and folder."""
-    parts = ['#include "emulator.h"', '#include "te.h"', *INCLUDES, DRIVER]
+    parts = [
+        '#include "emulator.h"',
+        '#include "te.h"',
+        '#include "arch/grid_barrier.h"',
+        *INCLUDES,
+        DRIVER,
+    ]
     calls: list[str] = []
     for number, one in enumerate(programs):
         lines = print_module(one.module).splitlines()

@@ -171,6 +171,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("histogram", {"N": 2048, "PART": 1024}),
     ("radix_pass", {"N": 1024, "THREADS": 64, "KEYS": 4, "SHIFT": 0}),
     ("life", {"BOARDS": 2, "H": 16, "W": 8, "BLOCKS": 4, "GENERATIONS": 3}),
+    ("heat", {"H": 8, "W": 12, "BLOCKS": 4, "STEPS": 3}),
     *((name, sizes) for name, _, sizes in LEVELS),
 ]
 

@@ -1,4 +1,4 @@
-"""Tensor expressions whose loops are at levels warp and cluster."""
+"""Tensor expressions whose loops are at levels warp, cluster and grid."""
 
 ROWS = """
 fn softmax(x: f16[12, N]): f16[12, N] {
@@ -78,6 +78,20 @@ fn f(x: i32[8, 64]): i32[8, 64] {
 """
 """Sums in the shared memory of a cluster."""
 
+WHOLE_GRID = """
+fn f(x: i32[4, 64]): i32[4, 64] {
+    new t: i32[4, 64]
+    new own: i32[4, 64]
+    fully par 4 |b| #grid { par 64 |i| { t[b, i] = x[b, i] own[b, 63 - i] = x[b, i] } }
+    seq 5 |k| {
+        fully par 4 |b| #grid { par 64 |i| { own[b, i] += t[(b + k) % 4, 63 - i] } }
+        if k > 0 { fully par 4 |b| #grid { par 64 |i| { t[b, i] = own[b, i] * 3 } } }
+    }
+    fully par 4 |b| #grid { par 64 |i| { result[b, i] = own[b, i] } }
+}
+"""
+"""Blocks that wait for each other, each with a buffer of its own."""
+
 LEVELS: list[tuple[str, str, dict[str, int]]] = [
     ("rows", ROWS, {"N": 200}),
     ("rows", ROWS, {"N": 45}),
@@ -85,4 +99,5 @@ LEVELS: list[tuple[str, str, dict[str, int]]] = [
     ("lanes", LANES, {}),
     ("clusters", CLUSTERS, {}),
     ("sums_of_clusters", SUMS_OF_CLUSTERS, {}),
+    ("whole_grid", WHOLE_GRID, {}),
 ]

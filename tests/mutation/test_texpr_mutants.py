@@ -27,7 +27,7 @@ def mutants(name: str, number: int = 0) -> Iterator[Mutant]:
 
 
 @pytest.mark.parametrize(
-    ("name", "every"), [("transpose", 1), ("scan", 1), ("life", 1), ("gemm_sm90", 17)]
+    ("name", "every"), [("transpose", 1), ("scan", 1), ("life", 1), ("heat", 1), ("gemm_sm90", 17)]
 )
 def test_no_mutant_is_missed(name: str, every: int) -> None:
     chosen = (one for one in mutants(name) if one.kind in FEWER | OTHERS)
@@ -78,7 +78,7 @@ OTHER_SIZES = {
 
 
 @pytest.mark.skipif(not THOROUGH, reason="compiles every mutant: make fuzz")
-@pytest.mark.parametrize("name", ["transpose", "scan", "life"])
+@pytest.mark.parametrize("name", ["transpose", "scan", "life", "heat"])
 def test_what_is_not_reported_is_harmless(name: str, needs_emulator: None, tmp_path: Path) -> None:
     module = lowered(name, PROGRAMS[name][0])
     scored = [one for one in score(name, module) if one.module is not None]

@@ -84,6 +84,10 @@ PROGRAMS: dict[str, tuple[dict[str, int], ...]] = {
             **{"PART": 16, "SLICES": 2},
         },
     ),
+    "heat": (
+        {"H": 8, "W": 12, "BLOCKS": 4, "STEPS": 3},
+        {"H": 4, "W": 40, "BLOCKS": 2, "STEPS": 4},
+    ),
     "life": (
         {"BOARDS": 1, "H": 16, "W": 32, "BLOCKS": 4, "GENERATIONS": 3},
         {"BOARDS": 1, "H": 8, "W": 16, "BLOCKS": 2, "GENERATIONS": 4},
@@ -220,7 +224,7 @@ def _changes(op: Operation) -> Iterator[tuple[str, Change]]:
         if 0 < np.count_nonzero(numbers[:below]) < np.count_nonzero(numbers):
             yield "of some threads", partial(_of_threads, count=below)
     match op:
-        case te.BarrierOp() if op.threads is te.Scope.CLUSTER:
+        case te.BarrierOp() if op.threads in (te.Scope.CLUSTER, te.Scope.GRID):
             yield "of fewer threads", partial(_of_scope, scope=te.Scope.BLOCK)
             yield "of fewer threads", partial(_of_scope, scope=te.Scope.WARP)
         case te.BarrierOp() if op.threads is te.Scope.BLOCK:

@@ -165,6 +165,11 @@ def test_what_is_printed() -> None:
     assert print_module(lowered(again)[0]) == text
 
 
+def test_blocks_of_a_cluster_run_at_once_in_any_case() -> None:
+    text = TURNED.replace("par 4 |b| #cluster", "fully par 4 |b| #cluster")
+    assert print_module(lowered(text)[0]) == print_module(lowered(TURNED)[0])
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -75,6 +75,15 @@ def life(start: Array) -> Array:
     return cells.view(np.int32)
 
 
+def heat(start: Array) -> Array:
+    plate = start
+    for _ in range(3):
+        wide = np.pad(plate, 1)
+        around = wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:]
+        plate = plate + 0.125 * (around - 4 * plate)
+    return plate
+
+
 Case = tuple[str, dict[str, int], list[tuple[int, ...]], type, Callable[..., Array], float]
 F16, F32 = np.float16, np.float32
 BOARD = {"BOARDS": 2, "H": 16, "W": 8, "BLOCKS": 4}
@@ -130,6 +139,7 @@ CASES: list[Case] = [
     ),
     ("scan", {"B": 5, "N": 32, "T": 8}, [(5, 32)], F32, lambda x: np.cumsum(x, axis=1), 1e-6),
     ("life", {**BOARD, "GENERATIONS": 3}, [(2, 16, 8)], np.int32, life, 0),
+    ("heat", {"H": 8, "W": 12, "BLOCKS": 4, "STEPS": 3}, [(8, 12)], F32, heat, 1e-6),
 ]
 
 

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError
 
-from mugraph.dialects.te import BarrierOp, KernelOp
+from mugraph.dialects.te import BarrierOp, KernelOp, SeqOp
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.te_check_mapping import prove_mappings
 from mugraph.runtime.interpreter.texpr import run_texpr
@@ -168,6 +168,12 @@ def test_rows_of_a_multiple_are_moved_in_vectors() -> None:
         required(found, inputs, np.asarray)
 
 
+def test_a_loop_with_barriers_ends_where_a_call_says() -> None:
+    module = lowered(read_texpr(PRODUCT, "product.te", {}))
+    (loop,) = (op for op in module.walk() if isinstance(op, SeqOp) and op.end() is not None)
+    assert any(isinstance(op, BarrierOp) for op in loop.walk())
+
+
 def test_a_value_makes_a_program_of_one_size() -> None:
     module = read_texpr(SOFTMAX, "softmax.te", {"M": 8, "N": 32})
     assert "index" not in str(function_of(module).function_type)
@@ -203,7 +209,7 @@ def test_a_missing_barrier_is_found_at_some_size() -> None:
         ("fn f(x: f32[8]): f32[8] { par M i { result[i] = x[i] } }", "no input that is as long"),
         ("fn f(x: f32[2 * M]) { par M i { x[i] = 0.0 } }", "no size alone"),
         ("fn f(x: f32[M, M]) { par M i { x[i * M] = 0.0 } }", "a product of two variables"),
-        ("fn f(x: f32[M]) { fully par M i #block { x[i] = 0.0 } }", "a thread for each iteration"),
+        ("fn f(x: f32[M]) { fully par M i #block { x[i] = 0.0 } }", "block for each iteration"),
         ("fn f(x: f32[M]) { par 2 b { seq b k { x[k] = 0.0 } } }", "must be a constant"),
         ("fn f(x: f32[M]) { par M b { seq b + M k { x[k] = 0.0 } } }", "not of loops' variables"),
         ("fn g(x: f32[K]) { } fn f(x: f32[M]) { g(x) }", "give it a section"),

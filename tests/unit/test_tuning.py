@@ -82,7 +82,7 @@ class MadeUpBench:
     def __exit__(self, *error: object) -> None:
         return None
 
-    def build(self, plans: Sequence[Plan]) -> Iterator[Built]:
+    def build(self, plans: Sequence[Plan]) -> Iterator[Built[Plan]]:
         """Each under a code of its own."""
         for plan in plans:
             self.built.append(plan)
@@ -91,7 +91,7 @@ class MadeUpBench:
             else:
                 yield Built(plan, code=f"code of {plan_text(plan)}")
 
-    def times(self, built: Built, samples: int) -> list[float]:
+    def times(self, built: Built[Plan], samples: int) -> list[float]:
         """All alike."""
         self.samples[built.plan] = self.samples.get(built.plan, 0) + samples
         return [self.cost(built.plan)] * samples
@@ -187,7 +187,7 @@ def test_luck_in_the_rounds_does_not_win_the_comparison(kernel: TunedKernel) -> 
     class Noisy(MadeUpBench):
         """One plan has short times at first, and then those that it really has."""
 
-        def times(self, built: Built, samples: int) -> list[float]:
+        def times(self, built: Built[Plan], samples: int) -> list[float]:
             first = built.plan == lucky and self.samples.get(lucky, 0) < 10
             found = super().times(built, samples)
             return [1.0] * samples if first else found
@@ -205,7 +205,7 @@ def test_a_plan_that_fails_when_it_is_measured_is_left_out(kernel: TunedKernel) 
     class Breaking(MadeUpBench):
         """One plan's kernel breaks the process."""
 
-        def times(self, built: Built, samples: int) -> list[float]:
+        def times(self, built: Built[Plan], samples: int) -> list[float]:
             if built.plan == broken:
                 raise MeasureError("the process died")
             return super().times(built, samples)
@@ -221,7 +221,7 @@ def test_a_kernel_that_cannot_be_built_at_all_is_an_error(kernel: TunedKernel) -
     class Empty(MadeUpBench):
         """Nothing can be built."""
 
-        def build(self, plans: Sequence[Plan]) -> Iterator[Built]:
+        def build(self, plans: Sequence[Plan]) -> Iterator[Built[Plan]]:
             return (Built(plan, problem="nvcc is not here") for plan in plans)
 
     with pytest.raises(MeasureError, match="nvcc is not here"):
@@ -232,7 +232,7 @@ def test_a_gpu_that_does_not_answer_is_no_fault_of_plans(kernel: TunedKernel) ->
     class Broken(MadeUpBench):
         """Nothing can be measured."""
 
-        def times(self, built: Built, samples: int) -> list[float]:
+        def times(self, built: Built[Plan], samples: int) -> list[float]:
             raise MeasureError("the driver is too old")
 
     records, plans = records_of(kernel), kernel.candidates(4)
@@ -247,7 +247,7 @@ def test_a_search_keeps_to_its_time(kernel: TunedKernel) -> None:
     class Slow(MadeUpBench):
         """A build takes a second."""
 
-        def build(self, plans: Sequence[Plan]) -> Iterator[Built]:
+        def build(self, plans: Sequence[Plan]) -> Iterator[Built[Plan]]:
             nonlocal now
             for built in super().build(plans):
                 now += 1.0
@@ -266,7 +266,7 @@ def test_a_search_that_was_ended_goes_on(kernel: TunedKernel, tmp_path: Path) ->
     class Ended(MadeUpBench):
         """The user has no more time."""
 
-        def times(self, built: Built, samples: int) -> list[float]:
+        def times(self, built: Built[Plan], samples: int) -> list[float]:
             if len(self.samples) == 9:
                 raise KeyboardInterrupt
             return super().times(built, samples)
@@ -388,6 +388,9 @@ def test_results_are_compared_with_those_of_the_estimate() -> None:
     broken[3] = np.nan
     assert "finite at other places" in differing([broken], [right])
     assert differing([broken], [broken]) == ""
+    counts = np.arange(5, dtype=np.int32)
+    assert differing([counts], [counts]) == ""
+    assert "other whole numbers" in differing([counts + 1], [counts])
 
 
 def test_a_child_answers_raises_and_is_replaced() -> None:

@@ -8,7 +8,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
-    AffineConstantExpr,
     AffineDimExpr,
     AffineExpr,
 )
@@ -17,6 +16,7 @@ from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects import sched, te
 from mugraph.dialects.te.indices import index_text as te_index_text
 from mugraph.dialects.te.indices import range_of as te_range_of
+from mugraph.dialects.te.indices import terms_of
 from mugraph.dialects.te.sizes import size_of
 
 INT_MAX = 2**31 - 1
@@ -50,7 +50,7 @@ def split_multiples(
     """An expression as a sum of two, the second of multiples of a period, and their operands."""
     found = list(operands)
     rest = multiple = AffineExpr.constant(0)
-    for term, factor in _terms(expression, 1):
+    for term, factor in terms_of(expression):
         parts = [(term, factor)]
         if factor % period and isinstance(term, AffineDimExpr):
             parts = _opened(term, factor, found, period) or parts
@@ -62,19 +62,6 @@ def split_multiples(
     return rest, multiple, found
 
 
-def _terms(expression: AffineExpr, factor: int) -> list[tuple[AffineExpr, int]]:
-    """What a sum is of, each without and with its constant factor."""
-    match expression:
-        case AffineConstantExpr(value):
-            return [(AffineExpr.constant(1), value * factor)] if value else []
-        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add, lhs=lhs, rhs=rhs):
-            return _terms(lhs, factor) + _terms(rhs, factor)
-        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(by)):
-            return _terms(lhs, factor * by)
-        case _:
-            return [(expression, factor)]
-
-
 def _opened(
     term: AffineDimExpr, factor: int, operands: list[SSAValue], period: int
 ) -> list[tuple[AffineExpr, int]] | None:
@@ -82,7 +69,7 @@ def _opened(
     owner = operands[term.position].owner
     if not isinstance(owner, te.ApplyOp):
         return None
-    parts = _terms(owner.expression, factor)
+    parts = terms_of(owner.expression, factor)
     if all(by % period for _, by in parts):
         return None
     dimensions: list[AffineExpr] = []

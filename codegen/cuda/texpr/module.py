@@ -22,6 +22,7 @@ from mugraph.codegen.cuda.host import (
     alignment_check,
     print_execute,
     print_host_operation,
+    print_init,
     print_launch,
     workspace_bytes,
 )
@@ -58,6 +59,8 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
     is_asynchronous = any(map(uses_mbarriers, function.walk()))
     if is_asynchronous:
         writer.lines(['#include "arch/warpgroup.h"', '#include "atoms.h"', '#include "channels.h"'])
+    if any(isinstance(op, te.KernelOp) and op.is_cooperative for op in function.body.block.ops):
+        writer.line('#include "arch/grid_barrier.h"')
     writer.line()
     print_instructions(function, writer)
     names = Names()
@@ -94,6 +97,7 @@ def print_texpr(function: FuncOp, writer: Writer) -> str:
         checks.append(alignment_check("buf", DEFAULT_ALIGNMENT, "the workspace"))
     printer = HostPrinter(writer, names, symbols, places, _element)
     print_execute(function, printer, [*checks, *copies])
+    print_init(writer)
     return writer.text()
 
 
@@ -190,4 +194,6 @@ def _(op: te.KernelOp, printer: HostPrinter) -> None:
         grid[cut.axis] = f"({size} + {cut.step - 1}) / {cut.step}" if cut.step > 1 else size
     if op.grid_dim[1:] == (1, 1):
         grid = grid[:1]
-    print_launch(printer, name, grid, [op.threads.iterations], op.smem_bytes, pointers)
+    threads, smem = [op.threads.iterations], op.smem_bytes
+    together = op.is_cooperative
+    print_launch(printer, name, grid, threads, smem, pointers, cooperative=together)

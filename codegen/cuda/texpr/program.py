@@ -36,6 +36,7 @@ _BARRIERS = {
     te.Scope.WARP: "__syncwarp",
     te.Scope.BLOCK: "__syncthreads",
     te.Scope.CLUSTER: "mugraph::te::sync_cluster",
+    te.Scope.GRID: "mugraph::te::sync_grid",
 }
 
 

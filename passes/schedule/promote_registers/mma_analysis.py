@@ -22,6 +22,7 @@ from mugraph.dialects.element_types import element_type_name, is_integer
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
+from mugraph.passes.connected import connected
 
 Product = sched.MmaOp | sched.WarpgroupMmaOp
 """What adds a product to a fragment."""
@@ -248,7 +249,7 @@ def find_chains(kernel: sched.KernelOp) -> list[Chain]:
     running = [op for op in operators if runs(op)]
     return [
         chain
-        for group in _connected(running, joins)
+        for group in connected(running, joins.__getitem__)
         if (chain := _chain_of(group, operators, joins, uses)) is not None
     ]
 
@@ -312,23 +313,6 @@ def _leaves_in_place(op: Operation, value: SSAValue) -> bool:
     if isinstance(op, sched.StoreOp) and op.at is None:
         return sched.arrangement_in(value) is not None
     return False
-
-
-def _connected(
-    operators: Sequence[Operation], joins: Mapping[Operation, Sequence[SSAValue]]
-) -> list[list[Operation]]:
-    """Operators that share values, directly or through others."""
-    groups: list[tuple[list[Operation], set[SSAValue]]] = []
-    for op in operators:
-        own: tuple[list[Operation], set[SSAValue]] = ([op], set(joins[op]))
-        apart: list[tuple[list[Operation], set[SSAValue]]] = []
-        for group in groups:
-            if group[1] & own[1]:
-                own = ([*group[0], *own[0]], group[1] | own[1])
-            else:
-                apart.append(group)
-        groups = [*apart, own]
-    return [group for group, _ in groups]
 
 
 def _chain_of(

@@ -7,9 +7,17 @@ from dataclasses import dataclass
 
 import islpy as isl
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
 
 from mugraph.dialects import te
 from mugraph.passes.texpr.analysis.domains import Domain, domain_of, isl_set
+from mugraph.passes.texpr.analysis.evaluate import expanded
 
 
 @dataclass(frozen=True)
@@ -86,3 +94,29 @@ def cells(pairs: isl.Set, places: Mapping[int, isl.Set]) -> Iterator[frozenset[i
     yield from cells(pairs.subtract(set_), dict(rest))
     inside = cells(pairs.intersect(set_), dict(rest))
     yield from (one | {place} for one in inside)
+
+
+def differs_between_blocks(condition: te.IfOp, kernel: te.KernelOp) -> bool:
+    """Whether a condition may hold for some alone of the blocks that may meet."""
+    found, variables = expanded(condition.map.data.results, list(condition.indices))
+    if kernel.variable not in variables:
+        return False
+    place = variables.index(kernel.variable)
+    return any(_differs(one, place, kernel.blocks_that_meet) for one in found)
+
+
+def _differs(expression: AffineExpr, place: int, blocks: int) -> bool:
+    """Whether an expression may not be the same for as many neighbouring blocks."""
+    match expression:
+        case AffineDimExpr(position):
+            return position == place
+        case AffineBinaryOpExpr(
+            kind=AffineBinaryOpKind.FloorDiv,
+            lhs=AffineDimExpr(position),
+            rhs=AffineConstantExpr(divisor),
+        ) if position == place:
+            return divisor % blocks != 0
+        case AffineBinaryOpExpr(lhs=left, rhs=right):
+            return _differs(left, place, blocks) or _differs(right, place, blocks)
+        case _:
+            return False

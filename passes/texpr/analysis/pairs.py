@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import islpy as isl
 from xdsl.ir import SSAValue
 
 from mugraph.passes.texpr.analysis.domains import Access, first_point, isl_set
 
+SetsAt: TypeAlias = Callable[[Sequence[str]], Iterable[isl.Set]]
+"""Sets of pairs, in the dimensions that they are asked for in."""
 Names = tuple[Mapping[SSAValue, str], Mapping[SSAValue, str]]
 """What the variables of both accesses are called; those of one name are the same for both."""
 
@@ -35,11 +38,19 @@ class Pairs:
         others = [name for name in self.dimensions if name not in dimensions]
         return isl_set(dimensions, others, [*self.constraints, *extra])
 
-    def first(self, wanted: Sequence[str], *extra: str) -> tuple[list[int], list[int]] | None:
-        """Variables of the first pair for which more holds, and the element; ``None`` for none."""
+    def first(
+        self, wanted: Sequence[str], *extra: str, but: SetsAt = lambda _: ()
+    ) -> tuple[list[int], list[int]] | None:
+        """Variables of the first pair for which more holds, and the element; ``None`` for none.
+
+        Pairs in the sets that ``but`` gives, in the dimensions that it is told, do not count.
+        """
         element = [f"e{place}" for place in range(len(self.element))]
         same = [f"{name} = {text}" for name, text in zip(element, self.element, strict=True)]
-        point = first_point(self.at([*wanted, *element], *extra, *same))
+        found = self.at([*wanted, *element], *extra, *same)
+        for one in but([*wanted, *element]):
+            found = found.subtract(one)
+        point = first_point(found)
         return None if point is None else (point[: len(wanted)], point[len(wanted) :])
 
 

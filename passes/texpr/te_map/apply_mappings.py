@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, UnitAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -30,11 +30,13 @@ from mugraph.passes.texpr.te_map.bands import (
 )
 from mugraph.passes.texpr.te_map.choice import candidates_of, choose
 from mugraph.passes.texpr.te_map.clusters import (
-    blocks_of_cluster,
+    bands_of_blocks,
+    blocks_at_once,
     check_buffers_of_clusters,
-    cluster_bands,
-    deal_to_cluster,
+    deal_to_blocks,
+    is_of_whole_grid,
 )
+from mugraph.passes.texpr.te_map.grid_buffers import buffers_of_grid, place_buffer
 from mugraph.passes.texpr.te_map.program import Program
 from mugraph.passes.texpr.te_map.steps import (
     apply,
@@ -68,9 +70,12 @@ def map_function(function: FuncOp, target: Target, threads: int = 0) -> None:
 def _is_around_blocks(op: Operation) -> bool:
     """Whether loops over blocks stand in an operator, by their level or as they are large.
 
+    Not where all are over the whole grid at once, in one kernel.
     Where they share a buffer in shared memory, or there are too many launches, large loops without
     a level are those of one block.
     """
+    if is_of_whole_grid(op):
+        return False
     inner = list(op.walk())
     if any(isinstance(one, te.ParOp) and one.scope in _OF_BLOCKS for one in inner):
         return True
@@ -88,6 +93,16 @@ def _is_around_blocks(op: Operation) -> bool:
     )
 
 
+def _share_a_kernel(statements: Sequence[Operation], op: Operation) -> bool:
+    """Whether an operator goes on with a kernel: of one block, or of the same whole grid."""
+    if not statements:
+        return True
+    if not is_of_whole_grid(op) or not is_of_whole_grid(statements[0]):
+        return is_of_whole_grid(op) is is_of_whole_grid(statements[0])
+    first, second = (bands_of_blocks([one], te.Level.GRID) for one in (statements[0], op))
+    return blocks_at_once(first, te.Level.GRID) == blocks_at_once(second, te.Level.GRID)
+
+
 @dataclass
 class _Mapper:
     function: FuncOp
@@ -98,23 +113,23 @@ class _Mapper:
     def run(self) -> None:
         """Makes a kernel of each top-level loop, and of what stands between them."""
         block = self.function.body.block
-        serial: list[Operation] = []
+        statements: list[Operation] = []
         for op in list(block.ops):
-            if isinstance(op, te.ParOp):
-                self.serial_kernel(serial)
-                serial = []
-                self.kernel(op)
-            elif isinstance(op, ReturnOp):
-                self.serial_kernel(serial)
-            elif isinstance(op, te.KernelOp):
+            if isinstance(op, te.NewOp) or is_number(op):
+                continue
+            if isinstance(op, te.KernelOp):
                 raise PassFailedException(
                     f"--te-map: {op_label(self.function)} has kernels already ('{op.symbol.data}');"
                     " map it once, and whole"
                 )
-            elif isinstance(op, te.NewOp) or is_number(op):
-                continue
+            loop = op if isinstance(op, te.ParOp) and not op.is_whole_grid else None
+            if loop or isinstance(op, ReturnOp) or not _share_a_kernel(statements, op):
+                self.kernel_of(statements)
+                statements = []
+            if loop:
+                self.kernel(loop)
             else:
-                serial.append(op)
+                statements.append(op)
         sink_numbers(block)
 
     def symbol(self) -> str:
@@ -123,12 +138,12 @@ class _Mapper:
         self.kernels += 1
         return name if self.kernels == 1 else f"{name}_{self.kernels}"
 
-    def serial_kernel(self, ops: list[Operation]) -> None:
-        """A kernel of one block for statements outside parallel loops."""
-        if not ops:
+    def kernel_of(self, statements: Sequence[Operation]) -> None:
+        """A kernel of the whole grid, or of one block for what no loop over blocks stands in."""
+        if not statements:
             return
-        kernel = self.new_kernel(ops[0])
-        for op in ops:
+        kernel = self.new_kernel(statements[0])
+        for op in statements:
             op.detach()
             kernel.threads.body.block.add_op(op)
         self.finish(kernel, [])
@@ -138,7 +153,7 @@ class _Mapper:
         band = band_at(loop)
         depth = grid_depth(band)
         rest = band.loops[depth:]
-        if rest or not cluster_bands(band.body):
+        if rest or not bands_of_blocks(band.body.ops, te.Level.CLUSTER):
             refuse_blocks_in(band.loops[-1], "stands beside other statements")
         if depth == 0 and rest[0].scope is None and not band.is_fully:
             self.flat_kernel(band)
@@ -168,8 +183,11 @@ class _Mapper:
     def finish(self, kernel: te.KernelOp, grid: Sequence[te.ParOp]) -> None:
         """Makes the grid of loops around a block's program, and deals its bands to threads."""
         holder = kernel.threads
-        bands = cluster_bands(holder.body.block) if grid else []
-        blocks = blocks_of_cluster(bands) if bands else cluster_blocks(grid)
+        level = te.Level.CLUSTER if grid else te.Level.GRID
+        bands = bands_of_blocks(holder.body.block.ops, level)
+        for band in bands if level is te.Level.GRID else ():
+            refuse_blocks_in(band.loops[-1], "stands in one over the whole grid")
+        blocks = blocks_at_once(bands, level) if bands else cluster_blocks(grid)
         # Behind the loops over clusters comes the number of a block in its cluster.
         extents = [*(one.iterations for one in grid), *([blocks] if bands and blocks else [])]
         indices: list[SSAValue] = []
@@ -182,11 +200,16 @@ class _Mapper:
             indices.append(index.result)
         Rewriter.insert_op(stated(indices, extents, grid=True), InsertPoint.before(holder))
         kernel.extent = IntegerAttr(math.prod(extents), i64)
-        if blocks is not None:
+        if level is te.Level.CLUSTER and blocks is not None:
             self.check_cluster(blocks)
             kernel.cluster = IntegerAttr(blocks, i64)
-            if bands:
-                deal_to_cluster(holder, bands, indices[-1], blocks)
+        buffers = buffers_of_grid(kernel) if level is te.Level.GRID and bands else []
+        if bands:
+            deal_to_blocks(holder, bands, indices[-1], level)
+        if bands and level is te.Level.GRID:
+            kernel.cooperative = UnitAttr()
+        for new in buffers:
+            place_buffer(new, kernel)
         threads = self.block_threads(bands_in(holder), warp_bands_in(holder))
         program = Program(holder.variable, threads)
         program.choose(holder, self.spaces, self.target.shared_memory_per_block // 2)

@@ -49,7 +49,7 @@ class Band:
     def title(self) -> str:
         """The loops as the source has them."""
         return ", ".join(
-            f"{'fully ' if loop.is_fully else ''}par {loop.iterations} "
+            f"{'fully ' if loop.is_at_once else ''}par {loop.iterations} "
             f"{loop.variable.name_hint or 'i'}"
             for loop in self.loops
         )

@@ -18,6 +18,7 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.mapped import OF_EACH_THREAD
+from mugraph.passes.connected import connected
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.numbers import is_number
 from mugraph.passes.texpr.te_map.bands import (
@@ -278,20 +279,10 @@ def _lane_bands(band: Band) -> list[Band]:
 
 def _tied(bands: Sequence[Band], scalars: set[SSAValue]) -> list[list[Band]]:
     """Bands of equal extents that touch a common buffer whose place is open, together."""
-    groups: list[tuple[list[Band], set[SSAValue]]] = []
-    for band in bands:
-        touched = set(_undecided(band, scalars))
-        mine: tuple[list[Band], set[SSAValue]] = ([band], touched)
-        kept: list[tuple[list[Band], set[SSAValue]]] = []
-        for group in groups:
-            other = group[0][0]
-            same = other.extents == band.extents and other.is_fully == band.is_fully
-            if same and group[1] & touched:
-                mine = ([*group[0], *mine[0]], group[1] | mine[1])
-            else:
-                kept.append(group)
-        groups = [*kept, mine]
-    return [group for group, _ in groups]
+    return connected(
+        bands,
+        lambda band: [(one, band.extents, band.is_fully) for one in _undecided(band, scalars)],
+    )
 
 
 def _undecided(band: Band, scalars: set[SSAValue]) -> Iterator[SSAValue]:

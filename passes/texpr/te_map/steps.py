@@ -138,17 +138,17 @@ def stated(
 
 def apply(expression: AffineExpr, operands: Sequence[SSAValue], name: str | None) -> te.ApplyOp:
     """A ``te.apply`` of the operands that the expression uses."""
-    map_, kept = compacted(expression, operands)
+    map_, kept = compacted([expression], operands)
     op = te.ApplyOp(kept, AffineMapAttr(map_))
     op.result.name_hint = name
     return op
 
 
 def compacted(
-    expression: AffineExpr, operands: Sequence[SSAValue]
+    expressions: Sequence[AffineExpr], operands: Sequence[SSAValue]
 ) -> tuple[AffineMap, list[SSAValue]]:
-    """An expression as a map of the operands that it uses, and these."""
-    map_ = AffineMap(len(operands), 0, (expression,))
+    """Expressions as a map of the operands that they use, and these."""
+    map_ = AffineMap(len(operands), 0, tuple(expressions))
     used = list(compress(operands, map_.used_dims_bit_vector()))
     return map_.drop_dims(map_.unused_dims_bit_vector()), used
 

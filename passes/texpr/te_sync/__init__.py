@@ -17,8 +17,8 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
 from mugraph.passes.texpr.analysis.sums import remark_of, unordered_sums
+from mugraph.passes.texpr.te_sync.between_blocks import life_of_parts
 from mugraph.passes.texpr.te_sync.choice import choose_barriers
-from mugraph.passes.texpr.te_sync.clusters import life_of_parts
 from mugraph.passes.texpr.te_sync.dependences import dependences_of
 from mugraph.passes.texpr.te_sync.leaves import leaves_of
 
@@ -42,7 +42,8 @@ class TeSyncPass(ModulePass):
     Two accesses of which one writes, to the same element of shared or device memory or to buffers
     that share bytes, in different threads of a block, need a barrier on the way from one to the
     other, also into later iterations of a loop and under conditions: of the warp where the threads
-    are always of one warp, else of the block; in blocks of a cluster, one of the cluster.  isl
+    are always of one warp, else of the block; in blocks of a cluster, one of the cluster; in
+    blocks of a cooperative kernel, one of the grid.  isl
     decides which there are.  Of all places the ones are taken that the fewest barriers run at;
     ``te.all_reduce`` is a barrier of the block.  Between kernels nothing is needed.  A barrier of
     the cluster also comes before the first access to shared memory of another block, which must

@@ -14,11 +14,12 @@ def choose_barriers(
 ) -> dict[int, te.Scope]:
     """Where barriers stand: in front of the leaves given, fewest when the program runs.
 
-    Barriers of the cluster first; a dependence within blocks, and then within warps, that these do
-    not cover needs one of its own.  Exact.
+    Barriers of the grid or cluster first; a dependence within blocks, and then within warps, that
+    these do not cover needs one of its own.  Exact.
     """
     weights = [leaf.weight for leaf in leaves]
     there = {
+        te.Scope.GRID: set[int](),
         te.Scope.CLUSTER: set[int](),
         te.Scope.BLOCK: {i for i, leaf in enumerate(leaves) if leaf.is_barrier},
         te.Scope.WARP: {i for i, leaf in enumerate(leaves) if leaf.is_warp_barrier},

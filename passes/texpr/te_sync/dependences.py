@@ -13,12 +13,17 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects import te
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.tensor_types import element_bytes_of
-from mugraph.passes.texpr.analysis.between import Moment, between, cells
+from mugraph.passes.texpr.analysis.between import (
+    Moment,
+    between,
+    cells,
+    differs_between_blocks,
+)
 from mugraph.passes.texpr.analysis.domains import Access, domain_of
 from mugraph.passes.texpr.analysis.evaluate import expanded
 from mugraph.passes.texpr.analysis.groups import CopyGroups, Landing
 from mugraph.passes.texpr.analysis.pairs import Pairs, pairs_of
-from mugraph.passes.texpr.te_sync.clusters import differs_in_cluster, pairs_across
+from mugraph.passes.texpr.te_sync.between_blocks import pairs_across
 from mugraph.passes.texpr.te_sync.leaves import Leaf
 
 
@@ -36,7 +41,7 @@ class Dependence:
 
 
 def dependences_of(leaves: Sequence[Leaf], holder: te.ThreadsOp) -> list[Dependence]:
-    """All dependences between different threads of a block, or of blocks of a cluster.
+    """All dependences between different threads of a block, or of blocks that may meet.
 
     Exact: of each pair of steps in which threads touch one element, also in other iterations of
     loops and under conditions, the places that control comes to between the two.
@@ -107,14 +112,21 @@ class _Way:
             names[carried.variable] = f"({names[carried.variable]} - 1)"
         return self._between((Moment(landing.wait, names), end), carried)
 
-    def of_cluster(self, places: Mapping[int, isl.Set]) -> dict[int, isl.Set]:
-        """Those of the places that all blocks of a cluster come to, if one does."""
+    @cached_property
+    def kernel(self) -> te.KernelOp:
+        """The kernel of the block."""
         kernel = self.groups.holder.parent_op()
         assert isinstance(kernel, te.KernelOp)
+        return kernel
+
+    def of_blocks(self, places: Mapping[int, isl.Set]) -> dict[int, isl.Set]:
+        """Those of the places that all blocks that may meet come to, if one does."""
         return {
             place: pairs
             for place, pairs in places.items()
-            if not any(differs_in_cluster(one, kernel) for one in self.leaves[place].needed)
+            if not any(
+                differs_between_blocks(one, self.kernel) for one in self.leaves[place].needed
+            )
         }
 
     def _is_of_threads(self, condition: te.IfOp) -> bool:
@@ -157,8 +169,9 @@ def _needed(way: _Way) -> list[Dependence]:
             across = pairs_across(one, other, holder, way.common)
             if across is not None:
                 _carry(across, way.carried)
-                places = partial(way.of_cluster, way.places)
-                _add(found, across, [(te.Scope.CLUSTER, [])], way.dimensions, [], places)
+                places = partial(way.of_blocks, way.places)
+                scope = te.Scope.GRID if way.kernel.is_cooperative else te.Scope.CLUSTER
+                _add(found, across, [(scope, [])], way.dimensions, [], places)
             if isinstance(one.op, te.StepOp) or isinstance(other.op, te.StepOp):
                 continue  # the life of a part, which its own block does not outlive
             pairs = _pairs(one, other, holder, way.common, way.carried)

@@ -26,14 +26,19 @@ class Leaf:
     def place(self) -> Operation:
         """Where a barrier in front of it stands: conditions that it is the first part of follow.
 
-        One that is a barrier itself stands where it is.
+        Not one that ends a loop, which would run on for the barrier.  One that is a barrier itself
+        stands where it is.
         """
         place = self.op
         if isinstance(place, te.AllReduceOp):
             return place
         parent = place.parent_op()
-        while isinstance(parent, te.IfOp) and not any(
-            _has_parts(before) or isinstance(before, te.StepOp) for before in _before(place)
+        while (
+            isinstance(parent, te.IfOp)
+            and not _ends_loop(parent)
+            and not any(
+                _has_parts(before) or isinstance(before, te.StepOp) for before in _before(place)
+            )
         ):
             place, parent = parent, parent.parent_op()
         return place
@@ -82,6 +87,11 @@ def _leaves(
         accesses = tuple(access for access in accesses_of(op) if _is_memory(access))
         if accesses or isinstance(op, te.AllReduceOp):
             yield Leaf(op, accesses, loops, conditions)
+
+
+def _ends_loop(condition: te.IfOp) -> bool:
+    loop = condition.parent_op()
+    return isinstance(loop, te.SeqOp) and loop.end() is condition
 
 
 def _before(op: Operation) -> Iterator[Operation]:

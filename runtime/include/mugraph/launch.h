@@ -22,6 +22,11 @@ struct Queue {
 };
 
 inline Queue overlapping(cudaStream_t stream) { return Queue(stream, true); }
+inline Queue cooperative(cudaStream_t stream) {
+  Queue queue(stream);
+  queue.is_cooperative = true;
+  return queue;
+}
 
 // A kernel as CUDA's functions take it, whatever its parameters are.
 #if defined(MUGRAPH_KERNEL)

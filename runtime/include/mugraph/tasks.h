@@ -106,9 +106,7 @@ template <class Operands>
 void launch_program(char const* name, void (*kernel)(Operands), int blocks, int threads, std::size_t smem_bytes,
                     cudaStream_t stream, int steps, Operands const& operands) {
   check(cudaMemsetAsync(operands.counters, 0, steps * sizeof(unsigned), stream), "setting counters to zero");
-  Queue queue(stream);
-  queue.is_cooperative = true;
-  launch(name, kernel, dim3(blocks), dim3(threads), smem_bytes, queue, operands);
+  launch(name, kernel, dim3(blocks), dim3(threads), smem_bytes, cooperative(stream), operands);
 }
 
 }  // namespace mugraph

@@ -49,7 +49,7 @@ def _hazards(kernel: te.KernelOp, without: Operation | None) -> Iterator[Finding
 
     The former of all sizes that a call may say, the latter at some (:mod:`at_sizes`).
     """
-    grid = check_grid(kernel)
+    grid = check_grid(kernel, without)
     yield from grid.findings
     seen: set[tuple[object, ...]] = set()
     for at in kernels_at_sizes(kernel):

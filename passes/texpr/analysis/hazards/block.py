@@ -29,9 +29,9 @@ from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, blocks_followed
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
 from mugraph.passes.texpr.analysis.hazards.parts import Parts
 from mugraph.passes.texpr.analysis.hazards.role import FollowedRole
-from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow, named
+from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow
 from mugraph.passes.texpr.analysis.hazards.sums import Sums
-from mugraph.passes.texpr.analysis.hazards.touches import rows_of, variables_used
+from mugraph.passes.texpr.analysis.hazards.touches import named, rows_of, variables_used
 from mugraph.passes.texpr.analysis.roles import roles_of, takes_turns
 from mugraph.passes.texpr.analysis.turns import Course, Turns
 

@@ -1,4 +1,4 @@
-"""Hazards between blocks: nothing orders what two blocks of a kernel do to device memory.
+"""Hazards between blocks: barriers of the grid alone order what they do to device memory.
 
 Which touch one element isl decides, for all blocks of grids of any size.  Blocks of a cluster that
 wait for each other count as one here.
@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import te
 from mugraph.dialects.te.points import all_hold, grid_of
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
+from mugraph.passes.texpr.analysis.hazards.grid_barriers import GridBarriers
 from mugraph.passes.texpr.analysis.hazards.touches import MOST_POINTS, describe
 from mugraph.passes.texpr.analysis.pairs import Pairs, pairs_of
 
@@ -52,11 +54,15 @@ def is_in_memory(access: Access) -> bool:
     return access.type.memory_space is not te.Space.REGISTER
 
 
-def check_grid(kernel: te.KernelOp) -> Grid:
-    """Looks at each buffer in device memory that is written: the first conflict of its blocks."""
+def check_grid(kernel: te.KernelOp, without: Operation | None = None) -> Grid:
+    """Looks at each buffer in device memory that is written: the first conflict of its blocks.
+
+    ``without`` is a barrier to leave out.
+    """
+    barriers = GridBarriers(kernel, without)
     accesses = [one for one in accesses_of(kernel) if is_in_memory(one)]
     device = [one for one in accesses if one.type.memory_space not in ON_CHIP]
-    findings: list[Finding] = []
+    findings = list(barriers.divergent())
     within: list[SSAValue] = []
     for buffer in dict.fromkeys(one.buffer for one in device if one.writes):
         touching = [one for one in device if one.buffer is buffer]
@@ -65,7 +71,7 @@ def check_grid(kernel: te.KernelOp) -> Grid:
             for one, other in combinations_with_replacement(touching, 2)
             if one.conflicts(other)
         ]
-        found = next(filter(None, (_across_blocks(kernel, one) for one in pairs)), None)
+        found = next(filter(None, (_across_blocks(barriers, one) for one in pairs)), None)
         findings += [] if found is None else [found]
         if any(_of_block(kernel, one) for one in pairs):
             within.append(buffer)
@@ -103,23 +109,30 @@ def _different_blocks(kernel: te.KernelOp, accesses: Sequence[Access]) -> Sequen
     return sorted(firsts.tolist())
 
 
-def _across_blocks(kernel: te.KernelOp, pairs: Pairs) -> Finding | None:
-    """Two accesses to one element in different blocks."""
-    one, other = pairs.one, pairs.other
+def _across_blocks(barriers: GridBarriers, pairs: Pairs) -> Finding | None:
+    """Two accesses to one element in different blocks, with no barrier of the grid between."""
+    one, other, kernel = pairs.one, pairs.other, barriers.kernel
     loops = (kernel.variable, kernel.threads.variable)
     names = [name[loop] for name in pairs.names for loop in loops]
     together = blocks_followed(kernel)
     parts = [f"floor({names[place]} / {together})" for place in (0, 2)]
-    found = pairs.first(names, f"{parts[0]} {'<' if one is other else '!='} {parts[1]}")
+    apart = f"{parts[0]} {'<' if one is other else '!='} {parts[1]}"
+    if kernel.is_cooperative:
+        names += [name for name in barriers.variables(pairs) if name not in names]
+        found = pairs.first(names, apart, but=partial(barriers.ordered, pairs))
+        missing = "no barrier of the grid orders them"
+    else:
+        found = pairs.first(names, apart)
+        missing = "nothing orders blocks of one kernel"
     if found is None:
         return None
-    (block, thread, block_b, thread_b), element = found
+    (block, thread, block_b, thread_b, *_), element = found
     shape = one.type.get_shape()
     number = int(np.ravel_multi_index(element, shape)) if len(element) > 1 else element[0]
     message = (
         f"{describe(one, number)} in thread {thread} of block {block}; "
         f"{describe(other, number)} in thread {thread_b} of block {block_b}, "
-        "and nothing orders blocks of one kernel"
+        f"and {missing}"
     )
     return Finding(race_kind(one, other), (other.op, one.op), message, (thread_b, thread), number)
 

@@ -10,7 +10,8 @@ from mugraph.dialects.te.points import Rows
 from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks, PhaseClock
-from mugraph.passes.texpr.analysis.hazards.shadow import Report, Shadow, named
+from mugraph.passes.texpr.analysis.hazards.shadow import Report, Shadow
+from mugraph.passes.texpr.analysis.hazards.touches import named
 
 
 class Mbarriers:

@@ -9,7 +9,8 @@ from mugraph.dialects import te
 from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.texpr.analysis.domains import Access
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks, IntArray
-from mugraph.passes.texpr.analysis.hazards.shadow import Event, Report, says
+from mugraph.passes.texpr.analysis.hazards.shadow import Event, Report
+from mugraph.passes.texpr.analysis.hazards.touches import says
 
 
 class Parts:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from mugraph.dialects import te
-from mugraph.dialects.locations import place_of
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.points import Rows
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -22,7 +21,7 @@ from mugraph.passes.texpr.analysis.domains import Access
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks, IntArray
 from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, race_kind
-from mugraph.passes.texpr.analysis.hazards.touches import describe, touched_element
+from mugraph.passes.texpr.analysis.hazards.touches import describe, named, says
 from mugraph.passes.texpr.analysis.roles import takes_turns
 
 Report: TypeAlias = Callable[..., None]
@@ -327,14 +326,3 @@ def _granule(kernel: te.KernelOp) -> int:
         if isinstance(op, te.AllReduceOp) and op.scratch is not None:
             sizes.append(element_bytes_of(op.scratch.type))
     return min(sizes, default=_UNIT)
-
-
-def says(access: Access, number: int) -> str:
-    """``'te.bulk_load' (gemm.py:54:13) writes sa[0]``."""
-    return f"{named(access.op)} {touched_element(access, number)}"
-
-
-def named(op: Operation) -> str:
-    """``'te.bulk_load' (gemm.py:54:13)``."""
-    place = place_of(op)
-    return f"'{op.name}'" if place is None else f"'{op.name}' ({place})"

@@ -8,7 +8,8 @@ from mugraph.dialects import te
 from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.texpr.analysis.hazards.role import FollowedRole
-from mugraph.passes.texpr.analysis.hazards.shadow import Report, named
+from mugraph.passes.texpr.analysis.hazards.shadow import Report
+from mugraph.passes.texpr.analysis.hazards.touches import named
 
 
 class Sums:

@@ -94,3 +94,14 @@ def touched_element(access: Access, number: int) -> str:
         number //= extent
     name = source_name(access.buffer)
     return f"{access.kind.verb} {name}[{', '.join(map(str, index))}]"
+
+
+def says(access: Access, number: int) -> str:
+    """``'te.bulk_load' (gemm.py:54:13) writes sa[0]``."""
+    return f"{named(access.op)} {touched_element(access, number)}"
+
+
+def named(op: Operation) -> str:
+    """``'te.bulk_load' (gemm.py:54:13)``."""
+    place = place_of(op)
+    return f"'{op.name}'" if place is None else f"'{op.name}' ({place})"

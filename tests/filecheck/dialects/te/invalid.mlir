@@ -56,9 +56,33 @@ func.func @f() {
 
 // -----
 
-// CHECK: 'te.par': a fully parallel loop runs in a block or in a warp, not in grid
+// CHECK: 'te.par': iterations of a fully parallel loop run at once, not on one thread
 func.func @f() {
-  te.par %i = 4 fully grid { }
+  te.par %i = 4 fully thread { }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.par': a fully parallel loop at level grid has all blocks at once, and stands in no other parallel loop
+func.func @f() {
+  te.par %i = 4 grid { te.par %j = 4 fully grid { } }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.kernel' is cooperative, so that all blocks wait for each other: it has neither clusters nor a cut grid
+func.func @f() {
+  te.kernel "k" %block = 4 cooperative cluster 2 { te.threads %thread = 32 { } }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.barrier grid' stands in a 'te.kernel' that is not cooperative, whose blocks may run one after another
+func.func @f() {
+  te.kernel "k" %block = 4 { te.threads %thread = 32 { te.barrier grid } }
   func.return
 }
 
@@ -176,9 +200,9 @@ func.func @f() {
 
 // -----
 
-// CHECK: Expected `warp`, `block`, or `cluster`.
+// CHECK: Expected `warp`, `block`, `cluster`, or `grid`.
 func.func @f() {
-  te.kernel "f" %block = 1 { te.threads %thread = 64 { te.barrier grid } }
+  te.kernel "f" %block = 1 { te.threads %thread = 64 { te.barrier tile } }
   func.return
 }
 

@@ -1,23 +1,16 @@
-"""What blocks of a cluster touch together: in which they must meet, and where they may."""
+"""What blocks of a cluster or a grid touch together, and while their shared memory is there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Block
-from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
-    AffineConstantExpr,
-    AffineDimExpr,
-    AffineExpr,
-)
+from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
 from mugraph.passes.texpr.analysis.domains import Access, domain_of
-from mugraph.passes.texpr.analysis.evaluate import expanded
 from mugraph.passes.texpr.analysis.pairs import Pairs, pairs_of
 from mugraph.passes.texpr.te_sync.leaves import Leaf
 
@@ -56,13 +49,13 @@ def _parts(op: te.StepOp, kernel: te.KernelOp, news: Sequence[te.NewOp]) -> Iter
 def pairs_across(
     one: Access, other: Access, holder: te.ThreadsOp, common: Sequence[te.SeqOp]
 ) -> Pairs | None:
-    """The iterations in which two blocks of a cluster touch one element; ``None`` for none.
+    """The iterations in which two blocks that may meet touch one element; ``None`` for none.
 
     The variable of the kernel has the name that both have in one block, and is that of the first.
     """
     kernel = holder.parent_op()
     assert isinstance(kernel, te.KernelOp)
-    blocks = kernel.cluster_blocks
+    blocks = kernel.blocks_that_meet
     is_own = one.type.memory_space in (te.Space.SHARED, te.Space.REGISTER)
     if blocks == 1 or one.buffer is not other.buffer or is_own:
         return None
@@ -70,32 +63,6 @@ def pairs_across(
     pairs = pairs_of(one, other, names)
     first, second = (name[kernel.variable] for name in names)
     both = one.domain.named("a", {kernel})[kernel.variable]
-    of_cluster = f"floor({first} / {blocks}) = floor({second} / {blocks})"
-    pairs.constraints.extend([of_cluster, f"{first} != {second}", f"{both} = {first}"])
+    together = f"floor({first} / {blocks}) = floor({second} / {blocks})"
+    pairs.constraints.extend([together, f"{first} != {second}", f"{both} = {first}"])
     return pairs
-
-
-def differs_in_cluster(condition: te.IfOp, kernel: te.KernelOp) -> bool:
-    """Whether a condition may hold for some blocks of a cluster alone."""
-    found, variables = expanded(condition.map.data.results, list(condition.indices))
-    if kernel.variable not in variables:
-        return False
-    place = variables.index(kernel.variable)
-    return any(_differs(one, place, kernel.cluster_blocks) for one in found)
-
-
-def _differs(expression: AffineExpr, place: int, blocks: int) -> bool:
-    """Whether an expression may not be the same for all blocks of a cluster."""
-    match expression:
-        case AffineDimExpr(position):
-            return position == place
-        case AffineBinaryOpExpr(
-            kind=AffineBinaryOpKind.FloorDiv,
-            lhs=AffineDimExpr(position),
-            rhs=AffineConstantExpr(divisor),
-        ) if position == place:
-            return divisor % blocks != 0
-        case AffineBinaryOpExpr(lhs=left, rhs=right):
-            return _differs(left, place, blocks) or _differs(right, place, blocks)
-        case _:
-            return False

@@ -218,11 +218,19 @@ def _summed(known: KnownPlaces, node: Any) -> Known:
     return Places((LinearForm(()),)) if operand is not None and operand.number == 0 else None
 
 
-def _moved(known: Known, dims: Callable[[LinearForm], LinearForm]) -> Known:
-    """What a view has, of which each form is another one."""
+def _moved(known: Known, dims: Iterable[int | None], start: int = 0, along: int = 0) -> Known:
+    """What a view has whose dimensions are some of its operand, from a place along one on."""
     if known is None:
         return None
-    return Places(tuple(map(dims, known.forms)), known.is_condition)
+    order = [*dims]
+    forms = [
+        LinearForm(
+            tuple(0 if dim is None else _step(form, dim) for dim in order),
+            form.constant + start * _step(form, along),
+        )
+        for form in known.forms
+    ]
+    return Places(tuple(forms), known.is_condition)
 
 
 @_of("expand.default", "_to_copy.default", "clone.default", "alias.default")
@@ -237,56 +245,30 @@ def _same(known: KnownPlaces, node: Any) -> Known:
 @_of("unsqueeze.default")
 def _unsqueezed(known: KnownPlaces, node: Any) -> Known:
     source, dim = node.args
-    dim %= node.meta["val"].dim()
-
-    def seen(form: LinearForm) -> LinearForm:
-        before, others = form.coefficients[:dim], form.coefficients[dim:]
-        return LinearForm((*before, 0, *others), form.constant) if form.coefficients else form
-
-    return _moved(known[source], seen)
-
-
-def _with(form: LinearForm, dim: int, step: int) -> LinearForm:
-    """A form with another coefficient."""
-    steps = form.coefficients
-    return LinearForm((*steps[:dim], step, *steps[dim + 1 :]), form.constant)
+    rank = node.meta["val"].dim()
+    dims = [*range(rank - 1)]
+    return _moved(known[source], [*dims[: dim % rank], None, *dims[dim % rank :]])
 
 
 @_of("permute.default")
 def _permuted(known: KnownPlaces, node: Any) -> Known:
-    source: Any = node.args[0]
-    order: list[int] = node.args[1]
-    return _moved(
-        known[source],
-        lambda form: (
-            LinearForm(tuple(form.coefficients[dim] for dim in order), form.constant)
-            if form.coefficients
-            else form
-        ),
-    )
+    source, order = node.args
+    return _moved(known[source], order)
 
 
 @_of("view.default", "reshape.default")
 def _viewed(known: KnownPlaces, node: Any) -> Known:
     """Of a view that adds and takes dimensions of one element."""
     own, new = (_wide_dims(each.meta["val"].shape) for each in (node.args[0], node))
-    if [extent for _, extent in own] != [extent for _, extent in new]:
+    if [*own.values()] != [*new.values()]:
         return None
-    rank = node.meta["val"].dim()
-
-    def seen(form: LinearForm) -> LinearForm:
-        steps = [0] * rank
-        for (place, _), (dim, _) in zip(new, own, strict=True):
-            steps[place] = _step(form, dim)
-        return LinearForm(tuple(steps), form.constant)
-
-    return _moved(known[node.args[0]], seen)
+    source_of = dict(zip(new, own, strict=True))
+    return _moved(known[node.args[0]], map(source_of.get, range(node.meta["val"].dim())))
 
 
-def _wide_dims(shape: Sequence[Any]) -> list[tuple[int, str]]:
+def _wide_dims(shape: Sequence[Any]) -> dict[int, str]:
     """The dimensions that have not one element, and how many these have."""
-    sizes = enumerate(map(str, shape))
-    return [(dim, size) for dim, size in sizes if size != "1"]
+    return {dim: size for dim, size in enumerate(map(str, shape)) if size != "1"}
 
 
 @_of("slice.Tensor")
@@ -295,25 +277,18 @@ def _sliced(known: KnownPlaces, node: Any) -> Known:
     start = 0 if start is None else start
     if not isinstance(start, int) or start < 0 or step != 1:
         return None
-    dim %= node.meta["val"].dim()
-    return _moved(
-        known[source],
-        lambda form: form + start * _step(form, dim),
-    )
+    rank = node.meta["val"].dim()
+    return _moved(known[source], range(rank), start, dim % rank)
 
 
 @_of("select.int")
 def _picked(known: KnownPlaces, node: Any) -> Known:
     source, dim, index = node.args
-    dim %= source.meta["val"].dim()
     if not isinstance(index, int) or index < 0:
         return None
-
-    def seen(form: LinearForm) -> LinearForm:
-        before, others = form.coefficients[:dim], form.coefficients[dim + 1 :]
-        return LinearForm((*before, *others), form.constant + index * _step(form, dim))
-
-    return _moved(known[source], seen)
+    rank = source.meta["val"].dim()
+    dims = (each for each in range(rank) if each != dim % rank)
+    return _moved(known[source], dims, index, dim % rank)
 
 
 @_of("index_select.default")
@@ -321,15 +296,19 @@ def _selected(known: KnownPlaces, node: Any) -> Known:
     source, dim, index = node.args
     of, at = known[source], known[index]
     place = None if at is None else at.form
-    if of is None or place is None or not place.coefficients:
+    if of is None or place is None:
         return None
-    (step,) = place.coefficients
+    forms = [
+        _with(form, dim, _step(form, dim) * _step(place, 0)) + _step(form, dim) * place.constant
+        for form in of.forms
+    ]
+    return Places(tuple(forms), of.is_condition)
 
-    def at_index(form: LinearForm) -> LinearForm:
-        own = _step(form, dim)
-        return _with(form, dim, own * step) + own * place.constant
 
-    return _moved(of, at_index)
+def _with(form: LinearForm, dim: int, step: int) -> LinearForm:
+    """A form with another coefficient."""
+    steps = form.coefficients
+    return LinearForm((*steps[:dim], step, *steps[dim + 1 :]), form.constant) if steps else form
 
 
 @_of("cat.default")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from operator import mul
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -99,8 +97,13 @@ def print_host_maps(
     tensors: Sequence[SSAValue],
     writer: Writer,
     names: Names,
+    *,
+    strides_of_call: bool = False,
 ) -> list[str]:
-    """Prints the tensor maps of a launch on these tensors; returns them as arguments."""
+    """Prints the tensor maps of a launch on these tensors; returns them as arguments.
+
+    ``strides_of_call``: tensors are row-major at the extents of a call, and have no room for more.
+    """
     arguments: list[str] = []
     for parameter in parameters:
         tensor = tensors[parameter.argument]
@@ -125,10 +128,7 @@ def print_host_maps(
         known = dict(zip(dims.order, map(str, dims.extents), strict=True))
         known |= {dim: f"static_cast<uint64_t>({end})" for dim, end in ends.items()}
         given = f", {{{', '.join(known[dim] for dim in dims.order)}}}" if ends else ""
-        inner_extents = accumulate(dims.extents[:-1], mul)
-        is_row_major = tuple(dims.strides[1:]) == tuple(inner_extents)
-        if max(ends, default=0) > 0 and is_row_major:
-            # Of a row-major tensor strides follow from the extents of a call.
+        if strides_of_call and max(ends, default=0) > 0:
             steps_of_call = ", ".join(
                 " * ".join([str(size), *(known[inner] for inner in known if inner > dim)])
                 for dim in dims.order[1:]

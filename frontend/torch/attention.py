@@ -6,7 +6,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.torch.operator import define, import_torch
+from mugraph.torch.places import KnownPlaces
 
 SCHEMA = (
     "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale, bool heads_inside)"
@@ -66,29 +68,44 @@ def keep_attention_whole(graph_module: Any) -> None:
 
 
 def leave_out_known_masks(graph_module: Any) -> None:
-    """Leaves out constant masks of truths that say no more than that there is none, or a triangle.
+    """Leaves out masks of truths that say no more than that there is none, or a triangle.
 
-    Models make such masks of positions: once these are folded, their values are known.
+    Models make such masks of positions.  They are constants once these are folded; where an extent
+    is a symbol, they follow from the places of elements.
     """
     torch = import_torch()
     modes = import_module("torch.utils._python_dispatch")
+    places = KnownPlaces(graph_module)
     for node in graph_module.graph.find_nodes(
         op="call_function", target=attention_operator(), sort=False
     ):
         q, k, v, mask, causal, *others = node.args
-        if causal or getattr(mask, "op", "") != "get_attr":
-            continue
-        kept = getattr(graph_module, mask.target)
-        if not isinstance(kept, torch.Tensor) or kept.dtype != torch.bool:
+        if causal or mask is None or mask.meta["val"].dtype != torch.bool:
             continue
         with modes._disable_current_modes():
-            rows, columns = kept.shape[-2:]
-            is_all = bool(kept.all())
-            is_triangle = rows == columns and bool((kept == torch.ones_like(kept).tril()).all())
-        if is_all or is_triangle:
-            node.args = (q, k, v, None, not is_all, *others)
+            is_triangle = _is_triangle(graph_module, mask, places)
+        if is_triangle is not None:
+            node.args = (q, k, v, None, is_triangle, *others)
     graph_module.graph.eliminate_dead_code()
     graph_module.recompile()
+
+
+def _is_triangle(graph_module: Any, mask: Any, places: KnownPlaces) -> bool | None:
+    """Whether a mask keeps a triangle, of as many rows as columns, or all; ``None`` of others."""
+    torch = import_torch()
+    rows, columns = map(str, mask.meta["val"].shape[-2:])
+    if (known := places[mask]) is not None and known.is_condition:
+        triangle = (*[0] * (mask.meta["val"].dim() - 2), 1, -1)
+        if known.forms == (LinearForm(triangle),) and rows == columns:
+            return True
+        return None if known.forms else False
+    kept: Any = getattr(graph_module, mask.target) if mask.op == "get_attr" else None
+    if not isinstance(kept, torch.Tensor):
+        return None
+    if bool(kept.all()):
+        return False
+    is_square = rows == columns
+    return (is_square and bool((kept == torch.ones_like(kept).tril()).all())) or None
 
 
 def _arguments(

@@ -102,7 +102,7 @@ def _compile_graph(
     keep_rows_apart(graph_module)
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     devices = devices_of(graph_module)
-    refusals = Refusals(tf32=tf32, devices=devices, beside_torch=True)
+    refusals = Refusals(tf32=tf32, devices=devices)
     for node in graph_module.graph.nodes:
         is_call = node.op == "call_function" and not is_symbol(node.meta.get("val"))
         reason = refusals(node) if is_call else None

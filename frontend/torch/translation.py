@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -18,7 +18,6 @@ from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike, views
 from mugraph.torch.aten.collectives import WAIT
 from mugraph.torch.aten.conversion import Devices, require
-from mugraph.torch.aten.products import ATTENTION
 from mugraph.torch.operator import import_torch
 from mugraph.torch.symbols import (
     LateError,
@@ -64,15 +63,10 @@ def as_list(values: Any) -> list[Any]:
 
 
 class Refusals:
-    """Why calls stay in torch; calls of the same operator on alike arguments are asked for once.
+    """Why calls stay in torch; calls of the same operator on alike arguments are asked for once."""
 
-    ``beside_torch`` says that torch runs what stays.
-    """
-
-    def __init__(
-        self, *, tf32: bool, devices: Devices | None = None, beside_torch: bool = False
-    ) -> None:
-        self._tf32, self._devices, self._beside_torch = tf32, devices, beside_torch
+    def __init__(self, *, tf32: bool, devices: Devices | None = None) -> None:
+        self._tf32, self._devices = tf32, devices
         self._known: dict[object, str | None] = {}
 
     def __call__(self, node: Any) -> str | None:
@@ -95,8 +89,6 @@ class Refusals:
         places = devices_among(node)
         if len(places) > 1:
             return f"it has tensors on {' and '.join(sorted(places))}"
-        if self._beside_torch and self._is_faster_in_torch(node, places):
-            return "its tokens change from call to call, and PyTorch's own attention is faster"
         try:
             for each in as_list(node.meta["val"]):
                 tensor_like(each)
@@ -106,20 +98,6 @@ class Refusals:
             return self._known[signature]
         except NotConverted as error:
             return f"it has {error}"
-
-    @staticmethod
-    def _is_faster_in_torch(node: Any, places: Iterable[str]) -> bool:
-        """Whether it is attention of any number of tokens, on a GPU.
-
-        At 257 to 1,021 tokens kernels for it took 1.4 to 4 times as long on an H200.
-        """
-        on_gpu = any(place.startswith("cuda") for place in places)
-        if not on_gpu or str(node.target) != ATTENTION:
-            return False
-        tensors = [
-            each.meta["val"] for each in node.all_input_nodes if not is_symbol(each.meta["val"])
-        ]
-        return any(each.dim() > 1 and is_symbol(each.shape[-2]) for each in tensors)
 
     def _of_part(self, node: Any) -> str | None:
         """Whether a result of an operator of several is one that the conversion gives."""

@@ -105,6 +105,22 @@ def heads() -> mi.KernelGraph:
     return graph
 
 
+def projected() -> mi.KernelGraph:
+    """Two heads of queries share keys and values, all of which kernels before it compute."""
+    graph = mi.new_kernel_graph("projected")
+    x = graph.new_input((rows(buckets=()), 64), name="x")
+
+    def heads_of(name: str, count: int) -> mi.DTensor:
+        product = x @ graph.new_input((64, count * 32), name=name)
+        return graph.transpose(graph.reshape(product, (x.shape[0], count, 32)), (1, 0, 2))
+
+    q, k, v = (heads_of(name, count) for name, count in (("q", 4), ("k", 2), ("v", 2)))
+    k, v = mi.repeat(mi.exp(k), 2, 0), mi.repeat(v, 2, 0)
+    scores = mi.causal_mask(q @ graph.transpose(k, (0, 2, 1)) * 0.25)
+    graph.mark_output(graph.transpose(mi.softmax(scores, 2) @ v, (1, 0, 2)))
+    return graph
+
+
 def gram() -> mi.KernelGraph:
     """A product that adds up rows, of what a kernel before it computes."""
     graph = mi.new_kernel_graph("gram")
@@ -138,6 +154,12 @@ def numpy_heads(q: Array, k: Array, v: Array) -> Array:
     return np.stack([*own], 1)
 
 
+def numpy_projected(x: Array, *weights: Array) -> Array:
+    q, k, v = ((x @ each).reshape(len(x), each.shape[1] // 32, 32) for each in weights)
+    pairs = ((q[:, head], np.exp(k[:, head // 2]), v[:, head // 2]) for head in range(4))
+    return np.stack([numpy_attention(*each) for each in pairs], 1)
+
+
 def numpy_norm(x: Array) -> Array:
     return x / np.sqrt((x * x).mean(1, keepdims=True))
 
@@ -154,6 +176,7 @@ PROGRAMS: dict[str, tuple[Callable[[], mi.KernelGraph], Callable[..., Array]]] =
     "mlp": (mlp, lambda x, g, u, d: numpy_gate(x, g, u) @ d + x),
     "attention": (attention, numpy_attention),
     "heads": (heads, numpy_heads),
+    "projected": (projected, numpy_projected),
     "turned": (turned, numpy_turned),
     "gram": (gram, lambda x: np.exp(x).T @ numpy_norm(x) * 0.0625),
 }
@@ -165,6 +188,7 @@ SHAPES = {
     "mlp": [(64,), (64, 512), (64, 512), (512, 64)],
     "attention": [(32,), (32,), (32,)],
     "heads": [(2, 64), (2, 64), (2, 64)],
+    "projected": [(64,), (64, 128), (64, 64), (64, 64)],
     "turned": [(2, 128), (2, 128, 64)],
     "gram": [(64,)],
 }
@@ -199,7 +223,7 @@ def scheduled(program: str, plan: str, arch: str = "sm_90a") -> ModuleOp:
 
 
 def sizes_of(program: str) -> tuple[int, ...]:
-    if program in OF_ROWS:  # each size takes long
+    if program in (*OF_ROWS, "projected"):  # each size takes long
         return (0, 1, 17, 61, 150)
     return SIZES[1:] if program in OF_ALL_ROWS else SIZES
 
@@ -215,6 +239,7 @@ EMULATED = [
     ("linear", "chosen"),
     ("attention", "chosen"),
     ("gram", "chosen"),
+    ("projected", "chosen"),
     ("turned", "tma"),
     ("heads", "groups"),
     ("norm_linear", "rows"),
@@ -227,6 +252,7 @@ if THOROUGH:
         ("linear", "chosen"),
         ("attention", "chosen"),
         ("gram", "chosen"),
+        ("projected", "chosen"),
         ("turned", "tma"),
         ("heads", "groups"),
         *product(("norm_linear", "gated_mlp"), ("chosen", "cp_async", "rows")),
@@ -264,6 +290,15 @@ def test_what_a_call_says_no_kernel_reads_in_memory() -> None:
     names = {op.name for op in module.walk()}
     assert {"sched.bulk_copy", "sched.warpgroup_mma"} < names
     assert "kn.extent" not in names
+
+
+def test_kernels_behind_others_end_where_the_call_does() -> None:
+    """A mask of values is of those that several heads share, and in the kernel that reads them."""
+    module = scheduled("projected", "chosen")
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    assert len(kernels) > 1 and all(kernel.cuts_by_call for kernel in kernels)
+    assert [len(kernel.held_lengths) for kernel in kernels] == [*[0] * (len(kernels) - 1), 1]
+    assert "kn.copy" not in {op.name for op in module.walk()}
 
 
 def test_without_buckets_a_row_has_the_same_bits_whatever_the_number_of_rows() -> None:

@@ -292,6 +292,53 @@ def test_masks_of_known_positions_are_indices(
     assert masked == any(isinstance(op, kn.MaskOp) for op in program.walk())
 
 
+def documents(places: Any) -> Any:
+    """The document of each token, as a model finds it where positions do not continue."""
+    before = torch.cat([places[:1] - 1, places])
+    return (before[1:] - before[:-1] != 1).cumsum(-1)
+
+
+@pytest.mark.parametrize(
+    "kept, is_known, masked",
+    [
+        (lambda i, j, tokens: j >= 0 * i, True, False),
+        (lambda i, j, tokens: j <= i, True, True),
+        (lambda i, j, tokens: torch.where(j < 0, j + tokens, j) < i + 1, True, True),
+        (lambda i, j, tokens: (j <= i) & (documents(j[0])[None] == documents(i[:, 0])[:, None]),
+         True, True),
+        (lambda i, j, tokens: (j <= i) & (i - j < 3), False, True),
+        (lambda i, j, tokens: j.index_select(1, i[:, 0]) <= 2 * i, False, True),
+        (lambda i, j, tokens: j <= i + 1, False, True),
+        (lambda i, j, tokens: (j <= i) & (j[:, :1] != i), False, True),
+    ],
+)  # fmt: skip
+def test_masks_of_positions_are_indices_where_tokens_are_a_symbol(
+    kept: Callable[..., Any], is_known: bool, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs: list[Any] = []
+    makers = import_module("mugraph.torch.backend").MAKERS
+    make = makers["cpu"]
+    monkeypatch.setitem(makers, "cpu", lambda module: (programs.append(module), make(module))[1])
+
+    def function(q: Any) -> Any:
+        places = torch.arange(q.shape[-2])
+        mask = kept(places[:, None], places[None], q.shape[-2])[None, None]
+        return attention(q, q, q, attn_mask=mask)
+
+    torch._dynamo.reset()
+    made = torch.compile(function, backend=mugraph_torch.backend)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for tokens in (9, 14, 3):
+            q = draw(1, 2, tokens, 16)
+            torch._dynamo.mark_dynamic(q, 2)
+            assert_near(made(q), function(q))
+    alone = len(programs) == 1 and len(only_function(programs[0]).args) == 1
+    assert alone == is_known
+    if alone:
+        assert masked == any(isinstance(op, kn.MaskOp) for op in programs[0].walk())
+
+
 def test_what_has_no_conversion_stays_in_torch() -> None:
     eager, ours, report = compiled(lambda x: (x * 2).cumprod(0) + 1, draw(4, 4))
     assert_near(ours, eager)

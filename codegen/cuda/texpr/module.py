@@ -187,7 +187,7 @@ def _(op: te.KernelOp, printer: HostPrinter) -> None:
     tensors = list(_tensors_of(op))
     name, pointers = printer.kernel_names[op], printer.declare_all(tensors)
     maps = map_parameters(op, tensors)
-    pointers += print_host_maps(maps, tensors, printer.writer, printer.names)
+    pointers += print_host_maps(maps, tensors, printer.writer, printer.names, strides_of_call=True)
     grid: list[str] = [*map(str, op.grid_dim)]
     for cut in op.cuts:
         size = printer.names.of(_argument(op, cut.argument))

@@ -25,6 +25,7 @@ from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.kn import (
     ElementwiseOp,
     MaskOp,
+    MatmulOp,
     MovesElements,
     ReductionOp,
     RegroupOp,
@@ -175,7 +176,7 @@ class Program:
 
         A kernel that has both then loads less than one that has the user alone.  A product may
         compute its operands more than once, and a scan in a loop one element after another: they
-        are not joined.
+        are not joined.  Masks of a product's operand up to a length are: loads end there instead.
         """
         if not isinstance(op, (ElementwiseOp, MaskOp)) or not op.result.has_one_use():
             return None
@@ -183,6 +184,8 @@ class Program:
         user = use.operation
         if op.result in self.kept or not (can_share(op) and can_share(user)):
             return None
+        if isinstance(op, MaskOp) and op.lengths and isinstance(user, MatmulOp):
+            return user
         if isinstance(user, ReductionOp):
             types = [element_type_of(value.type) for value in (user.result, user.input)]
             parts = shape_of(user.result.type)[user.reduced_dim]

@@ -26,6 +26,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
@@ -82,6 +83,28 @@ def _typed(value: SSAValue, shape: tuple[int, ...]) -> TensorType[Attribute]:
     return TensorType(element_type_of(value.type), shape)
 
 
+def _is_alike_for_heads(mask: kn.MaskOp) -> bool:
+    """Whether a mask of (..., heads, rows, columns) keeps the same of each head."""
+    heads = len(shape_of(mask.result.type)) - 3
+    is_free = not any(form.coefficients[heads] for form in mask.forms())
+    return is_free and heads not in mask.dims_of_lengths
+
+
+def _mask_like(mask: kn.MaskOp, matrix: SSAValue) -> kn.MaskOp:
+    """The same mask of a matrix whose heads have several numbers, perhaps."""
+    rank = len(shape_of(mask.result.type))
+    heads, more = rank - 3, len(shape_of(matrix.type)) - rank
+    forms = [
+        LinearForm(
+            (*form.coefficients[:heads], *(0,) * more, *form.coefficients[heads:]), form.constant
+        )
+        for form in mask.forms()
+    ]
+    per = [dim + more if dim > heads else dim for dim in mask.dims_of_lengths]
+    lengths = list(mask.lengths)
+    return kn.MaskOp(matrix, forms, mask.constant, None, lengths, mask.largest, per)
+
+
 @dataclass
 class JoinHeads(RewritePattern):
     """Products of heads with matrices that several of them share.
@@ -95,9 +118,12 @@ class JoinHeads(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: kn.MatmulOp, rewriter: PatternRewriter, /) -> None:
-        """Rewrites products whose right operand is repeated."""
-        found = repeated_operand(op.rhs)
+        """Rewrites products whose right operand is repeated, and perhaps masked."""
+        mask = op.rhs.owner if isinstance(op.rhs.owner, kn.MaskOp) else None
+        found = repeated_operand(op.rhs if mask is None else mask.input)
         if found is None or not kn.may_be_row_major(op.result):
+            return
+        if mask is not None and not _is_alike_for_heads(mask):
             return
         in_rows = shape_of(op.lhs.type)[-2] == 1
         wide = found.numbered(shape_of(op.lhs.type), in_rows=in_rows)
@@ -114,6 +140,9 @@ class JoinHeads(RewritePattern):
         if not in_rows:
             each = (*wide[:-2], *shape_of(matrix.type)[-2:])
             new.append(kn.BroadcastOp(matrix, _typed(matrix, each)))
+            matrix = new[-1].results[0]
+        if mask is not None:
+            new.append(_mask_like(mask, matrix))
             matrix = new[-1].results[0]
         type_ = _typed(op.result, found.numbered(shape_of(op.result.type), in_rows=in_rows))
         compute = None if op.compute is None else op.compute.data

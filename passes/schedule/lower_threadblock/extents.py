@@ -16,6 +16,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import kn, sched, tb
+from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.kn.extent import give_numbers
 from mugraph.dialects.launch_extents import GridCut, HeldLength
 from mugraph.dialects.named_extents import (
@@ -48,7 +49,7 @@ class CallExtents:
     lengths: dict[str, HeldLength] = field(default_factory=dict[str, HeldLength])
     """Names whose values arguments of the function hold."""
     inner: dict[SSAValue, Names] = field(default_factory=dict[SSAValue, Names])
-    """Intermediates, as far as the grids of their kernels show it."""
+    """Intermediates: no result depends on what lies behind the end of a dimension."""
     parts: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
     """Dimensions of them that have several elements for each that the name counts: those of blocks
     that share a loop stand side by side."""
@@ -65,6 +66,12 @@ class CallExtents:
             for dim, seen in _dims_seen(value.owner.input, value).items():
                 names[seen] = of[dim]
         return tuple(names)
+
+    def name(self, value: SSAValue, dim: int, name: str) -> None:
+        """Notes the name of a dimension of an intermediate."""
+        if value not in self.outer:
+            names = self.names_of(value)
+            self.inner[value] = (*names[:dim], name, *names[dim + 1 :])
 
     def parts_of(self, value: SSAValue, dim: int) -> int:
         """How many elements a dimension of a tensor has for each that its name counts."""
@@ -117,10 +124,14 @@ def call_extents(function: FuncOp) -> CallExtents:
         if isinstance(op, kn.ViewOp) and op.input in found.outer:
             names = found.outer[op.input]
             found.outer[op.result] = _names_seen(op, op.input, op.result, names)
-        elif isinstance(op, kn.MatmulOp) and (name := _name_of_rows(op, found)) is not None:
-            op.rows = StringAttr(name)
-        elif not isinstance(op, (kn.CustomizedOp, ReturnOp)) and not _counts_rows(op):
-            _refuse_outer(op, found)
+        elif isinstance(op, kn.CustomizedOp):
+            _name_results(op, found)
+        elif not isinstance(op, (kn.ViewOp, ReturnOp)):
+            if isinstance(op, kn.MatmulOp) and (name := _name_of_rows(op, found)) is not None:
+                op.rows = StringAttr(name)
+            elif not _counts_rows(op):
+                _refuse_outer(op, found)
+            _name_along_cuts(op, found)
     found.values |= give_numbers(function, extents)
     for name, length in found.lengths.items():
         found.values[name] = function.args[length.argument]
@@ -202,22 +213,41 @@ def name_said(graph: kn.CustomizedOp, number: int) -> str | None:
     return holder.extent.data if isinstance(holder, kn.ExtentOp) else None
 
 
-def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[str, int]]:
-    """The axes of a grid of which a call needs a part: the name, and a block's elements of it.
+def _name_along_cuts(op: Operation, found: CallExtents) -> None:
+    """Notes the names of an operator's results, whose elements along a dimension are of those of
+    operands alone; masks that compare places along it fill what lies behind an end."""
+    for cut in device_cuts(op):
+        pairs = zip(op.operands, cut.operands, strict=False)
+        names = {found.names_of(value)[dim] for value, dim in pairs if dim is not None} - {""}
+        if cut.combiner is None and len(names) == 1:
+            for result, dim in zip(op.results, cut.results, strict=True):
+                if dim is not None:
+                    found.name(result, dim, *names)
 
-    Notes what that says of the graph's results.  Where masks put what others read behind the end
-    of an intermediate, it is written whole; so it is where device memory holds the extent.
+
+def _name_results(graph: kn.CustomizedOp, found: CallExtents) -> None:
+    """Notes the names of a graph's results, of the dimensions that are split as named ones are.
+
+    Where masks put what others read behind the end of an intermediate, it is written whole; so it
+    is where device memory holds the extent.
     """
-    found: dict[int, tuple[str, int]] = {}
     loads = [op for op in graph.body.block.ops if isinstance(op, tb.InputOp)]
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     for axis, blocks in enumerate(graph.grid_dim):
         cut = [op for op in loads if op.map_[axis] >= 0]
-        given = {_split_of_load(op, axis, graph, extents) for op in cut}
-        if len(given) == 1 and blocks > 1 and (named := given.pop()) is not None:
-            is_whole = named[0] in extents.lengths or _is_masked_along(graph, axis)
-            for op in stores if not is_whole else ():
-                _infer(op, axis, named, extents)
+        given = {_split_of_load(op, axis, graph, found) for op in cut} - {None}
+        if len(given) != 1 or blocks == 1 or (named := given.pop()) is None:
+            continue
+        if named[0] not in found.lengths and not _is_masked_along(graph, axis):
+            for op in stores:
+                _infer(op, axis, named, found)
+
+
+def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[str, int]]:
+    """The axes of a grid of which a call needs a part: the name, and a block's elements of it."""
+    found: dict[int, tuple[str, int]] = {}
+    stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
+    for axis, blocks in enumerate(graph.grid_dim):
         stored = {
             extents.split_by(op, axis, op.dtensor, extents.names_of(op.dtensor)) for op in stores
         }
@@ -274,6 +304,8 @@ def _split_of_load(
     source = _operand(graph, op.dtensor)
     names = extents.names_of(source)
     if op.through is not None:
+        if source not in extents.outer:
+            names = ("", *names[1:])  # there is room for all
         names = _names_of_rows(op, extents.names_of(_operand(graph, op.through)), names)
     return extents.split_by(op, axis, source, names)
 
@@ -303,9 +335,7 @@ def _infer(op: tb.OutputOp, axis: int, part: tuple[str, int], extents: CallExten
     parts, rest = divmod(op.slicing().split(dim).factors()[axis], step)
     if rest or not parts:
         return
-    names = list(extents.names_of(op.dtensor))
-    names[dim] = name
-    extents.inner[op.dtensor] = tuple(names)
+    extents.name(op.dtensor, dim, name)
     extents.parts[op.dtensor, dim] = parts
 
 

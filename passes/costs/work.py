@@ -217,9 +217,7 @@ def loading_of(loads: tuple[Load, ...]) -> Loading:
             (
                 load.looped,
                 copy_cycles(load.bytes, load.row_bytes, bulk=False) * uneven_factor(load.alignment),
-                0.0
-                if load.beside_products
-                else copy_cycles(load.bytes, load.row_bytes, bulk=True),
+                0.0 if load.beside_products else copy_cycles(load.bytes, load.row_bytes, bulk=True),
             )
             for load in loads
         ),

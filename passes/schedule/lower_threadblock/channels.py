@@ -1,4 +1,4 @@
-"""Whether a warp of its own loads the tiles of a kernel, and which numbers others load nevertheless.
+"""Whether a warp of its own loads the tiles of a kernel, and what other threads load beside it.
 
 With a role for the loads the threads that compute find their tiles by waiting at a channel: no
 barrier of theirs stands between a load and its readers, nor between these and the next load.
@@ -63,7 +63,7 @@ def are_numbers_of_products(op: tb.InputOp, threads: int) -> bool:
 
 
 def products_scaled_by(op: tb.InputOp) -> Sequence[tb.MatmulOp]:
-    """The products that numbers of rows, or one, multiply: nothing else uses them, or there is none.
+    """The products that numbers of rows, or one, multiply; none where anything else uses them.
 
     They may be multiplied by other numbers first.
     """

@@ -16,6 +16,7 @@ from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
 from mugraph.dialects import sched, tb
+from mugraph.dialects.elementwise import NF4_NUMBERS
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_type_of, shape_of
@@ -91,6 +92,31 @@ def test_weights_of_4_bits_are_unpacked_in_registers(program: Any) -> None:
     in_place = [op.lhs_start is not None for op in products]
     assert in_place == [program is of_halves] * 2
     expected = x.astype(np.float64) @ weights
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_codes_of_nf4_are_looked_up_in_pairs(dtype: Any) -> None:
+    """As a product loads them; all codes beside each other, right as CUDA."""
+    codes = RANDOM.integers(0, 16, (2, 128, 64))
+    packed = (codes[0] | codes[1] << 4).astype(np.uint8).view(np.int8)
+    scales = RANDOM.uniform(0.5, 2, (2, 64)).astype(dtype)
+    x = RANDOM.standard_normal((9, 256)).astype(dtype)
+
+    def program(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
+        wide = mi.dequantize(packed, scales, format="nf4", dim=0, storage="halves")
+        return x @ (wide if x.dtype == wide.dtype else mi.cast(wide, x.dtype))
+
+    inputs = [x, packed, scales]
+    module = graph_of(program, *inputs).module()
+    PassPipeline(compile_pipeline("sm_90a", Plan(forloop=2))).apply(make_context(), module)
+    products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
+    assert products and all(op.through is not None for op in products)
+    numbers = np.array(NF4_NUMBERS).astype(dtype).astype(np.float64)[codes]
+    halves = [each.reshape(2, 64, 64) for each in numbers]
+    weights = np.stack(halves, 1).reshape(256, 64) * scales.astype(np.float64).repeat(128, 0)
+    expected = x.astype(np.float64) @ weights
+    made = generate_cuda(module, make_context(), "sm_90a")
     check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
 

@@ -441,7 +441,7 @@ def _work(
             m, n, k = INSTRUCTION.shape_mnk
             converted, conversion = math.prod(tiles[-1]) if op.conversion else 0, op.conversion
             matrices = math.prod(tiles[0][:-2])
-            if op.reads_runs(rows, tiles[0][-1]):
+            if op.reads_runs(rows, tiles[0][-1], matrices):
                 m, n, conversion = n, m, RUN_CONVERSION_ISSUES
             for factor in op.factors:
                 steps = _padded(shapes[factor.lhs][-1], k)

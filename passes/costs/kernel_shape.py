@@ -115,7 +115,8 @@ class KernelShape(NamedTuple):
         if target.bulk_bytes_in_flight is None or not self.loading.comes_in_bulk:
             return False
         by_groups = self.loop.suits_groups(self.threads, target)
-        if by_groups or any(product.converted for product in self.loop.products):
+        converts = any(product.converted for product in self.loop.products)
+        if by_groups or converts or self.loading.needs_groups:
             return by_groups
         reading = self.turns * self.row_cycles(target)
         return self.copy_cycles(bulk=True) + reading <= self.copy_cycles(bulk=False)

@@ -167,6 +167,8 @@ class Load(NamedTuple):
     """The bytes of which its rows start at multiples."""
     padding: int = 0
     """Bytes of zeros among those of the tile, where the tensor has not so many rows."""
+    beside_products: bool = False
+    """Whether the threads of warp groups that multiply load it themselves, as scales."""
 
     @property
     def row_registers(self) -> int:
@@ -194,7 +196,9 @@ class Loading(NamedTuple):
     waited_for: tuple[int, ...]
     """The bytes of each tile of the loop that threads wait for as they load it."""
     comes_in_bulk: bool
-    """Whether bulk copies can bring all."""
+    """Whether bulk copies can bring all, but for what :attr:`needs_groups` says."""
+    needs_groups: bool
+    """Whether some tiles come with bulk copies of others only where warp groups multiply."""
 
     def waits(self, threads: int) -> int:
         """How often threads wait for memory in an iteration."""
@@ -206,20 +210,25 @@ class Loading(NamedTuple):
 def loading_of(loads: tuple[Load, ...]) -> Loading:
     """What so many loads take together; a kernel's are asked for under many numbers of blocks."""
     return Loading(
-        sum(load.bytes for load in loads if load.looped),
+        sum(load.bytes for load in loads if load.looped and not load.beside_products),
         sum(load.bytes for load in loads if not load.looped),
         sum(load.tensor_bytes for load in loads),
         tuple(
             (
                 load.looped,
                 copy_cycles(load.bytes, load.row_bytes, bulk=False) * uneven_factor(load.alignment),
-                copy_cycles(load.bytes, load.row_bytes, bulk=True),
+                0.0 if load.beside_products else copy_cycles(load.bytes, load.row_bytes, bulk=True),
             )
             for load in loads
         ),
-        math.fsum(row_cycles(load.bytes, load.row_bytes) for load in loads if load.looped),
+        math.fsum(
+            row_cycles(load.bytes, load.row_bytes)
+            for load in loads
+            if load.looped and not load.beside_products
+        ),
         tuple(load.bytes for load in loads if load.looped and load.waits),
-        all(load.alignment >= VECTOR_BYTES for load in loads),
+        all(load.alignment >= VECTOR_BYTES or load.beside_products for load in loads),
+        any(load.beside_products for load in loads),
     )
 
 

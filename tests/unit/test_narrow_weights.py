@@ -16,6 +16,7 @@ from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
 from mugraph.dialects import sched, tb
+from mugraph.dialects.elementwise import NF4_NUMBERS
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_type_of, shape_of
@@ -91,6 +92,31 @@ def test_weights_of_4_bits_are_unpacked_in_registers(program: Any) -> None:
     in_place = [op.lhs_start is not None for op in products]
     assert in_place == [program is of_halves] * 2
     expected = x.astype(np.float64) @ weights
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_codes_of_nf4_are_looked_up_in_pairs(dtype: Any) -> None:
+    """As a product loads them; all codes beside each other, right as CUDA."""
+    codes = RANDOM.integers(0, 16, (2, 128, 64))
+    packed = (codes[0] | codes[1] << 4).astype(np.uint8).view(np.int8)
+    scales = RANDOM.uniform(0.5, 2, (2, 64)).astype(dtype)
+    x = RANDOM.standard_normal((9, 256)).astype(dtype)
+
+    def program(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
+        wide = mi.dequantize(packed, scales, format="nf4", dim=0, storage="halves")
+        return x @ (wide if x.dtype == wide.dtype else mi.cast(wide, x.dtype))
+
+    inputs = [x, packed, scales]
+    module = graph_of(program, *inputs).module()
+    PassPipeline(compile_pipeline("sm_90a", Plan(forloop=2))).apply(make_context(), module)
+    products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
+    assert products and all(op.through is not None for op in products)
+    numbers = np.array(NF4_NUMBERS).astype(dtype).astype(np.float64)[codes]
+    halves = [each.reshape(2, 64, 64) for each in numbers]
+    weights = np.stack(halves, 1).reshape(256, 64) * scales.astype(np.float64).repeat(128, 0)
+    expected = x.astype(np.float64) @ weights
+    made = generate_cuda(module, make_context(), "sm_90a")
     check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
 
@@ -207,16 +233,22 @@ def block_scaled(
     return mi.dequantize(x, scale_x) @ mi.transpose(mi.dequantize(w, scale_w))
 
 
-def test_scales_of_blocks_are_applied_to_partial_sums_of_f8() -> None:
-    """In one kernel, whose products are of f8 as it is stored."""
-    rows, columns, depth = 64, 256, 512
+def drawn_of_blocks(rows: int, columns: int, depth: int) -> tuple[list[Array], Array]:
+    """Inputs of :func:`block_scaled`, and what it computes."""
     x, w = (
         RANDOM.standard_normal(shape).astype(ml_dtypes.float8_e4m3fn)
         for shape in ((rows, depth), (columns, depth))
     )
     scale_x = RANDOM.uniform(0.5, 2, (rows, depth // 128)).astype(np.float32)
     scale_w = RANDOM.uniform(0.5, 2, (columns // 128, depth // 128)).astype(np.float32)
-    inputs = [x, w, scale_x, scale_w]
+    wide_x = x.astype(np.float64) * scale_x.repeat(128, 1)
+    wide_w = w.astype(np.float64) * np.kron(scale_w, np.ones((128, 128)))
+    return [x, w, scale_x, scale_w], wide_x @ wide_w.T
+
+
+def test_scales_of_blocks_are_applied_to_partial_sums_of_f8() -> None:
+    """In one kernel, whose products are of f8 as it is stored."""
+    inputs, expected = drawn_of_blocks(64, 256, 512)
     module = graph_of(block_scaled, *inputs).module()
     own = module.clone()
     fuse_program(only_function(own), target_named("sm_90a"))
@@ -225,9 +257,27 @@ def test_scales_of_blocks_are_applied_to_partial_sums_of_f8() -> None:
     products = [op for op in own.walk() if isinstance(op, tb.MatmulOp)]
     assert products and all(element_type_of(op.lhs.type) == f8E4M3FN for op in products)
     (result,) = run_function(own, None, inputs)
-    wide_x = x.astype(np.float64) * scale_x.repeat(128, 1)
-    wide_w = w.astype(np.float64) * np.kron(scale_w, np.ones((128, 128)))
-    assert_near(result, wide_x @ wide_w.T)
+    assert_near(result, expected)
+
+
+def test_warp_groups_load_scales_of_blocks_beside_their_products() -> None:
+    """No bulk copy brings numbers of rows that lie apart, nor do others for it."""
+    inputs, expected = drawn_of_blocks(256, 256, 512)
+    module = graph_of(block_scaled, *inputs).module()
+    plan = Plan(block=(256, 1, 1), tile=(0, 0, 128, 128), forloop=4, split_k=1)
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    (product,) = (op for op in module.walk() if isinstance(op, sched.WarpgroupMmaOp))
+    loop = product.parent_op()
+    loads = [op for op in module.walk() if isinstance(op, sched.LoadOp)]
+    assert isinstance(loop, sched.ForloopOp) and len(loads) == 2
+    for load in loads:
+        assert load.parent_op() is loop
+        assert isinstance(load.source.type, sched.GlobalType)
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
+    for level in ("logical", "address"):
+        (result,) = run_function(module, None, inputs, level=level)
+        assert_near(result, expected)
 
 
 def test_attention_with_a_long_cache_of_f8_is_one_kernel() -> None:

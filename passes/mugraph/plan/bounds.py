@@ -184,6 +184,8 @@ class TiledKernels:
         loop, first, kept, tensors = zero.copy(), zero.copy(), zero.copy(), 0
         by_threads, by_bulk = (zero.copy(), zero.copy()), (zero.copy(), zero.copy())
         for load in self.model.loaded:
+            if load.scales_products:
+                continue  # threads that multiply may load it
             tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
             shape = self.shapes[tile]
             row = load.row(shape) * size

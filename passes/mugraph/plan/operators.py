@@ -221,9 +221,11 @@ class OperatorWork(NamedTuple):
     sliced: bool = False
     """Whether different warps may have the products of its pairs of matrices."""
 
-    def reads_runs(self, rows: int, depth: int) -> bool:
-        """Whether warps compute a product of such extents with swapped operands."""
-        return self.converts_runs and rows <= MOST_SWAPPED_ROWS and depth % RUNS_OF_LANES == 0
+    def reads_runs(self, rows: int, depth: int, matrices: int) -> bool:
+        """Whether warps compute products of such extents with swapped operands."""
+        is_sliced = self.sliced and matrices > 1
+        few = rows <= MOST_SWAPPED_ROWS and depth % RUNS_OF_LANES == 0
+        return self.converts_runs and is_sliced and few
 
     @classmethod
     def of(cls, op: Operation, phases: LoopPhases) -> OperatorWork:

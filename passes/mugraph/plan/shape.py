@@ -47,6 +47,7 @@ from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, comp
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, product_index
 from mugraph.passes.mugraph.retile.partition import Partition
+from mugraph.passes.schedule.lower_threadblock.channels import products_scaled_by
 
 MOVES = 2
 """Times that elements of several matrices in a tile are moved before they are multiplied, unless
@@ -104,6 +105,14 @@ def _padded(extent: int, multiple: int) -> int:
     return -(-extent // multiple)
 
 
+def _scales_loaded(op: tb.InputOp) -> bool:
+    """Whether a tile is numbers that scale products of matrices as they are loaded."""
+    products = products_scaled_by(op)
+    return bool(products) and all(
+        isinstance(factor.owner, tb.InputOp) for each in products for factor in each.operands
+    )
+
+
 class Moved(NamedTuple):
     """What an estimate needs of a tile that is loaded or stored."""
 
@@ -119,6 +128,8 @@ class Moved(NamedTuple):
     """The dimensions as they lie in memory."""
     row_alignment: int
     """The bytes of which the tensor's rows start at multiples."""
+    scales_products: bool
+    """Whether it is numbers of rows, or one, that scale products of warp groups."""
 
     @classmethod
     def of(cls, space: TileSpace, op: tb.InputOp | tb.OutputOp) -> Moved:
@@ -131,7 +142,8 @@ class Moved(NamedTuple):
         extents = tuple(op.tensor_shape)
         total = math.prod(extents) * size
         order, aligned = memory_order(op), tensor_alignment(op)
-        return cls(tile, tuple(free), size, total, stays, extents, order, aligned)
+        scales = isinstance(op, tb.InputOp) and _scales_loaded(op)
+        return cls(tile, tuple(free), size, total, stays, extents, order, aligned, scales)
 
     def alignment(self, shape: Sequence[int]) -> int:
         """The bytes, 16 at most, of which rows of a tile of these extents start at multiples."""
@@ -286,7 +298,10 @@ class TiledKernel:
             loaded = _sector_bytes(there, size, load.row(there))
             padding = (math.prod(there) - math.prod(load.existing(shape))) * size
             aligned = load.alignment(shape)
-            loads.append(Load(loaded, tensor, looped, load.row_bytes(shape), aligned, padding))
+            # Threads that multiply load what bulk copies do not bring.
+            row = load.row_bytes(shape)
+            beside = looped and load.scales_products and min(row, aligned) < VECTOR_BYTES
+            loads.append(Load(loaded, tensor, looped, row, aligned, padding, beside))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         return KernelShape(
@@ -426,7 +441,7 @@ def _work(
             m, n, k = INSTRUCTION.shape_mnk
             converted, conversion = math.prod(tiles[-1]) if op.conversion else 0, op.conversion
             matrices = math.prod(tiles[0][:-2])
-            if op.reads_runs(rows, tiles[0][-1]):
+            if op.reads_runs(rows, tiles[0][-1], matrices):
                 m, n, conversion = n, m, RUN_CONVERSION_ISSUES
             for factor in op.factors:
                 steps = _padded(shapes[factor.lhs][-1], k)

@@ -15,7 +15,14 @@ from mugraph.dialects.alignment import row_alignment
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import CopyOp, CustomizedOp, MatmulOp, RegroupOp, ScanOp
+from mugraph.dialects.kn import (
+    CopyOp,
+    CustomizedOp,
+    ElementwiseOp,
+    MatmulOp,
+    RegroupOp,
+    ScanOp,
+)
 from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import VECTOR_BYTES
@@ -53,9 +60,29 @@ def least_time(operands: Iterable[SSAValue], stored: Iterable[SSAValue], target:
 
 
 def product_time(operators: Iterable[Operation], target: Target) -> float:
-    """Nanoseconds that a kernel takes at least for the products of matrices among operators."""
-    cycles = sum(fastest_cycles(op, target) for op in operators if isinstance(op, MatmulOp))
+    """Nanoseconds that a kernel takes at least for the products of matrices among operators.
+
+    Matrices that are made of numbers of 8 bits may be multiplied as these (``--factor-products``).
+    """
+    products = [op for op in operators if isinstance(op, MatmulOp)]
+    cycles = sum(fastest_cycles(op, target, _made_of(op.lhs, op.rhs)) for op in products)
     return LAUNCH_NS + cycles / target.multiprocessors / target.clock_ghz if cycles else 0.0
+
+
+def _made_of(*matrices: SSAValue) -> str | None:
+    """The type of 8 bits of which all elements of matrices are made one by one, if there is one."""
+    types: set[str] = set()
+    for value in matrices:
+        whole = math.prod(shape_of(value.type))
+        while isinstance(op := value.owner, ElementwiseOp | RegroupOp):
+            sources = [v for v in op.operands if math.prod(shape_of(v.type)) == whole]
+            if not sources:
+                return None
+            value = sources[0]
+        if element_bytes_of(value.type) != 1:
+            return None
+        types.add(element_type_name(element_type_of(value.type)))
+    return min(types)
 
 
 def library_time(op: MatmulOp, target: Target) -> float:
@@ -127,11 +154,12 @@ def scan_time(operators: Iterable[Operation], target: Target) -> float:
     return LAUNCH_NS + cycles / target.clock_ghz if cycles else 0.0
 
 
-def fastest_cycles(op: MatmulOp | tb.MatmulOp, target: Target) -> float:
-    """Cycles of one multiprocessor for a product by the fastest instruction of its type."""
+def fastest_cycles(op: MatmulOp | tb.MatmulOp, target: Target, element: str | None = None) -> float:
+    """Cycles of one multiprocessor for a product by the fastest instruction of a type: its own,
+    where none is given."""
     macs = math.prod(shape_of(op.result.type)) * shape_of(op.lhs.type)[-1]
-    name = element_type_name(element_type_of(op.lhs.type))
-    if op.multiplies_in_tf32(op.lhs):
+    name = element or element_type_name(element_type_of(op.lhs.type))
+    if element is None and op.multiplies_in_tf32(op.lhs):
         name = "tf32"
     return macs / (target.most_macs_a_cycle(name) or math.inf)
 

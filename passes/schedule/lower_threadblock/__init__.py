@@ -32,7 +32,7 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.lower_threadblock.build import lower_kernel
 from mugraph.passes.schedule.lower_threadblock.builder import Choices
-from mugraph.passes.schedule.lower_threadblock.bulk_loads import uses_channels
+from mugraph.passes.schedule.lower_threadblock.channels import uses_channels
 from mugraph.passes.schedule.lower_threadblock.custom import check_operators, erase_unused_functions
 from mugraph.passes.schedule.lower_threadblock.extents import (
     CallExtents,

@@ -26,10 +26,10 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule.barriers.channel_steps import place_channel_steps
 from mugraph.passes.schedule.lower_threadblock.builder import Choices, KernelBuilder
-from mugraph.passes.schedule.lower_threadblock.bulk_loads import (
+from mugraph.passes.schedule.lower_threadblock.bulk_loads import comes_in_bulk, layouts_of_load
+from mugraph.passes.schedule.lower_threadblock.channels import (
+    are_numbers_of_products,
     are_numbers_of_results,
-    comes_in_bulk,
-    layouts_of_load,
 )
 from mugraph.passes.schedule.lower_threadblock.levels import Levels, loads_of_rings
 from mugraph.passes.schedule.lower_threadblock.operators import schedule_operator
@@ -89,15 +89,18 @@ def lower_kernel(
     late: list[Operation] = []
     if choices.channels:
         by_groups = any(is_of_warpgroups(layout.atom) for layout in choices.warp_layouts.values())
-        by_threads = [
+        of_results = [
             op
             for op in levels.inputs
             if are_numbers_of_results(op, levels) and (by_groups or not comes_in_bulk(op))
         ]
-        by_bulk = [op for op in levels.inputs if op not in by_threads]
+        of_products = [op for op in levels.inputs if are_numbers_of_products(op, builder.threads)]
+        by_bulk = [op for op in levels.inputs if op not in (*of_results, *of_products)]
         loads = {op: make_bulk_load(builder, op, inputs) for op in by_bulk}
-        late += [load_of(builder, op, inputs) for op in by_threads]
-        rings = [[loads.pop(op) for op in ring] for ring in loads_of_rings(levels)]
+        late += [load_of(builder, op, inputs) for op in of_results]
+        looped += [load_of(builder, op, inputs) for op in of_products]
+        of_rings = [[op for op in ring if op in loads] for ring in loads_of_rings(levels)]
+        rings = [[loads.pop(op) for op in ring] for ring in of_rings if ring]
         feeds = [make_feed(ring, moves=True) for ring in rings]
         feeds += [make_feed([load], moves=False) for load in loads.values()]
     else:

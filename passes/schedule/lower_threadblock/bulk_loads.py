@@ -1,12 +1,7 @@
-"""Loads by a warp of their own: which inputs bulk copies can bring, the producer, and its channels.
-
-With a role for the loads the threads that compute find their tiles by waiting at a channel: no
-barrier of theirs stands between a load and its readers, nor between these and the next load.
-"""
+"""Which inputs bulk copies can bring, and in which blocks."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from mugraph.dialects import tb
@@ -24,13 +19,10 @@ from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
     resolved_layout_of,
-    shape_of,
     strides_of,
-    value_label,
 )
 from mugraph.passes.schedule.analysis.remarks import Obstacle
 from mugraph.passes.schedule.lower_threadblock.extents import name_said
-from mugraph.passes.schedule.lower_threadblock.levels import Levels
 from mugraph.passes.targets import Target
 
 
@@ -68,23 +60,6 @@ def comes_in_bulk(op: tb.InputOp) -> bool:
     return True
 
 
-def are_numbers_of_results(op: tb.InputOp, levels: Levels) -> bool:
-    """Whether an input has numbers of rows or columns, or one, for operators behind the loop alone.
-
-    Such as scales, or a bias.  The threads that compute can load them when they need them.
-    """
-    if op.loop_dim >= 0 or op.through is not None or op.windows is not None or op.ends:
-        return False
-    late = {reader for level in levels.after for reader in level}
-    readers = [use.operation for use in op.result.uses]
-    return all(
-        reader in late
-        and isinstance(reader, tb.ElementwiseOp)
-        and math.prod(shape_of(reader.results[0].type)) > math.prod(shape_of(op.result.type))
-        for reader in readers
-    )
-
-
 def block_obstacles(threads: int, target: Target) -> Iterator[Obstacle]:
     """Why a block of so many threads, without a producer, has no channels; nothing where it may."""
     if target.bulk_bytes_in_flight is None:
@@ -109,34 +84,3 @@ def loop_obstacles(*, moves: bool, iterations: int) -> Iterator[Obstacle]:
         yield Obstacle("nothing is loaded in its loop", mend)
     if iterations == 1:
         yield Obstacle("its loop has one iteration", mend)
-
-
-def obstacles(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
-    """Why the loads of a graph cannot go through channels: a sentence each; none where they can."""
-    found = [obstacle.reason for obstacle in block_obstacles(graph.threads, target)]
-    if not levels.inputs:
-        found.append("it loads nothing")
-    for op in levels.inputs:
-        if are_numbers_of_results(op, levels):
-            continue
-        try:
-            layouts_of_load(op)
-        except BulkCopyError as error:
-            found.append(f"{value_label(op.dtensor)}: {error}")
-    return found
-
-
-def uses_channels(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
-    """Why a graph is not scheduled with channels; nothing where it is.
-
-    A plan that says ``loads = tma`` has them wherever they can be.
-    """
-    loads = graph.decided.loads
-    if loads == "cp_async":
-        return ["its plan says loads = cp_async"]
-    found = obstacles(graph, levels, target)
-    if loads is None:
-        moves = any(op.loop_dim >= 0 for op in levels.inputs)
-        missing = loop_obstacles(moves=moves, iterations=graph.forloop_range)
-        found += [obstacle.reason for obstacle in missing]
-    return found

@@ -154,14 +154,17 @@ def choose_warp_layouts(
 
 
 def layout_by_runs(op: tb.MatmulOp, threads: int, target: Target) -> WarpLayout | None:
-    """How single warps share a product of few rows with swapped operands; ``None`` where not.
+    """How single warps share a sliced product of few rows with swapped operands, if they do.
 
     The columns are then the 16 rows of an instruction.  Of numbers of few bits lanes read runs of
-    16 bytes along k, which both matrices must have.
+    16 bytes along k, which both matrices must have.  Others have warps along k, where columns are
+    few for so many warps: see :data:`MOST_SWAPPED_ROWS`.
     """
     *_, rows, columns = shape_of(op.result.type)
     source = stored_source(op.rhs)
-    if rows > MOST_SWAPPED_ROWS or element_bytes_of(source.type) >= element_bytes_of(op.rhs.type):
+    if op.slices == 1 or rows > MOST_SWAPPED_ROWS:
+        return None
+    if element_bytes_of(source.type) >= element_bytes_of(op.rhs.type):
         return None
     atom = swapped_atom(choose_atom(operand_names(op.lhs, op.rhs), threads, target, ieee=False))
     if op.is_ieee or atom is None or shape_of(op.lhs.type)[-1] % (RUNS_OF_LANES):

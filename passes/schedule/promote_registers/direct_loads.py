@@ -18,10 +18,10 @@ from mugraph.dialects.tensor_types import element_bytes_of
 def load_directly(kernel: sched.KernelOp) -> bool:
     """Lets fragments be loaded from tiles in device memory; whether there were any."""
     found = [op for op in kernel.body.walk() if isinstance(op, sched.LoadOp)]
-    return sum(_load_directly(op) for op in found) > 0
+    return sum(_load_directly(op, kernel) for op in found) > 0
 
 
-def _load_directly(op: sched.LoadOp) -> bool:
+def _load_directly(op: sched.LoadOp, kernel: sched.KernelOp) -> bool:
     """Rewrites one load whose buffer nobody else reads; whether it was."""
     buffer = op.source.owner
     if op.loads_operand or not isinstance(buffer, sched.AllocOp):
@@ -38,7 +38,7 @@ def _load_directly(op: sched.LoadOp) -> bool:
         return False
     in_loop = isinstance(op.parent_op(), sched.ForloopOp)
     size = copy.partition.data.vector * element_bytes_of(tile.type)
-    if in_loop and size in ASYNC_BYTES:
+    if in_loop and size in ASYNC_BYTES and not sched.roles_of(kernel):
         return False  # cp.async has it there by the time that it is needed
     op.operands[0] = tile
     if in_loop:

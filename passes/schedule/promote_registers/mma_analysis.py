@@ -281,15 +281,18 @@ def _loadable(
     by_groups = any(isinstance(op, sched.WarpgroupMmaOp) for op in operators)
     if not chained and not added_up and not by_groups:
         return frozenset()
+    maps = [op for op in joins if isinstance(op, sched.MapOp)]
     readers = [
         op
-        for op in joins
-        if isinstance(op, sched.MapOp)
-        and any(
+        for op in maps
+        if any(
             source in made and shape_of(source.type) == shape_of(op.destination.type)
             for source in op.sources
         )
     ]
+    # So are numbers of which those are made that an operator takes beside a product.
+    taken = {source for op in readers for source in op.sources}
+    readers += [op for op in maps if op.destination in taken and made.isdisjoint(op.sources)]
     return frozenset(
         source
         for op in readers

@@ -1,4 +1,4 @@
-// Pairs of whole numbers made of bits of bytes, without a conversion of each.
+// Pairs of numbers made of bits of bytes, without a conversion of each.
 //
 // A number of few bits, put into the low bits of the mantissa of a float of 16 bits whose last bit is 1 (128 as
 // bfloat16_t, 1024 as half_t), is that float plus the number; what is then taken away leaves the number. Of the eight bits
@@ -48,6 +48,21 @@ template <uint32_t kBefore, uint32_t kFirst, uint32_t kCount, uint32_t kAfter>
 struct ByteChain<ops::Chain<ops::AddScalar<kBefore>, ops::Bits<kFirst, kCount>, ops::AddScalar<kAfter>>>
     : BitsOfByte<small_whole(kBefore), small_whole(kFirst), small_whole(kCount), small_whole(kAfter)> {};
 
+// Which four bits of a byte a chain of functions looks up as a code of NF4; another chain has none.
+template <class Through>
+struct CodeOfByte {
+  static constexpr int kFirst = kNoNumber;
+};
+
+template <uint32_t kFirstBit, uint32_t kCount>
+struct CodeOfByte<ops::Chain<ops::Bits<kFirstBit, kCount>, ops::Nf4>> {
+  static constexpr int kFirst = small_whole(kCount) == 4 ? small_whole(kFirstBit) : kNoNumber;
+};
+
+template <class T, class Through>
+inline constexpr bool kLookedUp =
+    (cute::is_same<T, half_t>::value || cute::is_same<T, bfloat16_t>::value) && CodeOfByte<Through>::kFirst <= 4;
+
 // How many bits fit below the float of T whose last bit is 1.
 template <class T>
 inline constexpr int kUnitBits = cute::is_same<T, half_t>::value ? 10 : 7;
@@ -63,11 +78,12 @@ inline constexpr bool kHasTopBit =
     Made::kFirst == 0 && Made::kCount == 8 && kUnitBits<T> == 7 &&
     (kFlips<Through> ? Made::kAfter == -128 : Made::kBefore == 0 && Made::kAfter == 0);
 
-// Whether a chain's numbers are made so, as pairs of T.
+// Whether a chain's numbers are made so, as pairs of T, or looked up in pairs.
 template <class T, class Through>
-inline constexpr bool kMadeOfBits = (cute::is_same<T, half_t>::value || cute::is_same<T, bfloat16_t>::value) &&
-                                    ByteChain<Through>::kIsOfByte &&
-                                    (ByteChain<Through>::kCount <= kUnitBits<T> || kHasTopBit<T, Through>);
+inline constexpr bool kMadeOfBits =
+    kLookedUp<T, Through> || ((cute::is_same<T, half_t>::value || cute::is_same<T, bfloat16_t>::value) &&
+                              ByteChain<Through>::kIsOfByte &&
+                              (ByteChain<Through>::kCount <= kUnitBits<T> || kHasTopBit<T, Through>));
 
 // a * factor + b in both halves of words, a number for both; exact wherever it is used.
 template <class T>
@@ -123,6 +139,49 @@ __device__ __forceinline__ uint32_t masked(uint32_t bits) {
 #endif
 }
 
+// Of each of four places that nibbles of `places` name, the byte there: those of `low` are 0 to 3, of `high` 4 to 7.
+__device__ __forceinline__ uint32_t bytes_at(uint32_t low, uint32_t high, uint32_t places) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(low, high, places);
+#else
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t place = places >> 4 * i & 7u;
+    result |= ((place < 4 ? low : high) >> 8 * (place % 4) & 0xffu) << 8 * i;
+  }
+  return result;
+#endif
+}
+
+// The numbers of NF4 as T: bytes of four of them from kFirst on, the low or the high ones.
+template <class T>
+constexpr uint32_t nf4_bits(int code) {
+  const uint32_t bits = ops::kNf4Bits[code], magnitude = bits & 0x7fffffffu;
+  if (magnitude == 0) return 0;
+  if (cute::is_same<T, bfloat16_t>::value) return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  const uint32_t rebased = magnitude - (112u << 23);
+  return bits >> 31 << 15 | (rebased + 0xfffu + (rebased >> 13 & 1u)) >> 13;
+}
+
+template <class T>
+constexpr uint32_t nf4_bytes(int first, int high) {
+  uint32_t word = 0;
+  for (int i = 0; i < 4; ++i) word |= (nf4_bits<T>(first + i) >> 8 * high & 0xffu) << 8 * i;
+  return word;
+}
+
+// What two codes of NF4 mean, the numbers in the low four bits of the halves of a word: eight numbers are looked up by
+// the low three bits of a code, byte by byte, twice, and the fourth bit chooses.
+template <class T>
+__device__ __forceinline__ uint32_t nf4_pair(uint32_t codes) {
+  constexpr uint32_t kLow[4] = {nf4_bytes<T>(0, 0), nf4_bytes<T>(4, 0), nf4_bytes<T>(8, 0), nf4_bytes<T>(12, 0)};
+  constexpr uint32_t kHigh[4] = {nf4_bytes<T>(0, 1), nf4_bytes<T>(4, 1), nf4_bytes<T>(8, 1), nf4_bytes<T>(12, 1)};
+  const uint32_t twice = codes * 0x11u, places = twice | twice >> 8;
+  const uint32_t small = bytes_at(bytes_at(kLow[0], kLow[1], places), bytes_at(kHigh[0], kHigh[1], places), 0x7250);
+  const uint32_t large = bytes_at(bytes_at(kLow[2], kLow[3], places), bytes_at(kHigh[2], kHigh[3], places), 0x7250);
+  return bytes_at(small, large, (places >> 1 & 0x4444u) | 0x3210u);
+}
+
 // The pair that `Through` makes of two bytes, the low ones of the halves of a word.
 template <class T, class Through>
 __device__ __forceinline__ uint32_t pair_of_spread(uint32_t spread) {
@@ -131,7 +190,9 @@ __device__ __forceinline__ uint32_t pair_of_spread(uint32_t spread) {
   constexpr bool kIsHalf = cute::is_same<T, half_t>::value;
   constexpr uint32_t kUnitBitsOfT = kIsHalf ? 0x6400u : 0x4300u;
   constexpr float kUnit = kIsHalf ? 1024.0f : 128.0f;
-  if constexpr (kHasTopBit<T, Through>) {
+  if constexpr (kLookedUp<T, Through>) {
+    return nf4_pair<T>(spread >> CodeOfByte<Through>::kFirst & 0xf000fu);
+  } else if constexpr (kHasTopBit<T, Through>) {
     const uint32_t low = masked<0x7fu, kUnitBitsOfT>(spread), top = masked<0x80u, kUnitBitsOfT>(spread);
     return kFlips<Through> ? fma_in_halves<T>(top, -1.0f, low)
                            : fma_in_halves<T>(plus_in_halves<T>(top, -2.0f * kUnit), 1.0f, low);

@@ -185,20 +185,25 @@ struct Fp4 {
   }
 };
 
+// What codes of NF4 mean, as the bits of floats.
+inline constexpr uint32_t kNf4Bits[16] = {0xbf800000u, 0xbf3239b1u, 0xbf066b30u, 0xbeca32a0u, 0xbe91a24du, 0xbe3d353fu,
+                                          0xbdba7871u, 0x00000000u, 0x3da2faffu, 0x3e24cae3u, 0x3e7c04ddu, 0x3ead033au,
+                                          0x3ee1a4b8u, 0x3f1007abu, 0x3f3913b3u, 0x3f800000u};
+
 // What a code of NF4 means. Selections by the bits of the code: a table in memory would be read by each lane in turn.
 struct Nf4 {
-  static __device__ __forceinline__ float apply(float x) {
-    const uint32_t code = whole_bits(x);
-    const auto of = [&](int bit, float off, float on) { return code >> bit & 1u ? on : off; };
-    const auto eight = [&](float a, float b, float c, float d, float e, float f, float g, float h) {
-      return of(2, of(1, of(0, a, b), of(0, c, d)), of(1, of(0, e, f), of(0, g, h)));
-    };
-    return of(3,
-              eight(-1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f,
-                    -0.18477343022823334f, -0.09105003625154495f, 0.0f),
-              eight(0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
-                    0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1.0f));
+  template <int kFirst, int kCount>
+  static __device__ __forceinline__ uint32_t bits(uint32_t code) {
+    if constexpr (kCount == 1) {
+      constexpr uint32_t kBits = kNf4Bits[kFirst];
+      return kBits;
+    } else {
+      const uint32_t on = bits<kFirst + kCount / 2, kCount / 2>(code), off = bits<kFirst, kCount / 2>(code);
+      return (code & kCount / 2) != 0 ? on : off;
+    }
   }
+
+  static __device__ __forceinline__ float apply(float x) { return __uint_as_float(bits<0, 16>(whole_bits(x))); }
 };
 
 struct Reciprocal {

@@ -1,0 +1,116 @@
+"""Whether a warp of its own loads the tiles of a kernel, and what other threads load beside it.
+
+With a role for the loads the threads that compute find their tiles by waiting at a channel: no
+barrier of theirs stands between a load and its readers, nor between these and the next load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects import tb
+from mugraph.dialects.bulk import BulkCopyError
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.tensor_types import shape_of, value_label
+from mugraph.passes.schedule.lower_threadblock.bulk_loads import (
+    block_obstacles,
+    comes_in_bulk,
+    layouts_of_load,
+    loop_obstacles,
+)
+from mugraph.passes.schedule.lower_threadblock.levels import Levels
+from mugraph.passes.schedule.lower_threadblock.warpgroups import warpgroup_layout_of
+from mugraph.passes.targets import Target
+
+
+def are_numbers_of_results(op: tb.InputOp, levels: Levels) -> bool:
+    """Whether an input has numbers of rows or columns, or one, for operators behind the loop alone.
+
+    Such as scales, or a bias.  The threads that compute can load them when they need them.
+    """
+    if op.loop_dim >= 0 or _is_found_elsewhere(op):
+        return False
+    late = {reader for level in levels.after for reader in level}
+    readers = [use.operation for use in op.result.uses]
+    return all(reader in late and _makes_more(reader, op.result) for reader in readers)
+
+
+def _is_found_elsewhere(op: tb.InputOp) -> bool:
+    """Whether more than its place in the grid and the loop says where an input lies, or ends."""
+    return op.through is not None or op.windows is not None or bool(op.ends)
+
+
+def _makes_more(reader: Operation, value: SSAValue) -> bool:
+    """Whether an operator is element-wise, of results of more elements than a value."""
+    return isinstance(reader, tb.ElementwiseOp) and math.prod(
+        shape_of(reader.results[0].type)
+    ) > math.prod(shape_of(value.type))
+
+
+def are_numbers_of_products(op: tb.InputOp, threads: int) -> bool:
+    """Whether an input has numbers of rows, or one, that scale what warp groups multiply in a loop.
+
+    Such as scales of groups of k.  Where bulk copies cannot bring them, as numbers of rows that lie
+    apart, the threads that have the products load them: each iteration those of its own.
+    """
+    if op.loop_dim < 0 or _is_found_elsewhere(op) or comes_in_bulk(op):
+        return False
+    products = products_scaled_by(op)
+    return bool(products) and all(warpgroup_layout_of(each, threads) for each in products)
+
+
+def products_scaled_by(op: tb.InputOp) -> Sequence[tb.MatmulOp]:
+    """The products that numbers of rows, or one, multiply; none where anything else uses them.
+
+    They may be multiplied by other numbers first.
+    """
+    return _scaled_by(op.result) if shape_of(op.result.type)[-1] == 1 else ()
+
+
+def _scaled_by(numbers: SSAValue) -> Sequence[tb.MatmulOp]:
+    found: list[tb.MatmulOp] = []
+    for use in numbers.uses:
+        reader = use.operation
+        if not isinstance(reader, tb.MulOp):
+            return ()
+        own = [each.owner for each in reader.operands if isinstance(each.owner, tb.MatmulOp)]
+        if not own and not tb.epilogue_of(reader):
+            own = _scaled_by(reader.result)
+        if not own:
+            return ()
+        found += own
+    return found
+
+
+def obstacles(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
+    """Why the loads of a graph cannot go through channels: a sentence each; none where they can."""
+    found = [obstacle.reason for obstacle in block_obstacles(graph.threads, target)]
+    if not levels.inputs:
+        found.append("it loads nothing")
+    for op in levels.inputs:
+        if are_numbers_of_results(op, levels) or are_numbers_of_products(op, graph.threads):
+            continue
+        try:
+            layouts_of_load(op)
+        except BulkCopyError as error:
+            found.append(f"{value_label(op.dtensor)}: {error}")
+    return found
+
+
+def uses_channels(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
+    """Why a graph is not scheduled with channels; nothing where it is.
+
+    A plan that says ``loads = tma`` has them wherever they can be.
+    """
+    loads = graph.decided.loads
+    if loads == "cp_async":
+        return ["its plan says loads = cp_async"]
+    found = obstacles(graph, levels, target)
+    if loads is None:
+        moves = any(op.loop_dim >= 0 for op in levels.inputs)
+        missing = loop_obstacles(moves=moves, iterations=graph.forloop_range)
+        found += [obstacle.reason for obstacle in missing]
+    return found

@@ -90,7 +90,10 @@ def test_each_group_has_warps_of_its_own(program: Any, rows: int, warps: int, lo
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
     assert products and all(op.parts == 8 // loop for op in products)
     assert all(op.is_sliced == (loop < 8) for op in products)
-    assert all(op.through is not None and op.reads_runs == (rows <= 16) for op in products)
+    assert all(
+        op.through is not None and (op.atom is not None and op.atom.reads_runs) == (rows <= 16)
+        for op in products
+    )
     for level in ("logical", "address"):
         (result,) = run_function(module, None, inputs, level=level)
         assert_near(result, expected)
@@ -112,7 +115,7 @@ def test_rows_and_columns_that_fill_no_instruction(rows: int, columns: int) -> N
     plan = Plan(forloop=2, block=(64, 1, 1))
     PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
     (multiply,) = (op for op in module.walk() if isinstance(op, sched.MmaOp))
-    assert multiply.reads_runs
+    assert multiply.atom is not None and multiply.atom.reads_runs
     expected = x.astype(np.float64) @ weights.astype(np.float64).T
     for level in ("logical", "address"):
         (result,) = run_function(module, None, inputs, level=level)

@@ -31,6 +31,7 @@ TYPES = {
     "bfloat16": mi.bfloat16,
     "float32": mi.float32,
     "float8_e4m3fn": mi.float8_e4m3fn,
+    "float8_e5m2": mi.float8_e5m2,
     "int8": mi.int8,
     "int32": mi.int32,
     "int64": mi.int64,

@@ -37,8 +37,11 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     warps_m, warps_n = mma.thr_layout[:2]
     flags = "".join("true, " if flag else "false, " for flag in op.ldmatrix)
     kind = "Matmul"
-    if mma_atom(mma.atom).is_scalar or op.reads_runs:
-        kind, flags = "SwappedMatmul" if op.reads_runs else "ScalarMatmul", ""
+    instruction = mma_atom(mma.atom)
+    if instruction.is_scalar or instruction.reads_runs:
+        kind, flags = "SwappedMatmul" if instruction.reads_runs else "ScalarMatmul", ""
+    elif instruction.reads_lines:
+        kind, flags = "LineMatmul", f"{str(op.ldmatrix[0]).lower()}, "
     writer = printer.writer
     thread = "tb::recomputed(thread)" if is_large_beside(op.accumulator) else "thread"
     writer.open(f"{{  {printer.describe(op)}")

@@ -47,7 +47,7 @@ from mugraph.dialects.sched.row_mappings import (
     rows_source_stream,
     warps_stream,
 )
-from mugraph.dialects.sched.run_mappings import RunOperand, run_stream
+from mugraph.dialects.sched.run_mappings import RunOperand, line_streams, run_stream
 from mugraph.dialects.sched.structure import AllocOp
 from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.tb.reduction import Groups
@@ -220,6 +220,20 @@ def operand_runs(
     return RunOperand(matrix, size, tile, warps, inner, slices, warps_m * warps_n, apart)
 
 
+def operand_of_warps(
+    is_a: bool, matrix: AnyLayout, atom: MmaAtom, mma: TiledMmaAttr | None, apart: int
+) -> MatmulOperand:
+    """How warps read an operand of a product in the order of its instruction.
+
+    What is swapped is read as the instruction's B: by each warp whole.
+    """
+    assert mma is not None  # verified
+    warps_m, warps_n, warps_k = mma.thr_layout
+    if atom.reads_lines:
+        is_a, warps_m, warps_n = False, warps_m * warps_n, 1
+    return MatmulOperand(is_a, warps_m, warps_n, matrix, atom.packed, warps_k, apart)
+
+
 def mma_accesses(
     op: Operation,
     mma: TiledMmaAttr | None,
@@ -233,7 +247,7 @@ def mma_accesses(
     along k may lie ``apart``.  What is in registers is not read from memory.
     """
     accesses: list[ThreadAccess] = []
-    atom, warps_m, warps_n, warps_k = _warps(op, mma)
+    atom, warps_m, warps_n, _ = _warps(op, mma)
     block, stage = enclosing_threads(op), stage_reference(op)
     for operand, uses_ldmatrix in enumerate(ldmatrix):
         value, matrix = op.operands[operand], matrices_read[operand]
@@ -252,22 +266,31 @@ def mma_accesses(
                 raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
             accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
             continue
-        warps = warps_m, warps_n
-        mapping = MatmulOperand(operand == 0, *warps, matrix, atom.packed, warps_k, apart[operand])
-        if not uses_ldmatrix:
-            stream = element_stream(mapping, block=block)
-            accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
-            continue
-        try:
-            streams = ldmatrix_streams(mapping, block=block)
-        except MappingError as error:
-            raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
+        if atom.reads_lines and operand == 1:
+            lines = operand_runs(value, False, matrix, atom, mma, apart[operand])
+            streams, transposes = line_streams(lines, block=block), True
+        else:
+            mapping = operand_of_warps(operand == 0, matrix, atom, mma, apart[operand])
+            transposes = mapping.transposed
+            try:
+                streams = (
+                    ldmatrix_streams(mapping, block=block)
+                    if uses_ldmatrix
+                    else ((0, element_stream(mapping, block=block)),)
+                )
+            except MappingError as error:
+                raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
+        accesses += [
+            plain_access(op, operand, AccessKind.READ, stage, stream)
+            for matrices, stream in streams
+            if not matrices
+        ]
         accesses += [
             ThreadAccess(
                 op,
                 operand,
                 AccessKind.READ,
-                f"ldmatrix.x{matrices}{'.trans' if mapping.transposed else ''}",
+                f"ldmatrix.x{matrices}{'.trans' if transposes else ''}",
                 stage,
                 stream.width,
                 stream.offsets,
@@ -275,6 +298,7 @@ def mma_accesses(
                 warp_collective=True,
             )
             for matrices, stream in streams
+            if matrices
         ]
     return accesses
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
@@ -14,10 +15,11 @@ from mugraph.dialects.assembly import ThroughFunctions
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import (
     PRODUCT_ATOMS,
+    MmaAtom,
     loads_as_stored,
     mma_atom,
     scalar_atom,
-    swapped_atom,
+    swapped_atoms,
     tensor_core_atoms,
 )
 from mugraph.dialects.cute.attributes import TiledMmaAttr
@@ -156,18 +158,20 @@ class MmaOp(
         return lhs, rhs
 
     @property
-    def reads_runs(self) -> bool:
-        """Whether warps compute the transposed product, of matrices that they read by runs."""
+    def tiled_mma(self) -> TiledMmaAttr | None:
+        """The instruction and the warps that compute the product, as the accumulator says."""
         accumulator = self.accumulator.type
-        mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
-        return mma is not None and mma_atom(mma.atom).reads_runs
+        return accumulator.tiled_mma if isinstance(accumulator, TileType) else None
+
+    @property
+    def atom(self) -> MmaAtom | None:
+        """The instruction; ``None`` where the accumulator names none."""
+        return None if self.tiled_mma is None else mma_atom(self.tiled_mma.atom)
 
     @property
     def multiplies_in_tf32(self) -> bool:
         """Whether the instruction rounds its operands to TF32."""
-        accumulator = self.accumulator.type
-        mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
-        return mma is not None and mma_atom(mma.atom).a_type == "tf32"
+        return self.atom is not None and self.atom.a_type == "tf32"
 
     def matrices(self) -> tuple[AnyLayout, AnyLayout]:
         """What is read: (rows of the accumulator, k) and (columns of the accumulator, k).
@@ -251,7 +255,7 @@ class MmaOp(
             element_type_name(self.multiplied_type),
         )
         of_warps = tensor_core_atoms(*types)
-        taken = (*of_warps, *filter(None, map(swapped_atom, of_warps)), scalar_atom(types[0]))
+        taken = (*of_warps, *chain(*map(swapped_atoms, of_warps)), scalar_atom(types[0]))
         atom = mma_atom(mma.atom)
         if atom.name in PRODUCT_ATOMS and atom not in taken:
             raise VerifyException(
@@ -266,7 +270,7 @@ class MmaOp(
             )
         operands = zip((self.lhs, self.rhs), types, self.ldmatrix, strict=True)
         for value, element, uses_ldmatrix in operands:
-            by_lanes = atom.is_scalar or atom.reads_runs
+            by_lanes = atom.is_scalar or atom.reads_runs or (atom.reads_lines and value is self.rhs)
             if uses_ldmatrix and (by_lanes or not loads_as_stored(atom, element)):
                 raise VerifyException(
                     f"{op_label(self)}: ldmatrix cannot load {value_label(value)}, whose elements "
@@ -280,7 +284,5 @@ class MmaOp(
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The reads of both operands, in the order of k."""
-        accumulator = self.accumulator.type
-        mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
         apart = self.strides_of_slices()
-        return mma_accesses(self, mma, self.matrices(), self.ldmatrix, apart)
+        return mma_accesses(self, self.tiled_mma, self.matrices(), self.ldmatrix, apart)

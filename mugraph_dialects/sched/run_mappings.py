@@ -1,7 +1,8 @@
 """How warps read the operands of a product with swapped operands: twin of ``tb/swapped_matmul.h``.
 
 A tile of A is 8 rows, one of B 16.  Lanes read runs of 16 neighbours along k, four lanes one after
-the other, by vectors of 16 bytes: in which order an instruction takes k makes no difference.
+the other, by vectors of 16 bytes: in which order an instruction takes k makes no difference.  Of a
+right matrix whose neighbours along n lie side by side they read lines (twin: ``tb/line_matmul.h``).
 """
 
 from __future__ import annotations
@@ -110,6 +111,50 @@ class RunOperand(NamedTuple):
         return offsets, np.broadcast_to(row < self.rows, offsets.shape)
 
 
+LINE_STEP = 16
+"""Of an instruction along k, and the columns of a tile."""
+
+
+@lru_cache(512)
+def line_streams(operand: RunOperand, *, block: int) -> tuple[tuple[int, Stream], ...]:
+    """The lines of bytes that lanes give to ``ldmatrix``, and how many matrices it loads.
+
+    Four for two steps along k, and two for a last one; of wider elements, in place of a number of
+    matrices 0, the pairs of neighbours along n that lanes read.
+    """
+    thread = np.arange(operand.threads, dtype=np.int64)
+    lane, warp = thread % WARP, thread // WARP // operand.inner % operand.warps
+    tile = np.arange(operand.tiles, dtype=np.int64)[:, None] * operand.warps + warp
+    column = tile * LINE_STEP
+    start = operand.place(thread) * operand.apart
+    exists = column < operand.rows
+    if operand.element_bytes > 1:
+        column = (column + lane // RUNS * 2)[:, None]
+        k = np.arange(0, operand.depth, ROWS, dtype=np.int64)[:, None, None, None]
+        k = k + lane % RUNS * 2 + np.arange(2, dtype=np.int64)[:, None]
+        offsets = matrix_offsets(operand.matrix, np.minimum(column, operand.rows - 2), k, start)
+        return ((0, _counted(2, offsets, exists[:, None], block)),)
+    streams: list[tuple[int, Stream]] = []
+    whole = operand.depth // (2 * LINE_STEP)
+    for matrices, steps in ((4, range(whole)), (2, range(whole, -(-operand.depth // WARP)))):
+        if not steps:
+            continue
+        k = np.array(steps, dtype=np.int64)[:, None, None] * WARP + lane % (matrices * ROWS)
+        offsets = matrix_offsets(operand.matrix, np.where(exists, column, 0), k, start)
+        offsets = np.where(lane < matrices * ROWS, offsets, IDLE)
+        streams.append((matrices, _counted(LINE_STEP, offsets, exists, block)))
+    return tuple(streams)
+
+
+def _counted(width: int, offsets: IntArray, exists: BoolArray, block: int) -> Stream:
+    """Accesses of so many elements, which count where they exist."""
+    flat = for_block(offsets, block)
+    counts = for_block(np.broadcast_to(exists, offsets.shape) * width, block, idle=0)
+    counts = np.where(flat == IDLE, 0, counts)
+    whole = np.array_equal(counts, np.where(flat == IDLE, 0, width))
+    return Stream(width, flat, None if whole else counts)
+
+
 @lru_cache(512)
 def run_stream(operand: RunOperand, *, block: int) -> Stream:
     """The vectors that lanes read: by rounds along k, tiles, their parts and vectors of a run.
@@ -128,8 +173,4 @@ def run_stream(operand: RunOperand, *, block: int) -> Stream:
     k = rounds * RUN * RUNS + thread % RUNS * RUN + within
     start = operand.place(thread) * operand.apart
     offsets = matrix_offsets(operand.matrix, np.minimum(row, operand.rows - 1), k, start)
-    exists = np.broadcast_to(row < operand.rows, offsets.shape)
-    flat = for_block(offsets, block)
-    counts = for_block(exists * vector, block, idle=0)
-    whole = np.array_equal(counts, np.where(flat == IDLE, 0, vector))
-    return Stream(vector, flat, None if whole else counts)
+    return _counted(vector, offsets, row < operand.rows, block)

@@ -60,7 +60,7 @@ class ProductFunctions(InterpreterFunctions):
             scalar = self.functions.plans.of(op, ScalarMatmulPlan.build)
             self._add_scalar_product(scalar, args)
             return
-        if op.reads_runs:
+        if op.atom is not None and op.atom.swaps_operands:
             self._add_swapped_product(op, args)
             return
         plan = self.functions.plans.of(op, MatmulPlan.build)

@@ -175,21 +175,21 @@ class SwappedMatmulPlan:
         """The plan of a product."""
         mma = _tiled_mma(op)
         atom, plans = mma_atom(mma.atom), list[RunPlan]()
-        for access, matrix, apart in zip(
-            accesses_of(op), op.matrices(), op.strides_of_slices(), strict=True
-        ):
-            index = access.operand
+        # The first access of each operand says of what elements it is.
+        reads = {access.operand: plan_elements(access) for access in reversed(accesses_of(op))}
+        matrices = zip(op.matrices(), op.strides_of_slices(), strict=True)
+        for index, (matrix, apart) in enumerate(matrices):
             runs = operand_runs(op.operands[index], index == 0, matrix, atom, mma, apart)
-            plans.append(RunPlan(plan_elements(access), *runs.matrices()))
+            plans.append(RunPlan(reads[index], *runs.matrices()))
         rows, columns, _ = atom.shape_mnk
         tiles_m, tiles_n = (
             plan.offsets.shape[1] // tile for plan, tile in zip(plans, (rows, columns), strict=True)
         )
-        lane: IntArray = np.arange(WARP, dtype=np.int64)
-        value: IntArray = np.arange(atom.values_of_c, dtype=np.int64)[:, None]
+        held = range(WARP * atom.values_of_c)
+        within: IntArray = np.array([*map(atom.c_layout, held)], np.int64).reshape(-1, WARP)
         tile: IntArray = np.arange(tiles_m * tiles_n, dtype=np.int64)[:, None, None]
-        row = tile // tiles_n * rows + lane % 4 * 2 + value % 2
-        column = tile % tiles_n * columns + lane // 4 + value // 2 * 8
+        row = tile // tiles_n * rows + within % rows
+        column = tile % tiles_n * columns + within // rows
         lhs, rhs = plans
         return cls(lhs, rhs, row.reshape(-1, WARP), column.reshape(-1, WARP))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -38,12 +40,15 @@ def scheduled(module: ModuleOp, plan: Plan | None = None) -> list[sched.KernelOp
     return [op for op in module.body.block.ops if isinstance(op, sched.KernelOp)]
 
 
-def require_causal(module: ModuleOp, *inputs: npt.NDArray[np.float16]) -> None:
-    """The schedule's addresses give causal attention of queries, keys and values."""
+def require_attention(
+    module: ModuleOp, *inputs: npt.NDArray[np.float16], causal: bool = True
+) -> None:
+    """The schedule's addresses give attention of queries, keys and values."""
     q, k, v = (each.astype(np.float64) for each in inputs)
     *_, tokens, depth = q.shape
     scores = q @ k.swapaxes(-1, -2) * depth**-0.5
-    scores[..., ~np.tri(tokens, dtype=bool)] = -np.inf
+    if causal:
+        scores[..., ~np.tri(tokens, dtype=bool)] = -np.inf
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     expected = weights / weights.sum(-1, keepdims=True) @ v
     (found,) = run_function(module, None, inputs, level="address")
@@ -72,7 +77,20 @@ def test_a_depth_that_is_no_whole_step_is_padded() -> None:
     assert any(isinstance(op, sched.WarpgroupMmaOp) for op in kernel.walk())
     random = np.random.default_rng(0)
     q, k, v = random.uniform(-1, 1, (3, 2, 1, 512, 72)).astype(np.float16)
-    require_causal(module, q, k, v)
+    require_attention(module, q, k, v)
+
+
+def test_keys_of_one_iteration_are_padded_for_warp_groups() -> None:
+    """Of 100 keys without a mask: 112 are loaded, and those behind the last one are masked."""
+    module = attention(3, 1, 100, 64, causal=False)
+    tiles = Plan(grid=(3, 2, 1), along=(-1, 2), tile=(0, 0, 64, 0), forloop=1)
+    plan = replace(tiles, block=(128, 1, 1), loads="tma")
+    (kernel,) = scheduled(module, plan)
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    assert len(products) == 2
+    assert any(isinstance(op, sched.MaskOp) for op in kernel.walk())
+    q, k, v = np.random.default_rng(1).uniform(-1, 1, (3, 3, 1, 100, 64)).astype(np.float16)
+    require_attention(module, q, k, v, causal=False)
 
 
 def test_keys_behind_the_last_are_later_than_every_query() -> None:
@@ -85,7 +103,7 @@ def test_keys_behind_the_last_are_later_than_every_query() -> None:
     random = np.random.default_rng(0)
     q = random.uniform(-1, 1, (2, 2, 150, 64)).astype(np.float16)
     k, v = random.uniform(-1, 1, (2, 2, 1, 150, 64)).astype(np.float16)
-    require_causal(module, q, k, v)
+    require_attention(module, q, k, v)
 
 
 def test_ragged_prompts_share_a_multiprocessor_as_whole_ones_do() -> None:

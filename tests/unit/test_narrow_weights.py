@@ -198,6 +198,40 @@ def test_weights_of_8_bits_are_converted_as_a_product_loads_them(kind: str) -> N
     check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "rows", "columns", "depth", "warps"),
+    [
+        (np.int8, 4, 64, 128, 2),
+        (ml_dtypes.float8_e4m3fn, 16, 48, 96, 2),  # 48 of the depth an iteration
+        (ml_dtypes.float8_e5m2, 1, 32, 64, 4),  # more warps than tiles
+    ],
+)
+def test_few_rows_read_bytes_with_neighbours_along_columns_by_lines(
+    dtype: Any, rows: int, columns: int, depth: int, warps: int
+) -> None:
+    """Of a right matrix (k, n), by warps that swap operands; right on bytes and as CUDA."""
+    x = RANDOM.standard_normal((rows, depth)).astype(ml_dtypes.bfloat16)
+    stored = (RANDOM.standard_normal((depth, columns)) * 40).astype(dtype)
+    if dtype is not np.int8:
+        stored.view(np.uint8)[:2, :32] = np.arange(64).reshape(2, 32)  # subnormal numbers, too
+
+    def product(x: mi.DTensor, whole: mi.DTensor) -> mi.DTensor:
+        return x @ mi.cast(whole, x.dtype)
+
+    module = graph_of(product, x, stored).module()
+    plan = Plan(forloop=2, block=(32 * warps, 1, 1))
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    (multiply,) = (op for op in module.walk() if isinstance(op, sched.MmaOp))
+    assert multiply.atom is not None and multiply.atom.reads_lines
+    reads = [each.instruction for each in multiply.thread_accesses() if each.operand == 1]
+    assert ("ldmatrix.x2.trans" in reads) == (depth // 2 % 32 != 0)
+    expected = x.astype(np.float64) @ stored.astype(np.float64)
+    (result,) = run_function(module, None, [x, stored], level="address")
+    assert_near(result, expected)
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run([x, stored]), expected))
+
+
 def decoded(
     q: mi.DTensor, k: mi.DTensor, v: mi.DTensor, scale_k: mi.DTensor, scale_v: mi.DTensor
 ) -> mi.DTensor:

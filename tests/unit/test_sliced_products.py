@@ -91,7 +91,8 @@ def test_each_group_has_warps_of_its_own(program: Any, rows: int, warps: int, lo
     assert products and all(op.parts == 8 // loop for op in products)
     assert all(op.is_sliced == (loop < 8) for op in products)
     transposed = rows <= 16 and loop < 8
-    assert all(op.through is not None and op.reads_runs == transposed for op in products)
+    assert all(op.through is not None for op in products)
+    assert all((op.atom is not None and op.atom.reads_runs) == transposed for op in products)
     for level in ("logical", "address"):
         (result,) = run_function(module, None, inputs, level=level)
         assert_near(result, expected)
@@ -107,7 +108,7 @@ def test_rows_that_fill_no_instruction(rows: int, columns: int) -> None:
     plan = Plan(forloop=2, block=(128, 1, 1), grid=(1, 1, 1))
     PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
-    assert products and all(op.reads_runs for op in products)
+    assert products and all(op.atom is not None and op.atom.reads_runs for op in products)
     for level in ("logical", "address"):
         (result,) = run_function(module, None, inputs, level=level)
         assert_near(result, expected)

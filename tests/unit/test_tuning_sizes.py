@@ -12,8 +12,8 @@ from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.tools import mg_tune
 from mugraph.tune import Options
-from mugraph.tune.records import read_records
 from mugraph.tune.children import Children
+from mugraph.tune.records import read_records
 from mugraph.tune.sizes import SizedProgram, tried_values, tune_sizes
 from mugraph.tune.workbench import Built, MeasureError, Sizes
 

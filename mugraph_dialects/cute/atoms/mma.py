@@ -62,6 +62,8 @@ class MmaAtom(NamedTuple):
     c_space: str = "registers"
     swaps_operands: bool = False
     """Whether the hardware's left matrix is B, and what it computes the transposed product."""
+    pairs_columns: bool = False
+    """Whether threads then hold neighbouring columns of C, as lines of bytes along N give them."""
     sum_bits: int | None = None
     """The fraction bits, below the largest addend, that are added; ``None``: as of fp32, or all."""
 
@@ -88,7 +90,12 @@ class MmaAtom(NamedTuple):
     @property
     def reads_runs(self) -> bool:
         """Whether a warp computes the transposed product, of matrices that it reads by runs."""
-        return self.swaps_operands and self.threads == WARP
+        return self.swaps_operands and self.threads == WARP and not self.pairs_columns
+
+    @property
+    def reads_lines(self) -> bool:
+        """Whether a warp computes the transposed product, of a B that it reads by lines along N."""
+        return self.swaps_operands and self.threads == WARP and self.pairs_columns
 
     @property
     def packed(self) -> int:
@@ -241,8 +248,16 @@ def _swapped(atom: MmaAtom, name: str) -> MmaAtom:
     )
 
 
+_8X16_COLUMN_PAIRS = _layout("((4,8),(2,2)):((2,16),(8,1))")
+_16X16_COLUMN_PAIRS = _layout("((4,8),(2,2,2)):((32,2),(16,1,128))")
+
+
 def _swapped_warp_wide() -> Iterator[MmaAtom]:
-    """mma.sync of 16 bits with swapped operands."""
+    """mma.sync of 16 bits with swapped operands, of B by runs along K or by lines along N.
+
+    Transposed lines of bytes give a lane two neighbours along N: the hardware's rows are then the
+    even columns of a tile, and behind them the odd ones.
+    """
     for atom in _warp_wide():
         if (
             atom.shape_mnk == (16, 8, 16)
@@ -250,7 +265,14 @@ def _swapped_warp_wide() -> Iterator[MmaAtom]:
             and ELEMENT_BITS[atom.a_type] == 16
         ):
             types = "".join((atom.d_type, atom.a_type, atom.b_type, atom.c_type)).upper()
-            yield _swapped(atom, f"SM80_8x16x16_{types}_SWAPPED")
+            by_runs = _swapped(atom, f"SM80_8x16x16_{types}_SWAPPED")
+            yield by_runs
+            yield by_runs._replace(
+                name=f"SM80_8x16x16_{types}_PAIRS",
+                b_layout=_16X16_COLUMN_PAIRS,
+                c_layout=_8X16_COLUMN_PAIRS,
+                pairs_columns=True,
+            )
 
 
 _WGMMA_N = tuple(range(8, 257, 8))

@@ -42,15 +42,15 @@ _TENSOR_CORE: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 _SCALAR: Mapping[bool, str] = {False: "UniversalFMA_F32", True: "UniversalFMA_S32"}
 
-_SWAPPED: Mapping[str, str] = {
-    "SM80_16x8x16_F32F16F16F32_TN": "SM80_8x16x16_F32F16F16F32_SWAPPED",
-    "SM80_16x8x16_F32BF16BF16F32_TN": "SM80_8x16x16_F32BF16BF16F32_SWAPPED",
+_SWAPPED: Mapping[str, tuple[str, ...]] = {
+    f"SM80_16x8x16_{types}_TN": tuple(
+        f"SM80_8x16x16_{types}_{kind}" for kind in ("SWAPPED", "PAIRS")
+    )
+    for types in ("F32F16F16F32", "F32BF16BF16F32")
 }
-"""The same with swapped operands, for few rows."""
+"""The same with swapped operands, for few rows: of a right matrix by runs along k, or by lines."""
 
-PRODUCT_ATOMS = frozenset(
-    (*chain.from_iterable(_TENSOR_CORE.values()), *_SCALAR.values(), *_SWAPPED.values())
-)
+PRODUCT_ATOMS = frozenset(chain(*_TENSOR_CORE.values(), _SCALAR.values(), *_SWAPPED.values()))
 """The instructions of matrix products: those that ``runtime/include/mugraph/atoms.h`` has."""
 
 
@@ -73,9 +73,9 @@ def tensor_core_atom(a_type: str, b_type: str, types: Container[str]) -> MmaAtom
     return next((atom for atom in atoms if atom.a_type in types), atoms[-1])
 
 
-def swapped_atom(atom: MmaAtom) -> MmaAtom | None:
-    """The instruction of warps with swapped operands; ``None`` where there is none."""
-    return mma_atom(_SWAPPED[atom.name]) if atom.name in _SWAPPED else None
+def swapped_atoms(atom: MmaAtom) -> tuple[MmaAtom, ...]:
+    """The instructions of warps with swapped operands, which read by runs or by lines."""
+    return tuple(map(mma_atom, _SWAPPED.get(atom.name, ())))
 
 
 def scalar_atom(element: str) -> MmaAtom:

@@ -33,7 +33,7 @@ from mugraph.passes.mugraph.plan.narrow import (
     is_read_singly,
     summed_products,
 )
-from mugraph.passes.mugraph.retile.dimensions import TileSpace, product_index
+from mugraph.passes.mugraph.retile.dimensions import TileSpace, is_of_product, product_index
 
 WHOLE_STEPS = 3
 """Steps of an operator on whole rows, as a norm."""
@@ -122,17 +122,8 @@ def _is_for_groups(lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> bool:
     is in registers: what another product gives, or what is computed once, before the loop.
     """
     return isinstance(rhs.owner, tb.InputOp) and (
-        isinstance(lhs.owner, tb.InputOp) or _is_of_product(lhs) or lhs in phases.same
+        isinstance(lhs.owner, tb.InputOp) or is_of_product(lhs) or lhs in phases.same
     )
-
-
-def _is_of_product(value: SSAValue) -> bool:
-    """Whether a tile is what is computed, element by element, of a product of its extents."""
-    op = value.owner
-    if not isinstance(op, Operation) or product_index(op) is not None:
-        return isinstance(op, Operation)
-    extents = shape_of(value.type)
-    return any(_is_of_product(each) for each in op.operands if shape_of(each.type) == extents)
 
 
 def summed_by_product(op: tb.AccumulatorOp) -> bool:
@@ -194,7 +185,7 @@ def _reduced_dim(op: Operation) -> int | None:
 def _scales_a_product(op: Operation) -> bool:
     """Whether an operator multiplies a product by a number, as exponentials of it then do."""
     is_scale = isinstance(op, tb.UnaryOp) and op.FUNCTION == "mul_scalar"
-    return is_scale and _is_of_product(op.results[0])
+    return is_scale and is_of_product(op.results[0])
 
 
 class OperatorWork(NamedTuple):

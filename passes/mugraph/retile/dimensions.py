@@ -65,6 +65,15 @@ def product_index(op: Operation) -> TileIndex | None:
     return None
 
 
+def is_of_product(value: SSAValue) -> bool:
+    """Whether a tile is what is computed, element by element, of a product of its extents."""
+    op = value.owner
+    if not isinstance(op, Operation) or product_index(op) is not None:
+        return isinstance(op, Operation)
+    extents = shape_of(value.type)
+    return any(is_of_product(each) for each in op.operands if shape_of(each.type) == extents)
+
+
 @dataclass
 class TileSpace:
     """The dimensions of a graph, and those of each of its tiles.

@@ -17,7 +17,12 @@ from mugraph.dialects.maps import AXES, PartitionError, Split
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.tensor_types import op_label, shape_of
-from mugraph.passes.mugraph.retile.dimensions import Dimension, TileSpace, fixed_reasons
+from mugraph.passes.mugraph.retile.dimensions import (
+    Dimension,
+    TileSpace,
+    fixed_reasons,
+    is_of_product,
+)
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
 
@@ -164,7 +169,8 @@ def whole_depths(space: TileSpace) -> dict[int, int]:
     """By the number of a dimension, depths of products in whole steps of instructions.
 
     Tiles are longer than the depth then, such as 80 for 72, and zeros stand behind it, so that warp
-    groups can multiply.
+    groups can multiply.  So are the keys of attention that a loop brings in one iteration: 800 x
+    100 tokens of depth 64 took 32.2 us on an H200 in tiles of 100 keys, and 21.6 in tiles of 112.
     """
     depths: dict[int, int] = {}
     for op in space.graph.body.block.ops:
@@ -173,6 +179,8 @@ def whole_depths(space: TileSpace) -> dict[int, int]:
         if family is None or number is None:
             continue
         dimension, step = space.dimensions[number], family.depth
+        if not (isinstance(op.operands[0].owner, tb.InputOp) or dimension.looped):
+            continue
         if not dimension.fixed and dimension.extent > step and dimension.extent % step:
             depths[number] = -(-dimension.extent // step) * step
     return depths
@@ -182,16 +190,18 @@ def with_whole_steps(partition: Partition, depths: Mapping[int, int]) -> Partiti
     """The partition with depths of products that nothing cuts as :func:`whole_depths` says."""
     cuts = list(partition.cuts)
     for number, depth in depths.items():
-        if partition.cuts[number] == Cut():
-            cuts[number] = Cut(tile=depth)
+        cut = partition.cuts[number]
+        if cut._replace(looped=cut.looped and partition.forloop > 1) == Cut():
+            cuts[number] = cut._replace(tile=depth)
     return partition._replace(cuts=tuple(cuts))
 
 
 def _is_product(op: Operation) -> bool:
-    """Whether an operator multiplies two matrices as they are loaded."""
+    """Whether an operator multiplies a matrix as it is loaded, by another or by a product."""
     if not isinstance(op, tb.MatmulOp) or op.is_ieee:
         return False
-    return all(isinstance(value.owner, tb.InputOp) for value in op.operands)
+    of_left = isinstance(op.lhs.owner, tb.InputOp) or is_of_product(op.lhs)
+    return of_left and isinstance(op.rhs.owner, tb.InputOp)
 
 
 def _grid_of_tiles(space: TileSpace, plan: Plan, along: Sequence[int]) -> tuple[int, ...]:

@@ -238,7 +238,8 @@ def suits_ldmatrix(buffer: SSAValue, atom: MmaAtom, depth: int) -> bool:
     """
     shape = shape_of(buffer.type)
     element = element_type_name(element_type_of(buffer.type))
-    by_lanes = atom.is_scalar or atom.reads_runs or is_of_warpgroups(atom)
+    by_lines = atom.reads_lines and depth == -2
+    by_lanes = atom.is_scalar or atom.reads_runs or by_lines or is_of_warpgroups(atom)
     if by_lanes or not loads_as_stored(atom, element):
         return False
     innermost = innermost_of(buffer)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.cute.atoms import swapped_atom
+from mugraph.dialects.cute.atoms import MmaAtom, swapped_atoms
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.elementwise import Epilogue
@@ -136,9 +136,9 @@ def choose_warp_layouts(
             by_groups = warpgroup_layout_of(op, graph.threads)
         iterations = graph.forloop_range if sums_once(op) else 1
         each_has_its_own = not is_scaled_in_turn(op)
-        by_runs = layout_by_runs(op, graph.threads, target)
-        if by_runs is not None:
-            layouts[op] = by_runs
+        swapped = layout_of_few_rows(op, graph.threads, target)
+        if swapped is not None:
+            layouts[op] = swapped
             continue
         if op.slices > 1:
             # Each pair of matrices has warps of its own.
@@ -153,27 +153,36 @@ def choose_warp_layouts(
     return layouts
 
 
-def layout_by_runs(op: tb.MatmulOp, threads: int, target: Target) -> WarpLayout | None:
-    """How single warps share a sliced product of few rows with swapped operands, if they do.
+def layout_of_few_rows(op: tb.MatmulOp, threads: int, target: Target) -> WarpLayout | None:
+    """How single warps share a product of few rows with swapped operands; ``None`` where not.
 
-    The columns are then the 16 rows of an instruction.  Of numbers of few bits lanes read runs of
-    16 bytes along k, which both matrices must have.  Others have warps along k, where columns are
-    few for so many warps: see :data:`MOST_SWAPPED_ROWS`.
+    The columns are then the 16 rows of an instruction.  Of numbers of few bits lanes of a sliced
+    product read runs of 16 bytes along k, which both matrices must have; others have warps along k,
+    where columns are few for so many warps (:data:`MOST_SWAPPED_ROWS`).  Lines of bytes along n are
+    read where the right matrix has them.
     """
     *_, rows, columns = shape_of(op.result.type)
     source = stored_source(op.rhs)
-    if op.slices == 1 or rows > MOST_SWAPPED_ROWS:
+    if rows > MOST_SWAPPED_ROWS or element_bytes_of(source.type) >= element_bytes_of(op.rhs.type):
         return None
-    if element_bytes_of(source.type) >= element_bytes_of(op.rhs.type):
-        return None
-    atom = swapped_atom(choose_atom(operand_names(op.lhs, op.rhs), threads, target, ieee=False))
-    if op.is_ieee or atom is None or shape_of(op.lhs.type)[-1] % (RUNS_OF_LANES):
-        return None
-    if not (_has_runs(op.lhs, -1) and _has_runs(op.rhs, -2) and _has_runs(source, -2)):
+    atoms = swapped_atoms(choose_atom(operand_names(op.lhs, op.rhs), threads, target, ieee=False))
+    atom = next((each for each in atoms if not op.is_ieee and _can_read(op, source, each)), None)
+    if atom is None:
         return None
     warps = threads // atom.threads // op.slices
     along_n = max(min(warps, math.ceil(columns / atom.shape_mnk[1])), 1)
     return WarpLayout(atom, 1, along_n, op.slices)
+
+
+def _can_read(op: tb.MatmulOp, source: SSAValue, atom: MmaAtom) -> bool:
+    """Whether matrices lie as warps that swap operands read them, the right one as it is stored."""
+    columns, depth = shape_of(op.result.type)[-1], shape_of(op.lhs.type)[-1]
+    if atom.reads_runs:
+        runs = _has_runs(op.lhs, -1) and _has_runs(op.rhs, -2) and _has_runs(source, -2)
+        return op.slices > 1 and runs and depth % RUNS_OF_LANES == 0
+    whole = columns % atom.shape_mnk[1] == depth % atom.shape_mnk[2] == 0
+    is_of_bytes = element_bytes_of(source.type) == 1
+    return whole and is_of_bytes and _has_runs(op.rhs, -1) and _has_runs(source, -1)
 
 
 def stored_source(value: SSAValue) -> SSAValue:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.compute_accesses import operand_runs
-from mugraph.dialects.sched.operand_mappings import MatmulOperand
+from mugraph.dialects.sched.compute_accesses import operand_of_warps, operand_runs
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 
@@ -60,14 +58,11 @@ def _load_in_place(product: sched.MmaOp) -> bool:
         product.through.data,
         cut.start,
     )
-    accumulator = product.accumulator.type
-    mma = accumulator.tiled_mma if isinstance(accumulator, sched.TileType) else None
-    if mma is None or not (product.ldmatrix[0] or product.reads_runs):
+    mma, atom = product.tiled_mma, product.atom
+    if mma is None or atom is None or not (product.ldmatrix[0] or atom.reads_runs):
         return False
-    atom = mma_atom(mma.atom)
-    warps_m, warps_n, warps_k = mma.thr_layout
     matrix, apart = new.matrices()[0], new.strides_of_slices()[0]
-    operand = MatmulOperand(True, warps_m, warps_n, matrix, atom.packed, warps_k, apart)
+    operand = operand_of_warps(True, matrix, atom, mma, apart)
     if atom.reads_runs:
         if not operand_runs(cut.source, True, matrix, atom, mma, apart).has_runs():
             return False
@@ -81,9 +76,8 @@ def _load_in_place(product: sched.MmaOp) -> bool:
 
 def _load_through(product: sched.MmaOp) -> bool:
     """Rewrites one product; whether it was."""
-    accumulator = product.accumulator.type
-    mma = accumulator.tiled_mma if isinstance(accumulator, sched.TileType) else None
-    if mma is None or product.through is not None or mma_atom(mma.atom).is_scalar:
+    mma, atom = product.tiled_mma, product.atom
+    if mma is None or atom is None or product.through is not None or atom.is_scalar:
         return False
     if mma.thr_layout[0] > MOST_WARPS:
         return False

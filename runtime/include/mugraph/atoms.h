@@ -118,6 +118,40 @@ struct SwapsOperands : TakesStored, HoldsTransposed<Instruction> {
 struct SM80_8x16x16_F32F16F16F32_SWAPPED : SwapsOperands<SM80_16x8x16_F32F16F16F32_TN> {};
 struct SM80_8x16x16_F32BF16BF16F32_SWAPPED : SwapsOperands<SM80_16x8x16_F32BF16BF16F32_TN> {};
 
+// The same for a B of bytes with neighbours along n side by side: of the 16 columns a lane holds those at 2 (l / 4) and
+// 2 (l / 4) + 1. The instruction's rows are the even columns, and behind them the odd ones.
+template <class WarpInstruction>
+struct SwapsPairs : TakesStored {
+  using Instruction = WarpInstruction;
+  using OperandA = typename Instruction::OperandB;
+  using OperandB = typename Instruction::OperandA;
+  using Sum = typename Instruction::Sum;
+  static constexpr int kM = Instruction::kN;
+  static constexpr int kN = Instruction::kM;
+  static constexpr int kPacked = Instruction::kPacked;
+  static constexpr int kThreads = Instruction::kThreads;
+  static constexpr int kValues = Instruction::kValues;
+  static constexpr bool kHasPairs = true;
+  static __host__ __device__ constexpr int row_of(int lane, int c) { return 2 * (lane % 4) + c / 2; }
+  static __host__ __device__ constexpr int column_of(int lane, int c) { return 2 * (lane / 4) + c % 2; }
+  static constexpr int kRowSlots = 2;  // shared by lanes that are no neighbours
+  static __host__ __device__ constexpr int slot_of(int c) { return c / 2; }
+  static constexpr int kColumnSlots = 2;
+  static __host__ __device__ constexpr int column_slot_of(int c) { return c % 2; }
+  static __host__ __device__ constexpr int value_of_column_slot(int slot) { return slot; }
+  static __device__ __forceinline__ void mma(Sum* d, uint32_t const (&b)[4], uint32_t a0, uint32_t a1) {
+    Sum sums[4] = {d[0], d[2], d[1], d[3]};
+    Instruction::mma(sums, b, a0, a1);
+    d[0] = sums[0];
+    d[1] = sums[2];
+    d[2] = sums[1];
+    d[3] = sums[3];
+  }
+};
+
+struct SM80_8x16x16_F32F16F16F32_PAIRS : SwapsPairs<SM80_16x8x16_F32F16F16F32_TN> {};
+struct SM80_8x16x16_F32BF16BF16F32_PAIRS : SwapsPairs<SM80_16x8x16_F32BF16BF16F32_TN> {};
+
 using E4M3 = float_e4m3_t;
 using E5M2 = float_e5m2_t;
 struct SM89_16x8x32_F32E4M3E4M3F32_TN : AddsFloats<cute::SM89_16x8x32_F32E4M3E4M3F32_TN, E4M3, E4M3>, TakesStored {};
@@ -264,23 +298,58 @@ struct UniversalFMA_S32 : OfThread {
   }
 };
 
+// Two numbers of f8, the low bytes of a word or the high ones, as a pair of f16.
+template <class T, bool kHigh>
+__device__ __forceinline__ uint32_t halves_of(uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  uint32_t halves;
+  if constexpr (cute::is_same<T, float_e4m3_t>::value) {
+    asm("{\n.reg .b16 pair<2>;\nmov.b32 {pair0, pair1}, %1;\ncvt.rn.f16x2.e4m3x2 %0, pair%2;\n}\n" : "=r"(halves) : "r"(bytes), "n"(int(kHigh)));
+  } else {
+    asm("{\n.reg .b16 pair<2>;\nmov.b32 {pair0, pair1}, %1;\ncvt.rn.f16x2.e5m2x2 %0, pair%2;\n}\n" : "=r"(halves) : "r"(bytes), "n"(int(kHigh)));
+  }
+  return halves;
+#else
+  const __nv_fp8x2_storage_t pair = static_cast<__nv_fp8x2_storage_t>(kHigh ? bytes >> 16 : bytes & 0xffffu);
+  const __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(pair, kFp8Format<T>);
+  return halves.x | static_cast<uint32_t>(halves.y) << 16;
+#endif
+}
+
+// Two elements of 8 bits, the low ones of a word or the high ones, as a register of 16-bit elements: what `Through` makes of
+// each.
+template <class Operand, class Through, class T, bool kHigh = false>
+__device__ __forceinline__ uint32_t convert_pair(uint32_t bytes) {
+  if constexpr (cute::is_same<T, int8_t>::value && kMadeOfBits<Operand, Through>) {
+    return pair_of_spread<Operand, Through>(kHigh ? spread_high_bytes(bytes) : spread_bytes(bytes));
+  } else if constexpr (is_fp8<T>) {
+    const uint32_t word = halves_of<T, kHigh>(bytes);
+    if constexpr (cute::is_same<Operand, half_t>::value && cute::is_same<Through, ops::Chain<>>::value) return word;
+    const float2 numbers = unpack_pair<half_t>(word);
+    return pack_pair<Operand>(Through::apply(numbers.x), Through::apply(numbers.y));
+  } else {
+    const uint32_t pair = kHigh ? bytes >> 16 : bytes;
+    return pack_pair<Operand>(Through::apply(to_float(from_bits<T>(pair))), Through::apply(to_float(from_bits<T>(pair >> 8))));
+  }
+}
+
 // Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp, of its A or its B:
 // what `Through` makes of each.
 template <class Atom, bool kIsA, class Through = ops::Chain<>, class T>
 __device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
   using Operand = cute::conditional_t<kIsA, typename Atom::OperandA, typename Atom::OperandB>;
-  constexpr int kBits = 32 / Atom::kPacked;
-  constexpr bool kInPairs = cute::is_same<T, int8_t>::value && Atom::kPacked == 2 && kMadeOfBits<Operand, Through>;
   uint32_t word = 0;
-  if constexpr (kInPairs) {
-    word = pair_of_bytes<Operand, Through>(bits_of(elements[0]) | bits_of(elements[1]) << 8);
-  }
+  if constexpr (sizeof(T) == 1 && Atom::kPacked == 2) {
+    word = convert_pair<Operand, Through, T>(bits_of(elements[0]) | bits_of(elements[1]) << 8);
+  } else {
+    constexpr int kBits = 32 / Atom::kPacked;
 #pragma unroll
-  for (int i = 0; !kInPairs && i < Atom::kPacked; ++i) {
-    if constexpr (cute::is_same<T, Operand>::value) {
-      word |= bits_of(elements[i]) << (i * kBits % 32);
-    } else {
-      word |= bits_of(from_float<Operand>(Through::apply(to_float(elements[i])))) << (i * kBits % 32);
+    for (int i = 0; i < Atom::kPacked; ++i) {
+      if constexpr (cute::is_same<T, Operand>::value) {
+        word |= bits_of(elements[i]) << (i * kBits % 32);
+      } else {
+        word |= bits_of(from_float<Operand>(Through::apply(to_float(elements[i])))) << (i * kBits % 32);
+      }
     }
   }
   return Atom::prepare(word);
@@ -293,14 +362,22 @@ __device__ __forceinline__ uint32_t pack_pair_of(Words<T, kCount> const& vector,
   if constexpr (cute::is_same<T, Operand>::value) {
     return vector.words[pair];
   } else {
-    if constexpr (cute::is_same<T, int8_t>::value && kMadeOfBits<Operand, Through>) {
-      const uint32_t word = vector.words[pair / 2];
-      return pair_of_spread<Operand, Through>(pair % 2 == 0 ? spread_bytes(word) : spread_high_bytes(word));
-    } else {
-      T const elements[2] = {vector.element(2 * pair), vector.element(2 * pair + 1)};
-      return pack<Atom, false, Through>(elements);
-    }
+    static_assert(sizeof(T) == 1, "what is converted has 8 bits");
+    const uint32_t word = vector.words[pair / 2];
+    return pair % 2 == 0 ? convert_pair<Operand, Through, T>(word) : convert_pair<Operand, Through, T, true>(word);
   }
+}
+
+// The same of two bytes of a word, those with even numbers or those with odd ones.
+template <class Atom, class Through, class T>
+__device__ __forceinline__ uint32_t pack_column_of(uint32_t word, int odd) {
+  using Operand = typename Atom::OperandB;
+#if defined(__CUDA_ARCH__)
+  const uint32_t columns = __byte_perm(word, 0, 0x3120);
+#else
+  const uint32_t columns = (word & 0xff0000ffu) | (word & 0xff00u) << 8 | (word & 0xff0000u) >> 8;
+#endif
+  return odd ? convert_pair<Operand, Through, T, true>(columns) : convert_pair<Operand, Through, T>(columns);
 }
 
 }  // namespace atoms

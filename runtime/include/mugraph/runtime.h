@@ -45,6 +45,7 @@
 #include "tb/row_fragment.h"
 #include "tb/scalar_matmul.h"
 #include "tb/sum_parts.h"
+#include "tb/line_matmul.h"
 #include "tb/swapped_matmul.h"
 #include "tb/warpgroup_matmul.h"
 #include "vector_access.h"

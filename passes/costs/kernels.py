@@ -328,10 +328,13 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         each += shape.loop.element_cycles(MAX_THREADS, target)
     arithmetic = shared * busiest * (shape.turns * each + after) / clock
     from_memory = device_ns(device, target)
-    last = shape.blocks % (target.multiprocessors * resident) if rounds > 1 else 0
-    if groups is not None and last:
-        # Few blocks of a last round ask for less than memory delivers.
-        share, alone = last / shape.blocks, max(ring, in_turn) / rounds
+    last = shape.blocks % target.multiprocessors if rounds > 1 else 0
+    if last and shape.loop.products and not shape.loop.chained:
+        # Few multiprocessors have one block more than others, and ask for less than memory
+        # delivers.  Where several blocks share one it has begun beside another.
+        share, alone = last / shape.blocks, copies / busiest
+        if groups is not None and resident == 1:
+            alone = max(alone, ring / rounds, in_turn / rounds)
         from_memory = max(from_memory, (1 - share) * from_memory + alone)
     bound = side_by_side(
         from_memory,

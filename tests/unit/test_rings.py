@@ -7,8 +7,11 @@ from mugraph.dialects import sched
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
-from mugraph.passes.costs.kernels import Ring, ring_of
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.kernels import Ring, estimate, ring_of
+from mugraph.passes.costs.work import Load, PhaseWork, Product
 from mugraph.passes.mugraph.plan.choose import space_of, trial_of
+from mugraph.passes.mugraph.plan.partitions import suits_products
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.retile.partition import choose_partition
 from mugraph.passes.schedule.pipeline_loads.rings import present_stages
@@ -86,3 +89,42 @@ def test_results_take_the_place_of_rings_where_all_blocks_run_at_once() -> None:
     assert present_stages(kernel) == (4,)
     results = 128 * 256 * 2
     assert (kernel.smem_bytes or 0) < 4 * (128 + 256) * 64 * 2 + results
+
+
+def test_sums_that_warps_have_stored_take_no_registers() -> None:
+    """Warps add up their parts of the depth in memory: what they had is free for the results."""
+    context = make_context()
+    few = RESIDUAL.replace("3072x", "32x").replace("3840", "17024")
+    module = parse_text(context, few, "few")
+    plan = Plan(grid=(266, 1, 1), block=(128, 1, 1), swap_ab=False)
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(context, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert kernel.resident_blocks == 2
+    assert present_stages(kernel) == (4,)
+
+
+def test_blocks_of_a_last_round_are_brought_by_few_multiprocessors() -> None:
+    """Weights of 5120 x 27648: 36 multiprocessors of an H200 have four of 432 blocks, not three."""
+    target = target_named("h200")
+    three, more = 3 * target.multiprocessors, 36
+    product = Product(2 * 8 * 4, 4)
+
+    def time(blocks: int) -> float:
+        weights = Load(64 * 64 * 2, 5120 * 64 * 2 * blocks, looped=True)
+        loop = PhaseWork((product,), 0, sums=32 * 64)
+        shape = KernelShape(blocks, 128, 80, (weights,), loop, PhaseWork((), 0), 32 * 64 * 2, 0)
+        found = estimate(shape, target)
+        assert found is not None
+        return found
+
+    even = time(three)
+    assert time(three + more) > even * (three + 1.5 * more) / three
+    assert time(2 * three) < 2 * even
+
+
+@pytest.mark.parametrize(
+    ("tile", "suits"),
+    [(144, True), (148, False), (296, False), (304, True), (592, False), (768, True)],
+)
+def test_tiles_are_a_few_whole_instructions(tile: int, suits: bool) -> None:
+    assert suits_products(8 * tile, tile) is suits

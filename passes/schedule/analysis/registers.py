@@ -117,34 +117,31 @@ def _bodies(kernel: sched.KernelOp) -> list[Block]:
     return roles or [kernel.body.block]
 
 
-def _kept(body: Block) -> int:
-    """Registers of the fragments that live through the loop."""
-    return sum(op.registers_per_thread() for op in body.ops if isinstance(op, sched.EmptyOp))
+def _alive(body: Block) -> list[tuple[int, int]]:
+    """Operator by operator the registers of fragments that are alive, and what it holds besides.
 
-
-def _passing(body: Block) -> list[tuple[int, int]]:
-    """Operator by operator the registers of fragments made beside it, and what it holds besides."""
+    Fragments of the body live through the loop, and in the epilogue as long as they are read.
+    """
     found: list[tuple[int, int]] = []
+    kept = [op for op in body.ops if isinstance(op, sched.EmptyOp)]
     for phase in body.ops:
         inner = [op for op in phase.walk() if op is not phase]
         last = {sched.registers_of(value): op for op in inner for value in op.operands}
-        alive = 0
+        ends = isinstance(phase, sched.EpilogueOp)
+        own = [op for op in kept if not ends or op.result in last]
+        held: dict[SSAValue, int] = {op.result: op.registers_per_thread() for op in own}
         for op in inner:
             if isinstance(op, sched.EmptyOp):
-                alive += op.registers_per_thread()
-                source = _converted_from(op, inner) if isinstance(phase, sched.EpilogueOp) else None
+                source = _converted_from(op, inner) if ends else None
                 if source is not None and op.result in last[source].operands:
                     # Nobody needs the source any more, and each value takes the place of one.
-                    alive -= op.registers_per_thread()
-            found.append((alive, _working_set(op)))
+                    held.pop(source, None)
+                held[op.result] = op.registers_per_thread()
+            found.append((sum(held.values()), _working_set(op)))
             for value in set(map(sched.registers_of, op.operands)):
-                owner = value.owner
-                if (
-                    isinstance(owner, sched.EmptyOp)
-                    and owner.parent_op() is phase
-                    and last[value] is op
-                ):
-                    alive -= owner.registers_per_thread()
+                passes = ends or value.owner not in own
+                if passes and last[value] is op:
+                    held.pop(value, None)
     return found
 
 
@@ -173,7 +170,7 @@ def runs_straight(kernel: sched.KernelOp) -> bool:
 
 
 def _straight(kernel: sched.KernelOp) -> list[tuple[int, int]]:
-    """The same as of :func:`_passing`, of all phases of a kernel that runs straight.
+    """The same as of :func:`_alive`, of all phases of a kernel that runs straight.
 
     An element-wise operator writes where operands lay that nobody needs any more, vector by vector,
     and what alone the operator behind it reads is reduced, or stored, as it is made.
@@ -204,10 +201,7 @@ def fragment_registers(kernel: sched.KernelOp) -> int:
     """The most registers of fragments that are alive at once, in any role."""
     if runs_straight(kernel):
         return max(alive for alive, _ in _straight(kernel))
-    return max(
-        _kept(body) + max((passing for passing, _ in _passing(body)), default=0)
-        for body in _bodies(kernel)
-    )
+    return max(alive for body in _bodies(kernel) for alive, _ in [(0, 0), *_alive(body)])
 
 
 def registers_needed(kernel: sched.KernelOp) -> int:
@@ -215,6 +209,5 @@ def registers_needed(kernel: sched.KernelOp) -> int:
     if runs_straight(kernel):
         return WORKING_REGISTERS + max(alive + besides for alive, besides in _straight(kernel))
     return WORKING_REGISTERS + max(
-        _kept(body) + max((passing + besides for passing, besides in _passing(body)), default=0)
-        for body in _bodies(kernel)
+        alive + besides for body in _bodies(kernel) for alive, besides in [(0, 0), *_alive(body)]
     )

@@ -36,20 +36,21 @@ class KernelShape(NamedTuple):
     share: float = 1.0
     """The part of its iterations that blocks run; masks leave nothing of the others."""
     held: Held | None = None
-    """What threads hold where there is neither a loop nor a product."""
+    """What threads hold where there is no product, and one iteration."""
     masks_ends: bool = False
     """Whether its last iteration has fewer elements than others, which a mask of its own says."""
 
     def held_registers(self, target: Target) -> int | None:
         """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
         rows = (*self.loop.rows, *self.after.rows)
-        if self.held is None or not all(
-            shares_rows(*row, self.threads) and self.held.shares_padded(*row, self.threads)
+        held = None if self.iterations > 1 else self.held
+        if held is None or not all(
+            shares_rows(*row, self.threads) and held.shares_padded(*row, self.threads)
             for row in rows
         ):
             return None
         of_one_row = bool(rows) and all(count == 1 and length % 2 == 0 for count, length in rows)
-        return self.held.registers(self.threads, target, of_one_row=of_one_row)
+        return held.registers(self.threads, target, of_one_row=of_one_row)
 
     @property
     def narrow_accesses(self) -> float:

@@ -110,3 +110,15 @@ def test_what_rows_are_compared_with_is_looked_up_in_place(rows: int) -> None:
     planned(module, "fuse-kernels")
     launches = launches_of(only_function(module))
     assert launches == len(custom_kernels(only_function(module))) == 2
+
+
+def test_loops_over_uneven_rows_have_long_tiles() -> None:
+    """Of 122,582 columns tiles of 224 took 193 us on an H200."""
+    kernels = planned(layer_norm(256, 122582))
+    lengths = [
+        shape_of(op.result.type)[-1]
+        for kernel in kernels
+        for op in kernel.walk()
+        if isinstance(op, tb.InputOp) and op.tensor_shape[-1] == 122582
+    ]
+    assert min(lengths) >= 1024

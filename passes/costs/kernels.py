@@ -114,6 +114,8 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     """
     clock = target.clock_ghz
     _, loaded, tensor_bytes, *_ = shape.loading
+    # Beside the tiles a thread has a vector of results in f32 (``schedule/analysis/registers.py``).
+    registers += ROW_VECTOR
     resident = target.resident_blocks(shape.blocks, shape.threads, held.staged_bytes, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)

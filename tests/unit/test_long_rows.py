@@ -59,6 +59,12 @@ def test_threads_share_padded_rows_where_they_share_no_others_evenly() -> None:
     assert np.abs(ours - expected).max() <= 2e-3 * expected.max()
 
 
+def test_blocks_of_several_rows_leave_room_for_others() -> None:
+    """Four rows of 512 threads, of which three blocks fit, took 8.1 us on an H200, and two 6.1."""
+    (kernel,) = planned(layer_norm(2048, 2048))
+    assert math.prod(kernel.grid_dim) >= 1024
+
+
 def test_parts_are_equal_and_whole_vectors_where_there_are_such() -> None:
     assert count_of_parts(509, 152064) == 16
     assert count_of_parts(2, 32000) == 25

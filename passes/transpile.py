@@ -31,6 +31,7 @@ from mugraph.passes.schedule.check_hazards import CheckHazardsPass
 from mugraph.passes.schedule.lower_rings import LowerRingsPass
 from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.schedule.merge_products import MergeProductsPass
+from mugraph.passes.schedule.pack_blocks import PackBlocksPass
 from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
 from mugraph.passes.schedule.ping_pong import PingPongPass
 from mugraph.passes.schedule.pipeline_loads import PipelineLoadsPass
@@ -99,6 +100,7 @@ def transpile_pipeline(
         JoinLaunchesPass(arch),
         PersistProgramPass(arch, everywhere=False),
         SpreadBlocksPass(arch),
+        PackBlocksPass(arch),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
 

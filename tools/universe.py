@@ -76,6 +76,7 @@ PASSES = {
     "plan-stensor-memory": "mugraph.passes.schedule.plan_stensor_memory:PlanSTensorMemoryPass",
     "set-register-budgets": "mugraph.passes.schedule.set_register_budgets:SetRegisterBudgetsPass",
     "join-launches": "mugraph.passes.program.join_launches:JoinLaunchesPass",
+    "pack-blocks": "mugraph.passes.schedule.pack_blocks:PackBlocksPass",
     "spread-blocks": "mugraph.passes.schedule.spread_blocks:SpreadBlocksPass",
     "persist-program": "mugraph.passes.program.persist_program:PersistProgramPass",
     "check-hazards": "mugraph.passes.schedule.check_hazards:CheckHazardsPass",

@@ -30,6 +30,11 @@ def total_blocks(kernel: sched.KernelOp, arguments: Sequence[str]) -> str:
 
 def launched_grid(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]:
     """The blocks that are launched along x, y and z."""
+    if kernel.packed is not None:
+        x, *others = grid_extents(kernel, arguments)
+        together = kernel.packed_blocks
+        packed = str(-(-int(x) // together)) if x.isdigit() else ""
+        return [packed or f"({x} + {together - 1}) / {together}", *others]
     if not kernel.cuts_by_call:
         return [str(blocks) for blocks in kernel.launched_grid]
     if kernel.persistent_blocks is None:

@@ -198,9 +198,10 @@ def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     tensors = (*op.arguments, *op.outputs)
     maps = map_parameters(kernel)
     pointers += print_host_maps(maps, tensors, printer.writer, printer.names)
-    print_launch(
-        printer, name, grid, kernel.block_dim, kernel.smem_bytes, pointers, overlaps=overlaps
-    )
+    together = kernel.packed_blocks
+    x, *others = kernel.block_dim
+    block, smem = (x * together, *others), (kernel.smem_bytes or 0) * together
+    print_launch(printer, name, grid, block, smem, pointers, overlaps=overlaps)
 
 
 def evenly_spaced(shape: Sequence[int], strides: Sequence[int]) -> int:

@@ -18,12 +18,14 @@ from mugraph.codegen.cuda.channels import (
 )
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.elementwise import start_of
+from mugraph.codegen.cuda.grid import grid_extents
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter
-from mugraph.codegen.cuda.transfers import print_grid_wait
+from mugraph.codegen.cuda.transfers import WARP_MEMORY, print_grid_wait
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import GridCut
 from mugraph.dialects.maps import AXES
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label
 
@@ -116,9 +118,10 @@ def print_kernel(
     parameters = parameters_of(kernel, names, is_task=is_task)
     maps = map_names(map_parameters(kernel), kernel.body.block.args, names)
     parameters += map_declarations(maps, is_kernel=kind == "kernel")
-    bounds = [kernel.threads]
+    together = kernel.packed_blocks
+    bounds = [kernel.threads * together]
     if kernel.resident_blocks is not None:
-        bounds.append(kernel.resident_blocks)
+        bounds.append(max(kernel.resident_blocks // together, 1))
     cluster = kernel.cluster_dim if kernel.cluster is not None else None
     if kind != "kernel":
         given = ["uint3 const blockIdx", *([f"tb::Task const& {TASK}"] if is_task else [])]
@@ -129,6 +132,8 @@ def print_kernel(
     printer = KernelPrinter(writer, names, kernel, maps={**maps}, is_task=is_task)
     # Where bulk copies swizzle they do so by address; all kernels of a file declare it alike.
     print_shared_memory(writer, swizzles_addresses=bool(maps) or swizzles_addresses)
+    if kernel.packed is not None:
+        print_packing(printer)
     writer.line(f"int const thread = {_thread_number(printer)};")
     if kernel.raster_rows > 1 and kernel.persistent_blocks is None and kind == "kernel":
         function = "rastered_block" if block_at(kernel).startswith("block_in") else "grouped_block"
@@ -177,6 +182,16 @@ def print_shared_memory(writer: Writer, *, swizzles_addresses: bool) -> None:
     writer.line(f"extern __shared__ __align__({alignment}) char smem[];")
 
 
+def print_packing(printer: KernelPrinter) -> None:
+    """Prints which block of the grid a warp is, and where its shared memory is."""
+    kernel, writer = printer.kernel, printer.writer
+    together, blocks = kernel.packed_blocks, grid_extents(kernel, printer.arguments())[0]
+    writer.line(f"uint3 const blockIdx = tb::packed_block<{together}>();  // packed")
+    if not blocks.isdigit() or int(blocks) % together:
+        writer.line(f"if (blockIdx.x >= {blocks}) return;")
+    writer.line(f"char* const {WARP_MEMORY} = smem + threadIdx.x / {WARP} * {kernel.smem_bytes};")
+
+
 def open_kernel(
     writer: Writer,
     name: str,
@@ -219,6 +234,8 @@ def _thread_number(printer: KernelPrinter) -> str:
     themselves are left alone: there ptxas would keep more addresses than registers hold.
     """
     kernel, index = printer.kernel, printer.block_thread
+    if kernel.packed is not None:
+        return f"{index} % {WARP}"
     if any(map(sched.computes_on_product, kernel.walk())):
         return f"mugraph::thread_of<{kernel.threads}>({index})"
     return index

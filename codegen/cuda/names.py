@@ -25,7 +25,8 @@ _KEYWORDS = frozenset(
 _TAKEN = frozenset(
     """
     buf cute dim3 gridDim blockDim blockIdx threadIdx warpSize std size_t int64_t uint32_t
-    input_tensors output_tensors stream smem thread it kn tb ops mugraph atoms half_t bfloat16_t
+    input_tensors output_tensors stream smem warp_smem thread it kn tb ops mugraph atoms half_t
+    bfloat16_t
     float_e4m3_t float_e5m2_t int8_t int32_t Layout
     Shape Stride Int Swizzle ComposedLayout main errno unix linux
     A B Target Tile Source Source0 Source1 Source2 i0 i1 i2 i3 i4 i5 i6 i7

@@ -29,6 +29,8 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 
+WARP_MEMORY = "warp_smem"
+"""What the shared memory of one of the warps is called that are launched as one block."""
 MAX_TILE_ELEMENTS = 2**32
 """What the unsigned 32-bit offsets inside a tile reach (``runtime/include/mugraph/layout.h``)."""
 
@@ -41,8 +43,9 @@ def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
         )
     type_ = stored_type(op.result)
     name = printer.names.of(op.result)
+    memory = "smem" if printer.kernel.packed is None else WARP_MEMORY
     printer.writer.line(
-        f"{type_}* const {name} = reinterpret_cast<{type_}*>(smem + {op.byte_offset});  "
+        f"{type_}* const {name} = reinterpret_cast<{type_}*>({memory} + {op.byte_offset});  "
         f"// {op.name}, {op.stage_count} x {op.stage_bytes()} bytes"
     )
 
@@ -113,7 +116,7 @@ def print_grid_wait(printer: KernelPrinter, why: str) -> None:
 
 def print_block_barrier(printer: KernelPrinter, why: str) -> None:
     """Prints a barrier of all threads of the kernel's blocks."""
-    call = "__syncthreads()"
+    call = "__syncwarp()" if printer.kernel.packed is not None else "__syncthreads()"
     if printer.is_task:
         call = f"mugraph::named_barrier(tb::kTaskBarrier, {printer.kernel.threads})"
     printer.writer.line(f"{call};  // {why}")

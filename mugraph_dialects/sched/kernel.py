@@ -41,6 +41,7 @@ from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.programming_model import (
     LINE_BYTES,
+    MAX_THREADS,
     REGISTER_FILE,
     REGISTER_STEP,
     WARP,
@@ -96,6 +97,9 @@ class KernelOp(HoldsLengths):
     tensors; phases stand in roles.  All buffers are those of channels or written in an epilogue
     that has waited for who used them before.
 
+    ``packed 4``: blocks of one warp each, of which 4 neighbours along x are launched as one block.
+    Each has its own shared memory there, and its barriers are those of the warp.
+
     ``forloop 8 interleaved``: as of ``kn.customized``.
 
     ``forloop 8 where affine_set<(x, y, z, it) : (64 * y + 63 - 128 * it >= 0)>``: a block runs only
@@ -120,6 +124,7 @@ class KernelOp(HoldsLengths):
     descending = opt_prop_def(IntegerAttr.constr(type=i64))
     planes = opt_prop_def(UnitAttr)
     persistent = opt_prop_def(IntegerAttr.constr(type=i64))
+    packed = opt_prop_def(IntegerAttr.constr(type=i64))
     plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
 
@@ -131,7 +136,7 @@ class KernelOp(HoldsLengths):
         "`grid` $grid (`cut` $cut^)? "
         "(`raster` $raster^)? (`descending` $descending^)? (`planes` $planes^)? "
         "(`persistent` $persistent^)? "
-        "`block` $block "
+        "`block` $block (`packed` $packed^)? "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
         "(`forloop` $forloop^)? (`interleaved` $interleaved^)? (`where` $domain^)? "
         "(`plan` $plan^)? $body attr-dict"
@@ -191,9 +196,12 @@ class KernelOp(HoldsLengths):
     persistent_blocks = number_if_given("persistent")
     """How many blocks share the grid's, each taking several; ``None`` where each takes one."""
 
+    packed_blocks = number_or("packed", 1)
+    """How many blocks of the grid are launched as one."""
+
     @property
     def launched_grid(self) -> tuple[int, ...]:
-        """The blocks that are launched, along x, y and z."""
+        """The blocks that are launched, along x, y and z; those that are packed count each."""
         blocks = self.persistent_blocks
         return self.grid_dim if blocks is None else (blocks, 1, 1)
 
@@ -277,6 +285,14 @@ class KernelOp(HoldsLengths):
     smem_bytes = number_if_given("smem")
     """Dynamic shared memory of a block, once planned."""
 
+    def is_plain(self) -> bool:
+        """Whether its blocks and threads are numbered from 0 on, along x, and have no roles."""
+        orders = (self.descending, self.cluster, self.persistent, self.packed)
+        numbered = self.raster_rows == 1 and all(order is None for order in orders)
+        # By name, as roles know kernels.
+        apart = any(op.name in ("sched.role", "sched.bulk_copy") for op in self.walk())
+        return numbered and self.threads == self.block_dim[0] and not apart
+
     def verify_(self) -> None:
         """Checks arguments and extents."""
         if self.raster_rows < 1 or self.grid_dim[1] % self.raster_rows:
@@ -285,6 +301,7 @@ class KernelOp(HoldsLengths):
                 "rows of the grid, its extent along y"
             )
         self._verify_descending()
+        self._verify_packing()
         for argument in self.body.block.args:
             is_number = isinstance(argument.type, IndexType) and argument.index < self.input_count
             if not is_number and not isinstance(argument.type, GlobalType):
@@ -336,6 +353,21 @@ class KernelOp(HoldsLengths):
             raise VerifyException(
                 f"{op_label(self)}: descending {columns} says in which order all columns start, "
                 "expected no 'raster', 'persistent' or 'cluster', and no 'cut' along x by a call"
+            )
+
+    def _verify_packing(self) -> None:
+        if self.packed is None:
+            return
+        if self.packed_blocks < 1 or self.packed_blocks * self.threads > MAX_THREADS:
+            raise VerifyException(
+                f"{op_label(self)}: packed {self.packed_blocks} blocks of {self.threads} threads "
+                f"must be from 1 to as many as have {MAX_THREADS} threads together"
+            )
+        others = (self.raster, self.descending, self.persistent, self.cluster)
+        if self.block_dim != (WARP, 1, 1) or any(other is not None for other in others):
+            raise VerifyException(
+                f"{op_label(self)}: only blocks of one warp are packed, [{WARP}, 1, 1], expected "
+                "no 'raster', 'descending', 'persistent' or 'cluster'"
             )
 
     def _verify_domain(self) -> None:

@@ -108,12 +108,7 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     def joins(self) -> Hashable | None:
         """Kernels whose blocks and threads are numbered from 0 on, and have no roles."""
         kernel = self.resolve()
-        numbered = kernel.raster_rows == 1 and kernel.descending_columns is None
-        numbered = numbered and kernel.threads == kernel.block_dim[0]
-        alone = kernel.cluster is not None or kernel.cuts or kernel.held_lengths
-        # By name, as roles know kernels.
-        apart = any(op.name in ("sched.role", "sched.bulk_copy") for op in kernel.walk())
-        if alone or apart or not numbered or kernel.persistent_blocks is not None:
+        if kernel.cuts or kernel.held_lengths or not kernel.is_plain():
             return None
         return (kernel.waits_for_grids(),)
 

@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 from mugraph.dialects.programming_model import VECTOR_BYTES
-from mugraph.passes.costs.memory import SHIFTED
 from mugraph.passes.costs.work import (
     Held,
     Load,
@@ -36,16 +35,21 @@ class KernelShape(NamedTuple):
     share: float = 1.0
     """The part of its iterations that blocks run; masks leave nothing of the others."""
     held: Held | None = None
-    """What threads hold where there is neither a loop nor a product."""
+    """What threads hold where there is no product, and one iteration."""
     masks_ends: bool = False
     """Whether its last iteration has fewer elements than others, which a mask of its own says."""
 
     def held_registers(self, target: Target) -> int | None:
         """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""
         rows = (*self.loop.rows, *self.after.rows)
-        if self.held is None or not all(
-            shares_rows(*row, self.threads) and self.held.shares_padded(*row, self.threads)
-            for row in rows
+        if (
+            self.held is None
+            or self.iterations > 1
+            or not all(
+                shares_rows(*row, self.threads, self.held.vector)
+                and self.held.shares_padded(*row, self.threads)
+                for row in rows
+            )
         ):
             return None
         of_one_row = bool(rows) and all(count == 1 and length % 2 == 0 for count, length in rows)
@@ -53,15 +57,12 @@ class KernelShape(NamedTuple):
 
     @property
     def narrow_accesses(self) -> float:
-        """How often threads that hold tiles move less than a whole vector.
-
-        Rows that start anywhere come in two chunks where they are padded to whole vectors.
-        """
+        """How often threads that hold tiles move less than a whole vector."""
         aligned = min((load.alignment for load in self.loads), default=VECTOR_BYTES)
         if aligned >= VECTOR_BYTES:
             return 0.0
         moved = self.loading.first_bytes + self.stored_bytes
-        return moved / (VECTOR_BYTES / SHIFTED if self.held and self.held.vector else aligned)
+        return moved / aligned
 
     @property
     def passed_on(self) -> tuple[int, int]:

@@ -37,6 +37,7 @@ from mugraph.passes.costs.residency import (
     PLAIN_REGISTERS,
     SWAPPED_REGISTERS,
     fits_registers,
+    packed_blocks,
     resident_blocks,
 )
 from mugraph.passes.costs.work import (
@@ -113,30 +114,36 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     """
     clock = target.clock_ghz
     _, loaded, tensor_bytes, *_ = shape.loading
+    # Beside the tiles a thread has a vector of results in f32 (``schedule/analysis/registers.py``).
+    registers += ROW_VECTOR
     resident = target.resident_blocks(shape.blocks, shape.threads, held.staged_bytes, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     rate = HELD_BYTES_A_CYCLE * clock
     rows = (*shape.loop.rows, *shape.after.rows)
     meetings = sum(length > target.warp_size * ROW_VECTOR for _, length in rows)
-    elements = shape.loop.elements + shape.after.elements
-    work = elements * HELD_CYCLES / min(shape.threads, HELD_LANES)
-    work += (shape.loop.special + shape.after.special) / target.special_a_cycle
-    work += shape.narrow_accesses * ACCESS_CYCLES / min(shape.threads, HELD_LANES)
+    issued = (shape.loop.elements + shape.after.elements) * HELD_CYCLES
+    issued += shape.narrow_accesses * ACCESS_CYCLES
+    special = (shape.loop.special + shape.after.special) / target.special_a_cycle
     meeting = meetings * WARP_CYCLES * shape.threads / target.warp_size
     moved = loaded + shape.stored_bytes
-    block = moved / rate + (work + meeting) / clock
+    # Lanes of other blocks compute what those of one do not.
+    together = min(busiest, resident)
+    work = issued / min(shape.threads * together, HELD_LANES) + special
+    alone = issued / min(shape.threads, HELD_LANES) + special
+    block = moved / rate + (alone + meeting) / clock
     waits = (rounds - 1) * target.memory_latency_ns + rounds * block
     long = bool(rows) and all(count == 1 and length >= LONG_ROW for count, length in rows)
     if resident == 1 and rounds > 1 and not long:
         waits *= ALONE
-    shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
+    shared = SHARED_ARITHMETIC if together > 1 else 1.0
+    launched = packed_blocks(shape.blocks, shape.threads, target)
     bound = side_by_side(
         device_ns(tensor_bytes + shape.blocks * shape.stored_bytes, target),
         device_ns(shape.blocks * moved, target) / CACHE_FACTOR,
         busiest * moved / rate,
         waits,
-        busiest * (shared * work / clock + BLOCK_NS),
+        busiest * (shared * work / clock + BLOCK_NS / launched),
         power=HELD_POWER,
     )
     if held.largest > SEVERAL_VALUES * shape.threads and any(count > 1 for count, _ in rows):

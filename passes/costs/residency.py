@@ -39,6 +39,21 @@ FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 
 
+MOST_PACKED, FEWEST_PACKED = 4, 4
+"""Blocks of one warp that are launched as one at most, and of these for each multiprocessor at
+least."""
+
+
+def packed_blocks(blocks: int, threads: int, target: Target) -> int:
+    """How many of so many blocks are launched as one: several, if they are one warp each."""
+    if threads != target.warp_size:
+        return 1
+    together = MOST_PACKED
+    while together > 1 and blocks < together * FEWEST_PACKED * target.multiprocessors:
+        together //= 2
+    return together
+
+
 def sums_of_a_thread(threads: int, target: Target) -> int:
     """How many sums of products a thread can keep in registers, of a block of so many."""
     registers = target.registers_per_multiprocessor // (threads + target.warp_size)

@@ -100,9 +100,12 @@ Estimates count on the first one.
 """
 
 
-def shares_rows(rows: int, length: int, threads: int) -> bool:
-    """Whether threads of a block share rows evenly, each with its parts in registers."""
-    vector = math.gcd(length, ROW_VECTOR)
+def shares_rows(rows: int, length: int, threads: int, vector: int = 0) -> bool:
+    """Whether threads of a block share rows evenly, each with its parts in registers.
+
+    They load ``vector`` elements at once; 0 where that follows from the length.
+    """
+    vector = vector or math.gcd(length, ROW_VECTOR)
     vectors = length // vector
     each = math.ceil(rows * vectors / threads)
     even = rows == 1 or vectors % threads == 0 or threads % vectors == 0

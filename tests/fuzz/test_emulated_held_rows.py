@@ -34,6 +34,12 @@ PROGRAMS = (
         ("::load_shifted(", "tb::renew("),
     ),
     (layer_norm(7, 264, mi.bfloat16), None, OF_NORM, ("tb::renew(",)),
+    (
+        layer_norm(2117, 40, mi.bfloat16),
+        Plan(tile=(2, 64), block=(32, 1, 1)),
+        OF_NORM,
+        ("tb::packed_block<2>()", "__syncwarp()"),
+    ),
 )
 """Each with a plan, how far off it may be, and what its text must have."""
 

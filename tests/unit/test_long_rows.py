@@ -47,16 +47,22 @@ def test_a_row_that_threads_hold_is_read_once(columns: int) -> None:
 
 
 def test_threads_share_padded_rows_where_they_share_no_others_evenly() -> None:
-    module = softmax(4500, 367)
+    module = softmax(1024, 367)
     (kernel,) = planned(module)
-    assert math.prod(kernel.grid_dim) <= 4500 / 2
+    assert math.prod(kernel.grid_dim) <= 1024 / 2
     loaded = next(op for op in kernel.walk() if isinstance(op, tb.InputOp))
-    assert shape_of(loaded.result.type) == (4500 // kernel.grid_dim[0], 384)
-    x = np.random.default_rng(7).standard_normal((4500, 367)).astype(np.float16)
+    assert shape_of(loaded.result.type) == (1024 // kernel.grid_dim[0], 384)
+    x = np.random.default_rng(7).standard_normal((1024, 367)).astype(np.float16)
     ours = run_function(module, None, [x])[0].astype(np.float64)
     powers = np.exp(x.astype(np.float64))
     expected = powers / powers.sum(axis=1, keepdims=True)
     assert np.abs(ours - expected).max() <= 2e-3 * expected.max()
+
+
+def test_blocks_of_several_rows_leave_room_for_others() -> None:
+    """Four rows of 512 threads, of which three blocks fit, took 8.1 us on an H200, and two 6.1."""
+    (kernel,) = planned(layer_norm(2048, 2048))
+    assert math.prod(kernel.grid_dim) >= 1024
 
 
 def test_parts_are_equal_and_whole_vectors_where_there_are_such() -> None:
@@ -110,3 +116,15 @@ def test_what_rows_are_compared_with_is_looked_up_in_place(rows: int) -> None:
     planned(module, "fuse-kernels")
     launches = launches_of(only_function(module))
     assert launches == len(custom_kernels(only_function(module))) == 2
+
+
+def test_loops_over_uneven_rows_have_long_tiles() -> None:
+    """Of 122,582 columns tiles of 224 took 193 us on an H200."""
+    kernels = planned(layer_norm(256, 122582))
+    lengths = [
+        shape_of(op.result.type)[-1]
+        for kernel in kernels
+        for op in kernel.walk()
+        if isinstance(op, tb.InputOp) and op.tensor_shape[-1] == 122582
+    ]
+    assert min(lengths) >= 1024

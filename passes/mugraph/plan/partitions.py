@@ -56,6 +56,8 @@ LONGEST_ROW = 8192
 """The same in kernels without products."""
 UNEVEN_TILES = (16, 32, 64, 128, 256)
 """Tiles of dimensions that they do not divide: whole for products and bulk copies but the last."""
+LONG_UNEVEN_TILES = (*UNEVEN_TILES, 512, 1024, 2048, 4096, LONGEST_ROW)
+"""The same in kernels without products."""
 MOST_EVEN_PARTS = 4
 """Into how many nearly equal parts rows of products are cut.
 
@@ -295,7 +297,8 @@ def _block_counts(space: TileSpace, number: int, *, of_rows: bool) -> list[Block
         step = SLICED_COLUMNS if _is_sliced(space) else GROUP_ROWS
         whole = [each for each in evenly if dimension.extent // each.blocks % step == 0]
         evenly = whole or evenly
-    uneven = uneven_tiles(dimension.extent, UNEVEN_TILES, smallest, max(UNEVEN_TILES))
+    tiles = UNEVEN_TILES if space.products else LONG_UNEVEN_TILES
+    uneven = uneven_tiles(dimension.extent, tiles, smallest, max(tiles))
     if of_rows and smallest == 1:
         uneven += uneven_tiles(dimension.extent, UNEVEN_ROWS, 1, max(UNEVEN_ROWS))
     uneven += padded_tiles(space, number) + even_row_tiles(space, number)
@@ -407,7 +410,9 @@ def _loops(
     if extents != {common}:
         return  # blocks cut it, too, or each dimension in another way
     tiles = UNEVEN_LOOP_TILES
-    if common % max(shortest, 1) == 0:
+    if not space.products:
+        tiles = LONG_UNEVEN_TILES
+    elif common % max(shortest, 1) == 0:
         tiles = UNEVEN_TILES
         if passes_products_on(space):
             # Of 128 x 401 keys whole tiles of 32 can be divided over 4 blocks at most.

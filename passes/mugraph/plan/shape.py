@@ -335,9 +335,9 @@ class TiledKernel:
 
     @cached_property
     def held(self) -> Held | None:
-        """What threads hold of tiles; ``None`` where there is a loop, or products."""
+        """What threads hold of tiles in a block of one iteration; ``None`` where they cannot."""
         spans = self.model.spans
-        if not spans or self.partition.forloop > 1:
+        if not spans:
             return None
         elements = [math.prod(self.shapes[span.tile]) for span in spans]
         largest = max(elements)

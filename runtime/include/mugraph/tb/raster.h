@@ -41,6 +41,12 @@ __device__ __forceinline__ uint3 grouped_block() {
   return block;
 }
 
+// The block of the grid that a warp is, of kTogether blocks of one warp each that are launched as one.
+template <int kTogether>
+__device__ __forceinline__ uint3 packed_block() {
+  return {blockIdx.x * kTogether + threadIdx.x / 32, blockIdx.y, blockIdx.z};
+}
+
 // The column and row that start as number `number` of so many rows: in groups of kColumns columns, from a group's last
 // row on.
 template <int kColumns>

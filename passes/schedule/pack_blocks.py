@@ -1,0 +1,70 @@
+"""``--pack-blocks``: blocks of one warp are launched several at a time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import sched
+from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.kn.overlap import launches_of
+from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.sched.programs import is_task
+from mugraph.passes.costs.residency import packed_blocks
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+
+def can_pack(launch: sched.LaunchOp) -> bool:
+    """Analysis: whether blocks of a kernel are one warp each, which waits for no other."""
+    kernel = launch.resolve()
+    alone = not any(isinstance(op, sched.CustomOp) for op in kernel.walk()) and not is_task(launch)
+    is_warp = kernel.threads == WARP and kernel.is_plain()
+    return is_warp and alone and kernel.smem_bytes is not None
+
+
+def pack_blocks(kernel: sched.KernelOp, target: Target) -> None:
+    """Rewrite: lets blocks of a kernel be launched together, if there are enough of them."""
+    together = packed_blocks(math.prod(kernel.grid_dim), kernel.threads, target)
+    if together > 1:
+        kernel.packed = IntegerAttr(together, i64)
+
+
+@dataclass(frozen=True)
+class PackBlocksPass(ModulePass):
+    """Launches blocks of one warp several at a time.
+
+    A warp that has rows to itself waits for no other warp, and a multiprocessor begins a block of
+    several warps as fast as one of a single warp.  There are more blocks than multiprocessors
+    afterwards, too.  Kernels that share a launch, or have roles or bulk copies, stay as they are.
+    Pre-condition: ``--join-launches``.
+
+    Before: ``sched.kernel @norm ... grid [3727, 1, 1] block [32, 1, 1] smem 384``
+
+    After: ``sched.kernel @norm ... grid [3727, 1, 1] block [32, 1, 1] packed 4 smem 384``
+    """
+
+    name = "pack-blocks"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites the kernels of the module."""
+        target = target_named(self.arch)
+        kernels: dict[sched.KernelOp, bool] = {}
+        for function in op.walk():
+            if not isinstance(function, FuncOp) or is_foreign(function):
+                continue
+            for launch in launches_of(function.body.block.ops):
+                for each in launch:
+                    if isinstance(each, sched.LaunchOp):
+                        kernel = each.resolve()
+                        packs = len(launch) == 1 and can_pack(each)
+                        kernels[kernel] = kernels.get(kernel, True) and packs
+        for kernel, packs in kernels.items():
+            if packs:
+                pack_blocks(kernel, target)

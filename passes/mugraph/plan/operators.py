@@ -211,6 +211,8 @@ class OperatorWork(NamedTuple):
     """Whether warps may read runs of what they convert, in a product of few rows."""
     sliced: bool = False
     """Whether different warps may have the products of its pairs of matrices."""
+    adds_up: bool = False
+    """Whether it is a product of which nothing is computed in an iteration but its sum."""
 
     def reads_runs(self, rows: int, depth: int, matrices: int) -> bool:
         """Whether warps compute products of such extents with swapped operands."""
@@ -262,7 +264,13 @@ class OperatorWork(NamedTuple):
             isinstance(op, tb.ReductionOp),
             runs,
             op in phases.sliced,
+            bool(factors) and not any(_computes(use.operation, phases) for use in results[0].uses),
         )
+
+
+def _computes(op: Operation, phases: LoopPhases) -> bool:
+    """Whether an operator computes something in each iteration, and sums nothing up."""
+    return op in phases.loop and not isinstance(op, tb.AccumulatorOp)
 
 
 class LoopPhases(NamedTuple):

@@ -464,8 +464,11 @@ def _work(
                     swaps and not factor.converted,
                 )
                 products.append(each)
-            sets = 1 + any(factor.promoted for factor in op.factors)
-            sums += sets * math.prod(tiles[0][:-1]) * columns
+            promoted = any(factor.promoted for factor in op.factors)
+            results = math.prod(tiles[0][:-1]) * columns
+            sums += (1 + promoted) * results
+            if promoted and op.adds_up:
+                elements += results
             if op.conversion and matrices > 1:
                 # Each is cut out and written to shared memory first, or has warps of its own.
                 made = MOVES * math.prod(tiles[-1])

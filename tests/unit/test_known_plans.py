@@ -280,25 +280,18 @@ def test_tiles_say_the_same_cut() -> None:
 @pytest.mark.parametrize(
     ("rows", "columns", "found"),
     [
-        (512, 1024, True),
-        (130, 1024, True),
-        (256, 2048, True),
-        (2048, 1024, False),
-        (128, 2048, False),
+        (256, 1024, True),
+        (512, 1024, False),
+        (256, 2048, False),
     ],
 )
 def test_a_kernel_gets_its_neighbours_plan(rows: int, columns: int, found: bool) -> None:
-    """One extent differs, by at most :data:`FARTHEST`."""
+    """Of the same extents: plans of other ones were slower than the estimate's."""
     plan = Plan(grid=(8, 4, 1), along=(1, 0, -1), forloop=8, loads="tma", stages=(3,))
-    database = PlanDatabase([measured(kernel_of(256), plan)])
+    known = replace(measured(kernel_of(256), plan), structure="cut otherwise")
+    database = PlanDatabase([known])
     kernel = kernel_of(rows, columns)
     assert bool(use_plans(module_of(kernel), database, GPU)) == found
-
-
-def test_a_tile_mostly_past_the_end_is_not_taken() -> None:
-    plan = Plan(grid=(8, 1, 1), along=(1, 0, -1), forloop=8)
-    database = PlanDatabase([measured(kernel_of(128), plan)])
-    assert not use_plans(module_of(kernel_of(64)), database, GPU)
 
 
 @pytest.mark.parametrize("gpu", ["h200", "h100"])

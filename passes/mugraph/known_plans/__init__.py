@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import TILE_PARTS, Plan
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.tensor_types import op_label
 from mugraph.errors import UserError
 from mugraph.passes.mugraph.known_plans.database import (
     Entry,
@@ -31,8 +31,8 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 def use_plans(module: ModuleOp, database: PlanDatabase, gpu: str) -> list[CustomizedOp]:
     """Writes measured plans into the kernels that a database knows; returns those that got one.
 
-    A kernel that it does not know gets the plan of its nearest neighbour, where it can be cut by
-    that.  A plan of its own that it cannot be cut by is left out, with a warning.
+    A kernel that it does not know gets the plan of one that computes the same and is cut otherwise,
+    where it can be cut by that.  A plan of its own that it cannot be cut by is left out, with a warning.
     """
     changed: list[CustomizedOp] = []
     for graph in custom_kernels(module):
@@ -65,19 +65,12 @@ def _use_neighbour(graph: CustomizedOp, database: PlanDatabase, gpu: str) -> boo
     entry = database.nearest(*family_of(graph), gpu)
     if entry is None or entry.plan == Plan() or entry.tiled is None:
         return False
-    if any(map(is_too_large, entry.tiled.tile or (), shape_of(graph.results[0].type))):
-        return False
     others = tuple(name for name in entry.tiled.parts() if name not in TILE_PARTS)
     plan = graph.decided.over(replace(entry.tiled, preferred=others))
     if problem_with(graph, plan) is not None:
         return False
     graph.decided = plan
     return True
-
-
-def is_too_large(tile: int, extent: int) -> bool:
-    """Whether more than half of a tile is past the end of what it covers."""
-    return tile >= 2 * extent
 
 
 def problem_with(graph: CustomizedOp, plan: Plan) -> str | None:
@@ -97,7 +90,7 @@ class UsePlansPass(ModulePass):
     ``database`` is a file that ``mg-tune`` wrote; what comes with mugraph counts, too, where the
     file says nothing.  A kernel gets the plan that stands there for the same operators, extents and
     element types on the same GPU: ``gpu``, by default the target of ``arch``.  If there is none, it
-    gets the plan of its nearest neighbour, which differs in one extent by a factor of at most 2.
+    gets the plan of a kernel that computes the same and was cut otherwise before.
     Parts that are written in its plan stay.  Other kernels are left to ``--plan``.  Entries of
     another version of mugraph, entries that were edited, and plans that a kernel cannot be cut by
     are ignored, with a warning.

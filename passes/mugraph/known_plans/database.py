@@ -5,9 +5,8 @@ merged by putting them one after another, in any order, and of several lines for
 that gained most counts.  A line that another version of mugraph wrote is *stale*, one whose
 contents are not those of its check is *edited*; both are ignored, with a warning.
 
-A kernel that no line is for gets the plan of its nearest neighbour: a kernel of the same family of
-which one extent is another, such as its rows.  That plan says the extents of tiles, not how many
-there are.
+A kernel that no line is for gets the plan of one that computes the same and was cut otherwise
+before it was planned.  That plan says the extents of tiles, not how many there are.
 """
 
 from __future__ import annotations
@@ -36,8 +35,12 @@ from mugraph.version import __version__
 CHECK = "check"
 """The last field of a line: a digest of the others."""
 
-FARTHEST = 2
-"""How many times as large the extents of a kernel may be whose plan another one gets."""
+FARTHEST = 1
+"""How many times as large the extents of a kernel may be whose plan another one gets.
+
+A gated MLP of 130 rows took 24.8 us on an H200 under the plan that was fastest with 256 rows, and
+19.4 under the estimate's.
+"""
 
 MEASURED = Path(__file__).with_name("measured")
 """Databases that come with mugraph, ``h200.jsonl`` for a GPU of that name."""

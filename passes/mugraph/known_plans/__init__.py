@@ -32,7 +32,8 @@ def use_plans(module: ModuleOp, database: PlanDatabase, gpu: str) -> list[Custom
     """Writes measured plans into the kernels that a database knows; returns those that got one.
 
     A kernel that it does not know gets the plan of one that computes the same and is cut otherwise,
-    where it can be cut by that.  A plan of its own that it cannot be cut by is left out, with a warning.
+    where it can be cut by that.  A plan of its own that it cannot be cut by is left out, with a
+    warning.
     """
     changed: list[CustomizedOp] = []
     for graph in custom_kernels(module):

@@ -43,7 +43,7 @@ from mugraph.runtime.interpreter.run import naming_rows, random_elements
 from mugraph.tune.children import Child, ChildError, Children
 from mugraph.tune.kernels import TunedKernel
 from mugraph.tune.search import DUEL_SAMPLES, DUELS
-from mugraph.tune.workbench import AnyPlan, Built, MeasureError
+from mugraph.tune.workbench import AnyPlan, Built, MeasureError, is_default
 
 Array = npt.NDArray[Any]
 
@@ -232,9 +232,9 @@ class CudaWorkbench(Generic[AnyPlan]):
     def _begin(self) -> None:
         """Starts a measuring process, which knows what results are to be."""
         self._gpu.call(begin, self._text, seconds=INPUT_SECONDS)
-        for plan in self._compiled:
-            if plan == type(plan)():  # what it is without any search: others must agree with it
-                self._gpu.call(check, self._compiled[plan], seconds=STEP_SECONDS)
+        for plan, default in self._compiled.items():
+            if is_default(plan):  # others must agree with it
+                self._gpu.call(check, default, seconds=STEP_SECONDS)
 
 
 def bench_of(kernel: TunedKernel, builders: Children) -> CudaWorkbench[Plan]:

@@ -42,7 +42,12 @@ class Built(Generic[AnyPlan]):
     @property
     def is_default(self) -> bool:
         """Whether the kernel is what it is without any search."""
-        return self.plan == type(self.plan)()
+        return is_default(self.plan)
+
+
+def is_default(plan: Plan | Sizes) -> bool:
+    """Whether a plan leaves a kernel as it is without any search."""
+    return plan == type(plan)()
 
 
 def text_of(plan: Plan | Sizes) -> str:

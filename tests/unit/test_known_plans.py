@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -30,7 +31,6 @@ from mugraph.passes.mugraph.known_plans import (
 )
 from mugraph.passes.mugraph.known_plans.database import entry_of, plan_of_text, plan_text
 from mugraph.passes.mugraph.known_plans.structure import (
-    factor_between,
     family_of,
     structure_of,
 )
@@ -259,15 +259,20 @@ def module_of(kernel: CustomizedOp) -> ModuleOp:
     return module
 
 
+def factors(numbers: Sequence[int], others: Sequence[int]) -> set[Fraction]:
+    """How many times as large the others are where they differ."""
+    pairs = zip(numbers, others, strict=True)
+    return {Fraction(other, one) for one, other in pairs if one != other}
+
+
 def test_a_family_is_the_same_for_all_rows() -> None:
     """Also where the search has cut the kernels into other blocks."""
     kernels = [kernel_of(rows) for rows in (16, 500, 2048)]
     assert len({structure_of(kernel) for kernel in kernels}) == 3
     assert len({family_of(kernel)[0] for kernel in kernels}) == 1
-    _, few = family_of(kernels[0])
-    _, many = family_of(kernels[1])
-    assert factor_between(few, many) == Fraction(500, 16)
-    assert factor_between(few, family_of(kernel_of(32, 4096))[1]) is None
+    few, many, others = (family_of(kernel)[1] for kernel in (*kernels[:2], kernel_of(32, 4096)))
+    assert factors(few, many) == {Fraction(500, 16)}
+    assert factors(few, others) == {2, 4}
 
 
 def test_tiles_say_the_same_cut() -> None:

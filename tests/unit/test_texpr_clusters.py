@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from texpr_programs import assert_each_is_needed, kernel_of_each_step
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -14,12 +15,10 @@ from xdsl.utils.exceptions import ParseError, PassFailedException
 
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import te
-from mugraph.dialects.te.mapped import ScopeAttr
 from mugraph.passes.memory.findings import HazardKind
-from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards, unneeded_texpr_barriers
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.passes.texpr.te_map import TeMapPass
-from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr, texpr_text
 
 LIFE = (Path(__file__).parents[2] / "examples" / "texpr" / "life.te").read_text()
@@ -95,14 +94,7 @@ def test_each_step_computes_the_same(
     assert isinstance(function, FuncOp)
     x = np.random.default_rng(0).integers(0, 2, shape)
     inputs = [x] * len(te.input_parameters(function))
-    expected = run_texpr(function, inputs, seed=None).outputs["result"]
-    for lowering in TeLowerPass("sm_90a").passes():
-        lowering.apply(Context(), module)
-        module.verify()
-        for seed in (0, 1):
-            found = run_texpr(function, inputs, seed=seed).outputs["result"]
-            np.testing.assert_array_equal(found, expected)
-    (kernel,) = (op for op in module.walk() if isinstance(op, te.KernelOp))
+    kernel = kernel_of_each_step(module, inputs, np.testing.assert_array_equal)
     assert [op.threads for op in barriers_of(kernel)] == [te.Scope.CLUSTER] * barriers
     assert not any(isinstance(op.parent_op(), te.IfOp) for op in barriers_of(kernel))
     assert find_texpr_hazards(kernel) == []
@@ -111,11 +103,7 @@ def test_each_step_computes_the_same(
 @pytest.mark.parametrize("text", [LIFE, TURNED, THROUGH_DEVICE, SUMS])
 def test_every_barrier_is_needed_and_of_the_cluster(text: str) -> None:
     _, kernel = lowered(text, BOARD if text is LIFE else {})
-    assert unneeded_texpr_barriers(kernel) == []
-    for barrier in barriers_of(kernel):
-        barrier.scope = ScopeAttr(te.Scope.BLOCK)
-        assert find_texpr_hazards(kernel)
-        barrier.scope = ScopeAttr(te.Scope.CLUSTER)
+    assert_each_is_needed(kernel, barriers_of(kernel), te.Scope.CLUSTER)
 
 
 def test_what_is_missing_is_said() -> None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from texpr_programs import assert_each_is_needed, kernel_of_each_step
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
 
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import te
-from mugraph.dialects.te.mapped import ScopeAttr
 from mugraph.passes.memory.findings import HazardKind
-from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards, unneeded_texpr_barriers
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.te_lower import TeLowerPass
-from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr, texpr_text
 
 HEAT = (Path(__file__).parents[2] / "examples" / "texpr" / "heat.te").read_text()
@@ -91,18 +90,9 @@ def test_each_step_computes_the_same(
     text: str, sizes: dict[str, int], shapes: list[tuple[int, ...]], barriers: int
 ) -> None:
     module = read_texpr(text, "grid.te", sizes)
-    function = module.body.block.first_op
-    assert isinstance(function, FuncOp)
     generator = np.random.default_rng(0)
     inputs = [generator.integers(-9, 10, shape).astype(np.float64) for shape in shapes]
-    expected = run_texpr(function, inputs, seed=None).outputs["result"]
-    for lowering in TeLowerPass("sm_90a").passes():
-        lowering.apply(Context(), module)
-        module.verify()
-        for seed in (0, 1):
-            found = run_texpr(function, inputs, seed=seed).outputs["result"]
-            np.testing.assert_allclose(found, expected, rtol=1e-6)
-    (kernel,) = (op for op in module.walk() if isinstance(op, te.KernelOp))
+    kernel = kernel_of_each_step(module, inputs, partial(np.testing.assert_allclose, rtol=1e-6))
     assert kernel.is_cooperative
     assert len(barriers_of(kernel)) == barriers
     assert find_texpr_hazards(kernel) == []
@@ -111,11 +101,7 @@ def test_each_step_computes_the_same(
 @pytest.mark.parametrize("text", [HEAT, TURNED, STEPS])
 def test_every_barrier_is_needed_and_of_the_grid(text: str) -> None:
     _, kernel = lowered(text, PLATE if text is HEAT else {})
-    assert unneeded_texpr_barriers(kernel) == []
-    for barrier in barriers_of(kernel):
-        barrier.scope = ScopeAttr(te.Scope.BLOCK)
-        assert find_texpr_hazards(kernel)
-        barrier.scope = ScopeAttr(te.Scope.GRID)
+    assert_each_is_needed(kernel, barriers_of(kernel), te.Scope.GRID)
 
 
 def test_what_is_missing_is_said() -> None:

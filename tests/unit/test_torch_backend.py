@@ -264,6 +264,16 @@ def test_rows_without_a_key_give_zeros() -> None:
     assert (ours[:, :, 2] == 0).all() and report.islands
 
 
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The programs that are compiled for a CPU, one after another."""
+    found: list[Any] = []
+    makers = import_module("mugraph.torch.backend").MAKERS
+    make = makers["cpu"]
+    monkeypatch.setitem(makers, "cpu", lambda module: (found.append(module), make(module))[1])
+    return found
+
+
 @pytest.mark.parametrize(
     "kept, inputs, masked",
     [
@@ -273,13 +283,8 @@ def test_rows_without_a_key_give_zeros() -> None:
     ],
 )
 def test_masks_of_known_positions_are_indices(
-    kept: Callable[..., Any], inputs: int, masked: bool, monkeypatch: pytest.MonkeyPatch
+    kept: Callable[..., Any], inputs: int, masked: bool, programs: list[Any]
 ) -> None:
-    programs: list[Any] = []
-    makers = import_module("mugraph.torch.backend").MAKERS
-    make = makers["cpu"]
-    monkeypatch.setitem(makers, "cpu", lambda module: (programs.append(module), make(module))[1])
-
     def function(q: Any) -> Any:
         places = torch.arange(q.shape[-2])
         mask = kept(places[:, None], places[None])[None, None]
@@ -313,13 +318,8 @@ def documents(places: Any) -> Any:
     ],
 )  # fmt: skip
 def test_masks_of_positions_are_indices_where_tokens_are_a_symbol(
-    kept: Callable[..., Any], is_known: bool, masked: bool, monkeypatch: pytest.MonkeyPatch
+    kept: Callable[..., Any], is_known: bool, masked: bool, programs: list[Any]
 ) -> None:
-    programs: list[Any] = []
-    makers = import_module("mugraph.torch.backend").MAKERS
-    make = makers["cpu"]
-    monkeypatch.setitem(makers, "cpu", lambda module: (programs.append(module), make(module))[1])
-
     def function(q: Any) -> Any:
         places = torch.arange(q.shape[-2])
         mask = kept(places[:, None], places[None], q.shape[-2])[None, None]

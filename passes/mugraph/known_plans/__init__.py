@@ -39,7 +39,7 @@ def use_plans(module: ModuleOp, database: PlanDatabase, gpu: str) -> list[Custom
     for graph in custom_kernels(module):
         entry = database.find(structure_of(graph), gpu)
         if entry is None:
-            if _use_neighbour(graph, database, gpu):
+            if _use_plan_of_alike(graph, database, gpu):
                 changed.append(graph)
             continue
         if entry.plan == Plan():
@@ -58,12 +58,12 @@ def use_plans(module: ModuleOp, database: PlanDatabase, gpu: str) -> list[Custom
     return changed
 
 
-def _use_neighbour(graph: CustomizedOp, database: PlanDatabase, gpu: str) -> bool:
-    """Gives a kernel the plan of its nearest neighbour; whether it has that plan now.
+def _use_plan_of_alike(graph: CustomizedOp, database: PlanDatabase, gpu: str) -> bool:
+    """Gives a kernel the plan of one that computes the same; whether it has that plan now.
 
     The kernel may do without parts that say nothing of tiles, such as as many stages.
     """
-    entry = database.nearest(*family_of(graph), gpu)
+    entry = database.find_alike(*family_of(graph), gpu)
     if entry is None or entry.plan == Plan() or entry.tiled is None:
         return False
     others = tuple(name for name in entry.tiled.parts() if name not in TILE_PARTS)

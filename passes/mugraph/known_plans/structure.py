@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from functools import partial
 
 from xdsl.dialects.builtin import TensorType
@@ -45,18 +44,6 @@ def family_of(graph: CustomizedOp) -> tuple[str, tuple[int, ...]]:
     """
     text = "\n".join(_lines(graph, {}, (CERTIFICATE, *OF_THE_CUT), tiles=False))
     return _digest(NUMBERS.sub("#", text)), tuple(map(int, NUMBERS.findall(text)))
-
-
-def factor_between(numbers: Sequence[int], others: Sequence[int]) -> Fraction | None:
-    """How many times as large the others are where they differ; 1 where none does.
-
-    ``None`` where that is not one factor, so that more than one extent is another.
-    """
-    pairs = list(zip(numbers, others, strict=True))
-    if any(one != other and 0 in (one, other) for one, other in pairs):
-        return None
-    factors = {Fraction(other, one) for one, other in pairs if one != other}
-    return None if len(factors) > 1 else next(iter(factors), Fraction(1))
 
 
 def _digest(text: str) -> str:

@@ -100,15 +100,22 @@ struct HoldsTransposed {
   static __host__ __device__ constexpr int value_of_column_slot(int slot) { return 2 * slot; }
 };
 
-// The same with swapped operands.
-template <class Instruction>
-struct SwapsOperands : TakesStored, HoldsTransposed<Instruction> {
+// An instruction whose operands change places.
+template <class WarpInstruction>
+struct TakesSwapped : TakesStored {
+  using Instruction = WarpInstruction;
   using OperandA = typename Instruction::OperandB;
   using OperandB = typename Instruction::OperandA;
   using Sum = typename Instruction::Sum;
   static constexpr int kM = Instruction::kN;
   static constexpr int kN = Instruction::kM;
   static constexpr int kPacked = Instruction::kPacked;
+};
+
+// The same with swapped operands.
+template <class Instruction>
+struct SwapsOperands : TakesSwapped<Instruction>, HoldsTransposed<Instruction> {
+  using Sum = typename Instruction::Sum;
   // b: registers of this product's B, the instruction's A.
   static __device__ __forceinline__ void mma(Sum* d, uint32_t const (&b)[4], uint32_t a0, uint32_t a1) {
     Instruction::mma(d, b, a0, a1);
@@ -120,15 +127,9 @@ struct SM80_8x16x16_F32BF16BF16F32_SWAPPED : SwapsOperands<SM80_16x8x16_F32BF16B
 
 // The same for a B of bytes with neighbours along n side by side: of the 16 columns a lane holds those at 2 (l / 4) and
 // 2 (l / 4) + 1. The instruction's rows are the even columns, and behind them the odd ones.
-template <class WarpInstruction>
-struct SwapsPairs : TakesStored {
-  using Instruction = WarpInstruction;
-  using OperandA = typename Instruction::OperandB;
-  using OperandB = typename Instruction::OperandA;
+template <class Instruction>
+struct SwapsPairs : TakesSwapped<Instruction> {
   using Sum = typename Instruction::Sum;
-  static constexpr int kM = Instruction::kN;
-  static constexpr int kN = Instruction::kM;
-  static constexpr int kPacked = Instruction::kPacked;
   static constexpr int kThreads = Instruction::kThreads;
   static constexpr int kValues = Instruction::kValues;
   static constexpr bool kHasPairs = true;

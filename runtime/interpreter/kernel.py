@@ -12,7 +12,6 @@ from xdsl.interpreter import (
     impl,
     register_impls,
 )
-from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Operation, Region, SSAValue
 
 from mugraph.dialects import kn, sched
@@ -21,6 +20,7 @@ from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.address_launches import AddressLauncher
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.dispatch import implements, runs
+from mugraph.runtime.interpreter.function_calls import FunctionCalls
 from mugraph.runtime.interpreter.functions import (
     apply_function,
     arg_max_groups,
@@ -170,7 +170,7 @@ class KernelFunctions(InterpreterFunctions):
         """What it is made of, one after the other; who watches sees the operator itself."""
         parts = Interpreter(interpreter.module)
         parts.register_implementations(self)
-        parts.register_implementations(FuncFunctions())
+        parts.register_implementations(FunctionCalls())
         (result,) = parts.run_ssacfg_region(Region(op.expanded()), args, op.name)
         return (result,)
 

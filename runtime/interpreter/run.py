@@ -12,7 +12,6 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.interpreter import Interpreter
-from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
 from mugraph.dialects import te
@@ -49,6 +48,7 @@ from mugraph.runtime.interpreter.devices import run_devices
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.extents import Call, static_call
+from mugraph.runtime.interpreter.function_calls import FunctionCalls
 from mugraph.runtime.interpreter.kernel import KernelFunctions
 from mugraph.runtime.interpreter.rounding import STORAGE
 from mugraph.runtime.interpreter.texpr import run_texpr
@@ -299,7 +299,7 @@ def evaluate_function(
 def _interpreter(
     module: ModuleOp, arithmetic: Arithmetic, launcher: AddressLauncher | None
 ) -> Interpreter:
-    functions = (FuncFunctions(), KernelFunctions(arithmetic, launcher))
+    functions = (FunctionCalls(), KernelFunctions(arithmetic, launcher))
     return make_interpreter(module, *functions, listeners=(Workspace(),))
 
 

@@ -16,6 +16,12 @@ from mugraph.tools import ALLOCATIONS_PER_COLLECTION
 # As in the tools: nearly all that a test makes it keeps to its end.
 gc.set_threshold(ALLOCATIONS_PER_COLLECTION)
 
+
+def pytest_collection_finish() -> None:
+    """Leaves out of all later collections what was imported and collected: it stays to the end."""
+    gc.freeze()
+
+
 # A run of the tests is the same run each time. `--hypothesis-profile=search` draws afresh.
 settings.register_profile("fixed", derandomize=True, database=None)
 settings.register_profile("search", settings.get_profile("default"))

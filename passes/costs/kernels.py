@@ -247,9 +247,9 @@ def _groups_that_share(shape: KernelShape, target: Target) -> int:
     return resident
 
 
-def fill_ns(shape: KernelShape, target: Target) -> float:
+def fill_ns(shape: KernelShape, target: Target, *, bulk: bool) -> float:
     """Nanoseconds in which a block's first tiles come, behind the first of their bytes."""
-    rate = BULK_BYTES_A_CYCLE if shape.prefers_bulk(target) else COPY_BYTES_A_CYCLE
+    rate = BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE
     return (shape.loop_bytes + shape.loading.first_bytes) / (rate * target.clock_ghz)
 
 
@@ -360,4 +360,5 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     bound += ZEROS * device_ns(shape.blocks * shape.turns * padding, target)
     # What later blocks wait for besides is among the bytes of all.
     drain = (iteration + after) / clock
-    return LAUNCH_NS + fill_ns(shape, target) + starts * (target.memory_latency_ns + drain) + bound
+    fill = fill_ns(shape, target, bulk=bulk)
+    return LAUNCH_NS + fill + starts * (target.memory_latency_ns + drain) + bound

@@ -90,6 +90,18 @@ def test_the_bound_by_which_partitions_are_left_out_is_below_every_estimate(name
     assert estimated > 10 and left_out > 0
 
 
+def test_what_a_kernel_is_under_a_partition_is_found_once() -> None:
+    graph = next(
+        op for op in mugraph_of(WORKLOADS["gqa_bs8"]).walk() if isinstance(op, CustomizedOp)
+    )
+    space = find_dimensions(graph)
+    partition = partition_of(space)
+    model = KernelModel.of(space, partition.looped())
+    assert model.under(partition) is KernelModel.of(space, partition.looped()).under(partition)
+    other = partition.with_loop(2 * partition.forloop)
+    assert model.under(other).shape != model.under(partition).shape
+
+
 def plan_of_product(rows: int, depth: int, columns: int, options: str = "") -> Plan:
     """What is planned for a product in tiles of a block a row of the result."""
     text = f"""

@@ -183,6 +183,20 @@ class Moved(NamedTuple):
         return self.stays_looped or any(partition.cuts[number].looped for number in self.numbers)
 
 
+class PlaceMask(NamedTuple):
+    """A mask of places, and what it says of them under any partition."""
+
+    op: tb.MaskOp
+    extents: tuple[int, ...]
+    """Of the tensor on whose places its condition is."""
+    forms: tuple[LinearForm, ...]
+
+    @classmethod
+    def of(cls, op: tb.MaskOp) -> PlaceMask:
+        """What a mask says."""
+        return cls(op, op.slicing().shape, tuple(op.forms()))
+
+
 class KernelModel(NamedTuple):
     """What a kernel with a loop along some dimensions is, to ask what it becomes under partitions.
 
@@ -207,10 +221,12 @@ class KernelModel(NamedTuple):
     """What is kept over all iterations."""
     loop: tuple[OperatorWork, ...]
     after: tuple[OperatorWork, ...]
-    masks: tuple[tb.MaskOp, ...]
+    masks: tuple[PlaceMask, ...]
     """Those without whose tiles an iteration changes nothing."""
     spans: tuple[Span, ...]
     """What threads hold, and when, where there are no products; none where they cannot."""
+    kernels: dict[Partition, TiledKernel]
+    """Those that were asked for."""
 
     @classmethod
     def of(cls, space: TileSpace, looped: frozenset[int]) -> KernelModel:
@@ -254,13 +270,17 @@ class KernelModel(NamedTuple):
             phases.sums,
             computing(phases.loop, phases),
             computing(phases.after, phases),
-            tuple(masks_that_idle(space.graph)),
+            tuple(map(PlaceMask.of, masks_that_idle(space.graph))),
             () if of_products or not reduces_rows(space) else spans_of(space),
+            {},
         )
 
     def under(self, partition: Partition) -> TiledKernel:
         """The kernel under a partition."""
-        return TiledKernel(self, partition)
+        known = self.kernels.get(partition)
+        if known is None:
+            known = self.kernels[partition] = TiledKernel(self, partition)
+        return known
 
 
 @dataclass(frozen=True)
@@ -375,12 +395,12 @@ class TiledKernel:
         partition, forms = self.partition, list[LinearForm]()
         if partition.forloop == 1:
             return 1.0
-        for mask in self.model.masks:
-            tile, extents = self.shapes[mask.result], mask.slicing().shape
+        for mask, extents, own in self.model.masks:
+            tile = self.shapes[mask.result]
             map_ = map_of(self.model.space, mask.result, mask.map_, partition)
             loop_dim = loop_dim_of(self.model.space, mask.result, mask.loop_dim, partition)
             slicing = Slicing(extents, map_, loop_dim, partition.grid, partition.forloop, tile)
-            forms += largest_in_tiles(tb.forms_in_tiles(mask.forms(), slicing), tile)
+            forms += largest_in_tiles(tb.forms_in_tiles(own, slicing), tile)
         # At the largest values of lengths, for which there is room.
         lengths = [length.largest for length in self.model.space.graph.held_lengths]
         forms = at_lengths(forms, lengths)

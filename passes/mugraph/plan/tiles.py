@@ -293,7 +293,8 @@ def _of_fewest_turns(
     for choice in choices:
         shape = shape_under(space, choice.partition)
         if choice.split == 1 and takes_few_turns(space.graph, shape, target):
-            timed.append((choice.time - fill_ns(shape, target), shape.turns, choice))
+            fill = fill_ns(shape, target, bulk=shape.prefers_bulk(target))
+            timed.append((choice.time - fill, shape.turns, choice))
     longest = ABOUT_ALIKE * min((time for time, _, _ in timed), default=0.0)
     alike = [(turns, choice) for time, turns, choice in timed if time <= longest]
     fewest = min((turns for turns, _ in alike), default=0)

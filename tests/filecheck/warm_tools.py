@@ -1,6 +1,7 @@
-"""How lit starts the Python tools that a test names: as forks of a process that has imported them.
+"""How lit runs the Python tools that a test names: in a fork of a process that has imported them.
 
-A new Python that imports the compiler takes longer than most tests do with it.
+A new Python that imports the compiler takes longer than most tests do with it, and so does a fork
+for each command: most of its pages are copied as soon as Python counts references.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
 from io import StringIO
+from multiprocessing import Pipe
 from pathlib import Path
-from subprocess import Popen
-from typing import Any, NoReturn
+from subprocess import PIPE, STDOUT, Popen
+from tempfile import TemporaryFile
+from typing import Any
 from unittest.mock import patch
 
 import lit.formats
@@ -39,6 +42,9 @@ for table in (
 ):
     for load in table.values():
         load()
+for tool in TOOLS.values():
+    if tool.module.startswith(("mugraph.", "filecheck.")):
+        tool.load()
 # And what a process finds out once, whatever it compiles.
 with patch("sys.argv", ["mg-opt", "--transpile", str(EXAMPLE)]), redirect_stdout(StringIO()):
     mg_opt.main()
@@ -49,45 +55,103 @@ gc.freeze()
 class WarmShTest(lit.formats.ShTest):
     """lit's own shell tests, where a console script does not start a new Python.
 
-    Each command still has a process of its own, so that nothing it changes is seen by another one.
+    Each test has a process of its own, so that nothing it changes is seen by another one.
     """
 
     def execute(self, test: Any, lit_config: Any) -> Any:
         """Run ``test``, and return lit's result."""
-        with patch("subprocess.Popen", WarmPopen):
-            return super().execute(test, lit_config)
+        receiver, sender = Pipe(duplex=False)
+        child = os.fork()
+        if not child:
+            try:
+                with patch("subprocess.Popen", warm_popen):
+                    sender.send(super().execute(test, lit_config))
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        sender.close()
+        try:
+            return receiver.recv()
+        finally:
+            receiver.close()
+            os.waitpid(child, 0)
 
 
-class WarmPopen(Popen[str]):
-    """A process that a console script ends in place of ``exec``."""
-
-    def __init__(self, args: Sequence[str], **options: Any) -> None:
-        script = TOOLS.get(options.get("executable", ""))
-        if script is not None:
-            main = script.load()
-            options["preexec_fn"] = lambda: run_to_the_end(main, args, options["env"])
-        super().__init__(args, **options)
+def warm_popen(args: Sequence[str], **options: Any) -> Popen[str] | RunHere:
+    """A process, or what has become of a console script that was run in this one."""
+    script = TOOLS.get(options.get("executable", ""))
+    if script is None:
+        return Popen(args, **options)
+    return RunHere(script.load(), args, **options)
 
 
-def run_to_the_end(main: Any, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Do in a forked process what a console script does in a new one, and end the process."""
-    # As at ``exec``. One of them is the pipe by which the parent waits for that.
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+class RunHere:
+    """A console script that has run to its end, and what lit asks of a process."""
+
+    def __init__(
+        self,
+        main: Callable[[], object],
+        args: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        stdin: Any,
+        stdout: Any,
+        stderr: Any,
+        **_options: Any,
+    ) -> None:
+        self.args = args
+        # Of the first command of a pipe: nothing to read.
+        self.stdin, self.stdout, self.stderr = (
+            TemporaryFile("w+", errors="replace") if each == PIPE else None  # noqa: SIM115
+            for each in (stdin, stdout, stderr)
+        )
+        ends: list[Any] = [self.stdin or stdin, self.stdout or stdout]
+        ends.append(ends[1] if stderr == STDOUT else self.stderr or stderr)
+        own = [os.dup(number) for number in range(3)]
+        try:
+            for number, end in enumerate(ends):
+                os.dup2(end.fileno(), number)
+            self.returncode = status_of(main, args, cwd, env)
+        finally:
+            for number, kept in enumerate(own):
+                os.dup2(kept, number)
+                os.close(kept)
+        for written in filter(None, (self.stdout, self.stderr)):
+            written.seek(0)
+
+    def communicate(self) -> tuple[str | None, str | None]:
+        """What it has written to pipes."""
+        out, error = (pipe and pipe.read() for pipe in (self.stdout, self.stderr))
+        return out, error
+
+    def wait(self) -> int:
+        """Its exit status."""
+        return self.returncode
+
+
+def status_of(
+    main: Callable[[], object], args: Sequence[str], cwd: str, env: Mapping[str, str]
+) -> int:
+    """Does what a console script does in a new process; returns its exit status."""
+    os.chdir(cwd)
     os.environ.clear()
-    os.environ.update(environment)
-    sys.argv = list(arguments)
-    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
-    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
-    try:
-        status = main()
-    except SystemExit as end:
-        status = end.code
-    except BaseException:
-        traceback.print_exc()
-        status = 1
-    if status is not None and not isinstance(status, int):
-        print(status, file=sys.stderr)
-        status = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status or 0)
+    os.environ.update(env)
+    with (
+        open(0, closefd=False) as given,
+        open(1, "w", closefd=False) as written,
+        open(2, "w", buffering=1, errors="backslashreplace", closefd=False) as said,
+        patch.multiple("sys", argv=[*args], stdin=given, stdout=written, stderr=said),
+    ):
+        try:
+            status = main()
+        except SystemExit as end:
+            status = end.code
+        except BaseException:
+            traceback.print_exc()
+            status = 1
+        if status is not None and not isinstance(status, int):
+            print(status, file=sys.stderr)
+            status = 1
+    return status or 0

@@ -59,8 +59,3 @@ def wavefronts(addresses: Sequence[int], bytes_per_lane: int) -> list[Wavefront]
                 words[word % BANKS].add(word)
         result.append(Wavefront(tuple(lanes), tuple(frozenset(bank) for bank in words)))
     return result
-
-
-def conflict_degree(addresses: Sequence[int], bytes_per_lane: int) -> int:
-    """The most often that any part of the access is repeated: 1 is free of conflicts."""
-    return max([part.conflicts() for part in wavefronts(addresses, bytes_per_lane)], default=0)

@@ -220,14 +220,6 @@ class LinearMap:
         return cls(columns, count)
 
     @classmethod
-    def from_swizzle(cls, swizzle: Swizzle, bits: int) -> LinearMap:
-        """The swizzle on indices of ``bits`` bits.  LayoutError if it leaves them."""
-        columns = tuple(swizzle(1 << bit) for bit in range(bits))
-        if any(column.bit_length() > bits for column in columns):
-            raise LayoutError(f"{swizzle} does not map indices of {bits} bits to themselves.")
-        return cls(columns, bits)
-
-    @classmethod
     def from_layout(
         cls, layout: Layout[int] | ComposedLayout, output_bits: int | None = None
     ) -> LinearMap:

@@ -106,11 +106,6 @@ class TiledMma(Shown):
         part = self._permutation(axis)
         return part.size() if isinstance(part, Layout) else part
 
-    @property
-    def tile_shape_mnk(self) -> tuple[int, int, int]:
-        """The extents of the whole tile."""
-        return (self.tile_extent(0), self.tile_extent(1), self.tile_extent(2))
-
     def tile_shape(self, operand: str) -> tuple[int, int]:
         """The shape of the tile of operand "A" (M,K), "B" (N,K) or "C" (M,N)."""
         rows, columns = _AXES[operand]

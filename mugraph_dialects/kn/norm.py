@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
@@ -57,11 +56,6 @@ class NormOp(HasEpsilon, CompositeOp, ABC):
     def normalized(self) -> tuple[int, ...]:
         """The extents of the last dimensions, over which the mean is taken."""
         return extents_of(self.normalized_shape)
-
-    @property
-    def group_size(self) -> int:
-        """How many elements a mean is taken over."""
-        return math.prod(self.normalized)
 
     @property
     def normalized_dims(self) -> range:

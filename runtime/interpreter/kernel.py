@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
     PythonValues,
+    ReturnedValues,
+    TerminatorValue,
     impl,
+    impl_callable,
+    impl_terminator,
     register_impls,
 )
 from xdsl.ir import Operation, Region, SSAValue
@@ -20,7 +25,6 @@ from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.address_launches import AddressLauncher
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.dispatch import implements, runs
-from mugraph.runtime.interpreter.function_calls import FunctionCalls
 from mugraph.runtime.interpreter.functions import (
     apply_function,
     arg_max_groups,
@@ -46,11 +50,36 @@ from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
 @implements("run_elementwise", (*kn.ELEMENTWISE_OPERATORS, kn.CastOp))
 @implements("run_composite", [op for op in kn.COMPOSITE_OPERATORS if not op.HAS_KERNEL])
 class KernelFunctions(InterpreterFunctions):
-    """One implementation an operator; values are tensors in device memory, of logical extents."""
+    """One implementation an operator; values are tensors in device memory, of logical extents.
+
+    Of functions, too: xDSL has those, but to import one dialect's implementations is to import all
+    of them with their dialects.
+    """
 
     def __init__(self, arithmetic: Arithmetic, launcher: AddressLauncher | None = None):
         self.arithmetic = arithmetic
         self.launcher = launcher
+
+    @impl_callable(FuncOp)
+    def run_function(
+        self, interpreter: Interpreter, op: FuncOp, args: PythonValues
+    ) -> PythonValues:
+        """The results of a function; one without a body is refused."""
+        if op.is_declaration:
+            return interpreter.call_external(op.sym_name.data, op, args)
+        return interpreter.run_ssacfg_region(op.body, args, op.sym_name.data)
+
+    @impl(CallOp)
+    def run_call(self, interpreter: Interpreter, op: CallOp, args: PythonValues) -> PythonValues:
+        """The results of the function of that name."""
+        return interpreter.call_op(op.callee, args)
+
+    @impl_terminator(ReturnOp)
+    def run_return(
+        self, interpreter: Interpreter, op: ReturnOp, args: PythonValues
+    ) -> tuple[TerminatorValue, PythonValues]:
+        """Ends a function, whose results the operands are."""
+        return ReturnedValues(args), ()
 
     def _loaded(self, args: PythonValues) -> list[Array]:
         return [self.arithmetic.load(arg) for arg in args]
@@ -170,7 +199,6 @@ class KernelFunctions(InterpreterFunctions):
         """What it is made of, one after the other; who watches sees the operator itself."""
         parts = Interpreter(interpreter.module)
         parts.register_implementations(self)
-        parts.register_implementations(FunctionCalls())
         (result,) = parts.run_ssacfg_region(Region(op.expanded()), args, op.name)
         return (result,)
 

@@ -48,7 +48,6 @@ from mugraph.runtime.interpreter.devices import run_devices
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.extents import Call, static_call
-from mugraph.runtime.interpreter.function_calls import FunctionCalls
 from mugraph.runtime.interpreter.kernel import KernelFunctions
 from mugraph.runtime.interpreter.rounding import STORAGE
 from mugraph.runtime.interpreter.texpr import run_texpr
@@ -299,8 +298,8 @@ def evaluate_function(
 def _interpreter(
     module: ModuleOp, arithmetic: Arithmetic, launcher: AddressLauncher | None
 ) -> Interpreter:
-    functions = (FunctionCalls(), KernelFunctions(arithmetic, launcher))
-    return make_interpreter(module, *functions, listeners=(Workspace(),))
+    functions = KernelFunctions(arithmetic, launcher)
+    return make_interpreter(module, functions, listeners=(Workspace(),))
 
 
 def _precision(name: str) -> Precision:

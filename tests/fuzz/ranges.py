@@ -354,8 +354,9 @@ def _(op: kn.ReductionOp, operands: Sequence[Range], iterations: int) -> Range:
 @range_before_rounding.register
 def _(op: kn.RmsNormOp, operands: Sequence[Range], iterations: int) -> Range:
     value, *weight = operands
-    squares = square(value).scaled(op.group_size)
-    mean = product(squares, Range(1.0 / op.group_size, 1.0 / op.group_size))
+    count = math.prod(op.normalized)
+    squares = square(value).scaled(count)
+    mean = product(squares, Range(1.0 / count, 1.0 / count))
     epsilon = op.epsilon_value
     root = square_root(Range(mean.low + epsilon, mean.high + epsilon, mean.error))
     normalized = quotient(value, root)

@@ -183,20 +183,6 @@ class Moved(NamedTuple):
         return self.stays_looped or any(partition.cuts[number].looped for number in self.numbers)
 
 
-class PlaceMask(NamedTuple):
-    """A mask of places, and what it says of them under any partition."""
-
-    op: tb.MaskOp
-    extents: tuple[int, ...]
-    """Of the tensor on whose places its condition is."""
-    forms: tuple[LinearForm, ...]
-
-    @classmethod
-    def of(cls, op: tb.MaskOp) -> PlaceMask:
-        """What a mask says."""
-        return cls(op, op.slicing().shape, tuple(op.forms()))
-
-
 class KernelModel(NamedTuple):
     """What a kernel with a loop along some dimensions is, to ask what it becomes under partitions.
 
@@ -221,8 +207,8 @@ class KernelModel(NamedTuple):
     """What is kept over all iterations."""
     loop: tuple[OperatorWork, ...]
     after: tuple[OperatorWork, ...]
-    masks: tuple[PlaceMask, ...]
-    """Those without whose tiles an iteration changes nothing."""
+    masks: tuple[tuple[tb.MaskOp, Sequence[LinearForm]], ...]
+    """Those without whose tiles an iteration changes nothing, and what is not negative inside."""
     spans: tuple[Span, ...]
     """What threads hold, and when, where there are no products; none where they cannot."""
     kernels: dict[Partition, TiledKernel]
@@ -270,7 +256,7 @@ class KernelModel(NamedTuple):
             phases.sums,
             computing(phases.loop, phases),
             computing(phases.after, phases),
-            tuple(map(PlaceMask.of, masks_that_idle(space.graph))),
+            tuple((mask, mask.forms()) for mask in masks_that_idle(space.graph)),
             () if of_products or not reduces_rows(space) else spans_of(space),
             {},
         )
@@ -395,8 +381,8 @@ class TiledKernel:
         partition, forms = self.partition, list[LinearForm]()
         if partition.forloop == 1:
             return 1.0
-        for mask, extents, own in self.model.masks:
-            tile = self.shapes[mask.result]
+        for mask, own in self.model.masks:
+            tile, extents = self.shapes[mask.result], mask.slicing().shape
             map_ = map_of(self.model.space, mask.result, mask.map_, partition)
             loop_dim = loop_dim_of(self.model.space, mask.result, mask.loop_dim, partition)
             slicing = Slicing(extents, map_, loop_dim, partition.grid, partition.forloop, tile)

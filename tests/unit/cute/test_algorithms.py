@@ -139,7 +139,7 @@ DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "s8": np.int8
 @pytest.mark.parametrize("mma", MMAS, ids=str)
 def test_all_threads_together_multiply_a_tile(mma: TiledMma) -> None:
     rng = np.random.default_rng(1)
-    m, n, k = (2 * extent for extent in mma.tile_shape_mnk)
+    m, n, k = (2 * mma.tile_extent(axis) for axis in range(3))
     a = whole_numbers(rng, (m, k), DTYPES[mma.atom.a_type])
     b = whole_numbers(rng, (n, k), DTYPES[mma.atom.b_type])
     c = np.zeros((m, n), DTYPES[mma.atom.c_type])

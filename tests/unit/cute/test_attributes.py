@@ -84,7 +84,7 @@ def test_verification_in_python() -> None:
 def test_tiled_mma_attribute() -> None:
     attribute = TiledMmaAttr("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1))
     assert attribute.atom == "SM80_16x8x16_F32F16F16F32_TN" and attribute.thr_layout == (2, 2, 1)
-    assert attribute.tiled_mma.tile_shape_mnk == (32, 16, 16)
+    assert [attribute.tiled_mma.tile_extent(axis) for axis in range(3)] == [32, 16, 16]
     assert parser_of(str(attribute)).parse_attribute() == attribute
     assert attribute.tiled_mma.layout_tv("A") == parse_layout(
         "((4,8,2,2),((2,2,2),(1,1))):((64,1,16,0),((32,8,256),(0,0)))"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,8 +19,18 @@ from mugraph.dialects.cute import (
     left_inverse,
     parse_layout,
 )
-from mugraph.dialects.cute.banks import conflict_degree, wavefronts
+from mugraph.dialects.cute.banks import wavefronts
 from mugraph.dialects.cute.f2 import LinearMap, affine_map, conflict_count
+
+
+def of_swizzle(swizzle: Swizzle, bits: int) -> LinearMap:
+    """The swizzle on indices of ``bits`` bits."""
+    return LinearMap(tuple(swizzle(1 << bit) for bit in range(bits)), bits)
+
+
+def conflict_degree(addresses: Sequence[int], bytes_per_lane: int) -> int:
+    """The most often that any part of the access is repeated: 1 is free of conflicts."""
+    return max([part.conflicts() for part in wavefronts(addresses, bytes_per_lane)], default=0)
 
 
 def maps(inputs: int = 6, outputs: int = 8) -> Any:
@@ -94,7 +105,7 @@ def test_composition_is_matrix_multiplication(a: Layout[int], b: Layout[int]) ->
 
 @given(swizzles())
 def test_swizzles_are_their_own_inverses(swizzle: Swizzle) -> None:
-    linear = LinearMap.from_swizzle(swizzle, 12)
+    linear = of_swizzle(swizzle, 12)
     assert linear @ linear == LinearMap.identity(12)
     assert all(linear(x) == swizzle(x) for x in range(0, 1 << 12, 7))
 
@@ -175,6 +186,6 @@ def test_any_swizzled_permutation_of_bits_is_found(
 ) -> None:
     assume(swizzle.period() <= 1 << 7)
     bits = LinearMap(tuple(1 << bit for bit in order[:inputs]), 7)
-    linear = LinearMap.from_swizzle(swizzle, 7) @ bits
+    linear = of_swizzle(swizzle, 7) @ bits
     layout = linear.to_layout()
     assert layout.indices() == [linear(x) for x in range(1 << inputs)]

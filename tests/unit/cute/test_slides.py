@@ -292,7 +292,7 @@ def tiled_rows(mma: TiledMma, operand: str) -> list[str]:
 
 def test_two_by_two_warps() -> None:
     mma = TiledMma("SM90_16x8x4_F64F64F64F64_TN", (2, 2))
-    assert mma.tile_shape_mnk == (32, 16, 4) and mma.threads == 128
+    assert mma.tile_shape("A") == (32, 4) and mma.tile_shape("B") == (16, 4) and mma.threads == 128
     b = transposed(tiled_rows(mma, "B"))
     assert b[0] == "T0V0 T4V0 T8V0 T12V0 T16V0 T20V0 T24V0 T28V0 " + (
         "T64V0 T68V0 T72V0 T76V0 T80V0 T84V0 T88V0 T92V0"

@@ -154,7 +154,7 @@ def _one_atom(
 
 @pytest.mark.parametrize("mma", TILED, ids=str)
 def test_tiled_multiplication(mma: TiledMma) -> None:
-    m, n, k = mma.tile_shape_mnk
+    m, n, k = (mma.tile_extent(axis) for axis in range(3))
     if mma.threads <= 64:
         m, n, k = 2 * m, 2 * n, 2 * k
     _multiply(mma, m, n, k)

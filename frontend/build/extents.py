@@ -7,7 +7,7 @@ extent, so that operators see numbers; in the module it is ``?``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Self, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
@@ -123,10 +123,12 @@ def open_extents(function: FuncOp, known: Mapping[str, Extent]) -> None:
         raise BuildError(str(error)) from None
 
 
-def require_parallel_extents(function: FuncOp, known: Mapping[str, Extent]) -> None:
+def require_parallel_extents(
+    function: FuncOp, known: Mapping[str, Extent], rows: Container[str]
+) -> None:
     """Raises :class:`BuildError` where operators do not take dimensions for which primes stand."""
     try:
-        require_parallel(function, {name: int(extent) for name, extent in known.items()})
+        require_parallel(function, {name: int(extent) for name, extent in known.items()}, rows)
     except NamedExtentError as error:
         raise BuildError(str(error)) from None
 

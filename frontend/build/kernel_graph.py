@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f16
@@ -164,12 +164,15 @@ class KernelGraph(CollectiveOperators):
             module.verify()
         return module
 
-    def require_parallel_extents(self) -> None:
-        """Raises :class:`BuildError` where an operator combines elements along a named extent."""
+    def require_parallel_extents(self, rows: Container[str] = ()) -> None:
+        """Raises :class:`BuildError` where an operator combines elements along a named extent.
+
+        Of those called ``rows`` not even where masks would keep out what lies behind an end.
+        """
         if self._extents:
             function = FuncOp(self.name, ([], []), Region())
             self._region.clone_into(function.body)
-            require_parallel_extents(function, self._extents)
+            require_parallel_extents(function, self._extents, rows)
 
     def _laid_out(self, value: SSAValue, layout: Layout[int] | None) -> SSAValue:
         """A result with its layout; where there are named extents, passes write it later."""

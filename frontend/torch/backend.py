@@ -41,6 +41,7 @@ from mugraph.torch.islands import (
     programs_of,
     split_off_programs,
 )
+from mugraph.torch.merged_rows import merge_rows
 from mugraph.torch.mutations import put_back_mutations, take_out_mutations
 from mugraph.torch.narrow_weights import store_narrow_weights
 from mugraph.torch.operator import import_torch
@@ -103,11 +104,12 @@ def _compile_graph(
     tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
     devices = devices_of(graph_module)
     refusals = Refusals(tf32=tf32, devices=devices)
+    merge_rows(graph_module, refusals)
     for node in graph_module.graph.nodes:
         is_call = node.op == "call_function" and not is_symbol(node.meta.get("val"))
         reason = refusals(node) if is_call else None
         of_another = node.target is operator.getitem and refusals(node.args[0]) is not None
-        if reason is not None and not of_another:
+        if reason is not None and not of_another and not is_view(node):
             report.stays(node, reason)
     setting = Setting(tf32, devices, report.explains)
     parts = split_off_programs(graph_module, refusals, report.stays)
@@ -199,17 +201,28 @@ def _compile_part(
 
 def _explained(module: ModuleOp, device: str) -> Compiled:
     """What is said of a program, whose kernels are searched for once; torch runs it on a CPU."""
-    fused = module.clone()
+    fused = _at_largest(module.clone())
     if device == "cpu":
         return Compiled(None, fuse_and_explain(fused, DEFAULT_TARGET))
     architecture = device_architecture()
     assert architecture is not None  # as a tensor is there
     target = choose_architecture(architecture, [*default_targets()])
     kernels = fuse_and_explain(fused, target)
+    if is_open(only_function(module)):
+        return Compiled(_compiled(module), kernels)
     try:
         return Compiled(compile(fused, fuse=False), kernels)
     except DiagnosticException:
         return Compiled(_compiled(module), kernels)
+
+
+def _at_largest(module: ModuleOp) -> ModuleOp:
+    """The program at the largest values of its named extents."""
+    function = only_function(module)
+    if is_open(function):
+        *_, largest = bucket_extents(function)
+        module = ModuleOp([largest])
+    return module
 
 
 def _keep_call(island: Island, program: Any, given: tuple[Any, ...]) -> None:
@@ -247,11 +260,8 @@ def require_room(interface: CInterface, memory: int) -> None:
 def _interpreted(module: ModuleOp) -> Kernel:
     """The program on a CPU: all its layouts are written, so that no kernel need be planned."""
     module.verify()
-    function = only_function(module)
-    if is_open(function):
-        # The interface is that of the largest extents.
-        (function,) = bucket_extents(function.clone())
-    return CpuKernel(module, interface_as_written(function))
+    largest = _at_largest(module.clone())  # the interface is that of these extents
+    return CpuKernel(module, interface_as_written(only_function(largest)))
 
 
 MAKERS: dict[str, Callable[[ModuleOp], Kernel]] = {"cpu": _interpreted, "cuda": _compiled}

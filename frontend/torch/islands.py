@@ -10,7 +10,7 @@ from typing import Any
 from mugraph.torch.aten import CONVERSIONS, views
 from mugraph.torch.operator import import_torch
 from mugraph.torch.symbols import is_symbol, may_be_handed_over
-from mugraph.torch.translation import devices_among, tensor_like
+from mugraph.torch.translation import devices_among, merged_extents, tensor_like
 
 
 def fold_constants(graph_module: Any) -> None:
@@ -103,7 +103,8 @@ def split_off_programs(
         partitions = [
             module.Partition(nodes=nodes)
             for part in partitioner.propose_partitions()
-            for nodes in _by_device(part.nodes)
+            for of_device in _apart(part.nodes, devices_among)
+            for nodes in _apart(of_device, merged_extents)
         ]
         outside = {node for part in partitions for node in _at_wrong_ends(part.nodes)}
         if not outside:
@@ -114,11 +115,14 @@ def split_off_programs(
                 stays(node, "the strides of what it takes or gives change with an extent")
 
 
-def _by_device(nodes: Iterable[Any]) -> Iterable[list[Any]]:
-    """The calls of a part, those of each device together: none takes what another device has."""
+def _apart(nodes: Iterable[Any], kind: Callable[[Any], set[str]]) -> Iterable[list[Any]]:
+    """The calls of a part, those of one kind together.
+
+    None takes what another device has, or gives what has merged rows to one that has none.
+    """
     apart: dict[str, list[Any]] = {}
     for node in nodes:
-        apart.setdefault(" ".join(devices_among(node)), []).append(node)
+        apart.setdefault(" ".join(sorted(kind(node))), []).append(node)
     return apart.values()
 
 

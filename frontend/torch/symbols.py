@@ -39,28 +39,38 @@ def is_symbol(value: Any) -> bool:
 
 
 def extent_of(value: Any) -> int:
-    """An extent as a number, or the named extent that stands for a symbol.
+    """An extent as a number, or the named extent that stands for a symbol or several multiplied.
 
-    Raises :class:`LateError` for what is computed from symbols, as ``s + 1``.
+    Raises :class:`LateError` for what else is computed from symbols, as ``s + 1``.
     """
     if not is_symbol(value):
         return int(value)
+    if not factors_of(value):
+        raise LateError(f"the extent {value.node.expr}, which is known only at run time")
+    return _named(value.node.expr, value.node.shape_env)
+
+
+def factors_of(value: Any) -> list[Any]:
+    """The symbols of which an extent is the product; none where it is anything else."""
+    if not is_symbol(value):
+        return []
     expression = value.node.expr
-    if not expression.is_Symbol:
-        raise LateError(f"the extent {expression}, which is known only at run time")
-    return _named(expression, value.node.shape_env)
+    factors = [expression] if expression.is_Symbol else [*expression.args]
+    is_product = expression.is_Symbol or expression.is_Mul
+    return factors if is_product and all(each.is_Symbol for each in factors) else []
 
 
-def _named(symbol: Any, environment: Any) -> Extent:
-    """The extent of a symbol, up to its bound, or large enough for the call that it is seen in."""
-    bound = environment.bound_sympy(symbol).upper
+def _named(expression: Any, environment: Any) -> Extent:
+    """The extent of an expression, up to its bound, or large enough for the call it is seen in."""
+    name = "_".join(sorted(map(str, expression.free_symbols)))
+    bound = environment.bound_sympy(expression).upper
     if bound <= MOST:
-        return Extent(str(symbol), largest=int(bound))
+        return Extent(name, largest=int(bound))
     if hasattr(environment, "optimization_hint"):
-        seen = environment.optimization_hint(symbol, fallback=1)
+        seen = environment.optimization_hint(expression, fallback=1)
     else:  # before torch 2.12
-        seen = environment.size_hint(symbol, allow_none=True) or 1
-    return Extent(str(symbol), largest=max(LARGEST, 2 ** math.ceil(math.log2(seen))))
+        seen = environment.size_hint(expression, allow_none=True) or 1
+    return Extent(name, largest=max(LARGEST, 2 ** math.ceil(math.log2(seen))))
 
 
 def stride_of(value: Any) -> int:

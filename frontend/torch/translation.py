@@ -23,6 +23,7 @@ from mugraph.torch.symbols import (
     LateError,
     dim_put_first,
     extent_of,
+    factors_of,
     is_symbol,
     names_of,
     stride_of,
@@ -120,9 +121,7 @@ class Refusals:
     @staticmethod
     def _names_among(node: Any) -> list[str]:
         """The named extents of what a call takes and gives."""
-        values = [each.meta["val"] for each in (*node.all_input_nodes, node)]
-        tensors = [each for value in values for each in as_list(value) if not is_symbol(each)]
-        return sorted({name for each in tensors for name in names_of(tensor_like(each).shape)})
+        return sorted(names_of([*map(extent_of, _extents_among(node))]))
 
     def _converted(self, node: Any) -> Any:
         """What a program of the call alone gives; raises where no program has it."""
@@ -130,7 +129,7 @@ class Refusals:
         call = partial(Call, tf32=self._tf32, devices=self._devices)
         made = _convert(graph, node, _inputs_of(graph, node), call)
         try:
-            graph.require_parallel_extents()
+            graph.require_parallel_extents(merged_extents(node))
         except BuildError:
             raise NotConverted(
                 "it picks or combines elements along an extent that changes from call to call"
@@ -138,12 +137,27 @@ class Refusals:
         return made
 
 
-def devices_among(node: Any) -> set[str]:
-    """Those of the tensors that a call takes and gives."""
+def _tensors_among(node: Any) -> list[Any]:
+    """The tensors that a call takes and gives."""
     torch = import_torch()
     values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
-    tensors = [each for value in values for each in as_list(value)]
-    return {str(each.device) for each in tensors if isinstance(each, torch.Tensor)}
+    return [each for one in values for each in as_list(one) if isinstance(each, torch.Tensor)]
+
+
+def devices_among(node: Any) -> set[str]:
+    """Those of the tensors that a call takes and gives."""
+    return {str(each.device) for each in _tensors_among(node)}
+
+
+def _extents_among(node: Any) -> list[Any]:
+    """The extents of the tensors that a call takes and gives."""
+    return [extent for each in _tensors_among(node) for extent in each.shape]
+
+
+def merged_extents(node: Any) -> set[str]:
+    """The named extents among them that count rows of several dimensions."""
+    merged = [each for each in _extents_among(node) if len(factors_of(each)) > 1]
+    return names_of([*map(extent_of, merged)])
 
 
 def _graph(name: str, devices: Devices | None) -> KernelGraph:

@@ -112,6 +112,10 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts, ReadsLengths):
         """
         return forms_of(self.condition.data)
 
+    def depends_on(self, dim: int) -> bool:
+        """Whether it matters to the condition where an element stands along a dimension."""
+        return dim in self.dims_of_lengths or any(form.coefficients[dim] for form in self.forms())
+
     @property
     def largest(self) -> tuple[int, ...]:
         """What each length is at most."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -189,15 +189,19 @@ def names_in(type_: Attribute, probes: Mapping[str, int]) -> Names:
     return tuple(of_probe.get(extent, "") for extent in extents_in(type_))
 
 
-def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
+def require_parallel(copy: FuncOp, probes: Mapping[str, int], rows: Container[str] = ()) -> None:
     """Raises where an operator of a copy at the probes combines elements along a named dimension.
 
-    The copy's composite operators are taken apart on the way.
+    What masks keep out behind an end may be combined, but nothing along dimensions whose names are
+    ``rows``: no operator may see where an element stands among these.  The copy's composite
+    operators are taken apart on the way.
     """
     for op in tuple(copy.body.block.ops):
-        if isinstance(op, kn.SoftmaxOp) and names_in(op.input.type, probes)[op.reduced_dim]:
-            # What lies behind the end is masked in front of it, and 0 behind it.
-            Rewriter.replace_op(op, kn.CastOp(op.input, op.result.type))
+        if isinstance(op, kn.SoftmaxOp):
+            name = names_in(op.input.type, probes)[op.reduced_dim]
+            if name and name not in rows:
+                # What lies behind the end is masked in front of it, and 0 behind it.
+                Rewriter.replace_op(op, kn.CastOp(op.input, op.result.type))
     # Only these are masked: what a mean is made of would count elements behind the end.
     written = set(copy.body.block.ops)
     decompose_program(copy, kernels=True, views=False)
@@ -211,8 +215,12 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int]) -> None:
         for index in op.tile_indices() if isinstance(op, HasTileIndices) else ():
             for value, dim in zip(op.operands, index.operands, strict=True):
                 name = "" if dim is None else names_in(value.type, probes)[dim]
-                is_masked = op in written and identity_of(op) is not None
-                if name and index.kind is not IndexKind.PARALLEL and not is_masked:
+                is_masked = op in written and identity_of(op) is not None and name not in rows
+                if isinstance(op, kn.MaskOp) and name in rows:
+                    is_parallel = dim is None or not op.depends_on(dim)
+                else:
+                    is_parallel = index.kind is IndexKind.PARALLEL
+                if name and not is_parallel and not is_masked:
                     raise NamedExtentError(
                         f"{op_label(op)} combines elements along dimension {dim} of "
                         f"{value_label(value)}, whose extent '{name}' is known only at a call: not "

@@ -7,7 +7,7 @@ nor ldmatrix have bank conflicts.
 
 import sys
 
-from tiles import swizzled
+from tiles import print_product, swizzled
 
 from mugraph import cute
 from mugraph.cute import _
@@ -98,6 +98,4 @@ def launch(a, b, c, tiler=(128, 256, 64), stages=3, warps=(2, 4)):
 
 
 if __name__ == "__main__":
-    m, n, k = (int(size) for size in sys.argv[1:] or (4096, 4096, 4096))
-    tensors = [cute.make_fake_tensor("f16", shape) for shape in ((m, k), (n, k), (m, n))]
-    print(launch(*tensors).text())
+    print_product(launch, 4096, 4096, 4096)

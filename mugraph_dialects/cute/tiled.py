@@ -164,7 +164,7 @@ class TiledMma(Shown):
         """One instruction: ``call(A, B, C)`` or ``call(D, A, B, C)``, on a thread's values each."""
         from mugraph.dialects.cute.algorithms import call_mma
 
-        call_mma(self, *tensors)
+        call_mma(cast("Any", self), *tensors)
 
     def get_slice(self, thread: Any) -> ThrMma:
         """One thread's view, or that of each of an array of threads.

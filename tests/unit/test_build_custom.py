@@ -110,7 +110,8 @@ GATED = """
 fn squared_relu(x: f32[M, N]): f32[M, N] {
     par M i { par N j {
         let v = x[i, j]
-        result[i, j] = select(v < 0.5, v / (1.0 + exp(-v)), max(v, 0.75) - 3.0 * v + pow(abs(v), 1.5))
+        let large = max(v, 0.75) - 3.0 * v + pow(abs(v), 1.5)
+        result[i, j] = select(v < 0.5, v / (1.0 + exp(-v)), large)
     } }
 }
 """

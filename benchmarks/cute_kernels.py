@@ -195,7 +195,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 def _transpose(a: Any) -> Any:
-    return a.mT
+    return a.mT.contiguous()
 
 
 def _product(a: Any, b: Any) -> Any:

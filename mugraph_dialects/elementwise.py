@@ -189,6 +189,9 @@ SCHEDULED_TERNARY_FUNCTIONS: dict[str, FunctionDescription] = {
 }
 """Functions of three numbers, of operators of ``sched`` only."""
 
+COMPOSED = "composed"
+"""The name of functions that are made of others: ``composed(mul, identity, exp)`` is x exp(x)."""
+
 _TABLES = (
     UNARY_FUNCTIONS,
     SCHEDULED_UNARY_FUNCTIONS,
@@ -213,12 +216,19 @@ class ScalarFunction:
     Constants are fp32 numbers.  Raises ``ValueError`` for an unknown name, a wrong count, a
     constant that is NaN, or infinite where it is not for ``fill``, or bounds of a clamp the wrong
     way round.
+
+    With ``parts``, and the name ``composed``, it is a function of one number: the first part, of
+    what the others make of that number.
     """
 
     name: str
     constants: tuple[float, ...] = ()
+    parts: tuple[ScalarFunction, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.name == COMPOSED:
+            self._verify_parts()
+            return
         known_functions = {name: entry for table in _TABLES for name, entry in table.items()}
         if self.name not in known_functions:
             known = ", ".join(known_functions)
@@ -244,12 +254,29 @@ class ScalarFunction:
                 f"the bounds of '{self}' are the wrong way round; the first must be the lower one"
             )
 
+    def _verify_parts(self) -> None:
+        if not self.parts or self.parts[0].arity != len(self.parts) - 1:
+            raise ValueError(
+                f"'{self}' is no function of one number; give a function, and a function of one "
+                "number for each number that it takes"
+            )
+        if any(part.arity != 1 for part in self.parts[1:]):
+            raise ValueError(f"'{self}' composes functions of one number, behind the first")
+
     @property
     def arity(self) -> int:
         """How many numbers the function takes, constants not counted."""
+        if self.parts:
+            return 1
         return next(
             arity for table, arity in zip(_TABLES, _ARITIES, strict=True) if self.name in table
         )
+
+    @property
+    def special(self) -> int:
+        """Instructions of the special function unit that an element takes."""
+        own = FUNCTIONS[self.name].special if self.name in FUNCTIONS else 0
+        return own + sum(part.special for part in self.parts)
 
     @property
     def linear_in(self) -> tuple[frozenset[int], ...]:
@@ -258,6 +285,10 @@ class ScalarFunction:
 
     def at(self, operands: Sequence[float]) -> float | None:
         """The function's value where that follows from the tables; ``None`` elsewhere."""
+        if self.parts:
+            outer, *inner = self.parts
+            found = [value for part in inner if (value := part.at(operands)) is not None]
+            return outer.at(found) if len(found) == len(inner) else None
         if self.name == "identity":
             return operands[0]
         if self.name == "fill":
@@ -274,9 +305,8 @@ class ScalarFunction:
         return None
 
     def __str__(self) -> str:
-        if not self.constants:
-            return self.name
-        return f"{self.name}({', '.join(repr(constant) for constant in self.constants)})"
+        arguments = [*map(str, self.parts), *map(repr, self.constants)]
+        return f"{self.name}({', '.join(arguments)})" if arguments else self.name
 
 
 def _are_bits(first: float, count: float) -> bool:
@@ -341,9 +371,18 @@ def parse_scalar_function(parser: AttrParser | Parser) -> ScalarFunction:
     """Parses ``exp`` or ``mul_scalar(0.5)``."""
     position = parser.pos
     name = parser.parse_identifier(" naming a scalar function")
-    constants = _parse_constants(parser)
+    constants: tuple[float, ...] = ()
+    parts: tuple[ScalarFunction, ...] = ()
+    if name == COMPOSED:
+        parts = tuple(
+            parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parse_scalar_function(parser)
+            )
+        )
+    else:
+        constants = _parse_constants(parser)
     try:
-        return ScalarFunction(name, constants)
+        return ScalarFunction(name, constants, parts)
     except ValueError as error:
         parser.raise_error(str(error), position, parser.pos)
 

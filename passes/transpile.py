@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.mugraph.end_loads import EndLoadsPass
+from mugraph.passes.mugraph.expand_custom import ExpandCustomPass
 from mugraph.passes.mugraph.factor_products import FactorProductsPass
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.mugraph.insert_copies import InsertCopiesPass
@@ -66,6 +67,7 @@ def transpile_pipeline(
         ReadWindowsPass(arch),
         BucketExtentsPass(),
         DecomposeProgramPass(),
+        ExpandCustomPass(),
         EndLoadsPass(),
         FactorProductsPass(),
         PadRowsPass(arch),

@@ -39,6 +39,7 @@ PASSES = {
     "pad-rows": "mugraph.passes.program.pad_rows:PadRowsPass",
     "unfold-modes": "mugraph.passes.program.unfold_modes:UnfoldModesPass",
     "decompose-program": "mugraph.passes.program.decompose_program:DecomposeProgramPass",
+    "expand-custom": "mugraph.passes.mugraph.expand_custom:ExpandCustomPass",
     "insert-copies": "mugraph.passes.mugraph.insert_copies:InsertCopiesPass",
     "use-plans": "mugraph.passes.mugraph.known_plans:UsePlansPass",
     "plan": "mugraph.passes.mugraph.plan:PlanPass",

@@ -92,6 +92,8 @@ def function_type(function: ScalarFunction) -> str:
     """The functor of ``runtime/include/mugraph/ops.h`` for a scalar function."""
     if function.name == "identity":
         return "ops::Chain<>"
+    if function.parts:
+        return f"ops::Composed<{', '.join(map(function_type, function.parts))}>"
     name = "ops::" + "".join(part.capitalize() for part in function.name.split("_"))
     if not function.constants:
         return name

@@ -1,13 +1,10 @@
 """A product on tensor cores of whatever layouts say: C = A B^T, f16, sums in f32 (sm_80 and later).
 
-M, N and K may have several modes each, of any extents, and matrices may begin outside of their
-tensors, as windows do in a padding.  Each element, or vector, is loaded where its coordinates lie
-in the tensor, and is zero elsewhere.  The next tiles come to registers while a block multiplies.
+M, N and K may have several modes, and matrices may begin outside of tensors, as windows do in a
+padding: what lies there is zero.  The next tiles come to registers while a block multiplies.
 """
 
-import sys
-
-from tiles import as_they_are, matrices_of, swizzled, tiles_of
+from tiles import as_they_are, matrices_of, print_product, swizzled, tiles_of
 
 from mugraph import cute
 from mugraph.cute import _
@@ -38,7 +35,6 @@ def gemm_predicated(a, b, c, tiler, mma, load_a, load_b, stored, views=as_they_a
     memory = cute.SmemAllocator()
     sa = memory.allocate_tensor("f16", swizzled(rows, depth), name="sa")
     sb = memory.allocate_tensor("f16", swizzled(columns, depth), name="sb")
-
     # From device memory through registers to shared memory.
     moves = []
     for load, tile, where, shape, shared in (
@@ -90,14 +86,9 @@ def neighbours(matrix, mode, tile):
     (extent, *_), (step, *_) = matrix.layout[mode].flat_shape, matrix.layout[mode].flat_stride
     first = cute.Layout(tile[mode]).flat_shape[0]
     others = [one for one in matrix.layout.flat_stride if one != 1]
-    if step != 1:
-        return 1
-    widths = (
-        width
-        for width in (8, 4, 2)
-        if not any(one % width for one in (extent, first, matrix.offset, *others))
-    )
-    return next(widths, 1)
+    numbers = (extent, first, matrix.offset, *others)
+    widths = (8, 4, 2) if step == 1 else ()
+    return next((width for width in widths if not any(one % width for one in numbers)), 1)
 
 
 def tiled_load(matrix, tile, threads):
@@ -117,17 +108,13 @@ def tiled_load(matrix, tile, threads):
 def launch(a, b, c, tiler=(64, 64, 32), views=as_they_are):
     """The kernel on row-major tensors of f16 and any extents, matrices in ``views``."""
     mma = cute.TiledMma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
-    in_a, in_b, in_c = matrices_of(views, a, b, c)
-    m, n, k = tiler
+    (in_a, in_b, in_c), (m, n, k) = matrices_of(views, a, b, c), tiler
     loads = tiled_load(in_a, (m, k), mma.threads), tiled_load(in_b, (n, k), mma.threads)
     stored = min(2, neighbours(in_c, 1, (m, n)))
     call = gemm_predicated(a, b, c, tiler, mma, *loads, stored, views)
     extents = c.shape if views is as_they_are else in_c.layout.shape
-    grid = [tiles_of(*pair) for pair in zip(extents, tiler, strict=False)]
-    return call.launch(grid=grid, block=(mma.threads,))
+    return call.launch(grid=[*map(tiles_of, extents, tiler[:2])], block=(mma.threads,))
 
 
 if __name__ == "__main__":
-    m, n, k = (int(size) for size in sys.argv[1:] or (1000, 1000, 1000))
-    tensors = [cute.make_fake_tensor("f16", shape) for shape in ((m, k), (n, k), (m, n))]
-    print(launch(*tensors).text())
+    print_product(launch, 1000, 1000, 1000)

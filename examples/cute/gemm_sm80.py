@@ -7,7 +7,7 @@ nor ldmatrix have bank conflicts.
 
 import sys
 
-from tiles import swizzled
+from tiles import print_product, swizzled
 
 from mugraph import cute
 from mugraph.cute import _
@@ -15,9 +15,9 @@ from mugraph.cute import _
 
 @cute.kernel(results=["c"])
 def gemm_sm80(a, b, c, tiler, stages, mma):
-    """A tile of C a block; tiles of A and B are ``stages`` - 1 steps ahead."""
+    """A tile of C a block, rows of tiles first; those of A and B are ``stages`` - 1 steps ahead."""
     thread, _y, _z = cute.arch.thread_idx()
-    m, n, _z = cute.arch.block_idx()
+    n, m, _z = cute.arch.block_idx()
     coord = (m, n, _)
     ga = cute.local_tile(a, tiler, coord, (1, _, 1))  # (BM, BK, k)
     gb = cute.local_tile(b, tiler, coord, (_, 1, 1))  # (BN, BK, k)
@@ -93,11 +93,9 @@ def launch(a, b, c, tiler=(128, 256, 64), stages=3, warps=(2, 4)):
     if m % tiler[0] or n % tiler[1] or k % tiler[2]:
         sys.exit(f"tiles of {tiler} do not divide a product of {m} x {n} x {k}")
     return gemm_sm80(a, b, c, tiler, stages, mma).launch(
-        grid=(m // tiler[0], n // tiler[1]), block=(mma.threads,)
+        grid=(n // tiler[1], m // tiler[0]), block=(mma.threads,)
     )
 
 
 if __name__ == "__main__":
-    m, n, k = (int(size) for size in sys.argv[1:] or (4096, 4096, 4096))
-    tensors = [cute.make_fake_tensor("f16", shape) for shape in ((m, k), (n, k), (m, n))]
-    print(launch(*tensors).text())
+    print_product(launch, 4096, 4096, 4096)

@@ -1,14 +1,11 @@
 """A product by TMA, mbarriers and WGMMA: C = A B^T, f16, sums in f32 (sm_90a).
 
-One warp loads tiles of A and B through a ring of stages; warp groups multiply what has come, and
-store their rows by TMA, part after part.  ``full`` says that the bytes of a stage are there,
-``empty`` that all warps have read it.  M, N and K may have several modes each, and tiles extents
-along each of them: ``contraction.py`` and ``convolution.py`` are this kernel on other layouts.
+One warp loads tiles of A and B through a ring of stages; warp groups multiply and store by TMA.
+``full`` says that a stage is there, ``empty`` that all warps have read it.  M, N and K may have
+several modes: ``contraction.py`` and ``convolution.py`` are this kernel on other layouts.
 """
 
-import sys
-
-from tiles import as_they_are, matrices_of, swizzled, tiles_of
+from tiles import as_they_are, matrices_of, print_product, swizzled, tiles_of
 
 from mugraph import cute
 from mugraph.cute import _, arch
@@ -19,9 +16,7 @@ def gemm_sm90(a, b, c, tiler, stages, rows, mma, part, views=as_they_are):
     """Each block computes several tiles of C; those of one time share ``rows`` tiles of A."""
     a, b, c = views(a, b, c)
     m, n, k = (cute.Layout(tile).size() for tile in tiler)
-    thread, _y, _z = arch.thread_idx()
-    block, _y, _z = arch.block_idx()
-    blocks, _y, _z = arch.grid_dim()
+    thread, block, blocks = arch.thread_idx()[0], arch.block_idx()[0], arch.grid_dim()[0]
     memory = cute.SmemAllocator()
     sa = memory.allocate_tensor("f16", swizzled(m, k, stages), name="sa")
     sb = memory.allocate_tensor("f16", swizzled(n, k, stages), name="sb")
@@ -30,15 +25,13 @@ def gemm_sm90(a, b, c, tiler, stages, rows, mma, part, views=as_they_are):
     empty = memory.allocate_array("i64", stages, name="empty")
     load_a = cute.make_tma_copy("SM90_TMA_LOAD", a, sa[_, _, 0].layout)
     load_b = cute.make_tma_copy("SM90_TMA_LOAD", b, sb[_, _, 0].layout)
-    box = (64, part.tile_extent(1))  # what a warp group stores at once
+    box = (64, part.tile_extent(1))  # what a warp group stores at once, as far as C reaches
     store = cute.make_tma_copy("SM90_TMA_STORE", c, swizzled(*box))
-    # Of tiles that reach past a tensor's end, TMA loads zeros, and stores what there is.
     down, across, steps = map(tiles_of, (*c.shape, a.shape[1]), tiler)
     tiles, consumers = down * across, mma.threads // 32
     turns = -(-tiles // blocks)
 
-    def place(tile):
-        """Where the tile of a number lies."""
+    def place(tile):  # where it lies
         return (tile // (rows * across) * rows + tile % rows, tile // rows % across, _)
 
     with cute.when(thread == 0):
@@ -47,7 +40,6 @@ def gemm_sm90(a, b, c, tiler, stages, rows, mma, part, views=as_they_are):
             arch.mbarrier_init(empty + stage, consumers)
         arch.mbarrier_init_fence()
     arch.sync_threads()
-
     with cute.when(thread == mma.threads):  # the producer
         for turn in cute.dynamic_range(turns, "turn"):
             tile = block + turn * blocks
@@ -76,10 +68,9 @@ def gemm_sm90(a, b, c, tiler, stages, rows, mma, part, views=as_they_are):
                     arch.fence_proxy("async.shared", space="cta")
                     arch.barrier(1 + group, 128)
                     source = cute.local_tile(sc, box, (group, 0))
-                    target = cute.local_tile(gc, box, (group, number))
+                    to = cute.local_tile(gc, box, (group, number))
                     with cute.when(thread == 128 * group):
-                        sent = cute.tma_partition(store, 0, cute.Layout(1), source, target)
-                        cute.copy(store, *sent)
+                        cute.copy(store, *cute.tma_partition(store, 0, cute.Layout(1), source, to))
                         arch.cp_async_bulk_commit_group()
 
     with cute.when(arch.warp_idx() < consumers):
@@ -112,26 +103,18 @@ def gemm_sm90(a, b, c, tiler, stages, rows, mma, part, views=as_they_are):
 
 
 def launch(a, b, c, tiler=(128, 256, 64), stages=4, rows=8, blocks=132, views=as_they_are):
-    """The kernel on row-major tensors of f16, (M,K), (N,K) and (M,N) in ``views``.
-
-    There is a warp group for 64 rows of a tile.
-    """
+    """The kernel on f16 (M,K), (N,K) and (M,N), row-major, in ``views``: 64 rows a warp group."""
     m, n, _k = (cute.Layout(tile).size() for tile in tiler)
-    mma, part = (
-        cute.TiledMma(f"SM90_64x{columns}x16_F32F16F16_SS", (m // 64, 1, 1))
-        for columns in (n, min(n, 128))
-    )
+    mma = cute.TiledMma(f"SM90_64x{n}x16_F32F16F16_SS", (m // 64, 1, 1))
+    part = cute.TiledMma(f"SM90_64x{min(n, 128)}x16_F32F16F16_SS", (m // 64, 1, 1))
     extents = c.shape if views is as_they_are else matrices_of(views, a, b, c)[2].shape
     down, across = map(tiles_of, extents, tiler[:2])
-    # Where a call says M, all blocks are launched.
-    is_known = isinstance(down, int)
+    is_known = isinstance(down, int)  # where a call says M, all blocks are launched
     rows = next(count for count in range(rows if is_known else 1, 0, -1) if down % count == 0)
+    blocks = min(blocks, down * across) if is_known else blocks
     call = gemm_sm90(a, b, c, tiler, stages, rows, mma, part, views)
-    grid = min(blocks, down * across) if is_known else blocks
-    return call.launch(grid=(grid,), block=(mma.threads + 32,))
+    return call.launch(grid=(blocks,), block=(mma.threads + 32,))
 
 
 if __name__ == "__main__":
-    m, n, k = (int(size) for size in sys.argv[1:] or (4096, 4096, 4096))
-    tensors = [cute.make_fake_tensor("f16", shape) for shape in ((m, k), (n, k), (m, n))]
-    print(launch(*tensors).text())
+    print_product(launch, 4096, 4096, 4096)

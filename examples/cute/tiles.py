@@ -1,5 +1,6 @@
 """How the examples of products cut M, N and K, each of which may have several modes."""
 
+import sys
 from itertools import product
 from math import log2, prod
 
@@ -51,3 +52,10 @@ def swizzled(rows: int, columns: int, *stages: int) -> cute.AnyLayout:
     atom = cute.Layout((8, line), (line, 1))
     swizzle = cute.Swizzle(int(log2(line // 8)), 3, 3)
     return cute.tile_to_shape(cute.composition(swizzle, atom), (rows, columns, *stages))
+
+
+def print_product(launch, *sizes):
+    """Prints the kernel of a product of M, N and K: those of the command line, or ``sizes``."""
+    m, n, k = (int(size) for size in sys.argv[1:] or sizes)
+    tensors = [cute.make_fake_tensor("f16", shape) for shape in ((m, k), (n, k), (m, n))]
+    print(launch(*tensors).text())

@@ -37,5 +37,4 @@ def launch(a, b, bits=5):
 
 if __name__ == "__main__":
     m, n = (int(extent) for extent in sys.argv[1:] or (1000, 1000))
-    a, b = (cute.make_fake_tensor("f32", shape) for shape in ((m, n), (n, m)))
-    print(launch(a, b).text())
+    print(launch(*(cute.make_fake_tensor("f32", shape) for shape in ((m, n), (n, m)))).text())

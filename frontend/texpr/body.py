@@ -397,7 +397,7 @@ class BodyBuilder(InstructionBuilder):
                 binding = lookup(argument, name, self._bindings)
                 if not isinstance(binding, BufferBinding):
                     fail(argument, f"a function takes buffers, and '{name}' is none")
-                if binding.ends_with_call:
+                if binding.extents:
                     fail(
                         argument,
                         f"a call says how long '{name}' is, and a function takes as many elements "

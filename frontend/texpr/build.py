@@ -200,8 +200,9 @@ class _ModuleBuilder:
             argument.name_hint = parameter.name
             argument.location = location_of(parameter.span)
             names = names_of_extents(parameter.type, scope)
+            said = (parameter.type.extents or ()) if any(names) else ()
             scope[parameter.name] = BufferBinding(
-                argument, type_, parameter.type.extents is None, any(names)
+                argument, type_, parameter.type.extents is None, said
             )
             entry: dict[str, Attribute] = {}
             if parameter is function.result:

@@ -14,6 +14,7 @@ from xdsl.utils.lexer import Span
 from mugraph.dialects import te
 from mugraph.dialects.te.numbers import COMPARISONS, UNARY_OPERATORS
 from mugraph.texpr import scalars, syntax
+from mugraph.texpr.run_time_sizes import of_dimensions
 from mugraph.texpr.scope import (
     Binding,
     BufferBinding,
@@ -99,11 +100,14 @@ class ExpressionBuilder:
                 place,
                 f"'{place.buffer}' has {rank} dimensions, and {len(place.indices)} indices here",
             )
-        extents = shape if len(place.indices) == rank else (binding.type.elements,)
+        indices = place.indices
+        if len(indices) != rank and not is_number(indices[0], self._bindings):
+            indices = of_dimensions(indices[0], binding.extents, self._bindings)
+        extents = shape if len(indices) == rank else (binding.type.elements,)
         variables: list[SSAValue] = []
         expressions = tuple(
             self._element_index(index, extent, variables)
-            for index, extent in zip(place.indices, extents, strict=True)
+            for index, extent in zip(indices, extents, strict=True)
         )
         return binding, variables, AffineMapAttr(AffineMap(len(variables), 0, expressions))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import Block, SSAValue
@@ -14,7 +15,15 @@ from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te.indices import range_of
 from mugraph.texpr import syntax
-from mugraph.texpr.scope import Binding, Bindings, IndexBinding, constant_of, fail, index_of
+from mugraph.texpr.scope import (
+    Binding,
+    Bindings,
+    IndexBinding,
+    SizeBinding,
+    constant_of,
+    fail,
+    index_of,
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,84 @@ def names_of_extents(type_: syntax.Type, bindings: Bindings) -> list[str]:
             constant_of(extent, bindings, "the extent of a parameter, which is no size alone,")
         names.append("" if of_call is None else of_call.name)
     return names
+
+
+class _Product(NamedTuple):
+    """A summand of an index: a number times expressions."""
+
+    number: int
+    factors: tuple[syntax.Expression, ...]
+
+
+def _summands(expression: syntax.Expression, bindings: Bindings) -> list[_Product]:
+    """The summands of an index expression, products multiplied out."""
+    match expression:
+        case syntax.Number(value=int(value)):
+            return [_Product(value, ())]
+        case syntax.Name(name=name) if isinstance(size := bindings.get(name), SizeBinding):
+            return [_Product(size.value, ())]
+        case syntax.Unary(operand=operand):
+            return [one._replace(number=-one.number) for one in _summands(operand, bindings)]
+        case syntax.Binary(operator="+" | "-" | "*" as operator):
+            left, right = (
+                _summands(side, bindings) for side in (expression.left, expression.right)
+            )
+            if operator == "*":
+                return [
+                    _Product(one.number * other.number, (*one.factors, *other.factors))
+                    for one in left
+                    for other in right
+                ]
+            sign = 1 if operator == "+" else -1
+            return left + [one._replace(number=sign * one.number) for one in right]
+        case _:
+            return [_Product(1, (expression,))]
+
+
+def _without(product: _Product, extent: _Product) -> _Product | None:
+    """A summand divided by an extent; ``None`` where the extent is no factor of it."""
+    names = [factor.name if isinstance(factor, syntax.Name) else "" for factor in product.factors]
+    left = list(product.factors)
+    for factor in extent.factors:
+        if not isinstance(factor, syntax.Name) or factor.name not in names:
+            return None
+        place = names.index(factor.name)
+        del names[place], left[place]
+    if product.number % extent.number:
+        return None
+    return _Product(product.number // extent.number, tuple(left))
+
+
+def of_dimensions(
+    index: syntax.Expression, extents: Sequence[syntax.Expression], bindings: Bindings
+) -> tuple[syntax.Expression, ...]:
+    """The indices of an element that are its number in row-major order: ``i * N + j`` is i, j.
+
+    What is a multiple of the extents behind a dimension is its index.  The number itself where
+    these are all constants.
+    """
+    divisors = [one for extent in extents[1:] for one in _summands(extent, bindings)]
+    if not any(divisor.factors for divisor in divisors):
+        return (index,)
+    rest = _summands(index, bindings)
+    found: list[syntax.Expression] = []
+    for divisor in reversed(divisors):
+        quotients = [_without(one, divisor) for one in rest]
+        pairs = [*zip(rest, quotients, strict=True)]
+        found.append(_sum([one for one, outer in pairs if outer is None], index))
+        rest = [outer for _one, outer in pairs if outer is not None]
+    return (_sum(rest, index), *reversed(found))
+
+
+def _sum(summands: Sequence[_Product], node: syntax.Expression) -> syntax.Expression:
+    """The expression of summands, at the place of another one in the text."""
+    total: syntax.Expression = syntax.Number(node.span, 0)
+    for summand in summands:
+        term: syntax.Expression = syntax.Number(node.span, summand.number)
+        for factor in summand.factors:
+            term = syntax.Binary(node.span, "*", factor, term)
+        total = syntax.Binary(node.span, "+", total, term)
+    return total
 
 
 def move_inwards(condition: te.IfOp) -> None:

@@ -45,8 +45,8 @@ class BufferBinding:
     value: SSAValue
     type: te.BufferType
     scalar: bool = False
-    ends_with_call: bool = False
-    """Whether a call says some of its extents."""
+    extents: tuple[syntax.Expression, ...] = ()
+    """Its extents in the text where a call says some of them."""
 
 
 @dataclass(frozen=True)

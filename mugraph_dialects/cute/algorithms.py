@@ -199,9 +199,9 @@ def _tiled(instruction: Any) -> TiledMma | None:
     return TiledMma(atom)
 
 
-def call_mma(mma: TiledMma | MmaAtom | str, a: Tensor, b: Tensor, c: Tensor) -> None:
-    """One instruction on a thread's values (V), (V) and (V): ``mma.call`` of CuTe."""
-    gemm(mma, *(one.apply(_alone) for one in (a, b, c)))
+def call_mma(mma: TiledMma | MmaAtom | str, *tensors: Tensor) -> None:
+    """One instruction on a thread's values (V) of A, B and C, or of D, A, B and C."""
+    gemm(mma, *(one.apply(_alone) for one in tensors))
 
 
 def _alone(layout: Any) -> Any:

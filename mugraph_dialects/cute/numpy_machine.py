@@ -86,16 +86,19 @@ def _multiply_alone(a: Any, b: Any, c: Any) -> None:
     dtype = numpy.result_type(left, right, c.dtype)
     left, right = left.astype(dtype), right.astype(dtype)
     aliased = len(numpy.unique(places[0])) < places.shape[1]
+    sums = c.engine.gather(places)
     for k in range(left.shape[1]):
         # [threads, n, m, v], as the elements of C are numbered.
         terms = right[:, k, :, None, :] * left[:, k, None, :, :]
         flat = terms.reshape(len(terms), -1)
         if not aliased:
-            c.engine.scatter(places, c.engine.gather(places) + flat)
+            sums = (sums + flat).astype(c.dtype, copy=False)
             continue
         for column in range(flat.shape[1]):  # elements of C that several (m, n) share
             one = places[:, column : column + 1]
             c.engine.scatter(one, c.engine.gather(one) + flat[:, column : column + 1])
+    if not aliased:
+        c.engine.scatter(places, sums)
 
 
 def _by_mode(values: Any, tensor: Any) -> Any:

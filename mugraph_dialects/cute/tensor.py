@@ -29,6 +29,7 @@ from mugraph.dialects.cute.engines import (
     ArrayEngine,
     CountingEngine,
     Engine,
+    Lanes,
     TransformEngine,
 )
 from mugraph.dialects.cute.errors import LayoutError
@@ -98,6 +99,14 @@ class Tensor:
         if dtype is None:
             raise LayoutError(f"{self} has no storage; give the element type.")
         return dtype
+
+    @property
+    def lanes(self) -> Lanes | None:
+        """The threads that it is a view of, each with an offset; None where it is of one."""
+        known = getattr(self.engine, "lanes", None)
+        if known is not None or is_tuple(self.offset) or not getattr(self.offset, "ndim", 0):
+            return known
+        return Lanes(len(self.offset))
 
     def index(self, coord: Any) -> Any:
         """The engine's index of a coordinate."""
@@ -283,21 +292,27 @@ def _magnitude(step: Any) -> Any:
 def make_fragment_like(tensor: Tensor, dtype: DTypeLike | None = None) -> Tensor:
     """New registers of the shape of ``tensor``, filled with zeros, laid out as a fragment.
 
-    Their element type is ``dtype``, or that of the tensor.
+    Their element type is ``dtype``, or that of the tensor.  Of the view of an array of threads each
+    thread gets registers.
     """
     element = tensor.dtype if dtype is None else dtype
-    return _new_registers(make_fragment_layout(tensor.layout), element)
+    return _new_registers(make_fragment_layout(tensor.layout), element, tensor)
 
 
-def _new_registers(layout: Layout[int], dtype: Any) -> Tensor:
-    machine = current_machine() or NumpyRegisters()
+def _new_registers(layout: Layout[int], dtype: Any, like: Tensor | None = None) -> Tensor:
+    machine = current_machine() or NumpyRegisters(None if like is None else like.lanes)
     return Tensor(machine.registers(layout.cosize(), dtype), layout)
 
 
-def make_fragment_of_shape(shape: IntTuple | Layout[int], dtype: DTypeLike) -> Tensor:
-    """New registers of zeros: dense and column-major, or of a layout."""
+def make_fragment_of_shape(
+    shape: IntTuple | Layout[int], dtype: DTypeLike, like: Tensor | None = None
+) -> Tensor:
+    """New registers of zeros: dense and column-major, or of a layout.
+
+    They are of the threads that ``like`` is a view of.
+    """
     layout = shape if isinstance(shape, Layout) else Layout(shape)
-    return _new_registers(layout, dtype)
+    return _new_registers(layout, dtype, like)
 
 
 def _selected(tiler: Any, projection: Any) -> Any:

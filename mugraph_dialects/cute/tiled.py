@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _AXES = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 """The axes (0 M, 1 N, 2 K) of each operand's rows and columns."""
+_SUM_DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64", "s32": "int32"}
+"""numpy's names of the types in which instructions sum up."""
 
 
 def _with_modes(layout: Layout[int], count: int) -> Layout[int]:
@@ -153,6 +155,12 @@ class TiledMma(Shown):
         keep = Layout((self.threads, 1), (1, 0))
         return composition(keep, right_inverse(whole))
 
+    def call(self, *tensors: Tensor) -> None:
+        """One instruction: ``call(A, B, C)`` or ``call(D, A, B, C)``, on a thread's values each."""
+        from mugraph.dialects.cute.algorithms import call_mma
+
+        call_mma(cast("Any", self), *tensors)
+
     def get_slice(self, thread: Any) -> ThrMma:
         """One thread's view, or that of each of an array of threads.
 
@@ -205,9 +213,13 @@ class ThrMma:
         in_shared = self.tiled_mma.atom.b_space == "shared"
         return partitioned if in_shared else make_fragment_like(partitioned, dtype)
 
-    def make_fragment_c(self, partitioned: Tensor, dtype: DTypeLike) -> Tensor:
-        """Registers for a partitioned C: dense, column-major."""
-        return make_fragment_of_shape(partitioned.layout.shape, dtype)
+    def make_fragment_c(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
+        """Registers for a partitioned C: dense, column-major.
+
+        Their element type is ``dtype``, or that of the instruction's sums.
+        """
+        element = _SUM_DTYPES[self.tiled_mma.atom.c_type] if dtype is None else dtype
+        return make_fragment_of_shape(partitioned.layout.shape, element, partitioned)
 
     make_fragment_A, make_fragment_B = make_fragment_a, make_fragment_b  # noqa: N815
     make_fragment_C = make_fragment_c  # noqa: N815

@@ -363,6 +363,9 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
 
 def apply_function(function: ScalarFunction, *operands: NormalForm) -> NormalForm:
     """The function of normal forms; raises ``NoProofError`` for one that the table lacks."""
+    if function.parts:
+        outer, *inner = function.parts
+        return apply_function(outer, *(apply_function(part, *operands) for part in inner))
     compute = SCALAR_FUNCTIONS.get(function.name)
     if compute is None:
         raise NoProofError(f"the function '{function}' has no normal form")

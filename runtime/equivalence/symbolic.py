@@ -27,6 +27,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     shape_of,
 )
+from mugraph.passes.mugraph.expand_custom import elementwise_operators
 from mugraph.passes.texpr.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -103,6 +104,11 @@ class ThreadblockExecution:
             return
         if isinstance(op, tb.ReductionMaxOp):
             self.running_maximum(op)
+            return
+        if isinstance(op, tb.CustomOp) and (parts := elementwise_operators(op)):
+            for part in parts:
+                self.execute(part)
+            self.values[op.outputs[0]] = self.values[parts[-1].results[0]]
             return
         value = self.compute(op)
         epilogue = tb.epilogue_of(op)
@@ -193,7 +199,8 @@ class ThreadblockExecution:
     def operand(self, op: Operation, place: int) -> SymbolicTensor:
         """An operand as the operator combines it: a number for no element where none exists."""
         value = op.operands[place]
-        if not isinstance(op, HasRaggedTiles) or not any(self.bounds[value]):
+        # What operators within a custom one read exists where its operands do.
+        if not isinstance(op, HasRaggedTiles) or not any(self.bounds.get(value, ())):
             return self.values[value]
         return self.existing(self.values[value], self._combined(op, place))
 

@@ -266,6 +266,9 @@ def apply_function(function: ScalarFunction, *operands: Array) -> Array:
 
     Raises ``ExecutionError`` for a function that the table lacks.
     """
+    if function.parts:
+        outer, *inner = function.parts
+        return apply_function(outer, *(apply_function(part, *operands) for part in inner))
     compute = SCALAR_FUNCTIONS.get(function.name)
     if compute is None:
         raise ExecutionError(f"the interpreter cannot compute the function '{function}' yet")

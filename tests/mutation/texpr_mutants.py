@@ -73,7 +73,7 @@ PROGRAMS: dict[str, tuple[dict[str, int], ...]] = {
         {**_SM90, "K": 320, "STAGES": 4, "BLOCKS": 1, "TN": 64, "PART": 64},
     ),
     "scan": ({"B": 2, "N": 512}, {"B": 2, "N": 256, "T": 64}),
-    "histogram": ({"N": 2048, "PART": 1024},),
+    "histogram": ({"N": 2048, "PART": 1024}, {"N": 1024, "PART": 256, "BINS": 64}),
     "radix_pass": (
         {"N": 512, "THREADS": 64, "KEYS": 4},
         {"N": 512, "THREADS": 128, "KEYS": 2, "SHIFT": 4},

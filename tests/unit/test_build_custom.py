@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import PassFailedException
 
 import mugraph.build as mi
 from mugraph.dialects import sched, te
+from mugraph.passes.mugraph.expand_custom import ExpandCustomPass
 from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context
+from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.interpreter import run_function
 from mugraph.tools.export_mirage import MirageExportError, export_mirage
 
@@ -54,8 +57,15 @@ def test_errors_are_raised_where_the_operator_is_added(
         built(source, operator)
 
 
+MIRRORED = """
+fn squared_relu(x: f32[M, N]): f32[M, N] {
+    par M i { par N j { result[i, j] = max(x[i, N - 1 - j], 0.0) * max(x[i, j], 0.0) } }
+}
+"""
+
+
 def test_what_threads_touch_is_found_anew_when_a_step_changes() -> None:
-    module = built(SQUARED_RELU).module()
+    module = built(MIRRORED).module()
     TranspilePass(arch="sm_90a").apply(make_context(), module)
     step = next(op for op in module.walk() if isinstance(op, sched.CustomOp))
     assert step.footprints is step.footprints
@@ -94,3 +104,34 @@ def test_a_result_that_a_condition_may_leave_out_is_not_written_whole() -> None:
     module = built(CONDITIONAL.replace("result[i, j] = 0.0\n", "")).module()
     with pytest.raises(PassFailedException, match="never writes element"):
         TranspilePass().apply(make_context(), module)
+
+
+GATED = """
+fn squared_relu(x: f32[M, N]): f32[M, N] {
+    par M i { par N j {
+        let v = x[i, j]
+        let large = max(v, 0.75) - 3.0 * v + pow(abs(v), 1.5)
+        result[i, j] = select(v < 0.5, v / (1.0 + exp(-v)), large)
+    } }
+}
+"""
+
+
+def test_element_wise_functions_are_computed_where_their_operands_are() -> None:
+    given, expanded = (built(GATED).module() for _ in range(2))
+    ExpandCustomPass().apply(make_context(), expanded)
+    expanded.verify()
+    x = np.linspace(-2, 2, 96, dtype=np.float32).reshape(8, 12)
+    (wanted,) = run_function(given, "g", [x])
+    (found,) = run_function(expanded, "g", [x])
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    programs = [
+        next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "g")
+        for module in (given, expanded)
+    ]
+    assert prove(*programs).holds
+    TranspilePass(arch="sm_90a").apply(make_context(), given)
+    assert not any(isinstance(op, sched.CustomOp) for op in given.walk())
+    for level in ("logical", "address"):
+        (found,) = run_function(given, "g", [x], level=level)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -89,6 +89,13 @@ PROGRAMS: list[Callable[[], tuple[cute.Launch, list[Array], Array]]] = [
 """Examples at some sizes, several steps, and extents that no tile divides."""
 
 
+def test_examples_are_short() -> None:
+    """At most 40 lines, 120 where they are products."""
+    others = {"elementwise_add.py", "transpose.py"}
+    for file in EXAMPLES.glob("*.py"):
+        assert len(file.read_text().splitlines()) <= (40 if file.name in others else 120), file
+
+
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_examples(number: int) -> None:
     """On numpy and by the interpreter, against float64; and no two threads race."""

@@ -208,7 +208,9 @@ def test_a_missing_barrier_is_found_at_some_size() -> None:
         ("fn f(x: f32[M]): f32[M] { par M i { result[i / 2] = x[i] } }", "both touch"),
         ("fn f(x: f32[8]): f32[8] { par M i { result[i] = x[i] } }", "no input that is as long"),
         ("fn f(x: f32[2 * M]) { par M i { x[i] = 0.0 } }", "no size alone"),
-        ("fn f(x: f32[M, M]) { par M i { x[i * M] = 0.0 } }", "a product of two variables"),
+        ("fn f(x: f32[M, 2]) { par M i { x[i * M] = 0.0 } }", "a product of two variables"),
+        ("fn f(x: f32[M, M]) { par M i { par M j { x[j * M * i] = 0.0 } } }", "a product of two"),
+        ("fn f(x: f32[M, M]): f32[M] { par M i { result[i] = x[i + 1] } }", "accessed at index 1"),
         ("fn f(x: f32[M]) { fully par M i #block { x[i] = 0.0 } }", "block for each iteration"),
         ("fn f(x: f32[M]) { par 2 b { seq b k { x[k] = 0.0 } } }", "must be a constant"),
         ("fn f(x: f32[M]) { par M b { seq b + M k { x[k] = 0.0 } } }", "not of loops' variables"),
@@ -220,6 +222,31 @@ def test_a_missing_barrier_is_found_at_some_size() -> None:
 def test_what_cannot_be_is_a_sentence(text: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         read_texpr(f"size M <= 64\n{text}", "f.te", {})
+
+
+@pytest.mark.parametrize(
+    ("number", "indices"),
+    [
+        ("(i * N + j) * 4 + k", "i, j, k"),
+        ("k + N * 4 * i + j * 4", "i, j, k"),
+        ("(i * N - N + j - i % 2) * 4 + k / 2", "i - 1, j - i % 2, k / 2"),
+        ("N * 8 + 4 + 3", "2, 1, 3"),
+        ("T * N * i + 3", "i, 0, 3"),
+    ],
+)
+def test_a_row_major_number_is_an_index_a_dimension(number: str, indices: str) -> None:
+    def text(place: str) -> str:
+        return f"""
+size M <= 64, N <= 64 #multiple(4), T = 4
+fn f(x: f32[M, N, T]): f32[M] {{
+    par M i {{ par N j {{ par T k {{
+        if M >= 3 and i > 0 and j > 0 {{ red result[i] += x[{place}] }}
+    }} }} }}
+}}
+"""
+
+    one, other = (texpr_text(read_texpr(text(place), "f.te", {})) for place in (number, indices))
+    assert one == other
 
 
 def test_a_largest_size_is_a_multiple() -> None:

@@ -10,7 +10,6 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.cute.atoms import warpgroup_family
 from mugraph.dialects.element_types import operand_names
-from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS
 from mugraph.dialects.tensor_types import shape_of
@@ -61,7 +60,9 @@ def _makes_whole_rows(op: Operation) -> bool:
 
 def special_of(op: Operation) -> int:
     """The instructions of special function units that an operator takes for an element."""
-    return FUNCTIONS[op.FUNCTION].special if isinstance(op, tb.ElementwiseOp) else 0
+    if not isinstance(op, tb.ElementwiseOp):
+        return 0
+    return sum(one.special for one in (op.function, *tb.epilogue_of(op).functions))
 
 
 def matrices_of(op: Operation) -> Sequence[tuple[SSAValue, SSAValue]]:

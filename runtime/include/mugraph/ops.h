@@ -323,5 +323,11 @@ struct Chain<First, Rest...> {
   static __device__ __forceinline__ float apply(float x) { return Chain<Rest...>::apply(First::apply(x)); }
 };
 
+// A function of what others make of a number.
+template <class Function, class... Parts>
+struct Composed {
+  static __device__ __forceinline__ float apply(float x) { return Function::apply(Parts::apply(x)...); }
+};
+
 }  // namespace ops
 }  // namespace mugraph

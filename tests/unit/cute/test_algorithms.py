@@ -175,6 +175,24 @@ def test_one_call_of_an_instruction() -> None:
     np.testing.assert_array_equal(c, 1 + a.astype(np.float32) @ b.astype(np.float32).T)
 
 
+def test_views_of_all_threads_get_registers_for_each() -> None:
+    rng = np.random.default_rng(3)
+    mma = TiledMma("SM80_16x8x16_F32F16F16F32_TN", (2, 1, 1))
+    a, b = whole_numbers(rng, (32, 16), np.float16), whole_numbers(rng, (8, 16), np.float16)
+    c = np.zeros((32, 8), np.float32)
+    mine = mma.get_slice(np.arange(64))
+    parts = mine.partition_A(matrix(a)), mine.partition_B(matrix(b))
+    held = [mine.make_fragment_A(parts[0]), mine.make_fragment_B(parts[1])]
+    result = mine.partition_C(matrix(c))
+    sums = mine.make_fragment_C(result)
+    assert sums.dtype == np.float32
+    for part, fragment in zip(parts, held, strict=True):
+        copy(part, fragment)
+    mma.call(sums[_, 0, 0], held[0][_, 0, 0], held[1][_, 0, 0], sums[_, 0, 0])
+    copy(sums, result)
+    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
+
+
 def test_gemm_says_what_an_instruction_needs() -> None:
     mma = TiledMma("SM80_16x8x8_F32F16F16F32_TN")
     a, b, c = (

@@ -11,6 +11,7 @@ from typing import Any
 
 from mugraph.torch.decompositions.layers import by_channel
 from mugraph.torch.decompositions.table import decomposes
+from mugraph.torch.image_windows import image_windows_operator, places_of
 from mugraph.torch.operator import import_torch
 
 
@@ -35,8 +36,11 @@ def _convolution(
     if transposed or not _is_product(x, weight, groups):
         return NotImplemented
     channels, taps = weight.shape[0], weight.shape[2:]
-    if not any(padding) and all(step == 1 for step in dilation) and tuple(stride) == tuple(taps):
+    are_apart = not any(padding) and all(step == 1 for step in dilation)
+    if are_apart and tuple(stride) == tuple(taps):
         windows = _apart(x, taps)
+    elif groups == 1:
+        return _of_images(x, weight, bias, stride, padding, dilation)
     else:
         windows = _overlapping(x, taps, stride, padding, dilation)
     batch, *places = windows.shape[: len(taps) + 1]
@@ -51,6 +55,21 @@ def _convolution(
         made = (rows @ columns).transpose(0, 1).reshape(-1, channels)
         made = made if bias is None else made + bias
     return made.reshape(batch, *places, channels).movedim(-1, 1).contiguous()
+
+
+def _of_images(
+    x: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Any:  # fmt: skip
+    """The product of windows, with channels inside, which it may load where they lie."""
+    taps, images = weight.shape[2:], x.movedim(1, -1)
+    settings = list(taps), list(stride), list(padding), list(dilation)
+    rows = image_windows_operator()(images, *settings)
+    columns = weight.movedim(1, -1).reshape(weight.shape[0], -1).t()
+    made = rows @ columns if bias is None else import_torch().addmm(bias, rows, columns)
+    places = places_of(images.shape[1:-1], *settings)
+    made = made.reshape(x.shape[0], *places, weight.shape[0])
+    return made.movedim(-1, 1).contiguous()
 
 
 def _transposed(

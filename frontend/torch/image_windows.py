@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from mugraph.build import DTensor
+from mugraph.build.convolution import places_of_windows, windows_of_images
 from mugraph.torch.aten.conversion import CONVERSIONS, Call
 from mugraph.torch.operator import define, import_torch
 
@@ -36,38 +37,15 @@ def image_windows_operator() -> Any:
         order = [*range(rank + 1), *range(rank + 2, 2 * rank + 2), rank + 1]
         return seen.permute(order).reshape(-1, math.prod(taps) * images.shape[-1])
 
-    def fake(
-        images: Any, taps: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-        dilation: Sequence[int],
-    ) -> Any:  # fmt: skip
-        places = places_of(images.shape[1:-1], taps, stride, padding, dilation)
-        rows = images.shape[0] * math.prod(places)
+    def fake(images: Any, taps: Sequence[int], *settings: Sequence[int]) -> Any:
+        rows = images.shape[0] * math.prod(places_of_windows(images.shape[1:-1], taps, *settings))
         return images.new_empty((rows, math.prod(taps) * images.shape[-1]))
 
     return define(NAME, SCHEMA, run, fake)
 
 
-def places_of(
-    extents: Sequence[int], taps: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int],
-) -> list[int]:  # fmt: skip
-    """How many windows there are along each dimension."""
-    numbers = zip(extents, taps, stride, padding, dilation, strict=True)
-    return [(n + 2 * pad - by * (size - 1) - 1) // step + 1 for n, size, step, pad, by in numbers]
-
-
-def _image_windows(
-    call: Call, images: DTensor, taps: Sequence[int], stride: Sequence[int],
-    padding: Sequence[int], dilation: Sequence[int],
-) -> DTensor:  # fmt: skip
-    batch, *extents, channels = images.shape
-    places = places_of(extents, taps, stride, padding, dilation)
-    inner = range(len(taps) - 1, -1, -1)
-    rows = [*((places[at], at + 1, stride[at]) for at in inner), (batch, 0, 1)]
-    columns = [
-        (channels, len(taps) + 1, 1), *((taps[at], at + 1, dilation[at]) for at in inner)
-    ]  # fmt: skip
-    return call.graph.windows(images, [rows, columns], [0, *(-pad for pad in padding), 0])
+def _image_windows(call: Call, images: DTensor, *settings: Sequence[int]) -> DTensor:
+    return windows_of_images(call.graph, images, *settings)
 
 
 CONVERSIONS[f"mugraph.{NAME}.default"] = _image_windows

@@ -9,9 +9,10 @@ from functools import reduce
 from itertools import product
 from typing import Any
 
+from mugraph.build.convolution import places_of_windows
 from mugraph.torch.decompositions.layers import by_channel
 from mugraph.torch.decompositions.table import decomposes
-from mugraph.torch.image_windows import image_windows_operator, places_of
+from mugraph.torch.image_windows import image_windows_operator
 from mugraph.torch.operator import import_torch
 
 
@@ -57,17 +58,13 @@ def _convolution(
     return made.reshape(batch, *places, channels).movedim(-1, 1).contiguous()
 
 
-def _of_images(
-    x: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int],
-) -> Any:  # fmt: skip
+def _of_images(x: Any, weight: Any, bias: Any, *strides: Sequence[int]) -> Any:
     """The product of windows, with channels inside, which it may load where they lie."""
-    taps, images = weight.shape[2:], x.movedim(1, -1)
-    settings = list(taps), list(stride), list(padding), list(dilation)
+    images, settings = x.movedim(1, -1), [list(each) for each in (weight.shape[2:], *strides)]
     rows = image_windows_operator()(images, *settings)
     columns = weight.movedim(1, -1).reshape(weight.shape[0], -1).t()
     made = rows @ columns if bias is None else import_torch().addmm(bias, rows, columns)
-    places = places_of(images.shape[1:-1], *settings)
+    places = places_of_windows(images.shape[1:-1], *settings)
     made = made.reshape(x.shape[0], *places, weight.shape[0])
     return made.movedim(-1, 1).contiguous()
 
@@ -185,7 +182,7 @@ def _slices(
         zip(taps, stride, padding, dilation, strict=True)
     ):
         extent = x.shape[at + 2] + 2 * pad
-        counts.append((extent - apart * (size - 1) - 1) // step + 1)
+        counts += places_of_windows([x.shape[at + 2]], [size], [step], [pad], [apart])
         # Slices in whole steps may end behind the padding.
         end = max(extent, apart * (size - 1) + counts[-1] * step)
         x = _padded(x, at + 2, pad, end - extent + pad, fill)

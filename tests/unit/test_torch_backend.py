@@ -611,6 +611,14 @@ def test_windows_of_images_are_one_operator(programs: list[Any]) -> None:
     assert "kn.concat" not in names and "kn.slice" not in names
 
 
+def test_cubes_are_products(programs: list[Any]) -> None:
+    given = draw(4, 6), draw(4, 6, dtype=torch.bfloat16), torch.arange(-3, 9)
+    eager, ours, _ = compiled(lambda *each: [x**3 for x in each], *given)
+    for one, other in zip(ours, eager, strict=True):
+        assert_near(one, other)
+    assert "kn.pow" not in str(programs[0])
+
+
 def test_windows_that_stay_in_torch_are_the_same() -> None:
     images, settings = draw(2, 9, 8, 5), ([3, 4], [2, 1], [1, 2], [1, 2])
     rows = image_windows_operator()(images, *settings)

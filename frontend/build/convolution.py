@@ -44,22 +44,37 @@ def convolution(
             ("dilations", dilations, 1),
         )
     )
-    out = [
-        (extent + 2 * pad - by * (taps - 1) - 1) // step + 1
-        for extent, taps, step, pad, by in zip(size, window, steps, pads, apart, strict=True)
-    ]
+    out = places_of_windows(size, window, steps, pads, apart)
     if any(extent < 1 for extent in out):
         raise BuildError(
             f"convolution: windows of {window}, {apart} apart, do not fit images of {size} in a "
             f"padding of {pads}"
         )
-    inner = range(rank, 0, -1)
-    places = [*((out[d - 1], d, steps[d - 1]) for d in inner), (images, 0, 1)]
-    taps = [(channels, rank + 1, 1), *((window[d - 1], d, apart[d - 1]) for d in inner)]
-    rows = graph.windows(x, [places, taps], [0, *(-pad for pad in pads), 0])
+    rows = windows_of_images(graph, x, window, steps, pads, apart)
     columns = graph.transpose(graph.reshape(filters, (count, -1)))
     product = graph.matmul(rows, columns, dtype=dtype)
     return graph.reshape(product, (images, *out, count), name=name)
+
+
+def places_of_windows(
+    extents: Sequence[int], window: Sequence[int], *settings: Sequence[int]
+) -> list[int]:
+    """How many windows there are along each dimension, by strides, padding and dilation."""
+    numbers = zip(extents, window, *settings, strict=True)
+    return [(n + 2 * pad - by * (taps - 1) - 1) // step + 1 for n, taps, step, pad, by in numbers]
+
+
+def windows_of_images(
+    graph: KernelGraph, x: DTensor, window: Sequence[int], steps: Sequence[int],
+    pads: Sequence[int], apart: Sequence[int],
+) -> DTensor:  # fmt: skip
+    """A row for each window of images (N, ..., C): the channels of one tap after another."""
+    images, *size, channels = x.shape
+    out, rank = places_of_windows(size, window, steps, pads, apart), len(size)
+    inner = range(rank, 0, -1)
+    places = [*((out[d - 1], d, steps[d - 1]) for d in inner), (images, 0, 1)]
+    taps = [(channels, rank + 1, 1), *((window[d - 1], d, apart[d - 1]) for d in inner)]
+    return graph.windows(x, [places, taps], [0, *(-pad for pad in pads), 0])
 
 
 def _each(what: str, given: int | Sequence[int], rank: int, least: int) -> list[int]:

@@ -115,5 +115,14 @@ def divide_into_buckets(module: ModuleOp) -> None:
     known = named_extents(function)
     if len(known) == 1:
         ((name, extent),) = known.items()
-        ends = tuple(end for end in BUCKETS if end < extent.largest)
-        set_named_extents(function, {name: replace(extent, buckets=ends)})
+        set_named_extents(function, {name: replace(extent, buckets=ends_below(extent.largest))})
+
+
+def ends_below(largest: int) -> tuple[int, ...]:
+    """Where buckets end, but for the last one, which is halved where there may be one more.
+
+    300 tokens take 1.4 times as long in tiles for 1,024 as in those for 512.
+    """
+    ends = tuple(end for end in BUCKETS if end < largest)
+    is_wide = ends and largest > 2 * ends[-1]
+    return (*ends, largest // 2) if is_wide and len(ends) < len(BUCKETS) else ends

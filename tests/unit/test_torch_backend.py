@@ -16,6 +16,8 @@ import mugraph
 from mugraph.dialects import kn
 from mugraph.errors import UserError
 from mugraph.runtime.cuda import only_function
+from mugraph.torch.image_windows import image_windows_operator
+from mugraph.torch.symbols import ends_below
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 mugraph_torch: Any = import_module("mugraph.torch")
@@ -594,6 +596,47 @@ def test_convolutions_that_are_no_products_stay_in_torch() -> None:
     assert_near(ours, eager)
     ((name, reason),) = report.stayed
     assert name == "aten.convolution.default" and "in groups" in reason
+
+
+def test_windows_of_images_are_one_operator(programs: list[Any]) -> None:
+    """A product may load them where the images lie; nothing is copied for each tap."""
+    eager, ours, report = compiled(
+        lambda x, w, b: functional.conv2d(x, w, b, (2, 1), (1, 2), (1, 2)),
+        *(draw(2, 5, 9, 8), draw(6, 5, 3, 4), draw(6)),
+    )
+    assert_near(ours, eager)
+    assert not report.stayed and ours.stride() == eager.stride()
+    names = [op.name for op in only_function(programs[0]).body.block.ops]
+    assert names.count("kn.windows") == 1
+    assert "kn.concat" not in names and "kn.slice" not in names
+
+
+def test_cubes_are_products(programs: list[Any]) -> None:
+    given = draw(4, 6), draw(4, 6, dtype=torch.bfloat16), torch.arange(-3, 9)
+    eager, ours, _ = compiled(lambda *each: [x**3 for x in each], *given)
+    for one, other in zip(ours, eager, strict=True):
+        assert_near(one, other)
+    assert "kn.pow" not in str(programs[0])
+
+
+def test_windows_that_stay_in_torch_are_the_same() -> None:
+    images, settings = draw(2, 9, 8, 5), ([3, 4], [2, 1], [1, 2], [1, 2])
+    rows = image_windows_operator()(images, *settings)
+    weight = draw(6, 5, 3, 4)
+    columns = weight.movedim(1, -1).reshape(6, -1)
+    expected = functional.conv2d(images.movedim(-1, 1), weight, None, *settings[1:])
+    assert_near((rows @ columns.t()).reshape(2, 5, 6, 6).movedim(-1, 1), expected)
+
+
+@pytest.mark.parametrize(
+    ("largest", "ends"),
+    [(8192, (16, 64, 256, 1024)), (1024, (16, 64, 256, 512)), (2048, (16, 64, 256, 1024)),
+     (512, (16, 64, 256)), (100, (16, 64)), (256, (16, 64, 128)), (8, ())],
+)  # fmt: skip
+def test_the_last_bucket_is_halved_where_there_may_be_one_more(
+    largest: int, ends: tuple[int, ...]
+) -> None:
+    assert ends_below(largest) == ends
 
 
 def test_a_model_with_weights() -> None:

@@ -9,8 +9,10 @@ from functools import reduce
 from itertools import product
 from typing import Any
 
+from mugraph.build.convolution import places_of_windows
 from mugraph.torch.decompositions.layers import by_channel
 from mugraph.torch.decompositions.table import decomposes
+from mugraph.torch.image_windows import image_windows_operator
 from mugraph.torch.operator import import_torch
 
 
@@ -35,8 +37,11 @@ def _convolution(
     if transposed or not _is_product(x, weight, groups):
         return NotImplemented
     channels, taps = weight.shape[0], weight.shape[2:]
-    if not any(padding) and all(step == 1 for step in dilation) and tuple(stride) == tuple(taps):
+    are_apart = not any(padding) and all(step == 1 for step in dilation)
+    if are_apart and tuple(stride) == tuple(taps):
         windows = _apart(x, taps)
+    elif groups == 1:
+        return _of_images(x, weight, bias, stride, padding, dilation)
     else:
         windows = _overlapping(x, taps, stride, padding, dilation)
     batch, *places = windows.shape[: len(taps) + 1]
@@ -51,6 +56,17 @@ def _convolution(
         made = (rows @ columns).transpose(0, 1).reshape(-1, channels)
         made = made if bias is None else made + bias
     return made.reshape(batch, *places, channels).movedim(-1, 1).contiguous()
+
+
+def _of_images(x: Any, weight: Any, bias: Any, *strides: Sequence[int]) -> Any:
+    """The product of windows, with channels inside, which it may load where they lie."""
+    images, settings = x.movedim(1, -1), [list(each) for each in (weight.shape[2:], *strides)]
+    rows = image_windows_operator()(images, *settings)
+    columns = weight.movedim(1, -1).reshape(weight.shape[0], -1).t()
+    made = rows @ columns if bias is None else import_torch().addmm(bias, rows, columns)
+    places = places_of_windows(images.shape[1:-1], *settings)
+    made = made.reshape(x.shape[0], *places, weight.shape[0])
+    return made.movedim(-1, 1).contiguous()
 
 
 def _transposed(
@@ -166,7 +182,7 @@ def _slices(
         zip(taps, stride, padding, dilation, strict=True)
     ):
         extent = x.shape[at + 2] + 2 * pad
-        counts.append((extent - apart * (size - 1) - 1) // step + 1)
+        counts += places_of_windows([x.shape[at + 2]], [size], [step], [pad], [apart])
         # Slices in whole steps may end behind the padding.
         end = max(extent, apart * (size - 1) + counts[-1] * step)
         x = _padded(x, at + 2, pad, end - extent + pad, fill)

@@ -109,6 +109,7 @@ class Program:
         ]
         """What uses the results of each operator."""
         self.views: Group = sum(1 << place[op] for op in operators if is_view(op))
+        self.products: Group = sum(1 << place[op] for op in operators if isinstance(op, MatmulOp))
         self.moving: Group = sum(
             1 << place[op] for op in operators if isinstance(op, (RegroupOp, ViewOp))
         )

@@ -221,7 +221,7 @@ def block_row(devices: Devices, block: Block, kernels: Kernels) -> Row:
             call()
         for number, (one, other) in enumerate(zip(call(), expected, strict=True)):
             devices.check(row, f"{name}, result {number}", one, other)
-        devices.time(row, name, call)
+    devices.time_in_turn(row, calls)
     return row
 
 
@@ -243,18 +243,17 @@ def product_row(devices: Devices, product: Product, kernels: Kernels) -> Row:
     call, alone, collective = _baseline(devices, product, own_x, own_w)
     devices.check(row, "cuBLAS + NCCL", call(), expected)
     del expected
-    devices.time(row, "cuBLAS alone", alone)
-    devices.time(row, "NCCL alone", collective)
-    devices.time(row, "cuBLAS + NCCL", call)
+    calls = {"cuBLAS alone": alone, "NCCL alone": collective, "cuBLAS + NCCL": call}
     for name, way in kernels.ways.items():
-        devices.time(row, name, lambda way=way: way(*parts))
+        calls[name] = lambda way=way: way(*parts)
     for name in (LIBRARY, OVERLAP):
         if name in kernels.ways:
-            devices.time(row, f"functions of {name}", _functions(devices, kernels.ways[name]))
+            calls[f"functions of {name}"] = _functions(devices, kernels.ways[name])
     if product.collective == "all-reduce" and not devices.cpu:
         for name, reduce in _all_reduces(devices, torch.zeros_like(call()).view(-1)).items():
             if name.startswith("symmetric"):
-                devices.time(row, f"{name} alone", reduce)
+                calls[f"{name} alone"] = reduce
+    devices.time_in_turn(row, calls)
     alone_times = {name: time for name, time in row.microseconds.items() if name.endswith("alone")}
     if "cuBLAS alone" in alone_times and len(alone_times) > 1:
         product_time = alone_times.pop("cuBLAS alone")

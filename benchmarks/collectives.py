@@ -37,7 +37,7 @@ import mugraph
 from benchmarks.collective_programs import Block, Product, blocks, products
 from benchmarks.devices import Call, Devices, Row, arguments, end, write
 from mugraph.dialects import kn
-from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute, part_of
+from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute
 from mugraph.passes.program.overlap import OverlapCollectivesPass
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import UsePeersPass, loads_of
@@ -133,7 +133,9 @@ def _all_reduces(devices: Devices, value: Any) -> dict[str, Call]:
 
 
 LIBRARY, LOADS, OVERLAP = "mugraph", "mugraph, peers", "mugraph, overlap"
-"""How mugraph runs collectives: by NCCL, by loads from other devices, beside parts of products."""
+"""How mugraph runs collectives: by NCCL, by loads from other devices, beside products."""
+PUSHED = "mugraph, pushed"
+"""Sums whose summands each device writes into the memory of all."""
 FEW_ROWS = 16
 """Of products that are not measured in parts: all weights would be read for each."""
 MOST_LOADED = 2**24
@@ -168,7 +170,10 @@ def programs_of(program: Product | Block, count: int) -> dict[str, ModuleOp]:
     overlapping = made(OverlapCollectivesPass(everywhere=True))
     rows = program.m if isinstance(program, Product) else program.rows
     in_parts = isinstance(program, Product) or program.inner > 0
-    if in_parts and rows > FEW_ROWS and any(part_of(op) is not None for op in overlapping.walk()):
+    pushed = made(OverlapCollectivesPass(everywhere=True, pushed=True))
+    if str(pushed) != str(found[LIBRARY]):
+        found[PUSHED] = pushed
+    if in_parts and rows > FEW_ROWS and str(overlapping) not in map(str, found.values()):
         found[OVERLAP] = overlapping
     found["chosen"] = made(OverlapCollectivesPass(), UsePeersPass())
     return found
@@ -221,7 +226,7 @@ def block_row(devices: Devices, block: Block, kernels: Kernels) -> Row:
             call()
         for number, (one, other) in enumerate(zip(call(), expected, strict=True)):
             devices.check(row, f"{name}, result {number}", one, other)
-        devices.time(row, name, call)
+    devices.time_in_turn(row, calls)
     return row
 
 
@@ -243,18 +248,17 @@ def product_row(devices: Devices, product: Product, kernels: Kernels) -> Row:
     call, alone, collective = _baseline(devices, product, own_x, own_w)
     devices.check(row, "cuBLAS + NCCL", call(), expected)
     del expected
-    devices.time(row, "cuBLAS alone", alone)
-    devices.time(row, "NCCL alone", collective)
-    devices.time(row, "cuBLAS + NCCL", call)
+    calls = {"cuBLAS alone": alone, "NCCL alone": collective, "cuBLAS + NCCL": call}
     for name, way in kernels.ways.items():
-        devices.time(row, name, lambda way=way: way(*parts))
-    for name in (LIBRARY, OVERLAP):
+        calls[name] = lambda way=way: way(*parts)
+    for name in (LIBRARY, OVERLAP, PUSHED):
         if name in kernels.ways:
-            devices.time(row, f"functions of {name}", _functions(devices, kernels.ways[name]))
+            calls[f"functions of {name}"] = _functions(devices, kernels.ways[name])
     if product.collective == "all-reduce" and not devices.cpu:
         for name, reduce in _all_reduces(devices, torch.zeros_like(call()).view(-1)).items():
             if name.startswith("symmetric"):
-                devices.time(row, f"{name} alone", reduce)
+                calls[f"{name} alone"] = reduce
+    devices.time_in_turn(row, calls)
     alone_times = {name: time for name, time in row.microseconds.items() if name.endswith("alone")}
     if "cuBLAS alone" in alone_times and len(alone_times) > 1:
         product_time = alone_times.pop("cuBLAS alone")

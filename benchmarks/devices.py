@@ -10,6 +10,7 @@ import argparse
 import faulthandler
 import json
 import os
+import random
 import statistics
 import sys
 import threading
@@ -127,22 +128,38 @@ class Devices:
 
     def time(self, row: Row, name: str, call: Call) -> None:
         """Notes the microseconds of a call, or why it cannot be captured."""
+        self.time_in_turn(row, {name: call})
+
+    def time_in_turn(self, row: Row, calls: Mapping[str, Call]) -> None:
+        """Notes the microseconds of calls, sample by sample in an order that is drawn.
+
+        A GPU's clock falls as it gets warm: products took a fifth longer at last than at first.
+        """
         if self.cpu:
             return
-        graph = self.together(row, name, lambda: self._captured(call))
-        if graph is None:
-            return
-        graph.replay()
-        samples: list[float] = []
+        graphs: dict[str, Any] = {}
+        for name, call in calls.items():
+            graph = self.together(row, name, lambda call=call: self._captured(call))
+            if graph is not None:
+                graphs[name] = graph
+                graph.replay()
+        samples: dict[str, list[float]] = {name: [] for name in graphs}
+        # The same order on all devices.
+        order = random.Random(row.label)
         for _ in range(SAMPLES):
-            distributed.barrier()
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            graph.replay()
-            stop.record()
-            stop.synchronize()
-            samples.append(self.slowest(1000.0 * start.elapsed_time(stop) / CALLS))
-        row.microseconds[name] = statistics.median(samples)
+            for name in order.sample([*graphs], len(graphs)):
+                samples[name].append(self._sample(graphs[name]))
+        row.microseconds |= {name: statistics.median(times) for name, times in samples.items()}
+
+    def _sample(self, graph: Any) -> float:
+        """The microseconds of a call of the slowest device."""
+        distributed.barrier()
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        stop.record()
+        stop.synchronize()
+        return self.slowest(1000.0 * start.elapsed_time(stop) / CALLS)
 
     def _captured(self, call: Call) -> Any:
         stream = torch.cuda.Stream()

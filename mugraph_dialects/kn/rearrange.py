@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     operand_def,
@@ -35,6 +35,8 @@ class CopyOp(MovesElements, HasTileIndices):
 
     ``--insert-copies`` puts it where a function returns an argument, and around library calls that
     cannot take a layout.  ``kn.copy %x rows "m"`` moves the first ``m`` rows, as a call says.
+    ``kn.copy %x place 1`` is for the member at a place of a group of devices, in whose memory it
+    may lie.
     """
 
     name = "kn.copy"
@@ -42,18 +44,28 @@ class CopyOp(MovesElements, HasTileIndices):
     input = operand_def(TensorType)
     result = result_def(TensorType)
     rows = opt_prop_def(StringAttr)
+    place = opt_prop_def(IntegerAttr.constr(type=i64))
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$input (`rows` $rows^)? (`workspace` $workspace^)? attr-dict "
+        "$input (`rows` $rows^)? (`place` $place^)? (`workspace` $workspace^)? attr-dict "
         "`:` type($input) `->` type($result)"
     )
 
-    def __init__(self, operand: SSAValue, result_type: Attribute, rows: str | None = None) -> None:
+    def __init__(
+        self,
+        operand: SSAValue,
+        result_type: Attribute,
+        rows: str | None = None,
+        place: int | None = None,
+    ) -> None:
         super().__init__(
             operands=[operand],
             result_types=[result_type],
-            properties={"rows": None if rows is None else StringAttr(rows)},
+            properties={
+                "rows": None if rows is None else StringAttr(rows),
+                "place": None if place is None else IntegerAttr(place, i64),
+            },
         )
 
     def verify_(self) -> None:

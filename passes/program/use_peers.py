@@ -44,10 +44,13 @@ def loads_of(op: kn.CollectiveOp) -> Loads:
     """A collective as loads of what the others hold."""
     own = bytes_of(op.input.type)
     piece = own if op.cut_dim is None else own // op.devices
-    # Where no other exchange keeps calls apart, one meeting more does.
-    meetings = 1 if _has_others(op) else 2
-    launches = meetings + (not _is_made_here(op.input)) + (not _shares_a_kernel(op.result))
+    launches = meetings_of(op) + (not _is_made_here(op.input)) + (not shares_a_kernel(op.result))
     return Loads(op.devices, launches, piece * (op.devices - 1))
+
+
+def meetings_of(op: kn.CollectiveOp) -> int:
+    """How often devices meet for an exchange: once more where no other one keeps calls apart."""
+    return 1 if _has_others(op) else 2
 
 
 def loads_in_two(op: kn.CollectiveOp) -> Loads | None:
@@ -55,7 +58,7 @@ def loads_in_two(op: kn.CollectiveOp) -> Loads | None:
     if _dim_of_two(op) is None:
         return None
     own = bytes_of(op.input.type)
-    launches = 3 + (not _is_made_here(op.input)) + (not _shares_a_kernel(op.result))
+    launches = 3 + (not _is_made_here(op.input)) + (not shares_a_kernel(op.result))
     return Loads(op.devices, launches, 2 * own * (op.devices - 1) // op.devices)
 
 
@@ -89,7 +92,7 @@ def _is_made_here(value: SSAValue) -> bool:
     return not isinstance(value.owner, Block | kn.CollectiveOp)
 
 
-def _shares_a_kernel(value: SSAValue) -> bool:
+def shares_a_kernel(value: SSAValue) -> bool:
     """Whether what reads a tensor can read it from other devices."""
     users = [use.operation for use in value.uses]
     return all(

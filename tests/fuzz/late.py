@@ -58,16 +58,16 @@ class Late(NamedTuple):
         return all(isinstance(step, kn.AllSliceOp) for step in collectives)
 
 
-def late(module: ModuleOp, *, overlap: bool = False) -> Late:
+def late(module: ModuleOp, *, overlap: bool = False, pushed: bool = False) -> Late:
     """A program with its collectives as loads from other devices, partitioned where it is not.
 
-    With ``overlap`` products are computed in parts, where they can be.
+    With ``overlap`` products are computed in parts, where they can be, or sums are ``pushed``.
     """
     function = only_function(module)
     if not is_per_device(function):
         PartitionPass().apply(make_context(), module)
     if overlap:
-        overlap_collectives(function, target_named("h200"), everywhere=True)
+        overlap_collectives(function, target_named("h200"), everywhere=True, pushed=pushed)
     use_peers(function, everywhere=True)
     module.verify()
     program = device_program(function)

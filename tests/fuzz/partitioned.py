@@ -155,10 +155,10 @@ def check_partitioned(whole: ModuleOp, *, fused: bool = False) -> tuple[ModuleOp
 def check_peers(module: ModuleOp, whole: ModuleOp, seed: int) -> None:
     """The same with loads from other devices, late, and in an order of arrival that is drawn.
 
-    Of every second seed products are computed in parts that overlap with collectives.  Raises
-    :class:`PartitionError`.
+    Of three seeds products are computed in parts that overlap with collectives with one, and sums
+    and gathers pushed with one.  Raises :class:`PartitionError`.
     """
-    one = late(module, overlap=seed % 2 == 1)
+    one = late(module, overlap=seed % 3 > 0, pushed=seed % 3 == 2)
     inputs = inputs_of(whole)
     expected = run_function(whole, None, inputs, "float64")
     wrong = differs(module, inputs, expected)

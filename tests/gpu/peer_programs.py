@@ -19,9 +19,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 import mugraph
 from mugraph.dialects import kn
-from mugraph.dialects.sharding import part_of
+from mugraph.dialects.sharding import MESH, Mesh, mesh_attribute, part_of
 from mugraph.passes.program.overlap import OverlapCollectivesPass
+from mugraph.passes.program.partition import PartitionPass
+from mugraph.passes.program.use_peers import UsePeersPass
 from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import only_function
 
 torch: Any = import_module("torch")
 distributed: Any = import_module("torch.distributed")
@@ -78,15 +81,25 @@ class Case(NamedTuple):
     exact: Callable[..., Any]
 
 
-def layered(layers: int, mesh: Any) -> Case:
-    """MLPs one after the other: one exchange each, so that one alone needs another meeting."""
+def layered(layers: int, mesh: Any, *, pushed: bool) -> Case:
+    """MLPs one after the other: one exchange each, so that one alone needs another meeting.
+
+    What a device adds up it loads from the others, or they write it into its memory.
+    """
     text, given = HEADER, "%x"
     for number in range(layers):
         text += LAYER.format(n=number, given=given)
         given = f"%n{number}"
     text = f"{text}  func.return {given} : tensor<4x512xbf16>\n}}"
-    kernel = mugraph.compile(text, mesh=mesh, peers=True)
-    assert any(isinstance(op, kn.PeerOp) for op in kernel.module.walk())
+    module = parse_text(make_context(), text, "layers")
+    only_function(module).attributes[MESH] = mesh_attribute(Mesh((distributed.get_world_size(),)))
+    PartitionPass().apply(make_context(), module)
+    if pushed:
+        OverlapCollectivesPass(everywhere=True, pushed=True).apply(make_context(), module)
+    else:
+        UsePeersPass(everywhere=True).apply(make_context(), module)
+    assert any(isinstance(op, kn.PeerOp) for op in module.walk()) != pushed
+    kernel = mugraph.compile(module, mesh=mesh)
 
     def exact(x: Any, w: Any, v: Any) -> Any:
         for _ in range(layers):
@@ -94,7 +107,8 @@ def layered(layers: int, mesh: Any) -> Case:
             x = torch.nn.functional.rms_norm(held, (512,), eps=1e-5)
         return x
 
-    return Case(f"{layers} layers", kernel, [(4, 512), (512, 256), (256, 512)], exact)
+    name = f"{layers} layers, {'pushed' if pushed else 'loaded'}"
+    return Case(name, kernel, [(4, 512), (512, 256), (256, 512)], exact)
 
 
 def in_parts(mesh: Any) -> Case:
@@ -171,8 +185,10 @@ def main() -> None:
     distributed.init_process_group("nccl")
     mesh = device_mesh.init_device_mesh("cuda", (distributed.get_world_size(),))
     with torch.inference_mode():
-        for case in (*(layered(layers, mesh) for layers in (1, 2, 3)), in_parts(mesh)):
-            check(case, calls)
+        for layers in (1, 2, 3):
+            for pushed in (False, True):
+                check(layered(layers, mesh, pushed=pushed), calls)
+        check(in_parts(mesh), calls)
     distributed.destroy_process_group()
     print("right", flush=True)
 

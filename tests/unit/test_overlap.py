@@ -69,9 +69,9 @@ def layers(devices: int) -> str:
     """
 
 
-def overlapping(text: str) -> Late:
-    """A program with its products in parts."""
-    return late(parse_text(make_context(), text, "overlap"), overlap=True)
+def overlapping(text: str, *, pushed: bool = False) -> Late:
+    """A program with its products in parts, or with its sums pushed."""
+    return late(parse_text(make_context(), text, "overlap"), overlap=True, pushed=pushed)
 
 
 def kinds(one: Late, device: int) -> list[str]:
@@ -133,7 +133,21 @@ def test_what_stands_behind_a_sum_begins_with_the_part_of_the_device_that_added_
     ]
 
 
+GATHERED_TWICE = """
+    func.func @f(%x: tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[0, 1]]>},
+                 %w: tensor<16x24xf32>)
+        -> (tensor<16x24xf32> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [2, 2], mugraph.per_device} {
+      %g = kn.all_gather %x axes [1] dim 0 : tensor<4x16xf32> -> tensor<8x16xf32>
+      %h = kn.all_gather %g axes [0] dim 0 : tensor<8x16xf32> -> tensor<16x16xf32>
+      %y = kn.matmul %h, %w : (tensor<16x16xf32>, tensor<16x24xf32>) -> tensor<16x24xf32>
+      func.return %y : tensor<16x24xf32>
+    }
+    """
+"""What one exchange has brought the next one copies to where others read it."""
+
 PROGRAMS = {
+    "gathered twice": GATHERED_TWICE,
     **{f"residual, {devices} devices": residual(devices) for devices in (2, 3)},
     **{
         f"{collective}, {devices} devices": product(collective, devices, 24, 48, 48)
@@ -145,9 +159,10 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_late_memory_changes_nothing(name: str) -> None:
-    one = overlapping(PROGRAMS[name])
-    assert any(isinstance(step, Delivery | Fetch) for step in one.steps)
+@pytest.mark.parametrize("pushed", [False, True])
+def test_late_memory_changes_nothing(name: str, *, pushed: bool) -> None:
+    one = overlapping(PROGRAMS[name], pushed=pushed)
+    assert pushed or any(isinstance(step, Delivery | Fetch) for step in one.steps)
     assert check_order(one.steps, one.returned, one.program.mesh) == []
     for seed in range(4):
         assert wrong(one, one.events, seed) is None
@@ -190,25 +205,43 @@ def test_parts_that_are_delivered_too_soon_are_a_fault() -> None:
     assert any(wrong(open_, open_.events, seed) for seed in range(50))
 
 
-def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int) -> bool:
-    """Whether a product is computed in parts by what that takes."""
+def test_what_is_pushed_is_added_up_without_another_exchange() -> None:
+    one = overlapping(PROGRAMS["residual, 2 devices"], pushed=True)
+    assert kinds(one, 0) == ["Segment", "Delivery", "Segment", "Delivery", "Segment"]
+    (first, *_) = (step for step in one.steps if isinstance(step, Segment))
+    places = [op.place for op in first.module.walk() if isinstance(op, kn.CopyOp)]
+    assert [place.value.data for place in places if place is not None] == [0, 1]
+
+
+def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int) -> str:
+    """How a product overlaps with a collective, by what that takes."""
     text = product(collective, devices, rows, depth, columns).replace("xf32>", "xbf16>")
     module = parse_text(make_context(), text, "product")
     PartitionPass().apply(make_context(), module)
     function = only_function(module)
     overlap_collectives(function, target_named("h100"))
-    return not any(
-        isinstance(op, kn.CombiningOp | kn.AllGatherOp) for op in function.body.block.ops
-    )
+    operators = [*function.body.block.ops]
+    if any(isinstance(op, kn.CombiningOp | kn.AllGatherOp) for op in operators):
+        return "not"
+    if any(isinstance(op, kn.CopyOp) and op.place is not None for op in operators):
+        return "pushed"
+    return "in parts"
 
 
-@pytest.mark.parametrize("collective", ["all-reduce", "reduce-scatter", "all-gather"])
-def test_products_of_many_rows_overlap_and_those_of_few_do_not(collective: str) -> None:
-    depth, columns = (8192, 28672) if collective == "all-gather" else (28672, 8192)
-    assert overlaps(collective, 2, 4096, depth, columns)
+def test_products_overlap_as_takes_the_least_time() -> None:
     # Weights would be read twice, in tiles of half the rows.
-    assert not overlaps(collective, 2, 128, depth, columns)
-    assert not overlaps(collective, 2, 16, depth, columns)
+    for rows, way in ((4096, "in parts"), (128, "not"), (16, "not")):
+        assert overlaps("reduce-scatter", 2, rows, 28672, 8192) == way
+    for rows, way in ((4096, "in parts"), (128, "pushed"), (16, "pushed")):
+        assert overlaps("all-gather", 4, rows, 8192, 28672) == way
+    for devices, rows, depth, way in (
+        (2, 4096, 28672, "pushed"),
+        (2, 16, 28672, "pushed"),
+        (4, 1024, 28672, "pushed"),
+        # All summands of all devices take longer on the links than the product.
+        (4, 4096, 8192, "in parts"),
+    ):
+        assert overlaps("all-reduce", devices, rows, depth, 8192) == way
 
 
 @pytest.mark.parametrize("number", range(inputs(4, 200)))

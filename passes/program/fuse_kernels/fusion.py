@@ -46,8 +46,10 @@ from mugraph.passes.program.fuse_kernels.times import (
     library_time,
     product_time,
     scan_time,
+    sent_time,
     time_as_written,
     time_of_kernel,
+    time_of_sender,
 )
 from mugraph.passes.program.fuse_kernels.workers import Workers, usual_count
 from mugraph.passes.targets import Target
@@ -105,6 +107,7 @@ class Fusion:
             return math.inf
         time = least_time(loaded, stored, self.target)
         bounds = [time, product_time(members, self.target), scan_time(members, self.target)]
+        bounds.append(sent_time(members))
         return in_a_program(max(bounds), self.target)
 
     def sharper_bound(self, group: Group) -> float:
@@ -382,7 +385,12 @@ class Fusion:
             except NotFusedError as error:
                 reasons.append(f"{along}: {error}")
                 continue
-            time = time_of_kernel(kernel, self.target)
+            sent = sent_time(part.operators)
+            time = (
+                time_of_sender(kernel, sent, self.target)
+                if sent
+                else time_of_kernel(kernel, self.target)
+            )
             if time < best[0]:
                 best = time, kernel, looped
             elif time == math.inf:

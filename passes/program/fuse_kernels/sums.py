@@ -97,6 +97,13 @@ def _(op: kn.ElementwiseOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
+def _(op: kn.CopyOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+    """The same tile, which is stored once more."""
+    (form,) = forms
+    return form
+
+
+@form_of.register
 def _(op: kn.MaskOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     """Of a sum of terms each one, where the constant is 0."""
     form, *_ = forms

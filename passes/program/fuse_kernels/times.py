@@ -35,6 +35,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     without_layout,
 )
+from mugraph.passes.costs.devices import links_between
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import ITERATION_CYCLES, WARP_CYCLES
@@ -196,7 +197,17 @@ def time_as_written(op: Operation, target: Target) -> float:
     if isinstance(op, (SharesMemory, RegroupOp)):
         return 0.0
     moved = op.tensors_moved() if isinstance(op, ReadsRows) else [*op.operands, *op.results]
-    return least_time(moved, (), target)
+    return max(least_time(moved, (), target), sent_time([op]))
+
+
+def sent_time(operators: Iterable[Operation]) -> float:
+    """Nanoseconds between devices of copies for these: of several one is for this device itself.
+
+    What else a kernel does goes on beside that.
+    """
+    copies = [op for op in operators if isinstance(op, CopyOp) and op.place is not None]
+    sent = sum(bytes_of(op.result.type) for op in copies[len(copies) > 1 :])
+    return 1e3 * sent / links_between(len(copies)).moved_bytes
 
 
 def require_cuttable_alone(graph: CustomizedOp, plan: Plan) -> None:
@@ -216,6 +227,19 @@ def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
     Infinite where no tiles fit a block.
     """
     return best_padding(graph, target).time
+
+
+def time_of_sender(graph: CustomizedOp, sent: float, target: Target) -> float:
+    """Nanoseconds of a kernel that stores for other devices, which takes so many by itself.
+
+    Blocks send while others compute.  What a second kernel adds up of several blocks it sends
+    behind them, so that it is decided here whether there is one.
+    """
+    in_two = time_of_kernel(graph, target) + sent
+    in_one = max(_time_as_it_lies(graph, target, Plan(split_k=1)), sent)
+    if in_one <= in_two:
+        graph.decided = Plan(split_k=1)
+    return min(in_one, in_two)
 
 
 class Padding(NamedTuple):
@@ -290,11 +314,11 @@ def _time_with_copies(graph: CustomizedOp, chosen: Sequence[SSAValue], target: T
             copy.erase()
 
 
-def _time_as_it_lies(graph: CustomizedOp, target: Target) -> float:
-    trial = graph.clone()
+def _time_as_it_lies(graph: CustomizedOp, target: Target, plan: Plan | None = None) -> float:
+    trial, plan = graph.clone(), plan or Plan()
     try:
-        space = space_of(trial, Plan())
-        choice = choose_least_time(space, target, Plan())
+        space = space_of(trial, plan)
+        choice = choose_least_time(space, target, plan)
         if choice is None:
             return math.inf
         # Where it cannot be cut so it stays as it is, and must fit a block then.

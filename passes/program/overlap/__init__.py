@@ -1,8 +1,11 @@
-"""``--overlap-collectives``: products in parts, exchanged while others are computed."""
+"""``--overlap-collectives``: what products make is exchanged while they go on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import NamedTuple
 
 from xdsl.context import Context
@@ -14,9 +17,9 @@ from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.program.overlap.cuts import Chain, makers_of, users_of
-from mugraph.passes.program.overlap.rewrite import deliver, fetch
-from mugraph.passes.program.overlap.times import time_delivered, time_fetched
+from mugraph.passes.program.overlap.cuts import can_be_pushed, makers_of, users_of
+from mugraph.passes.program.overlap.rewrite import deliver, fetch, push
+from mugraph.passes.program.overlap.times import time_delivered, time_fetched, time_pushed
 from mugraph.passes.program.use_peers import ways_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -24,81 +27,92 @@ __all__ = ["OverlapCollectivesPass", "overlap_collectives"]
 
 
 class Plan(NamedTuple):
-    """What is computed in parts of a dimension before a collective, or behind it."""
+    """One way in which a collective overlaps with products."""
 
-    dim: int
-    makers: Chain | None
-    users: Chain | None
     microseconds: float
     """What that takes, against the products alone."""
+    write: Callable[[], None]
 
 
-def overlap_collectives(function: FuncOp, target: Target, *, everywhere: bool = False) -> None:
-    """Computes in parts what stands before sums over devices, and behind what is gathered.
+def overlap_collectives(
+    function: FuncOp, target: Target, *, everywhere: bool = False, pushed: bool = False
+) -> None:
+    """Overlaps products with the sums over devices behind them, and the gathers before them.
 
-    Where that takes less time than the collective takes by itself, or wherever it can.
+    Where that takes less time than the collective takes by itself, or wherever it can; with
+    ``pushed`` sums that all devices need are pushed, where they can be.
     """
     for op in list(function.walk()):
         if not isinstance(op, kn.CollectiveOp) or op.devices == 1:
             continue
-        plan = _plan_of(op, target, everywhere=everywhere)
-        if plan is None:
-            continue
-        if everywhere or plan.microseconds < min(ways_of(op)):
-            own = op.input if plan.makers is None else deliver(op, plan.dim, plan.makers)
-            if op.cut_dim is None:
-                fetch(op, own, plan.dim, plan.users)
-            else:
-                Rewriter.replace_op(op, [], [own])
+        plan = None if pushed else _in_parts(op, target, everywhere=everywhere)
+        plans = [each for each in (plan, _pushed(op, target)) if each is not None]
+        if everywhere and plans:
+            plans[0].write()
+        elif plans:
+            fastest = min(plans, key=lambda plan: plan.microseconds)
+            if fastest.microseconds < min(ways_of(op)):
+                fastest.write()
 
 
-def _plan_of(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Plan | None:
-    """How a collective overlaps with products; ``None`` where it cannot."""
+def _pushed(op: kn.CollectiveOp, target: Target) -> Plan | None:
+    """A sum or a gather of which each device writes its own into the memory of all."""
+    if not isinstance(op, kn.AllReduceOp | kn.AllGatherOp) or not can_be_pushed(op):
+        return None
+    return Plan(time_pushed(op, target), lambda: push(op))
+
+
+def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Plan | None:
+    """A sum or a gather whose parts are exchanged while others are computed."""
     match op:
         case kn.AllGatherOp():
             users = users_of(op.result, op.joined_dim, op.devices)
             if users is None:
                 return None
             time = time_fetched(op.result, op.devices, users, target)
-            return Plan(op.joined_dim, None, users, time)
+            return Plan(time, lambda: fetch(op, op.input, op.joined_dim, users))
         case kn.ReduceScatterOp():
             dims = [op.cut_dim]
         case kn.AllReduceOp():
             dims = [*range(len(shape_of(op.input.type)))]
         case _:
             return None
-    for dim in dims:
-        makers = makers_of(op.input, dim, op.devices)
-        if makers is None:
-            continue
-        time = time_delivered(op.input, op.devices, makers, target)
-        if op.cut_dim is not None:
-            return Plan(dim, makers, None, time)
-        # What stands behind a sum that all devices need may begin with this one's part.
-        users = users_of(op.result, dim, op.devices)
-        joined = time_fetched(op.result, op.devices, None, target)
-        if users is None:
-            return Plan(dim, makers, None, time + joined)
-        in_parts = time_fetched(op.result, op.devices, users, target)
-        if everywhere or in_parts < joined:
-            return Plan(dim, makers, users, time + in_parts)
-        return Plan(dim, makers, None, time + joined)
-    return None
+    makers = ((dim, makers_of(op.input, dim, op.devices)) for dim in dims)
+    dim, chain = next((each for each in makers if each[1] is not None), (0, None))
+    if chain is None:
+        return None
+    time = time_delivered(op.input, op.devices, chain, target)
+    given = partial(deliver, op, dim, chain)
+    if op.cut_dim is not None:
+        return Plan(time, lambda: Rewriter.replace_op(op, [], [given()]))
+    # What stands behind a sum that all devices need may begin with this one's part.
+    users = users_of(op.result, dim, op.devices)
+    joined = time_fetched(op.result, op.devices, None, target)
+    begun = inf if users is None else time_fetched(op.result, op.devices, users, target)
+    if not everywhere and begun >= joined:
+        users = None
+    time += joined if users is None else begun
+    return Plan(time, lambda: fetch(op, given(), dim, users))
 
 
 @dataclass(frozen=True)
 class OverlapCollectivesPass(ModulePass):
-    """Computes products in parts, which devices exchange while they compute others.
+    """Exchanges what products make, or take, while they go on.
 
     Before a sum over devices a device computes the part of each member by itself, its own at last,
     and what computes a part writes it into that member's memory.  The member adds up what it got,
-    in the order of places; a sum that all devices need is then gathered.  Behind what is gathered a
-    device begins with the part that it has, and copies those of the others meanwhile.  Operators
-    are cut by their indices (``mugraph_dialects/device_cuts.py``): those from the first product
-    before a sum, or up to what stands behind the first products.  Parts must be ranges of memory.
+    in the order of places; a sum that all devices need is then gathered.  Or it is pushed: what
+    makes a summand writes it into the memory of all members (``kn.copy`` with a place), which takes
+    one meeting and more bytes, and each adds up all of it.
+
+    Behind what is gathered a device begins with the part that it has, and copies those of the
+    others meanwhile.  Operators are cut by their indices (``mugraph_dialects/device_cuts.py``):
+    those from the first product before a sum, or up to what stands behind the first products.
+    Parts must be ranges of memory.
+
     It is done where it takes less time than the collective: by how much longer the products take in
     parts, the kernels and meetings that it adds, and what is left of the exchange.  With
-    ``everywhere`` it is done wherever it can be.
+    ``everywhere`` it is done wherever it can be, with ``pushed`` all sums that can be are pushed.
 
     Before::
 
@@ -121,9 +135,15 @@ class OverlapCollectivesPass(ModulePass):
     name = "overlap-collectives"
     arch: str = DEFAULT_TARGET
     everywhere: bool = False
+    pushed: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function that is the program of each device."""
         for function in op.walk():
             if isinstance(function, FuncOp) and is_per_device(function):
-                overlap_collectives(function, target_named(self.arch), everywhere=self.everywhere)
+                overlap_collectives(
+                    function,
+                    target_named(self.arch),
+                    everywhere=self.everywhere,
+                    pushed=self.pushed,
+                )

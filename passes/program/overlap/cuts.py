@@ -11,7 +11,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.device_cuts import DeviceCut, device_cuts
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.tensor_types import (
+    bytes_of,
+    element_bytes_of,
+    layout_of,
+    shape_of,
+)
 from mugraph.passes.program.partition.segments import reads_again
 
 
@@ -46,6 +51,36 @@ def are_ranges(type_: Attribute, dim: int, devices: int) -> bool:
     shape = shape_of(type_)
     part = math.prod(shape) * element_bytes_of(type_) // devices
     return math.prod(shape[:dim]) == 1 and shape[dim] % devices == 0 and part % ALIGNMENT == 0
+
+
+def can_be_pushed(op: kn.CollectiveOp) -> bool:
+    """Whether what a device has may lie in the memory of another one as kernels read and write it.
+
+    That of all devices is a range for each, in row-major order.  Summands are made by a kernel: an
+    argument would be copied before it is added up, as it is where it is loaded.
+    """
+    if op.combination is not None and not kernel_of(op.input):
+        return False
+    if layout_of(op.input.type) is not None or layout_of(op.result.type) is not None:
+        return False
+    if op.joined_dim is not None:
+        return are_ranges(op.result.type, op.joined_dim, op.devices)
+    return bool(shape_of(op.input.type)) and bytes_of(op.input.type) % ALIGNMENT == 0
+
+
+def kernel_of(value: SSAValue) -> list[Operation]:
+    """The operators from products on whose kernel makes a tensor, if one of this device does."""
+    found: list[Operation] = []
+    left = [value]
+    while left:
+        made = left.pop()
+        maker = made.owner
+        if isinstance(maker, Block | kn.CollectiveOp) or not made.has_one_use() or maker in found:
+            continue
+        found.append(maker)
+        if not reads_again(maker):
+            left += maker.operands
+    return found
 
 
 def makers_of(value: SSAValue, dim: int, devices: int) -> Chain | None:

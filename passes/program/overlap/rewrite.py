@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -25,21 +24,49 @@ def deliver(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
     Returns the part of the sum that a device adds up.
     """
     _write_parts(op, chain, {})
-    given = kn.AllToAllOp(op.input, op.grid_axes, dim, dim, op.input.type, delivered=True)
-    pieces = [_slice(given.result, dim, place, op.devices) for place in range(op.devices)]
-    made: list[Operation] = []
+    return _added(op, _delivered(op, op.input, dim), dim)
+
+
+def push(op: kn.CollectiveOp) -> None:
+    """Lets what makes a tensor write it into the memory of each member.
+
+    Each joins what it got, or adds it up.
+    """
+    dim = 0 if op.joined_dim is None else op.joined_dim
+    copies = [kn.CopyOp(op.input, op.input.type, place=place) for place in range(op.devices)]
+    shape = list(shape_of(op.input.type))
+    shape[dim] *= op.devices
+    all_of_them = TensorType(element_type_of(op.input.type), shape)
+    joined = kn.ConcatOp([copy.result for copy in copies], dim, all_of_them)
+    _insert([*copies, joined], op)
+    given = _delivered(op, joined.result, dim)
+    made = given if op.combination is None else _added(op, given, dim)
+    Rewriter.replace_op(op, [], [made])
+
+
+def _delivered(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
+    """What a device gets where all deliver the parts of a tensor."""
+    given = kn.AllToAllOp(value, op.grid_axes, dim, dim, value.type, delivered=True)
+    given.result.name_hint = op.result.name_hint
+    _insert([given], op)
+    return given.result
+
+
+def _added(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
+    """The sum of what a device got."""
+    pieces = [_slice(value, dim, place, op.devices) for place in range(op.devices)]
     assert op.combination is not None
     function = kn.BINARY_OPERATORS[COMBINING[op.combination]]
-
-    def combine(one: SSAValue, other: SSAValue) -> SSAValue:
-        made.append(function(one, other, one.type))
-        return made[-1].results[0]
-
-    own = reduce(combine, [piece.result for piece in pieces])
-    _insert([given, *pieces, *made], op)
-    for each in (given.result, own):
-        each.name_hint = op.result.name_hint
-    return own
+    made: list[Operation] = [*pieces]
+    total: SSAValue = pieces[0].result
+    for piece in pieces[1:]:
+        made.append(function(total, piece.result, total.type))
+        (total,) = made[-1].results
+    if shape_of(total.type) == shape_of(op.result.type):
+        total = Rewriter.replace_value_with_new_type(total, op.result.type)
+    _insert(made, op)
+    total.name_hint = op.result.name_hint
+    return total
 
 
 def fetch(op: kn.CollectiveOp, part: SSAValue, dim: int, chain: Chain | None) -> None:

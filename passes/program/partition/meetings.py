@@ -46,11 +46,11 @@ def uses_of(steps: Sequence[Step], returned: Sequence[SSAValue]) -> dict[Exchang
             far = far_values_of(step)
             fetches = [each for each in steps if isinstance(each, Fetch) and each.op.input in far]
             far |= {each.op.result for each in fetches}
-            reads = [n for n, other in enumerate(steps) if not far.isdisjoint(takes(other))]
+            readers = [n for n, other in enumerate(steps) if not far.isdisjoint(reads(other))]
             if not far.isdisjoint(returned):
-                reads.append(len(steps))
+                readers.append(len(steps))
             laid_out = makers[0] if makers else number
-            uses[step] = Use(laid_out, max(reads, default=number))
+            uses[step] = Use(laid_out, max(readers, default=number))
     return uses
 
 

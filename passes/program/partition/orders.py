@@ -112,7 +112,9 @@ def events_of(
             # What no function made is copied to where it is read.
             tensor = exchanges.index(step)
             values = (step.value,) if isinstance(step, Exchange) else step.op.pieces
-            late = [write for each in values if each not in given for write in made[each]]
+            copied = [each for each in values if each not in given]
+            events += dict.fromkeys(read for each in copied for read in far.get(each, ()))
+            late = [write for each in copied for write in made[each]]
             events += [write for write in late if write.tensor == tensor]
         if isinstance(step, Exchange | Delivery | Meeting):
             others = [d for d in _group(mesh, step.axes, device) if d != device]

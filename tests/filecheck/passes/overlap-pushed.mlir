@@ -1,0 +1,26 @@
+// RUN: mg-opt --overlap-collectives="everywhere pushed" %s > %t
+// RUN: filecheck %s < %t
+// RUN: mg-check %t %s
+// RUN: mg-run %t --check
+
+// Each device writes its summand for all members, which add up what they got in the order of places.
+// CHECK-LABEL: func.func @f
+// CHECK: [[Y:%.*]] = kn.matmul %x, %w
+// CHECK-NEXT: [[C0:%.*]] = kn.copy [[Y]] place 0
+// CHECK-NEXT: [[C1:%.*]] = kn.copy [[Y]] place 1
+// CHECK-NEXT: [[C:%.*]] = kn.concat [[C0]], [[C1]] dim 0
+// CHECK-NEXT: [[D:%.*]] = kn.all_to_all [[C]] axes [0] split 0 concat 0 delivered : tensor<32x128xbf16>
+// CHECK-NEXT: [[D0:%.*]] = kn.slice [[D]] from [0, 0]
+// CHECK-NEXT: [[D1:%.*]] = kn.slice [[D]] from [16, 0]
+// CHECK-NEXT: [[S:%.*]] = kn.add [[D0]], [[D1]]
+// CHECK-NEXT: kn.rms_norm [[S]]
+// CHECK-NOT: kn.peer
+func.func @f(%x: tensor<16x256xbf16> {mugraph.sharding = #kn.sharding<[[], [0]]>},
+             %w: tensor<256x128xbf16> {mugraph.sharding = #kn.sharding<[[0]]>})
+    -> (tensor<16x128xbf16> {mugraph.sharding = #kn.sharding<[[]]>})
+    attributes {mugraph.mesh = [2], mugraph.per_device} {
+  %y = kn.matmul %x, %w : (tensor<16x256xbf16>, tensor<256x128xbf16>) -> tensor<16x128xbf16>
+  %s = kn.all_reduce %y axes [0] : tensor<16x128xbf16> -> tensor<16x128xbf16>
+  %n = kn.rms_norm %s over [128] : (tensor<16x128xbf16>) -> tensor<16x128xbf16>
+  func.return %n : tensor<16x128xbf16>
+}

@@ -85,10 +85,10 @@ take, and power limits the clock.
 3086 x 8192 x 3584 took 283, 315 and 340 us on an H200 in tiles of 176, 192 and 256 columns, whose
 rounds are full to 0.99, 0.90 and 0.87: what a tile takes grows with its columns alone.
 """
-WORK_TILE_CYCLES = 3000.0
+WORK_TILE_CYCLES = 4000.0
 """What a persistent block takes from one work tile to the next, beside what it computes: its last
-product, barriers, and the first product of the next one (1.9 to 3 us of that layer, with the
-results, and of 8192 x 5120 x 1280)."""
+product, barriers, its results, and the first product of the next one: 1.9 to 3 us of that layer and
+of 8192 x 5120 x 1280 (``benchmarks/results/filled_rounds_h200.md``)."""
 LEAST_STAGES = 3
 """Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0

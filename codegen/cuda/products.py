@@ -148,8 +148,8 @@ def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
         writer.line(f"using Source = {matrix_type(op.matrix())};")
         tile, shape = printer.tile_of(printer.iteration or "0"), shape_of(op.source.type)
         ragged = {each.dim: existing_elements(each.bound, tile) for each in op.ragged()}
-        last = range(len(shape))[-2:] if ragged else ()
-        exist = "".join(f", {ragged.get(dim, shape[dim])}" for dim in last)
+        last = range(len(shape))[-2:] if op.loads_matrix else ragged
+        exist = "".join(f", {ragged.get(dim, shape[dim])}" for dim in last if ragged)
         parts = f", {op.stride_of_parts()}" if op.parts > 1 else ""
         writer.line(
             f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source{parts}>("

@@ -278,21 +278,21 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         return [replace(access, predicate=self._predicate(held, stream.width, block))]
 
     def ragged(self) -> list[RaggedDim]:
-        """Which elements of a tile in device memory exist, of a matrix of the product's extents.
-
-        Those that do not are zeros.
-        """
+        """Which elements of a tile in device memory exist.  Those that do not are zeros."""
         tile = self.source.owner
-        if not isinstance(tile, LocalTileOp) or not self.loads_matrix:
-            return []
-        return ragged_dims(tile.bounds())
+        return ragged_dims(tile.bounds()) if isinstance(tile, LocalTileOp) else []
 
     def _predicate(self, held: ThreadValues, width: int, block: int) -> Predicate | None:
         ragged, coordinates = self.ragged(), held.coordinates()
         if not ragged:
             return None
+        inner, numbered = len(coordinates) - 1, {}
+        if not self.loads_matrix:
+            # Numbers of columns may lie side by side or one below the other.
+            (inner,) = (entry.dim for entry in ragged)
+            numbered = {inner: coordinates[-1 if self.loads_columns else -2]}
 
         def along(dim: int) -> IntArray:
-            return for_block(coordinates[dim][::width], block)
+            return for_block(numbered.get(dim, coordinates[dim])[::width], block)
 
-        return predicate_of(ragged, self.source, along, len(coordinates) - 1)
+        return predicate_of(ragged, self.source, along, inner)

@@ -21,12 +21,14 @@ from mugraph.dialects.programming_model import (
     REGISTER_BYTES,
     REGISTER_STEP,
 )
+from mugraph.passes.costs.epilogues import SPECIAL_CYCLES, VALUE_CYCLES
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     CACHE_FACTOR,
     COPY_BYTES_A_CYCLE,
     TURN_NS,
+    bytes_in_flight,
     device_ns,
 )
 from mugraph.passes.costs.overlap import IN_A_KERNEL, side_by_side
@@ -76,6 +78,17 @@ of what memory takes for as many bytes, and of which part of a tile on.
 
 70 x 4096 x 14336 took 45 us on an H200 in tiles of 128 rows and 34 of 72, 68 x 1280 x 3840 8.4 and
 9.7 by 60 and 120 blocks, and 7.0 of 72; a gated MLP of 52 rows was fastest in tiles of 64."""
+SUSTAINED = 1.18
+"""How much longer products that run ahead of each other take than alone: turns hide what else they
+take, and power limits the clock.
+
+3086 x 8192 x 3584 took 283, 315 and 340 us on an H200 in tiles of 176, 192 and 256 columns, whose
+rounds are full to 0.99, 0.90 and 0.87: what a tile takes grows with its columns alone.
+"""
+WORK_TILE_CYCLES = 4000.0
+"""What a persistent block takes from one work tile to the next, beside what it computes: its last
+product, barriers, its results, and the first product of the next one: 1.9 to 3 us of that layer and
+of 8192 x 5120 x 1280 (``benchmarks/results/filled_rounds_h200.md``)."""
 LEAST_STAGES = 3
 """Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
@@ -175,9 +188,11 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
     blocks that go on, in halves where they must, and what comes once threads load at the end
     (``--persist-blocks``).
     """
-    loop_bytes, flight = shape.loop_bytes, target.bulk_bytes_in_flight
-    if flight is None or not loop_bytes:
+    loop_bytes = shape.loop_bytes
+    if target.bulk_bytes_in_flight is None or not loop_bytes:
         return None
+    tensors = sum(load.tensor_bytes for load in shape.loads if load.looped)
+    new = tensors / (shape.blocks * shape.iterations * loop_bytes)
     kept = 1 if shape.loop.runs_ahead(shape.threads, target) else 0
     fixed = shape.fixed_bytes(target.warp_size)
     # Sums in fp32 leave through buffers that are there before the stages are chosen.
@@ -186,6 +201,7 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
     for resident in range(_groups_that_share(shape, target), 0, -1):
         share = target.shared_memory_per_multiprocessor // resident
         share -= target.reserved_shared_memory_per_block
+        flight = bytes_in_flight(new, shape.blocks, resident, target)
         wanted = math.ceil(flight / (loop_bytes * resident)) + 1 + kept
         most = min(wanted, shape.iterations)
         stages = min(most, int((share - fixed) // loop_bytes))
@@ -199,9 +215,8 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
     beside_rings = min(most, int((share - beside) // loop_bytes))
     goes_on = beside_rings >= stages or can_alternate(shape, target)
     stages = max(stages, beside_rings)
-    is_plain = not shape.loading.first_bytes and len(shape.loop.products) == 1
     fits = in_parts or stages * loop_bytes + shape.stored_bytes <= share
-    waits = goes_on and not (is_plain or fits or can_alternate(shape, target))
+    waits = bool(shape.after.elements) and goes_on and not (fits or can_alternate(shape, target))
     return Ring(stages, kept, resident, goes_on, waits)
 
 
@@ -245,6 +260,20 @@ def _groups_that_share(shape: KernelShape, target: Target) -> int:
             break
         resident += 1
     return resident
+
+
+def time_in_epilogues(shape: KernelShape, ring: Ring, target: Target) -> float:
+    """Nanoseconds in which all warps of a persistent block are in epilogues, but for the last one.
+
+    Blocks that share a multiprocessor hide little of that: a gated MLP of 512 rows, 14336 x 4096,
+    took 209 us on an H200 in two blocks of 128 threads and 196 in one of 256.
+    """
+    if not ring.goes_on:
+        return 0.0
+    after, more = shape.after, math.ceil(shape.blocks / target.multiprocessors) - 1
+    issued = (after.elements * VALUE_CYCLES + after.special * SPECIAL_CYCLES) / target.warp_size
+    cycles = WORK_TILE_CYCLES + issued / target.schedulers_per_multiprocessor
+    return more * cycles / target.clock_ghz
 
 
 def fill_ns(shape: KernelShape, target: Target, *, bulk: bool) -> float:
@@ -293,7 +322,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     issue = 0.0 if bulk else ISSUE_CYCLES
     turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps + issue) / clock
     if groups is not None and groups.kept and resident == 1:
-        turn = max(turn, SHORTEST_TURN / clock)
+        turn = max(SUSTAINED * iteration, SHORTEST_TURN) / clock
     # What no block has loaded before comes from device memory.
     new = min(tensor_bytes / max(shape.blocks * one_block, 1), 1.0)
     latency = TURN_NS + new * (target.memory_latency_ns - TURN_NS)
@@ -317,6 +346,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     # Persistent blocks load the next work tile while they are at the end of this one.
     goes_on = groups is not None and groups.goes_on and not groups.waits
     starts = 1.0 if goes_on else float(rounds)
+    between = 0.0 if groups is None else time_in_epilogues(shape, groups, target)
     if shape.loop.converts:
         if together == 1:
             each += shape.loop.waiting_cycles(shape.threads, target)
@@ -361,4 +391,5 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     # What later blocks wait for besides is among the bytes of all.
     drain = (iteration + after) / clock
     fill = fill_ns(shape, target, bulk=bulk)
-    return LAUNCH_NS + fill + starts * (target.memory_latency_ns + drain) + bound
+    waited = starts * (target.memory_latency_ns + drain) + between
+    return LAUNCH_NS + fill + waited + bound

@@ -14,12 +14,12 @@ Fitted by ``benchmarks/h200/retile_model.py`` (``benchmarks/results/retile_model
 """
 BULK_ROW_BYTES, COPY_ROW_BYTES = 128, 64
 """Bytes of a row that a bulk copy moves at a time, and that copies of threads should have."""
-CACHE_FACTOR = 2.0
+CACHE_FACTOR = 2.4
 """What all multiprocessors load together, in parts of what device memory delivers at most.
 
-Tiles that many blocks load come from the second-level cache, but on the same way.  Of 1.8, which
-``BULK_BYTES_A_CYCLE`` was fitted with, to 2.4 this chooses best among the measured plans of
-``benchmarks/results/shapes_h200_plans.json``.
+Tiles that many blocks load come from the second-level cache, but on the same way: for 8192 x 5120 x
+1280 two consumers in turn, whose tiles are 128 x 128, took 173 us on an H200, 10.2 TB/s.  With 2.0
+tiles of 128 x 256 were chosen, which took 194.
 """
 TURN_NS = 400.0
 """From the release of a stage to the arrival of the first bytes that take its place.
@@ -27,6 +27,15 @@ TURN_NS = 400.0
 Shorter than ``Target.memory_latency_ns``: it is what one ring waits for, not the latency at which
 the memory delivers all it can.  Fitted by ``benchmarks/h200/small_m_model.py``
 (``benchmarks/results/h200_small_m.md``).
+"""
+CACHED_FLIGHT, MOSTLY_NEW = 2, 0.6
+"""How many more bytes a block that has a multiprocessor alone should have on their way where most
+of them are in the cache, and which part of them is not, at most.
+
+More bytes from device memory cost time (``benchmarks/results/h200_stages.md``).  From the cache 512
+x 2048 x 1408 took 8.39 us on an H200 with five stages and 7.30 with eight, 256 x 6400 x 1600 13.5
+with four and 12.3 with six, 157 x 14336 x 4096, of which 0.45 is new, 42.2 with three and 39.2 with
+four.
 """
 BOX_WAVEFRONTS = 32
 """What one more box of a bulk copy costs, next to the wavefronts of shared memory that it saves.
@@ -101,6 +110,16 @@ def arrival_cycles(tile_bytes: int, blocks: int, target: Target) -> float:
 def shared_cycles(moved_bytes: float, target: Target) -> float:
     """Cycles of a multiprocessor's shared memory for so many bytes, without conflicts."""
     return moved_bytes / target.shared_bytes_a_cycle
+
+
+def bytes_in_flight(new: float, blocks: int, resident: int, target: Target) -> int:
+    """Bytes that bulk copies should have on their way to a multiprocessor.
+
+    ``new`` is the part of what ``blocks`` load that none has loaded before; ``resident`` of them
+    share the multiprocessor.  Persistent blocks need the room for results beside their rings.
+    """
+    cached = resident == 1 and blocks <= target.multiprocessors and new <= MOSTLY_NEW
+    return (target.bulk_bytes_in_flight or 0) * (CACHED_FLIGHT if cached else 1)
 
 
 def device_ns(moved_bytes: float, target: Target) -> float:

@@ -14,7 +14,6 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
 from mugraph.dialects.tensor_types import shape_of
@@ -60,8 +59,6 @@ def _late_tiles(channel: sched.ChannelOp, epilogue: sched.EpilogueOp) -> LateTil
                 return None
             if reader.parent_op() is not epilogue:
                 return None
-            if not (reader.loads_matrix or _is_whole(sources[buffer])):
-                return None
             loads.append(reader)
     return LateTiles(channel, tuple(steps), sources, tuple(loads))
 
@@ -79,12 +76,6 @@ def _is_plain(copy: sched.BulkCopyOp) -> bool:
     if not isinstance(tile, sched.LocalTileOp) or not tile.is_plain:
         return False
     return copy.at is None and shape_of(copy.destination.type) == shape_of(tile.result.type)
-
-
-def _is_whole(source: SSAValue) -> bool:
-    """Whether all elements of a tile exist in all blocks."""
-    assert isinstance(source.owner, sched.LocalTileOp)  # of a plain copy
-    return not ragged_dims(source.owner.bounds())
 
 
 def load_in_epilogue(found: LateTiles) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from emulated_programs import check_emulated_later
 from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -17,6 +18,8 @@ from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.schedule.analysis.hazards import find_hazards
 from mugraph.reading import make_context, parse_text, read_module
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.execute import CudaModule
 from mugraph.runtime.interpreter import run_function
 
 GRAPH = Path(__file__).resolve().parents[1] / "filecheck/passes/Inputs/warpgroup-gemm.mlir"
@@ -116,6 +119,55 @@ def test_what_the_epilogue_alone_reads_threads_load_there(rows: int) -> None:
     assert sum(isinstance(op, sched.ChannelOp) for op in kernel.walk()) == 1
     assert not list(find_hazards(kernel))
     assert error_of(module, rows) <= 2e-3
+
+
+NUMBERS = """
+func.func @f(%a: tensor<210x128xf16>, %b: tensor<128x272xf16>, %c: tensor<1x272xf16>,
+             %r: tensor<210x1xf16>) -> tensor<210x272xf16> {
+  %o = kn.customized %a, %b, %c, %r grid [2, 2, 1] block [256, 1, 1] forloop 2
+      plan <tiles = written> {
+  ^bb0(%da: tensor<210x128xf16>, %db: tensor<128x272xf16>, %dc: tensor<1x272xf16>,
+       %dr: tensor<210x1xf16>):
+    %sa = tb.input %da imap [-1, 0, -1] fordim 1 : tensor<210x128xf16> -> !tb.stensor<128x64xf16>
+    %sb = tb.input %db imap [1, -1, -1] fordim 0 : tensor<128x272xf16> -> !tb.stensor<64x144xf16>
+    %sc = tb.input %dc imap [1, -1, -1] : tensor<1x272xf16> -> !tb.stensor<1x144xf16>
+    %sr = tb.input %dr imap [-1, 0, -1] : tensor<210x1xf16> -> !tb.stensor<128x1xf16>
+    %m = tb.matmul %sa, %sb
+      : (!tb.stensor<128x64xf16>, !tb.stensor<64x144xf16>) -> !tb.stensor<128x144xf16>
+    %t = tb.forloop_accum none %m : !tb.stensor<128x144xf16> -> !tb.stensor<128x144xf16>
+    %u = tb.add %t, %sc
+      : (!tb.stensor<128x144xf16>, !tb.stensor<1x144xf16>) -> !tb.stensor<128x144xf16>
+    %s = tb.mul %u, %sr
+      : (!tb.stensor<128x144xf16>, !tb.stensor<128x1xf16>) -> !tb.stensor<128x144xf16>
+    tb.output %s omap [1, 0, -1] : !tb.stensor<128x144xf16> -> tensor<210x272xf16>
+  } : (tensor<210x128xf16>, tensor<128x272xf16>, tensor<1x272xf16>, tensor<210x1xf16>)
+      -> tensor<210x272xf16>
+  func.return %o : tensor<210x272xf16>
+}
+"""
+
+
+def test_numbers_of_ragged_rows_and_columns_go_straight_to_registers() -> None:
+    """A bias and scales of rows need no shared memory beside the rings, however tiles end."""
+    module, kernel = scheduled(NUMBERS, 3)
+    assert kernel.persistent_blocks == 3
+    loads = [op for op in kernel.walk() if isinstance(op, sched.LoadOp)]
+    assert len(loads) == 2 and all(len(op.ragged()) == 1 for op in loads)
+    assert not list(find_hazards(kernel))
+    draw = np.random.default_rng(0).integers
+    shapes = (210, 128), (128, 272), (1, 272), (210, 1)
+    inputs = [draw(-2, 3, shape).astype(np.float16) for shape in shapes]
+    a, b, c, r = (each.astype(np.float64) for each in inputs)
+    (result,) = run_function(module, None, inputs, level="address")
+    np.testing.assert_array_equal(result, (a @ b + c) * r)
+
+    def check(kernels: CudaModule) -> None:
+        (result,) = kernels.run(inputs)
+        np.testing.assert_array_equal(result, (a @ b + c) * r)
+
+    made = generate_cuda(module, make_context(), "sm_90a")
+    assert made.source.count("tb::existing<") >= 2
+    check_emulated_later(made, check)
 
 
 def test_a_result_takes_the_place_of_the_residual_that_its_threads_have_loaded() -> None:

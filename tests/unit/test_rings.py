@@ -50,6 +50,8 @@ func.func @gated(%x: tensor<286x1024xf16>, %g: tensor<1024x4096xf16>, %u: tensor
             RESIDUAL.replace("3072x", "3000x"),
             Plan(tile=(128, 0), grid=(15, 24, 1), block=(256, 1, 1)),
         ),
+        # Where all blocks run at once, more of what comes from the cache is on its way.
+        (LINEAR.replace("3072x", "512x"), Plan(grid=(30, 4, 1), block=(256, 1, 1))),
         # With a residual registers do not suffice for a second block.
         (RESIDUAL, Plan(grid=(30, 24, 1), block=(128, 1, 1))),
         # Swapped operands: two blocks share a multiprocessor, or three.

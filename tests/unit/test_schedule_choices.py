@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.passes.costs.memory import CACHED_FLIGHT, MOSTLY_NEW, bytes_in_flight
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
     WORTH_A_SUM,
     WarpLayout,
@@ -210,6 +211,16 @@ def test_rings_run_ahead_alike_until_their_bytes_are_enough() -> None:
     assert choose_ring_stages([Ring(QUARTER), Ring(16)], 1, 64, TARGET) == (5, 5)
     # Blocks that share a multiprocessor share what is on its way to it.
     assert choose_ring_stages([Ring(QUARTER), Ring(QUARTER)], 2, 64, TARGET) == (2, 2)
+
+
+def test_more_of_what_comes_from_the_cache_is_on_its_way_to_a_block_that_is_alone() -> None:
+    flight = bytes_in_flight(MOSTLY_NEW, TARGET.multiprocessors, 1, TARGET)
+    assert flight == CACHED_FLIGHT * WANTED
+    assert choose_ring_stages([Ring(QUARTER)], 1, 64, TARGET, flight) == (4 * CACHED_FLIGHT + 1,)
+    # Not of what device memory brings, beside other blocks, or beside results.
+    assert bytes_in_flight(MOSTLY_NEW + 0.1, 1, 1, TARGET) == WANTED
+    assert bytes_in_flight(0.1, TARGET.multiprocessors, 2, TARGET) == WANTED
+    assert bytes_in_flight(0.1, TARGET.multiprocessors + 1, 1, TARGET) == WANTED
 
 
 def test_what_products_keep_comes_on_top() -> None:

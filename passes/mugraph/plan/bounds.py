@@ -20,7 +20,6 @@ from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR
 from mugraph.passes.costs.kernels import (
     HELD_BYTES_A_CYCLE,
     LAUNCH_NS,
-    MOST_STAGES,
     OVERLAP_NS,
     SHARED_ARITHMETIC,
 )
@@ -31,6 +30,7 @@ from mugraph.passes.costs.memory import (
     COPY_BYTES_A_CYCLE,
     COPY_ROW_BYTES,
     TURN_NS,
+    bytes_in_flight,
 )
 from mugraph.passes.costs.overlap import IN_A_KERNEL
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
@@ -166,6 +166,16 @@ class TiledKernels:
                 total += issues * issue_cycles(target)
         return total
 
+    @cached_property
+    def runs_ahead(self) -> npt.NDArray[np.bool_]:
+        """Where warp groups may have all products of the loop, of which one may be in flight."""
+        can = np.full(len(self.partitions), self.target.multiplies_in_warpgroups)
+        for op in self.model.loop:
+            if op.factors:
+                rows, columns = self.shapes[op.operands[0]][-2], self.shapes[op.operands[-1]][-1]
+                can &= (rows % GROUP_ROWS == 0) & (columns % GROUP_COLUMNS == 0)
+        return can
+
     @property
     def fewest_warps(self) -> int:
         """Of a block."""
@@ -260,7 +270,8 @@ class TiledKernels:
         rounds = np.ceil(blocks / (target.multiprocessors * resident))
         iteration = self.iteration_cycles
         warps = self.fewest_threads / target.warp_size
-        waits = np.where(self.holds, 0.0, ITERATION_CYCLES + WARP_CYCLES * warps)
+        # Products of warp groups that run ahead of each other hide that.
+        waits = np.where(self.holds | self.runs_ahead, 0.0, ITERATION_CYCLES + WARP_CYCLES * warps)
         turn = (iteration + waits) / clock
         one_block = turns * loads.loop + loads.first
         device = loads.tensors + blocks * stored
@@ -308,11 +319,12 @@ class TiledKernels:
     def _most_stages(self, iterations: Numbers, kept: Numbers) -> Numbers:
         """How many tiles of the loop are under way at most."""
         target, loop = self.target, np.maximum(self.loads.loop, 1)
-        wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
+        wanted = (
+            bytes_in_flight(0.0, 1, 1, target) or 2 * target.bytes_in_flight_per_multiprocessor()
+        )
         room = np.floor((target.shared_memory_per_block - kept) / loop)
         # One more than threads have, for a product in flight.
-        most = np.minimum(np.minimum(room, iterations), MOST_STAGES + 1)
-        return np.maximum(np.minimum(np.ceil(wanted / loop) + 2, most), 1)
+        return np.maximum(np.minimum(np.ceil(wanted / loop) + 2, np.minimum(room, iterations)), 1)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,15 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
-from mugraph.passes.costs.epilogues import SPECIAL_CYCLES, VALUE_CYCLES, epilogue_cycles
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.kernels import LAUNCH_NS, OVERLAP_NS, estimate, ring_of, stages_of
+from mugraph.passes.costs.kernels import (
+    LAUNCH_NS,
+    OVERLAP_NS,
+    estimate,
+    ring_of,
+    stages_of,
+    time_in_epilogues,
+)
 from mugraph.passes.costs.residency import resident_blocks
 from mugraph.passes.mugraph.plan.early import has_weights, leaves_room, takes_few_turns
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
@@ -182,9 +188,12 @@ def with_ping_pong(
         return None
     asked = replace(written, ping_pong=2, split_k=1)
     halves = choose_least_time(space, target, asked)
-    if halves is None or halves.time >= choice.time + time_in_epilogues(shape, target):
+    if halves is None:
         return None
     own = shape_under(space, halves.partition)
+    ring = ring_of(own, target)
+    if ring is None or halves.time - time_in_epilogues(own, ring, target) >= choice.time:
+        return None
     return halves if can_have(space, halves.partition, own, asked, target) else None
 
 
@@ -192,14 +201,6 @@ def stands_alone(shape: KernelShape, target: Target) -> bool:
     """Whether one warp group multiplies on a multiprocessor, so that none does in its epilogues."""
     ring = ring_of(shape, target)
     return shape.threads == GROUP_THREADS and ring is not None and ring.resident == 1
-
-
-def time_in_epilogues(shape: KernelShape, target: Target) -> float:
-    """Nanoseconds in which all warps of a persistent kernel are in epilogues, one after another."""
-    after, work_tiles = shape.after, math.ceil(shape.blocks / target.multiprocessors)
-    of_a_warp = (after.elements * VALUE_CYCLES + after.special * SPECIAL_CYCLES) / shape.threads
-    cycles = epilogue_cycles(of_a_warp, shape.threads // target.warp_size, target)
-    return work_tiles * cycles / target.clock_ghz
 
 
 def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from typing import NamedTuple
 
 from xdsl.ir import Operation
 
@@ -20,6 +19,7 @@ from mugraph.dialects.programming_model import (
     SECTOR_BYTES,
 )
 from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.mugraph.plan.filled_rounds import Blocks, filled
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.narrow import is_narrow, summed_products
 from mugraph.passes.mugraph.plan.operators import follows_product
@@ -117,13 +117,6 @@ def parallel_dimensions(space: TileSpace) -> list[frozenset[int]]:
 def passes_products_on(space: TileSpace) -> bool:
     """Whether a left matrix of a product is what is computed of another product."""
     return any(follows_product(op.operands[0]) for op in space.products)
-
-
-class Blocks(NamedTuple):
-    """Into how many blocks a dimension is cut, and in tiles of how many elements if not evenly."""
-
-    blocks: int
-    tile: int | None = None
 
 
 def uneven_tiles(extent: int, tiles: Sequence[int], shortest: int, longest: int) -> list[int]:
@@ -305,6 +298,20 @@ def _block_counts(space: TileSpace, number: int, *, of_rows: bool) -> list[Block
     return [*evenly, *(Blocks(-(-dimension.extent // tile), tile) for tile in uneven)]
 
 
+def _columns_of_groups(space: TileSpace, groups: Sequence[frozenset[int]]) -> int | None:
+    """Which of some dimensions has the columns of the one product, for warp groups to multiply.
+
+    ``None`` where there is none, or there are several products, or too few rows.
+    """
+    if len(space.products) != 1 or not _loaded_products(space):
+        return None
+    *_, row, column = space.numbers[space.products[0].results[0]]
+    few = row is not None and space.dimensions[row].extent < GROUP_ROWS
+    if few or column is None or _has_converted_columns(space, column):
+        return None
+    return next((place for place, group in enumerate(groups) if column in group), None)
+
+
 def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
     """Partitions with other grids, each dimension along the axis that it has, or a free one."""
     old = partition_of(space)
@@ -330,7 +337,13 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
         )
         for group in axes
     ]
-    for counts in itertools.product(*counts_of):
+    columns = _columns_of_groups(space, list(axes))
+    cuts_of = itertools.product(*counts_of)
+    if columns is not None:
+        extent = space.dimensions[min(list(axes)[columns])].extent
+        narrow = partial(filled, extent=extent, others=others, at_once=target.multiprocessors)
+        cuts_of = itertools.chain.from_iterable(narrow(counts, columns) for counts in cuts_of)
+    for counts in cuts_of:
         blocks = others * math.prod(each.blocks for each in counts)
         if not min(present, target.multiprocessors // FEW_BLOCKS) <= blocks <= max(most, present):
             continue

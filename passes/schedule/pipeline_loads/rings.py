@@ -11,6 +11,8 @@ from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.structure import computing_threads, loop_iterations
+from mugraph.dialects.tensor_types import bytes_of
+from mugraph.passes.costs.memory import bytes_in_flight
 from mugraph.passes.schedule.barriers.proposal import Proposal, propose_barriers
 from mugraph.passes.schedule.barriers.trades import Schedule
 from mugraph.passes.schedule.chained_products import find_chained_loops
@@ -87,7 +89,15 @@ def wanted_stages(
     """The stages that rings should have, however much memory a block has."""
     kept = kept_stages(kernel)
     rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in moving]
-    return choose_ring_stages(rings, resident, loop_iterations(kernel), target)
+    iterations, blocks = loop_iterations(kernel), math.prod(kernel.grid_dim)
+    tiles = [tile.owner for feed in moving for tile, _ in feed.loads]
+    tensors = {tile.source for tile in tiles if isinstance(tile, sched.LocalTileOp)}
+    loaded = blocks * iterations * sum(ring.stage_bytes for ring in rings)
+    new = sum(bytes_of(tensor.type) for tensor in tensors) / max(loaded, 1)
+    flight = bytes_in_flight(new, blocks, resident, target)
+    if (kernel.decided.ping_pong or 1) > 1 or any(True for _ in find_chained_loops(kernel)):
+        flight = 0  # consumers that alternate need room for results; chains were not measured
+    return choose_ring_stages(rings, resident, iterations, target, flight)
 
 
 def planned_threads(kernel: sched.KernelOp) -> int:
@@ -146,19 +156,20 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
 def _with_room(
     proposal: Proposal, schedule: Schedule, moving: Sequence[Feed], wanted: Stages, share: int
 ) -> Schedule:
-    """The schedule, or one that has room for all stages at the price of barriers behind the loop.
+    """The schedule, or one that has room for more stages at the price of barriers behind the loop.
 
     Of blocks that all run at once results may take the place of rings: of those that go on to
     other work tiles rings stay.
     """
-    set_stages(moving, wanted)
-    if proposal.packed_bytes(schedule) <= share:
-        return schedule
-    for other in proposal.trades:
-        if other.barriers.loop > schedule.barriers.loop:
-            break
-        if proposal.packed_bytes(other) <= share:
-            return other
+    for fewer in range(max(wanted)):
+        set_stages(moving, tuple(max(count - fewer, 1) for count in wanted))
+        if proposal.packed_bytes(schedule) <= share:
+            return schedule
+        for other in proposal.trades:
+            if other.barriers.loop > schedule.barriers.loop:
+                break
+            if proposal.packed_bytes(other) <= share:
+                return other
     return schedule
 
 

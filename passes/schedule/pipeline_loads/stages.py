@@ -49,18 +49,19 @@ Stages = tuple[int, ...]
 
 
 def choose_ring_stages(
-    rings: Sequence[Ring], resident: int, iterations: int, target: Target
+    rings: Sequence[Ring], resident: int, iterations: int, target: Target, flight: int = 0
 ) -> Stages:
     """The stages of each ring that keep what bulk copies should have on their way.
 
     An iteration uses a stage of every ring, so all rings run equally far ahead of it: so many
     iterations that their bytes together are enough, with those of the ``resident`` blocks that
-    share a multiprocessor.  More bytes cost time: ``benchmarks/results/h200_stages.md``.
+    share a multiprocessor.  ``flight`` are enough, or what is enough of tiles of one block alone.
     """
     tile_bytes = sum(ring.stage_bytes for ring in rings)
     if tile_bytes == 0 or iterations == 1 or target.bulk_bytes_in_flight is None:
         return (1,) * len(rings)
-    ahead = math.ceil(target.bulk_bytes_in_flight / (tile_bytes * resident))
+    flight = flight or target.bulk_bytes_in_flight
+    ahead = math.ceil(flight / (tile_bytes * resident))
     most = min(MAX_RING_STAGES, iterations)
     return tuple(min(max(ahead + 1 + ring.kept, MIN_STAGES), most) for ring in rings)
 

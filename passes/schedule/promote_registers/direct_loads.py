@@ -32,7 +32,9 @@ def _load_directly(op: sched.LoadOp, kernel: sched.KernelOp) -> bool:
     if len(others) != 1 or not isinstance(copy := others[0], sched.CopyOp):
         return False
     tile = copy.source
-    if not isinstance(tile.type, sched.GlobalType) or copy.checked_dims or copy.is_async:
+    if not isinstance(tile.type, sched.GlobalType) or copy.is_async:
+        return False
+    if copy.checked_dims and op.parts > 1:
         return False
     if copy.parent_op() is not op.parent_op():
         return False

@@ -47,9 +47,10 @@ struct RowFragment {
     }
   }
 
-  // rows = Epilogue(src(m, 0)), the same number in all lanes that share a row; 0 past kM. Layout is (M, 1).
+  // rows = Epilogue(src(m, 0)), the same number in all lanes that share a row; 0 past those that exist. Layout is (M,
+  // 1).
   template <class Epilogue, class Layout, class T, class S>
-  static __device__ __forceinline__ void load(T (&rows)[kValues], S const* src, int thread) {
+  static __device__ __forceinline__ void load(T (&rows)[kValues], S const* src, int thread, int existing = kM) {
     using Parts = LayoutParts<Layout>;
     using Rows = Mode<decltype(cute::layout<0>(typename Parts::Linear{}))>;
     static_assert(Rows::kSize == kM, "the source's layout must have the fragment's rows");
@@ -61,7 +62,8 @@ struct RowFragment {
         if (c > 0 && Atom::slot_of(c) == Atom::slot_of(c - 1)) continue;
         const int row = (i * kWarpsM + thread / Atom::kThreads) * Atom::kM + Atom::row_of(thread % Atom::kThreads, c);
         float number = 0.0f;
-        if ((i + 1) * kWarpsM * Atom::kM <= kM || row < kM) {
+        const bool exists = existing == kM ? (i + 1) * kWarpsM * Atom::kM <= kM || row < kM : row < existing;
+        if (exists) {
           number = to_number<float>(src[Parts::swizzle(Parts::kOffset + Rows::at(row))]);
         }
         rows[i * Atom::kRowSlots + Atom::slot_of(c)] = from_number<T>(Epilogue::apply(number));
@@ -79,9 +81,10 @@ struct ColumnFragment {
   static constexpr int kTilesN = kN / (Atom::kN * kWarpsN);
   static constexpr int kValues = kTilesN * Atom::kColumnSlots;
 
-  // columns = Epilogue(src(0, n)); Layout is (1, N). Those of part p lie kPartStride * p elements further on.
+  // columns = Epilogue(src(0, n)), of 0 past those that exist; Layout is (1, N). Those of part p lie kPartStride * p
+  // elements further on.
   template <class Epilogue, class Layout, int kPartStride = 0, class S>
-  static __device__ __forceinline__ void load(float (&columns)[kValues], S const* src, int thread) {
+  static __device__ __forceinline__ void load(float (&columns)[kValues], S const* src, int thread, int existing = kN) {
     using Parts = LayoutParts<Layout>;
     using Columns = Mode<decltype(cute::layout<1>(typename Parts::Linear{}))>;
     static_assert(Columns::kSize == kN, "the source's layout must have the fragment's columns");
@@ -95,7 +98,10 @@ struct ColumnFragment {
       for (int c = 0; c < Atom::kColumnSlots; ++c) {
         const int within = Atom::column_of(thread % Atom::kThreads, Atom::value_of_column_slot(c));
         const int column = (j * kWarpsN + warp) * Atom::kN + within;
-        const float number = to_number<float>(src[Parts::swizzle(first + Columns::at(column))]);
+        float number = 0.0f;
+        if (existing == kN || column < existing) {
+          number = to_number<float>(src[Parts::swizzle(first + Columns::at(column))]);
+        }
         columns[j * Atom::kColumnSlots + c] = Epilogue::apply(number);
       }
     }

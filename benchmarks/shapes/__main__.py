@@ -31,7 +31,7 @@ from benchmarks.shapes.check import check
 from benchmarks.shapes.draw import Shape, shapes
 from benchmarks.shapes.measure import Options, run, write
 from benchmarks.shapes.regret import regrets_of, write_regrets
-from benchmarks.shapes.tuned import Settings, tune
+from benchmarks.shapes.tuned import Settings, tune, worst_first
 from mugraph.errors import UserError
 from mugraph.tune.records import read_records
 
@@ -84,8 +84,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _tune(arguments: argparse.Namespace) -> int:
+    records = {} if arguments.records is None else results.read(arguments.records)
     settings = Settings(
-        chosen(arguments), arguments.arch, arguments.jobs, arguments.limit, arguments.seconds
+        worst_first(chosen(arguments), records),
+        arguments.arch,
+        arguments.jobs,
+        arguments.limit,
+        arguments.seconds,
+        arguments.candidates,
     )
     return 0 if tune(settings, arguments.plans) else 1
 
@@ -151,6 +157,8 @@ def _arguments() -> argparse.ArgumentParser:
         if command is _tune:
             added.add_argument("--plans", type=Path, required=True, help="the plan database")
             added.add_argument("--seconds", type=float, default=40.0, help="for a kernel, about")
+            added.add_argument("--candidates", type=int, default=16, help="plans to begin with")
+            added.add_argument("--records", type=Path, help="of run: its worst shapes are first")
     regrets = commands.add_parser("regret", help="what the estimate's plans lose, by layers")
     regrets.add_argument("records", type=Path, nargs="+", help="what tune wrote beside its plans")
     regrets.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -123,10 +124,7 @@ def tune_kernels(
             continue
         entry = entry_of(kernel, outcome, options.gpu)
         say(f"{head}: {said(outcome)}")
-        # Read again: another process may have written meanwhile.
-        database = PlanDatabase.read(options.database)
-        database.replace(entry)
-        database.write(options.database)
+        keep([entry], options.database)
         entries.append(entry)
     return entries
 
@@ -168,15 +166,24 @@ def tune_program(
     if after <= before:
         return entries
     say(f"the plans of {len(new)} kernels are taken back: the program is slower with them")
-    database = PlanDatabase.read(options.database)
     kept = [
         replace(one, plan=Plan(), tiled=Plan(), microseconds=one.before) if one in new else one
         for one in entries
     ]
-    for entry in kept:
-        database.replace(entry)
-    database.write(options.database)
+    keep(kept, options.database)
     return kept
+
+
+_WRITING = Lock()
+
+
+def keep(entries: Sequence[Entry], path: Path) -> None:
+    """Writes entries into a database in the place of others for the same kernels."""
+    with _WRITING:
+        database = PlanDatabase.read(path)  # others may have written meanwhile
+        for entry in entries:
+            database.replace(entry)
+        database.write(path)
 
 
 def entry_of(kernel: TunedKernel, outcome: Outcome[Plan], gpu: str) -> Entry:

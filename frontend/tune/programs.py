@@ -17,8 +17,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase, UsePlansPass, measured_plans
-from mugraph.passes.mugraph.known_plans.structure import family_of
-from mugraph.passes.mugraph.known_plans.tiles import in_tiles
 from mugraph.passes.targets import gpu_named
 from mugraph.runtime.toolchain import cache_directory, device_name
 from mugraph.tune.children import Children
@@ -167,8 +165,7 @@ def tune_program(
         return entries
     say(f"the plans of {len(new)} kernels are taken back: the program is slower with them")
     kept = [
-        replace(one, plan=Plan(), tiled=Plan(), microseconds=one.before) if one in new else one
-        for one in entries
+        replace(one, plan=Plan(), microseconds=one.before) if one in new else one for one in entries
     ]
     keep(kept, options.database)
     return kept
@@ -188,7 +185,6 @@ def keep(entries: Sequence[Entry], path: Path) -> None:
 
 def entry_of(kernel: TunedKernel, outcome: Outcome[Plan], gpu: str) -> Entry:
     """What a database keeps of a search."""
-    family, extents = family_of(kernel.graph)
     return Entry(
         kernel.structure,
         gpu,
@@ -197,9 +193,6 @@ def entry_of(kernel: TunedKernel, outcome: Outcome[Plan], gpu: str) -> Entry:
         round(outcome.before, 3),
         kernel.name,
         datetime.now(UTC).date().isoformat(),
-        family=family,
-        extents=extents,
-        tiled=in_tiles(kernel.graph, outcome.plan),
     )
 
 

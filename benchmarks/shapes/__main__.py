@@ -31,20 +31,27 @@ from benchmarks.shapes.check import check
 from benchmarks.shapes.draw import Shape, shapes
 from benchmarks.shapes.measure import Options, run, write
 from benchmarks.shapes.regret import regrets_of, write_regrets
-from benchmarks.shapes.tuned import Settings, tune, worst_first
+from benchmarks.shapes.report import worst_first
+from benchmarks.shapes.tuned import Settings, tune
 from mugraph.errors import UserError
 from mugraph.tune.records import read_records
 
 
 def chosen(arguments: argparse.Namespace) -> list[Shape]:
-    """The shapes of a command: a part of them, or those whose name has a word in it."""
+    """The shapes of a command: a part of them, or those whose name has a word in it.
+
+    With records of a run those on which a peer is ahead the most come first.
+    """
     if arguments.count < 1 or arguments.first < 0:
         raise UserError("--count must be at least 1, and --first at least 0.")
     place, parts = part_of(arguments.shard)
     found = shapes(arguments.seed, arguments.first + arguments.count)[arguments.first :]
-    return [
+    found = [
         shape for shape in found if shape.index % parts == place and arguments.only in shape.name
     ]
+    if arguments.records is not None:
+        found = worst_first(found, results.read(arguments.records))
+    return found[: arguments.most]
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -84,9 +91,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _tune(arguments: argparse.Namespace) -> int:
-    records = {} if arguments.records is None else results.read(arguments.records)
     settings = Settings(
-        worst_first(chosen(arguments), records),
+        chosen(arguments),
         arguments.arch,
         arguments.jobs,
         arguments.limit,
@@ -143,6 +149,8 @@ def _arguments() -> argparse.ArgumentParser:
         added.add_argument("--first", type=int, default=0, help="the number to begin with")
         added.add_argument("--shard", default="1/1", help="a part of them: 2/3 is every third")
         added.add_argument("--only", default="", help="a word of their names: prefill, bf16")
+        added.add_argument("--records", type=Path, help="of run: its worst shapes come first")
+        added.add_argument("--most", type=int, help="so many of them, at most")
         added.add_argument("--arch", default="sm_90a")
         added.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="builds")
         if command is _run:
@@ -158,7 +166,6 @@ def _arguments() -> argparse.ArgumentParser:
             added.add_argument("--plans", type=Path, required=True, help="the plan database")
             added.add_argument("--seconds", type=float, default=40.0, help="for a kernel, about")
             added.add_argument("--candidates", type=int, default=16, help="plans to begin with")
-            added.add_argument("--records", type=Path, help="of run: its worst shapes are first")
     regrets = commands.add_parser("regret", help="what the estimate's plans lose, by layers")
     regrets.add_argument("records", type=Path, nargs="+", help="what tune wrote beside its plans")
     regrets.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")

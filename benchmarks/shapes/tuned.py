@@ -5,16 +5,13 @@ The plans of some shapes are built while those of another one are measured.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.h200.records import Records
 from benchmarks.shapes.draw import Shape
-from benchmarks.shapes.report import gain
 from mugraph.errors import UserError
 from mugraph.reading import make_context
 from mugraph.tune import Options, gpu_here, tune_program
@@ -38,20 +35,6 @@ class Settings:
     seconds: float
     """For a kernel, about."""
     candidates: int
-
-
-def worst_first(shapes: Sequence[Shape], records: Records) -> list[Shape]:
-    """Shapes by what was measured of them: first those on which a peer is the fastest.
-
-    Those that were not measured are last.
-    """
-
-    def measured(shape: Shape) -> float:
-        record = records.get(shape.name)
-        found = None if record is None else gain(record, record.ours)
-        return math.inf if found is None else found
-
-    return sorted(shapes, key=measured)
 
 
 def tune(settings: Settings, database: Path) -> bool:

@@ -37,7 +37,7 @@ from benchmarks.shapes.models import MODELS
 from benchmarks.shapes.peers import CUBLASLT, peers_of
 from benchmarks.shapes.picture import LINES, panels_of
 from benchmarks.shapes.regret import regrets_of, write_regrets
-from benchmarks.shapes.report import PLANS, TUNED, page
+from benchmarks.shapes.report import PLANS, TUNED, page, worst_first
 from mugraph.errors import UserError
 from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase
 from mugraph.reading import make_context
@@ -197,6 +197,15 @@ def test_tuned_kernels_have_means_of_their_own() -> None:
         record.add(System(EAGER, RIGHT, is_peer=True)).set_samples(Samples((4.0,)))
     text = "\n".join(page(records))
     assert "| linear, M <= 64 | 2 | 2 | 2.00 | 2.00 | 2.00 | 0 | 2 | 2.83 | 2.00 |" in text
+
+
+def test_shapes_behind_their_peers_come_first() -> None:
+    found, times = DRAWN[:3], {EAGER: 4.0}
+    records = {
+        found[1].name: record_of(found[1], times | {OURS: 2.0}),
+        found[2].name: record_of(found[2], times | {OURS: 8.0}),
+    }
+    assert worst_first(found, records) == [found[2], found[1], found[0]]
 
 
 def tuning_record(kernel: str, code: str, times: tuple[float, ...], role: str = "") -> TuningRecord:

@@ -155,7 +155,8 @@ def page(records: Records, image: str) -> list[str]:
                 None if found is None else f"{found:.2f}",
             ]
         )
-    of_run = {name: facts[name] for name in ("gpu", "date", "commit", "nvcc", "torch")}
+    of_run = {name: facts[name] for name in ("gpu", "date", "nvcc", "torch")}
+    of_run["commit"] = ", ".join(sorted({record.facts["commit"] for record in records.values()}))
     return [
         *pages.head("Three layers over rows", {"model": facts["model"], **of_run}),
         f"![A peer's time over ours, for each layer over rows]({image})",

@@ -120,6 +120,9 @@ def tune_kernels(
         except MeasureError as error:
             say(f"{head} is not tuned: {error}")
             continue
+        if not (outcome.built or outcome.complete):
+            say(f"{head} is not tuned: there was no time to build another plan")
+            continue
         entry = entry_of(kernel, outcome, options.gpu)
         say(f"{head}: {said(outcome)}")
         keep([entry], options.database)

@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -320,6 +321,22 @@ def test_what_is_tuned_is_kept_and_not_tuned_again(kernel: TunedKernel, tmp_path
     assert (other.plan, other.microseconds) == (Plan(), 30.0)  # what is kept is what is so now
     assert len({*slow.samples}) > 8  # and all were measured again
     assert PlanDatabase.read(path).find(kernel.structure, ARCH) == other
+
+
+def test_what_there_was_no_time_for_is_tuned_another_time(
+    kernel: TunedKernel, tmp_path: Path
+) -> None:
+    path, lines = tmp_path / "plans.jsonl", list[str]()
+    hasty = replace(options(path), seconds=0.0)
+    assert tune_kernels([kernel], hasty, Children(1), lines.append, lambda _, __: Alone()) == []
+    assert "no time to build another plan" in lines[-1] and not path.exists()
+
+
+class Alone(MadeUpBench):
+    """Only the estimate's plan is built."""
+
+    def build(self, plans: Sequence[Plan]) -> Iterator[Built[Plan]]:
+        return super().build(plans[:1])
 
 
 def two_kernels() -> mi.KernelGraph:

@@ -242,12 +242,7 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 f"{op_label(self)} writes the numbers of a product's columns, not "
                 f"{destination.layout}"
             )
-        atom = mma_atom(mma.atom)
         columns = destination.get_shape()[-1]
-        if columns % (atom.shape_mnk[1] * mma.thr_layout[1]):
-            raise VerifyException(
-                f"{op_label(self)}: {columns} columns are no whole products of {atom.name}"
-            )
         if len(shape) < 2 or sorted(shape) != sorted((*shape[:-2], 1, columns)):
             raise VerifyException(
                 f"{op_label(self)}: the source has {dims(shape)}, expected {columns} numbers"

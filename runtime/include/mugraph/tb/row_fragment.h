@@ -75,8 +75,7 @@ struct RowFragment {
 // own.
 template <int kWarpsM, int kWarpsN, int kN, class Atom, int kWarpsK = 1>
 struct ColumnFragment {
-  static_assert(kN % (Atom::kN * kWarpsN) == 0, "columns fill the instructions of all warps");
-  static constexpr int kTilesN = kN / (Atom::kN * kWarpsN);
+  static constexpr int kTilesN = ceil_div(ceil_div(kN, Atom::kN), kWarpsN);
   static constexpr int kValues = kTilesN * Atom::kColumnSlots;
 
   // columns = Epilogue(src(0, n)); Layout is (1, N). Those of part p lie kPartStride * p elements further on.
@@ -95,7 +94,10 @@ struct ColumnFragment {
       for (int c = 0; c < Atom::kColumnSlots; ++c) {
         const int within = Atom::column_of(thread % Atom::kThreads, Atom::value_of_column_slot(c));
         const int column = (j * kWarpsN + warp) * Atom::kN + within;
-        const float number = to_number<float>(src[Parts::swizzle(first + Columns::at(column))]);
+        float number = 0.0f;
+        if ((j + 1) * kWarpsN * Atom::kN <= kN || column < kN) {
+          number = to_number<float>(src[Parts::swizzle(first + Columns::at(column))]);
+        }
         columns[j * Atom::kColumnSlots + c] = Epilogue::apply(number);
       }
     }

@@ -99,13 +99,14 @@ def unroll(found: PromotedLoop) -> None:
     """Rewrite: the body does several iterations, each product issued before the last is used."""
     body = found.loop.body.block
     finish: list[Operation] = []
+    # Two products are in flight: the registers of one are those of the next but one.
+    tiles: list[dict[SSAValue, SSAValue]] = [{}, {}]
     for number in range(found.at_once):
-        values: dict[SSAValue, SSAValue] = {}
-        issued = [_of_iteration(op, number, values) for op in found.issue]
-        body.add_ops(issued)
+        values = tiles[number % 2]
+        body.add_ops(_of_iteration(found.issue, number, values))
         if number:
             body.add_ops([sched.WarpgroupWaitOp(1), *finish])
-        finish = [_of_iteration(op, number, values) for op in found.finish]
+        finish = _of_iteration(found.finish, number, values)
     body.add_ops([sched.WarpgroupWaitOp(0), *finish])
     for op in reversed((*found.issue, *found.finish)):
         op.detach()
@@ -113,15 +114,22 @@ def unroll(found: PromotedLoop) -> None:
     found.loop.step = IntegerAttr(found.at_once, i64)
 
 
-def _of_iteration(op: Operation, number: int, values: dict[SSAValue, SSAValue]) -> Operation:
-    """A copy of an operator for one of the iterations of a body."""
-    copy = op.clone(values)
-    if isinstance(copy, sched.LoadOp | RunsAtIteration):
-        ahead = copy.ahead_of + number
-        copy.ahead = IntegerAttr(ahead, i64) if ahead else None
-    if isinstance(copy, sched.WarpgroupMmaOp):
-        copy.asynchronous = UnitAttr()
-    return copy
+def _of_iteration(
+    ops: tuple[Operation, ...], number: int, values: dict[SSAValue, SSAValue]
+) -> list[Operation]:
+    """Copies of operators for one of the iterations of a body, in the tiles that there are."""
+    copies = [
+        op.clone(values)
+        for op in ops
+        if not isinstance(op, sched.EmptyOp) or op.result not in values
+    ]
+    for copy in copies:
+        if isinstance(copy, sched.LoadOp | RunsAtIteration):
+            ahead = copy.ahead_of + number
+            copy.ahead = IntegerAttr(ahead, i64) if ahead else None
+        if isinstance(copy, sched.WarpgroupMmaOp):
+            copy.asynchronous = UnitAttr()
+    return copies
 
 
 def unroll_products(kernel: sched.KernelOp, target: Target) -> None:

@@ -200,8 +200,7 @@ def test_what_few_bits_lose_is_in_the_budget(promote: bool) -> None:
     plan = replace(BY_GROUPS, promote=promote)
     module = compiled(linear(("e4m3", "e4m3"), (64, 64, 1024)), plan)
     products = [op for op in module.walk() if isinstance(op, sched.WarpgroupMmaOp)]
-    assert {op.is_fresh for op in products} == {promote} and all(op.is_async for op in products)
-    assert len(products) == (8 if promote else 1)
+    assert [(op.is_fresh, op.is_async) for op in products] == [(promote, not promote)]
     x, w = drawn("e4m3", (64, 1024), 7), drawn("e4m3", (64, 1024), 8)
     (exact,), (budget,) = derived(module, [x, w])
     error = np.abs(added_coarsely(x, w, 64 if promote else 1024) - exact)

@@ -101,7 +101,7 @@ def test_what_is_touched_too_early_is_found(
 
 @pytest.fixture(scope="module")
 def unrolled() -> ModuleOp:
-    """Eight iterations in a body, each product beside the sums of the one before."""
+    """Four iterations in a body, each product beside the sums of the one before."""
     context = make_context()
     module = read_module(str(INPUTS.parent / "unroll-products.mlir"), context)
     for step in passes_as_written("sm_90a", loads="tma"):

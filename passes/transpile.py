@@ -44,6 +44,7 @@ from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
 from mugraph.passes.schedule.set_register_budgets import SetRegisterBudgetsPass
 from mugraph.passes.schedule.share_kernels import ShareKernelsPass
 from mugraph.passes.schedule.spread_blocks import SpreadBlocksPass
+from mugraph.passes.schedule.unroll_products import UnrollProductsPass
 from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -99,6 +100,7 @@ def transpile_pipeline(
         ProgrammaticLaunchPass(arch),
         PlanSTensorMemoryPass(arch=arch),
         SetRegisterBudgetsPass(arch),
+        UnrollProductsPass(arch),
         JoinLaunchesPass(arch),
         PersistProgramPass(arch, everywhere=False),
         SpreadBlocksPass(arch),

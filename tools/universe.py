@@ -76,6 +76,7 @@ PASSES = {
     "explain-swizzle": "mugraph.passes.schedule.plan_swizzle:ExplainSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.schedule.plan_stensor_memory:PlanSTensorMemoryPass",
     "set-register-budgets": "mugraph.passes.schedule.set_register_budgets:SetRegisterBudgetsPass",
+    "unroll-products": "mugraph.passes.schedule.unroll_products:UnrollProductsPass",
     "join-launches": "mugraph.passes.program.join_launches:JoinLaunchesPass",
     "pack-blocks": "mugraph.passes.schedule.pack_blocks:PackBlocksPass",
     "spread-blocks": "mugraph.passes.schedule.spread_blocks:SpreadBlocksPass",

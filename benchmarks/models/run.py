@@ -20,6 +20,7 @@ from benchmarks.facts import facts_of_this_run, installed, revision
 from benchmarks.h200.checking import distance
 from benchmarks.h200.timing import Captured, interleaved, prepared
 from benchmarks.models.zoo import MODELS, Case
+from mugraph.passes.targets import gpu_named, target_named
 from mugraph.torch.translation import PROGRAM
 
 EAGER, INDUCTOR, OURS = "eager", "torch.compile", "mugraph"
@@ -47,6 +48,8 @@ class Record:
     """Operators that stay in torch, with the reason, and how many there are."""
     seconds: float
     """From the first call to its result: everything is compiled."""
+    floor: float | None = None
+    """Microseconds in which a GPU's memory gives what a call reads at least."""
     microseconds: dict[str, float] = field(default_factory=dict[str, float])
     kernels: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
     """Of a call of ours, by the kernel's name: how often it runs, and microseconds of all runs."""
@@ -114,6 +117,9 @@ def measure(
             },
             seconds,
         )  # fmt: skip
+        if device == "cuda":
+            target = target_named(gpu_named(torch.cuda.get_device_name()))
+            record.floor = case.bytes_read / target.memory_bytes_per_ns * 1e-3
         if device == "cuda" and record.right:
             _time(record, case, fast)
     return record
@@ -222,6 +228,7 @@ def _facts_of_cpu() -> dict[str, str]:
 def summary(record: Record) -> str:
     """A line of a model, and one for each kind of operator that stays in torch."""
     times = "".join(f", {name} {time:.0f} µs" for name, time in record.microseconds.items())
+    times += "" if record.floor is None else f", floor {record.floor:.0f} µs"
     share = "" if record.kernel_share is None else f", {record.kernel_share:.0%} in our kernels"
     lines = [
         f"{record.name}: {'right' if record.right else 'WRONG'}, error {record.error:.2e} "
@@ -234,7 +241,8 @@ def summary(record: Record) -> str:
 
 COLUMNS = (
     "model", "type", "error:", "eager's:", "programs:", "operators:", "compiled, s:",
-    "eager, µs:", "torch.compile, µs:", "mugraph, µs:", "time in our kernels:", "stays in torch",
+    "eager, µs:", "torch.compile, µs:", "mugraph, µs:", "floor, µs:", "time in our kernels:",
+    "stays in torch",
 )  # fmt: skip
 
 
@@ -244,6 +252,7 @@ def page(records: Sequence[Record], facts: dict[str, str]) -> list[str]:
         *pages.head("Models by torch.compile(model, backend=\"mugraph\")", facts),
         "Errors are against eager PyTorch in float64, relative to the norm of all results;",
         "*operators* is the part of them in mugraph's programs. Times are medians of CUDA graphs.",
+        "*Floor*: weights and caches are read once, at the rate of the GPU's data sheet.",
         "",
         *pages.table(COLUMNS, map(_cells, records)),
         *(line for record in records if record.kernels for line in _breakdown(record)),
@@ -274,7 +283,7 @@ def _breakdown(record: Record) -> list[str]:
 
 
 def _cells(record: Record) -> list[object]:
-    times = [record.microseconds.get(name) for name in (EAGER, INDUCTOR, OURS)]
+    times = [*(record.microseconds.get(name) for name in (EAGER, INDUCTOR, OURS)), record.floor]
     share = record.kernel_share
     return [
         record.name if record.right else f"{record.name} (wrong)",

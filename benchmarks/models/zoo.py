@@ -45,6 +45,16 @@ class Case:
         if isinstance(self.module, Step):
             self.module.rewind()
 
+    @property
+    def bytes_read(self) -> int:
+        """Of weights, but for tables of which rows are looked up, and of a step's cache."""
+        parts = [*self.module.modules()]
+        tables = {part.weight for part in parts if isinstance(part, nn.Embedding)}
+        looked_up = tables - {part.weight for part in parts if isinstance(part, nn.Linear)}
+        read = {*self.module.parameters(), *self.module.buffers()} - looked_up
+        kept = self.module.rows if isinstance(self.module, Step) else ()
+        return sum(each.numel() * each.element_size() for each in (*read, *kept))
+
     def wide(self, dtype: torch.dtype) -> Case:
         """The same weights and inputs in a wider type."""
         module = in_type(deepcopy(self.module), dtype)
@@ -229,6 +239,14 @@ class Step(nn.Module):
         with torch.no_grad():
             self.forward(self.prompt)
         self.kept = [(layer, _copied(layer)) for layer in own.layers]
+
+    @property
+    def rows(self) -> list[Tensor]:
+        """What the cache has of the prompt: keys and values of each layer, or of its window."""
+        length = self.prompt.shape[1]
+        return [
+            each[..., :length, :] for layer, _ in self.kept for each in (layer.keys, layer.values)
+        ]
 
     def rewind(self) -> None:
         """The cache as it was behind the prompt, in the same tensors, but for what a step writes

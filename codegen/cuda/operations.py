@@ -65,13 +65,14 @@ def _(op: sched.ForloopOp, printer: KernelPrinter) -> None:
     writer.line()
     writer.line(f"// {op.name}")
     first = 1 if op.is_peeled and op.iterations > 1 else 0
-    if first or op.trip_count == 1:
+    if first or op.trip_count == op.step_of:
         _print_iteration(op, replace(printer, iteration="0"), "{")
-    if op.trip_count == 1:
+    if op.trip_count == op.step_of:
         return
     # Unrolling would multiply the code; the stages' indices are cheap to compute.
     writer.line("#pragma unroll 1")
-    opening = f"for (int it = {first}; it < {printer.trip_count(op)}; ++it) {{"
+    advance = "++it" if op.step_of == 1 else f"it += {op.step_of}"
+    opening = f"for (int it = {first}; it < {printer.trip_count(op)}; {advance}) {{"
     _print_iteration(op, replace(printer, iteration="it"), opening)
 
 

@@ -141,12 +141,15 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
 @print_operation.register
 def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
     writer = printer.writer
-    destination, source = printer.names.of(op.destination), printer.pointer(op.source)
+    iteration = printer.iteration or "0"
+    if op.ahead_of:
+        iteration = f"{iteration} + {op.ahead_of}"
+    destination, source = printer.names.of(op.destination), printer.pointer(op.source, iteration)
     writer.open(f"{{  {printer.describe(op)}")
     mma = fragment_type_of(op.destination).tiled_mma
     if mma is None or not op.loads_operand:
         writer.line(f"using Source = {matrix_type(op.matrix())};")
-        tile, shape = printer.tile_of(printer.iteration or "0"), shape_of(op.source.type)
+        tile, shape = printer.tile_of(iteration), shape_of(op.source.type)
         ragged = {each.dim: existing_elements(each.bound, tile) for each in op.ragged()}
         last = range(len(shape))[-2:] if op.loads_matrix else ragged
         exist = "".join(f", {ragged.get(dim, shape[dim])}" for dim in last if ragged)

@@ -129,6 +129,8 @@ def scope_of(op: Operation, iteration: str, ahead: int, printer: KernelPrinter) 
         return f"if ({iteration} < {printer.span}.count) {{"
     if not ahead or loop is None:
         return "{"
+    if 0 < ahead < loop.step_of:
+        return "{"
     bound = f"{iteration} < {printer.trip_count(loop)}" if ahead > 0 else f"{iteration} >= 0"
     return f"if ({bound}) {{"
 

@@ -191,7 +191,7 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     call = f"{product}::{method}({sums}, {lhs}, {rhs}, thread);"
     nothing = "mugraph::commit_products();  // an empty group, which waits count"
     loop = sched.enclosing_loop(op)
-    if not op.ahead_of:
+    if op.ahead_of >= 0:
         writer.line(call)
     elif loop is not None and loop.is_peeled:
         is_first = printer.iteration == "0"

@@ -198,7 +198,7 @@ def dequantize(
 
     Raises :class:`BuildError` where groups do not divide a dimension.
     """
-    numbers = cast(codes, f32) if format is None else unpack(codes, format, dim, storage=storage)
+    numbers = _as(codes, f32) if format is None else unpack(codes, format, dim, storage=storage)
     counts = scales.shape
     _require_groups("dequantize", numbers.shape, counts)
     value = reshape(numbers, _grouped(numbers.shape, counts))

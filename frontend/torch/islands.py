@@ -12,6 +12,9 @@ from mugraph.torch.operator import import_torch
 from mugraph.torch.symbols import is_symbol, may_be_handed_over
 from mugraph.torch.translation import devices_among, merged_extents, tensor_like
 
+PLACE = "mugraph_place"
+"""The key of a node's meta that says where it stood in the whole graph."""
+
 
 def fold_constants(graph_module: Any) -> None:
     """Computes what depends on no input ahead, by torch; random numbers stay."""
@@ -90,6 +93,8 @@ def split_off_programs(
     """
     import_torch()
     module = import_module("torch.fx.passes.infra.partitioner")
+    for place, node in enumerate(graph_module.graph.nodes):
+        node.meta[PLACE] = place
     apart: set[Any] = set()
 
     class Support:
@@ -108,11 +113,27 @@ def split_off_programs(
         ]
         outside = {node for part in partitions for node in _at_wrong_ends(part.nodes)}
         if not outside:
-            return partitioner.fuse_partitions(partitions)
+            parts = partitioner.fuse_partitions(partitions)
+            for part in programs_of(parts).values():
+                _put_in_order(part)
+            return parts
         apart |= outside
         for node in outside:
             if not is_view(node):
                 stays(node, "the strides of what it takes or gives change with an extent")
+
+
+def _put_in_order(part: Any) -> None:
+    """Gives a part's calls the order that they had: what is computed one after another stays so.
+
+    Versions of torch put calls first that need few others, so that kernels are searched for among
+    what has nothing to do with each other.
+    """
+    nodes = [*part.graph.nodes]
+    calls = [node for node in nodes if node.op not in ("placeholder", "output")]
+    for node in sorted(calls, key=lambda node: node.meta.get(PLACE, -1)):
+        nodes[-1].prepend(node)
+    part.recompile()
 
 
 def _apart(nodes: Iterable[Any], kind: Callable[[Any], set[str]]) -> Iterable[list[Any]]:

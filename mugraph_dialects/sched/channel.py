@@ -198,9 +198,11 @@ class RunsAtIteration(IRDLOperation):
                 f"{op_label(self)} stands outside of phases, and would run once; in a persistent "
                 "kernel iterations are those of a block of the grid, so put it into a phase"
             )
-        if self.ahead is not None and enclosing_loop(self) is None:
+        loop = enclosing_loop(self)
+        if self.ahead is not None and loop is None:
             raise VerifyException(f"{op_label(self)}: 'ahead' has a meaning only in the loop")
-        if not self.furthest_behind(stages) <= self.ahead_of <= stages:
+        furthest = stages if loop is None else max(stages, loop.step_of - 1)
+        if not self.furthest_behind(stages) <= self.ahead_of <= furthest:
             raise VerifyException(
                 f"{op_label(self)}: ahead {self.ahead_of} must be between "
                 f"{self.furthest_behind(stages)} and the {stages} stages of the ring"

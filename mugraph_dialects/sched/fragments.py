@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.dialects.builtin import BoolAttr
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     operand_def,
@@ -20,6 +20,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.accessors import number_or
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
@@ -53,6 +54,7 @@ from mugraph.dialects.sched.mappings import (
     matrix_layout,
 )
 from mugraph.dialects.sched.role import enclosing_threads
+from mugraph.dialects.sched.structure import enclosing_loop
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
@@ -88,6 +90,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     Of a product by warps along k, each of which has a matrix of its own, the buffer has as many
     matrices, or as many rows of numbers of columns.
+
+    ``ahead 1`` loads the tile of the next iteration, in a loop whose body does several.
     """
 
     name = "sched.load"
@@ -96,9 +100,11 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     destination = operand_def(TileType)
     epilogue = opt_prop_def(EpilogueAttr)
     ldmatrix = opt_prop_def(BoolAttr)
+    ahead = opt_prop_def(IntegerAttr.constr(type=i64))
 
     assembly_format = (
-        "$source `to` $destination custom<ThenEpilogue>($epilogue) (`ldmatrix` $ldmatrix^)? "
+        "$source `to` $destination (`ahead` $ahead^)? "
+        "custom<ThenEpilogue>($epilogue) (`ldmatrix` $ldmatrix^)? "
         "attr-dict `:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
     custom_directives = (ThenEpilogue, TiedTiles)
@@ -119,6 +125,9 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 "ldmatrix": None if ldmatrix is None else BoolAttr.from_bool(ldmatrix),
             },
         )
+
+    ahead_of = number_or("ahead", 0)
+    """How many iterations ahead of the current one the tile is."""
 
     @property
     def loads_operand(self) -> bool:
@@ -180,6 +189,11 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             )
         if epilogue_of(self).accumulates:
             raise VerifyException(f"{op_label(self)} cannot add to registers; leave out 'accum'")
+        loop = enclosing_loop(self)
+        if not 0 <= self.ahead_of < (1 if loop is None else loop.step_of):
+            raise VerifyException(
+                f"{op_label(self)}: ahead {self.ahead_of} names no iteration that the body does"
+            )
         if self.loads_operand:
             self._verify_operand()
         elif self.loads_columns:
@@ -242,12 +256,7 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 f"{op_label(self)} writes the numbers of a product's columns, not "
                 f"{destination.layout}"
             )
-        atom = mma_atom(mma.atom)
         columns = destination.get_shape()[-1]
-        if columns % (atom.shape_mnk[1] * mma.thr_layout[1]):
-            raise VerifyException(
-                f"{op_label(self)}: {columns} columns are no whole products of {atom.name}"
-            )
         if len(shape) < 2 or sorted(shape) != sorted((*shape[:-2], 1, columns)):
             raise VerifyException(
                 f"{op_label(self)}: the source has {dims(shape)}, expected {columns} numbers"
@@ -274,7 +283,9 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             whole = resolved_layout_of(self.source)
             read = iteration_layout(whole, shape, shape, range(len(shape)))
         stream = fragment_stream(held, read, block=block, every_holder=True)
-        access = plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)
+        access = plain_access(
+            self, 0, AccessKind.READ, stage_reference(self, self.ahead_of), stream
+        )
         return [replace(access, predicate=self._predicate(held, stream.width, block))]
 
     def ragged(self) -> list[RaggedDim]:

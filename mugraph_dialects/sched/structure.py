@@ -104,6 +104,9 @@ class ForloopOp(CarriesTiles):
 
     ``peeled``: the first iteration has code of its own, so that what does nothing in it leaves no
     branch to the others.
+
+    ``sched.forloop 16 step 4``: the body does four iterations and runs four times, from iteration
+    0, 4, 8 and 12 on.  ``ahead 1`` to ``ahead 3`` say of which of them an operator is.
     """
 
     name = "sched.forloop"
@@ -112,6 +115,7 @@ class ForloopOp(CarriesTiles):
     IS_LOOP: ClassVar[bool] = True
 
     range = opt_prop_def(IntegerAttr.constr(type=i64))
+    step = opt_prop_def(IntegerAttr.constr(type=i64))
     peeled = opt_prop_def(UnitAttr)
     bound = opt_operand_def(IndexType())
     carried = var_operand_def(TileType | TokenType)
@@ -120,7 +124,7 @@ class ForloopOp(CarriesTiles):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     assembly_format = (
-        "custom<TripCount>($range, $bound) (`peeled` $peeled^)? "
+        "custom<TripCount>($range, $bound) (`step` $step^)? (`peeled` $peeled^)? "
         "(`carrying` $carried^ `:` type($carried))? $body attr-dict "
         "custom<TiedTiles>(type($tiles))"
     )
@@ -133,12 +137,14 @@ class ForloopOp(CarriesTiles):
         carried: Sequence[SSAValue] = (),
         *,
         peeled: bool = False,
+        step: int = 1,
     ) -> None:
         super().__init__(
             operands=[trip_count if isinstance(trip_count, SSAValue) else None, carried],
             result_types=[[value.type for value in carried]],
             properties={
                 "range": IntegerAttr(trip_count, i64) if isinstance(trip_count, int) else None,
+                "step": IntegerAttr(step, i64) if step > 1 else None,
                 "peeled": UnitAttr() if peeled else None,
             },
             regions=[Region(body) if isinstance(body, Block) else body],
@@ -151,9 +157,12 @@ class ForloopOp(CarriesTiles):
     is_peeled = is_given("peeled")
     """Whether the first iteration has code of its own."""
 
+    step_of = number_or("step", 1)
+    """How many iterations the body does each time."""
+
     @property
     def trip_count(self) -> int | SSAValue:
-        """How often the body runs: a number, or the value that says it when the kernel runs."""
+        """The iterations: a number, or the value that says it when the kernel runs."""
         if self.bound is not None:
             return self.bound
         assert self.range is not None  # verified
@@ -161,7 +170,7 @@ class ForloopOp(CarriesTiles):
 
     @property
     def iterations(self) -> int:
-        """How often the body runs.
+        """How many iterations there are; the body does :attr:`step_of` of them each time.
 
         Raises ``VerifyException`` where that is known only when the kernel runs.
         """
@@ -180,6 +189,13 @@ class ForloopOp(CarriesTiles):
                 f"{op_label(self)}: expected a 'range' or a 'bound', which say how often it runs"
             )
         kernel, count = enclosing_kernel(self), self.trip_count
+        if self.step is not None and (
+            isinstance(count, SSAValue) or self.is_peeled or count % max(self.step_of, 1)
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: its body does {self.step_of} iterations, which must divide "
+                "their number; this must be written, and no first one be peeled"
+            )
         if any(loop.trip_count != count for loop in loops_of(kernel)):
             often = value_label(count) if isinstance(count, SSAValue) else count
             raise VerifyException(

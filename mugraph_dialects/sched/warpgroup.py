@@ -59,7 +59,7 @@ from mugraph.dialects.sched.matrix_part import start_attribute, verify_part
 from mugraph.dialects.sched.multiplies import MultipliesMatrices
 from mugraph.dialects.sched.operand_mappings import MatmulOperand, element_stream
 from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.structure import AllocOp
+from mugraph.dialects.sched.structure import AllocOp, enclosing_loop
 from mugraph.dialects.sched.tile_values import (
     TiedTiles,
     WritesTiles,
@@ -350,7 +350,8 @@ class WarpgroupMmaOp(
             if isinstance(value.owner, AllocOp) and value.owner.stage_count > 1
         ]
         self.verify_iteration(min(counts, default=1))
-        if self.ahead_of > 0:
+        loop = enclosing_loop(self)
+        if self.ahead_of >= (1 if loop is None else loop.step_of):
             raise VerifyException(
                 f"{op_label(self)}: ahead {self.ahead_of} names an iteration that is still to come"
             )

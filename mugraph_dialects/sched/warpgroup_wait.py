@@ -103,12 +103,14 @@ class WarpgroupWaitOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
         return accesses
 
     def _stage_of(self, product: Product) -> StageReference:
-        late = product.op.ahead_of - product.behind
+        loop = enclosing_loop(product.op)
+        if loop is None:
+            return product.op.stage
+        late = product.op.ahead_of - product.behind * loop.step_of
         if enclosing_loop(self) is not None:
             return StageReference(ahead=late)
-        if enclosing_loop(product.op) is not None:
-            return StageReference(iteration=loop_iterations(enclosing_kernel(self)) - 1 + late)
-        return product.op.stage
+        last = loop_iterations(enclosing_kernel(self)) - loop.step_of
+        return StageReference(iteration=last + late)
 
 
 def waited_products(wait: WarpgroupWaitOp) -> tuple[list[Product], list[WarpgroupMmaOp]]:

@@ -172,7 +172,7 @@ def _replace(op: sched.PhaseOp | sched.ForloopOp, carried: list[SSAValue] | tupl
     body = op.body.block
     op.body.detach_block(body)
     if isinstance(op, sched.ForloopOp):
-        named = sched.ForloopOp(op.trip_count, body, carried, peeled=op.is_peeled)
+        named = sched.ForloopOp(op.trip_count, body, carried, peeled=op.is_peeled, step=op.step_of)
     else:
         named = type(op)(body)
     _take_place(op, named)

@@ -16,12 +16,15 @@ class ExecutionError(InterpretationError, UserError):
     """A module that the interpreter cannot run, or inputs that do not fit the function."""
 
 
-def iterations_of(op: Operation, count: int) -> range:
-    """The iterations of a loop; raises ``ExecutionError`` where running them would take hours."""
+def iterations_of(op: Operation, count: int, step: int = 1) -> range:
+    """The iterations of a loop that its body begins with.
+
+    Raises ``ExecutionError`` where running them would take hours.
+    """
     if count > MOST_ITERATIONS:
         raise ExecutionError(
             f"{op_label(op)} has {count} iterations, which an interpreter runs one by one; "
             f"it takes at most {MOST_ITERATIONS}: choose a smaller 'forloop', or run the kernel on "
             "a GPU"
         )
-    return range(count)
+    return range(0, count, step)

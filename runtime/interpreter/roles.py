@@ -45,8 +45,8 @@ def steps_of(operators: Iterable[Operation], position: int = 0) -> Iterator[Step
             continue
         # Tiles stay in their registers, so that there is nothing to do for a yield.
         body = [inner for inner in op.body_block.ops if not isinstance(inner, sched.YieldOp)]
-        count = op.iterations if isinstance(op, sched.ForloopOp) else 1
-        for iteration in iterations_of(op, count):
+        count, step = (op.iterations, op.step_of) if isinstance(op, sched.ForloopOp) else (1, 1)
+        for iteration in iterations_of(op, count, step):
             yield from (Step(inner, iteration, position) for inner in body)
 
 

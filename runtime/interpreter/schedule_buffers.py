@@ -201,7 +201,7 @@ class ScheduleFunctions(InterpreterFunctions):
         carried = args
         if op.bound is not None:
             self.frame.iterations, carried = args[0], args[1:]
-        for iteration in iterations_of(op, self.frame.iterations):
+        for iteration in iterations_of(op, self.frame.iterations, op.step_of):
             self.frame.iteration = iteration
             carried = interpreter.run_ssacfg_region(op.body, carried, op.name)
         self.frame.iteration = 0

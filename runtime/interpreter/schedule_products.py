@@ -138,10 +138,13 @@ class ProductFunctions(InterpreterFunctions):
     @impl_writing(sched.LoadOp)
     def run_load(self, op: sched.LoadOp, args: PythonValues) -> None:
         """A matrix as it is, or numbers side by side."""
+        frame = self.functions.frame
+        now, frame.iteration = frame.iteration, frame.iteration + op.ahead_of
         if isinstance(args[0], DeviceTile):
-            value = self.functions.loaded_tile(op.source, args[0], self.functions.frame.iteration)
+            value = self.functions.loaded_tile(op.source, args[0], frame.iteration)
         else:
             value = self.functions.read(op.source, args[0])
+        frame.iteration = now
         shape = shape_of(op.destination.type)
         if op.loads_one_number:
             value = np.broadcast_to(value, (*value.shape[:GRID_AXES], *shape))

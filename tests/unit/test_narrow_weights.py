@@ -295,15 +295,22 @@ def test_scales_of_blocks_are_applied_to_partial_sums_of_f8() -> None:
 
 
 def test_warp_groups_load_scales_of_blocks_beside_their_products() -> None:
-    """No bulk copy brings numbers of rows that lie apart, nor do others for it."""
-    inputs, expected = drawn_of_blocks(256, 256, 512)
+    """No bulk copy brings numbers of rows that lie apart, nor do others for it.
+
+    Each product runs while the sums of the one before are scaled, but for the last of two.
+    """
+    inputs, expected = drawn_of_blocks(128, 256, 4096)
     module = graph_of(block_scaled, *inputs).module()
-    plan = Plan(block=(256, 1, 1), tile=(0, 0, 128, 128), forloop=4, split_k=1)
+    plan = Plan(block=(256, 1, 1), tile=(0, 0, 128, 128), forloop=32, split_k=1)
     PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
-    (product,) = (op for op in module.walk() if isinstance(op, sched.WarpgroupMmaOp))
-    loop = product.parent_op()
+    products = [op for op in module.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    assert [op.ahead_of for op in products] == [0, 1]
+    assert all(op.is_async and op.is_fresh for op in products)
+    loop = products[0].parent_op()
     loads = [op for op in module.walk() if isinstance(op, sched.LoadOp)]
-    assert isinstance(loop, sched.ForloopOp) and len(loads) == 2
+    assert isinstance(loop, sched.ForloopOp) and loop.step_of == 2 and len(loads) == 4
+    waits = [op.pending_products for op in loop.walk() if isinstance(op, sched.WarpgroupWaitOp)]
+    assert waits == [1, 0]
     for load in loads:
         assert load.parent_op() is loop
         assert isinstance(load.source.type, sched.GlobalType)

@@ -780,3 +780,39 @@ def test_bits_of_bytes_are_those_of_torch() -> None:
     for one, other in zip(ours, eager, strict=True):
         assert torch.equal(one, other)
     assert report.islands and not report.stayed
+
+
+def test_calls_of_a_program_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older versions of torch put calls first that need few others, such as those of weights."""
+
+    def those_that_need_least_first(nodes: Any) -> list[Any]:
+        left, done = list(nodes), list[Any]()
+        while left:
+            ready = [node for node in left if not any(n in left for n in node.all_input_nodes)]
+            done += ready
+            left = [node for node in left if node not in ready]
+        return done
+
+    sorting = import_module("torch.fx.passes.utils.fuser_utils")
+    monkeypatch.setattr(sorting, "topo_sort", those_that_need_least_first)
+    seen: list[list[str]] = []
+    splitting = import_module("mugraph.torch.backend")
+    split = splitting.split_off_programs
+
+    def noted(*given: Any) -> Any:
+        parts = split(*given)
+        for part in import_module("mugraph.torch.islands").programs_of(parts).values():
+            calls = [node for node in part.graph.nodes if node.op == "call_function"]
+            seen.append([node.target.__name__.partition(".")[0] for node in calls])
+        return parts
+
+    monkeypatch.setattr(splitting, "split_off_programs", noted)
+
+    def twice(x: Any, v: Any, w: Any) -> Any:
+        return (x @ (v * 2.0)) @ (w * 3.0)
+
+    x, v, w = torch.randn(4, 8), torch.randn(8, 8), torch.randn(8, 8)
+    torch.compiler.reset()
+    result = torch.compile(twice, backend="mugraph")(x, v, w)
+    torch.testing.assert_close(result, twice(x, v, w))
+    assert seen == [["mul", "mm", "mul", "mm"]]

@@ -51,6 +51,24 @@ def test_results_depend_on_inputs(name: str) -> None:
     assert (result - other).norm() > 0.1 * result.norm()
 
 
+def test_the_floor_of_a_step_counts_stored_weights_and_the_cache_of_its_prompt() -> None:
+    """Two layers of width 64, in 8 bits with an f32 for each column; the embedding is looked up."""
+    torch: Any = import_module("torch")
+    columns, in_layers = 2 * 544, 2 * 41984
+    logits, norms, cache, positions = 211 * 64, 2 * 192 + 64, 2 * 2 * 13 * 32, 13 * 8 + 2 * 16 * 4
+
+    def read(weights: str) -> int:
+        return (
+            MODELS["qwen3-8b-step"]
+            .case(small=True, dtype=torch.bfloat16, device="cpu", weights=weights)
+            .bytes_read
+        )
+
+    others = 2 * (logits + norms + cache) + positions
+    assert read("") == 2 * in_layers + others
+    assert read("fp8") == in_layers + 4 * columns + others
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_routers_and_grouped_experts_are_one_program(dtype: str) -> None:
     """As transformers writes them for compilers; fp32 has an operator of its own for products."""

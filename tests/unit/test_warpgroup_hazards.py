@@ -97,3 +97,44 @@ def test_what_is_touched_too_early_is_found(
     break_it(kernel)
     found = find_hazards(kernel)
     assert any(says in one.message for one in found), found
+
+
+@pytest.fixture(scope="module")
+def unrolled() -> ModuleOp:
+    """Four iterations in a body, each product beside the sums of the one before."""
+    context = make_context()
+    module = read_module(str(INPUTS.parent / "unroll-products.mlir"), context)
+    for step in passes_as_written("sm_90a", loads="tma"):
+        step.apply(context, module)
+    return module
+
+
+def sums_before_they_are_there(kernel: sched.KernelOp) -> None:
+    """One product more may be unfinished where its sums are read."""
+    wait = in_the_loop(kernel, sched.WarpgroupWaitOp, 2)
+    assert isinstance(wait, sched.WarpgroupWaitOp)
+    wait.pending = IntegerAttr(2, i64)
+
+
+def a_stage_that_a_product_reads_released(kernel: sched.KernelOp) -> None:
+    """That of the next iteration, whose product is in flight."""
+    release = in_the_loop(kernel, sched.ReleaseOp, 2)
+    assert isinstance(release, sched.ReleaseOp)
+    release.ahead = IntegerAttr(release.ahead_of + 1, i64)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "says"),
+    [
+        (sums_before_they_are_there, "may still be adding"),
+        (a_stage_that_a_product_reads_released, "to be released by the readers of iteration 2"),
+    ],
+)
+def test_products_of_one_body_are_told_apart(
+    unrolled: ModuleOp, break_it: Callable[[sched.KernelOp], None], says: str
+) -> None:
+    kernel = kernel_in(unrolled)
+    assert find_hazards(kernel) == []
+    break_it(kernel)
+    found = find_hazards(kernel)
+    assert any(says in one.message for one in found), [one.message for one in found]

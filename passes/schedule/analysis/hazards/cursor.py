@@ -139,7 +139,7 @@ class Cursor:
         if self.step_index < len(segment.steps):
             return False
         self.step_index = 0
-        self.iteration += 1
+        self.iteration += segment.at_once
         self._leave_if_over()
         return True
 

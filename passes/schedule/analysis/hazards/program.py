@@ -135,6 +135,8 @@ class Segment:
     iterations: int | None
     steps: tuple[Step, ...]
     is_phase: bool = True
+    at_once: int = 1
+    """How many iterations the steps do each time."""
 
 
 @dataclass(eq=False)
@@ -313,8 +315,8 @@ def _read_strand(program: Program, strand: Strand, body: Iterable[Operation]) ->
         if isinstance(op, sched.PhaseOp | sched.ForloopOp):
             _add_segment(program, strand, name, loose, is_phase=False)
             loose = []
-            iterations = op.iterations if isinstance(op, sched.ForloopOp) else None
-            _add_segment(program, strand, _phase_name(op), list(op.body.block.ops), iterations)
+            loop = op if isinstance(op, sched.ForloopOp) else None
+            _add_segment(program, strand, _phase_name(op), list(op.body.block.ops), loop)
         else:
             loose.append(op)
     _add_segment(program, strand, name, loose, is_phase=False)
@@ -342,7 +344,7 @@ def _add_segment(
     strand: Strand,
     phase: str,
     ops: Sequence[Operation],
-    iterations: int | None = None,
+    loop: sched.ForloopOp | None = None,
     *,
     is_phase: bool = True,
 ) -> None:
@@ -352,7 +354,8 @@ def _add_segment(
         if step is not None:
             steps.append(step)
     if steps:
-        strand.segments.append(Segment(iterations, tuple(steps), is_phase))
+        count, at_once = (None, 1) if loop is None else (loop.iterations, loop.step_of)
+        strand.segments.append(Segment(count, tuple(steps), is_phase, at_once))
 
 
 def _step(program: Program, strand: Strand, place: ProgramPoint) -> Step | None:

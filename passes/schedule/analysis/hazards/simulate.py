@@ -132,6 +132,7 @@ class Simulation:
             for touch in (*step.reads, *step.writes)
         ]
         stages += [channel.stage_count for channel in self.program.channels]
+        stages += [segment.at_once for cursor in cursors for segment in cursor.strand.segments]
         period = math.lcm(*stages)
         snapshots: dict[tuple[int, int], _Snapshot] = {}
         of_blocks: dict[int, _Snapshot] = {}

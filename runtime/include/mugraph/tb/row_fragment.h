@@ -77,8 +77,7 @@ struct RowFragment {
 // own.
 template <int kWarpsM, int kWarpsN, int kN, class Atom, int kWarpsK = 1>
 struct ColumnFragment {
-  static_assert(kN % (Atom::kN * kWarpsN) == 0, "columns fill the instructions of all warps");
-  static constexpr int kTilesN = kN / (Atom::kN * kWarpsN);
+  static constexpr int kTilesN = ceil_div(ceil_div(kN, Atom::kN), kWarpsN);
   static constexpr int kValues = kTilesN * Atom::kColumnSlots;
 
   // columns = Epilogue(src(0, n)), of 0 past those that exist; Layout is (1, N). Those of part p lie kPartStride * p
@@ -99,7 +98,7 @@ struct ColumnFragment {
         const int within = Atom::column_of(thread % Atom::kThreads, Atom::value_of_column_slot(c));
         const int column = (j * kWarpsN + warp) * Atom::kN + within;
         float number = 0.0f;
-        if (existing == kN || column < existing) {
+        if ((existing == kN && (j + 1) * kWarpsN * Atom::kN <= kN) || column < existing) {
           number = to_number<float>(src[Parts::swizzle(first + Columns::at(column))]);
         }
         columns[j * Atom::kColumnSlots + c] = Epilogue::apply(number);

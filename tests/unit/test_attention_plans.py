@@ -61,6 +61,20 @@ def test_prompts_have_one_stage_where_that_lets_in_a_third_block() -> None:
     assert plan_of(256, 300, 128, causal=False)[0].stages is None
 
 
+def test_short_prompts_are_cut_for_three_blocks_of_a_warp_group_on_a_multiprocessor() -> None:
+    """512 x 384 tokens of depth 64 took 54.9 us on an H200 so, and 61.9 with 128 keys and two."""
+    kernel = planned(512, 384, 64, causal=False)
+    assert (math.prod(kernel.block_dim), kernel.grid_dim[1]) == (128, 6)
+    assert kernel.forloop_range > 3
+
+
+def test_blocks_of_three_warp_groups_have_long_rows_of_little_depth() -> None:
+    """12 heads took 106.5 us on an H200 so, and 117.5 by blocks of a group; masked rows do not."""
+    kernel = planned(12, 4096, 64, causal=False)
+    assert (math.prod(kernel.block_dim), kernel.grid_dim[1]) == (384, 22)
+    assert math.prod(planned(12, 4096, 64, causal=True).block_dim) == 128
+
+
 def decode(matrices: int, rows: int, keys: int) -> CustomizedOp:
     """The planned kernel of queries of as many rows, of depth 128."""
     graph = mi.new_kernel_graph("decode")

@@ -3,8 +3,8 @@
 What threads compute between two products is passed on in registers.  Of the groups that share a
 multiprocessor some multiply while others take exponentials, or wait.
 
-The numbers were fitted together to 80 plans of attention of 100 to 16,384 tokens and depths 64 to
-256 on an H200 (``benchmarks/results/attention_depths_h200.md``); no script is kept.
+The numbers were fitted together to 110 plans of attention of 100 to 16,384 tokens and depths 64 to
+256 on an H200 (``benchmarks/results/attention_prompts_h200.md``); no script is kept.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from mugraph.dialects.programming_model import (
     REGISTER_BYTES,
     REGISTER_STEP,
 )
+from mugraph.passes.costs.chains import FEWEST_STAGES, chain_ns, gains_blocks, is_chain
 from mugraph.passes.costs.epilogues import SPECIAL_CYCLES, VALUE_CYCLES
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.memory import (
@@ -114,10 +115,21 @@ def stages_of(shape: KernelShape, target: Target) -> int | None:
     if shape.iterations == 1 or not loop_bytes:
         return 1 if free >= loop_bytes else None
     wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
+    resident = resident_blocks(shape, FEWEST_STAGES, target)
+    if shape.is_chain_of_groups(target) and shape.blocks > resident * target.multiprocessors:
+        # As many blocks share a multiprocessor as have room for the fewest stages.
+        free -= target.shared_memory_per_block - _share_of(resident, target)
+        wanted /= resident
     most = int(free // loop_bytes)
     most = min(most, WAITING_STAGES if shape.loading.waited_for else MOST_STAGES)
     stages = max(min(math.ceil(wanted / loop_bytes) + 1, most, shape.iterations), 0)
-    return stages if stages >= 2 else None
+    return stages if stages >= FEWEST_STAGES else None
+
+
+def _share_of(resident: int, target: Target) -> int:
+    """The shared memory of a block where so many share a multiprocessor."""
+    share = target.shared_memory_per_multiprocessor // resident
+    return share - target.reserved_shared_memory_per_block
 
 
 def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Target) -> float:
@@ -212,8 +224,7 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
     in_parts = shape.stored_bytes >= REGISTER_BYTES * shape.loop.sums > 0
     fixed += shape.stored_bytes if in_parts else 0
     for resident in range(_groups_that_share(shape, target), 0, -1):
-        share = target.shared_memory_per_multiprocessor // resident
-        share -= target.reserved_shared_memory_per_block
+        share = _share_of(resident, target)
         flight = bytes_in_flight(new, shape.blocks, resident, target)
         wanted = math.ceil(flight / (loop_bytes * resident)) + 1 + kept
         most = min(wanted, shape.iterations)
@@ -305,6 +316,9 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     stages = stages_of(shape, target)
     if stages is None or not fits_registers(shape, target):
         return None
+    if is_chain(shape, stages, target):
+        staged = (stages, 1) if gains_blocks(shape, target) else (stages,)
+        return LAUNCH_NS + min(chain_ns(shape, each, target) for each in staged)
     clock = target.clock_ghz
     loop_bytes, first_bytes, tensor_bytes, *_ = shape.loading
     resident = resident_blocks(shape, stages, target)
@@ -324,10 +338,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     rate = (BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE) * clock
     copies = busiest * shape.copy_cycles(bulk=bulk) / clock
     later = max(shape.turns - stages, 0) if loop_bytes else 0
-    # Where all tiles come at once warps multiply (``only_groups_keep_up`` of ``plan/choose.py``).
-    in_groups = shape.loop.chained and shape.loop.suits_groups(shape.threads, target)
-    overlaps = in_groups and (rounds > 1 or later > 0)
-    iteration = shape.loop.cycles(shape.threads, target, 1 if overlaps else 0)
+    iteration = shape.loop.cycles(shape.threads, target)
     iteration += shape.row_cycles(target) if bulk else 0.0
     after = shape.after.cycles(shape.threads, target)
     # A tile's place is taken while the tile is fetched and used, and each stage is one.
@@ -367,11 +378,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
             shared = 1.0
         # Others convert while a block begins.
         starts = min(starts, max(shape.blocks / (target.multiprocessors * resident), 1.0))
-    if overlaps:
-        each = shape.loop.cycles(shape.threads, target, together)
-        each += ITERATION_CYCLES + WARP_CYCLES * warps
-        shared = 1.0
-    elif shape.loop.chained and shape.turns > stages:
+    if shape.loop.chained and shape.turns > stages:
         # What is computed between the products of a long chain takes no longer for being of few
         # threads: others multiply meanwhile.
         each -= shape.loop.element_cycles(shape.threads, target)

@@ -76,9 +76,6 @@ CHAIN_BARRIERS = 3
 """Barriers of a block in each iteration in which they do: each waits for all warps."""
 CHAIN_CYCLES = 450.0
 """From a product to one of what is computed of it: rows across lanes, operands put in place."""
-SEVERAL_GROUP_ROWS = 1.22
-"""How much longer a chain takes whose warp groups have several instructions' rows each: with 128 x
-64 of depth 64 one group took 57 us on an H200, and with 64 x 64 49."""
 ROW_VECTOR, MOST_ROW_VALUES, MOST_VALUES_OF_ONE, MANY_THREADS = 8, 64, 104, 512
 """Elements of a row that a thread loads at once, and at most keeps, more of one that many share.
 
@@ -367,21 +364,13 @@ class PhaseWork(NamedTuple):
         """The same where single warps multiply."""
         return self._replace(products=tuple(p._replace(group_rows=0) for p in self.products))
 
-    def cycles(self, threads: int, target: Target, overlapping: int = 0) -> float:
-        """From its first instruction to its last, of a block that has a multiprocessor alone.
-
-        Of ``overlapping`` blocks whose warp groups multiply a chain: one's part of their time.
-        One group multiplies while others compute what is between their products.
-        """
+    def cycles(self, threads: int, target: Target) -> float:
+        """From its first instruction to its last, of a block that has a multiprocessor alone."""
         warp_size = target.warp_size
         warps = max(threads // warp_size, 1)
-        products = math.fsum(self._product_cycles(each, warps, target) for each in self.products)
-        others = self.element_cycles(threads * max(overlapping, 1), target)
-        others += self.special / target.special_a_cycle
-        groups, blocks = threads // GROUP_THREADS if overlapping else 1, max(overlapping, 1)
-        total = max(products, others) + min(products, others) / (groups * blocks)
-        if overlapping and self.passed_on[0] > groups * GROUP_ROWS:
-            total *= SEVERAL_GROUP_ROWS
+        total = math.fsum(self._product_cycles(each, warps, target) for each in self.products)
+        total += self.element_cycles(threads, target)
+        total += self.special / target.special_a_cycle
         exchanges = self.exchanges + (0 if self.shares_pairs(warps) else self.pairs)
         total += exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
         total += sum(
@@ -393,7 +382,7 @@ class PhaseWork(NamedTuple):
             total *= THROUGH_MEMORY
             total += CHAIN_BARRIERS * WARP_CYCLES * warps
         total += self._conversion_cycles(threads, target)
-        return total + self.chained * CHAIN_CYCLES / (groups * blocks**2)
+        return total + self.chained * CHAIN_CYCLES
 
     def _conversion_cycles(self, threads: int, target: Target) -> float:
         """Of what its threads make of numbers of few bits."""

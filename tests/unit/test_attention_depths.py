@@ -117,7 +117,7 @@ def test_loops_of_two_iterations_multiply_in_order(tokens: int, *, late: bool) -
     """Of one warp group the second product is issued late where there are three or more."""
     parts = tokens // 64
     tiles = Plan(grid=(384, parts, 1), along=(-1, 2, -1), forloop=parts, block=(128, 1, 1))
-    module = attention(384, 1, tokens, 64, causal=False)
+    module = attention(384, 1, tokens, 64)
     (kernel,) = scheduled(module, tiles.over(Plan(loads="tma", stages=(2,))))
     products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     assert any(op.is_async for op in products) is late

@@ -13,6 +13,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
+from mugraph.passes.costs.chains import chain_ns, gains_blocks, is_chain
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import (
     LAUNCH_NS,
@@ -41,8 +42,6 @@ from mugraph.passes.mugraph.retile.running_maxima import drop_weights, take_out_
 from mugraph.passes.schedule.pipeline_loads.stages import choose_stages
 from mugraph.passes.targets import Target
 
-FEW_TURNS = 14
-"""Iterations of a chain at most, on average, beside which its start is long (measured to 14)."""
 LAUNCHES_LONG = 4
 """Launches that a kernel must last to be long."""
 
@@ -300,7 +299,7 @@ def producer_pays(shape: KernelShape, target: Target) -> bool:
         work.chained and not work.stays_in_registers(shape.threads, target.warp_size)
         for work in (shape.loop, shape.after)
     )
-    waits = shape.iterations > stages or only_groups_keep_up(shape, stages, target)
+    waits = shape.iterations > stages or is_chain(shape, stages, target)
     return waits and not meets and shape.prefers_bulk(target)
 
 
@@ -310,30 +309,10 @@ def waits_to_start(shape: KernelShape, target: Target) -> bool:
     A warp group that multiplies a chain of a few iterations waits for its first tiles about as long
     as it computes.  With one stage, and so three blocks instead of two, 160 x 4 prompts of 743
     tokens took 234 us on an H200 instead of 274, and 64 x 5 of 1024 tokens 194 instead of 218.
-    Where three blocks have room for two stages, these are faster: 33.7 and 36.2 us.
     """
     stages = stages_of(shape, target) or 1
-    alone, staged = (resident_blocks(shape, count, target) for count in (1, min(2, stages)))
     return (
-        shape.loop.chained > 0
-        and shape.is_chain_of_groups(target)
-        and shape.threads == GROUP_THREADS
-        and 1 < shape.turns <= FEW_TURNS
-        and shape.blocks > alone * target.multiprocessors
-        and alone > max(staged, 2)
+        is_chain(shape, stages, target)
+        and gains_blocks(shape, target)
+        and chain_ns(shape, 1, target) < chain_ns(shape, stages, target)
     )
-
-
-def only_groups_keep_up(shape: KernelShape, stages: int, target: Target) -> bool:
-    """Whether only warp groups, whose tiles a producer brings, multiply a chain as tiles come.
-
-    Where all blocks start at once, their tiles come at once, and then it is too late for that
-    (``benchmarks/results/h200_plans.md``, ``gqa_bs1``).
-    """
-    at_once = resident_blocks(shape, stages, target) * target.multiprocessors
-    if not shape.is_chain_of_groups(target) or shape.blocks <= at_once:
-        return False
-    loop, after = (
-        work.by_warps().cycles(shape.threads, target) for work in (shape.loop, shape.after)
-    )
-    return shape.turns * loop + after > shape.copy_cycles(bulk=True)

@@ -73,21 +73,27 @@ def _sector_bytes(shape: Sequence[int], element_bytes: int, row: int) -> int:
     return math.prod(shape) // row * sectors * SECTOR_BYTES
 
 
+def memory_strides(op: tb.InputOp | tb.OutputOp) -> tuple[int, ...] | None:
+    """The strides of the tensor of a tile that is read where it lies; ``None`` if not known."""
+    graph, source = op.parent_op(), op.dtensor
+    if isinstance(op, tb.OutputOp) or not isinstance(source, BlockArgument) or graph is None:
+        return None
+    layout = layout_of(graph.operands[source.index].type)
+    if layout is None or base_layout(layout).depth > 1:
+        return None
+    strides = strides_of(layout)
+    # What a table leads to has a dimension more.
+    return strides if len(strides) == len(op.tensor_shape) else None
+
+
 def memory_order(op: tb.InputOp | tb.OutputOp) -> tuple[int, ...]:
     """The dimensions of a tile along which neighbours are neighbours in memory, inner ones first.
 
     That is the last one where nothing is known of the tensor; views are read where they lie.
     """
-    last = (len(op.tensor_shape) - 1,)
-    graph, source = op.parent_op(), op.dtensor
-    if isinstance(op, tb.OutputOp) or not isinstance(source, BlockArgument) or graph is None:
+    last, strides = (len(op.tensor_shape) - 1,), memory_strides(op)
+    if strides is None:
         return last
-    layout = layout_of(graph.operands[source.index].type)
-    if layout is None or base_layout(layout).depth > 1:
-        return last
-    strides = strides_of(layout)
-    if len(strides) != len(op.tensor_shape):
-        return last  # what a table leads to has a dimension more
     moving = [dim for dim, extent in enumerate(op.tensor_shape) if extent > 1 and strides[dim]]
     return tuple(sorted(moving, key=lambda dim: strides[dim])) or last
 
@@ -140,7 +146,9 @@ class Moved(NamedTuple):
         free = [n for n in numbers if n is not None and not space.dimensions[n].fixed]
         stays = op.loop_dim >= 0 and numbers[op.loop_dim] not in (*free, None)
         extents = tuple(op.tensor_shape)
-        total = math.prod(extents) * size
+        strides = memory_strides(op) or (1,) * len(extents)
+        # What a view repeats lies in memory once.
+        total = math.prod(n for n, stride in zip(extents, strides, strict=True) if stride) * size
         order, aligned = memory_order(op), tensor_alignment(op)
         scales = isinstance(op, tb.InputOp) and _scales_loaded(op)
         return cls(tile, tuple(free), size, total, stays, extents, order, aligned, scales)
@@ -195,7 +203,10 @@ class KernelModel(NamedTuple):
     loaded: tuple[Moved, ...]
     stored: tuple[Moved, ...]
     of_products: tuple[SSAValue, ...]
-    """Products, and what is computed of them: in registers, where there are enough."""
+    """What the loop computes of products, and does not keep: in registers, where there are enough.
+
+    Sums stay there, and what follows the loop has the memory of its tiles.
+    """
     others: tuple[SSAValue, ...]
     """What else is computed."""
     once: tuple[tuple[SSAValue, int], ...]
@@ -246,7 +257,7 @@ class KernelModel(NamedTuple):
             tiles,
             tuple(loaded),
             tuple(stored),
-            tuple(of_products),
+            tuple(v for v in of_products if v.owner in phases.loop and v not in phases.sums),
             tuple(others),
             tuple(
                 (value, element_bytes_of(value.type))
@@ -300,7 +311,7 @@ class TiledKernel:
             tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes
             shape, looped = shapes[tile], load.is_looped(partition)
             # Bulk copies write zeros for what pads the rows of products, which takes as long.
-            there = shape if model.of_products else load.existing(shape)
+            there = shape if model.space.products else load.existing(shape)
             loaded = _sector_bytes(there, size, load.row(there))
             padding = (math.prod(there) - math.prod(load.existing(shape))) * size
             aligned = load.alignment(shape)

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from mugraph.dialects.plan import Plan
+from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
@@ -30,6 +31,7 @@ from mugraph.passes.mugraph.plan.partitions import (
     lacks_padding,
     parallel_dimensions,
     partitions,
+    passes_products_on,
     splits,
 )
 from mugraph.passes.mugraph.plan.parts import can_have
@@ -58,6 +60,8 @@ MOST_THREADS = 1024
 MOST_OF_PRODUCTS = 256
 """Of kernels with products.  With 512 threads none was the fastest, and many took two to five times
 as long as is estimated (``benchmarks/results/shapes_h200_plans.md``)."""
+MOST_OF_CHAINS = 3 * GROUP_THREADS
+"""Also so many, where warp groups pass on what products give."""
 USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
@@ -209,6 +213,7 @@ def _candidates(
     most = MOST_OF_PRODUCTS if space.products else MOST_THREADS
     usual = [threads for threads in (*BLOCKS, MOST_THREADS) if threads <= most]
     usual += blocks_of_rows(space)
+    usual += [MOST_OF_CHAINS] if passes_products_on(space) else []
     blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in usual)))
     fewest = min(map(math.prod, blocks))
     to_pad = dimensions_to_pad(space)
@@ -223,6 +228,10 @@ def _candidates(
             shape = division.shape(math.prod(block))
             if shape.threads > max(BLOCKS) and shape.held_registers(target) is None:
                 continue
+            if shape.threads == MOST_OF_CHAINS and not may_have_three_groups(
+                division, shape, target
+            ):
+                continue
             time = division.time(shape, target)
             if time is not None and lacks_padding(partition, to_pad):
                 time *= WITHOUT_PADDING
@@ -236,6 +245,15 @@ def _candidates(
                 choices.append(TileChoice(candidate, division.split, time, loop_bytes))
                 longest = limit(time)
     return choices
+
+
+def may_have_three_groups(division: Division, shape: KernelShape, target: Target) -> bool:
+    """Whether a block may be of three warp groups: they multiply a chain of all keys.
+
+    Of causal masks, which leave nothing of many tiles, they compute more that is masked: 32 heads
+    of 4096 tokens of depth 64 took 206 us on an H200, and 174 in blocks of one.
+    """
+    return division.split == 1 and shape.share == 1 and shape.is_chain_of_groups(target)
 
 
 def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileChoice | None:
@@ -394,7 +412,7 @@ def in_one_iteration(
     """A choice with all tiles of the loop in one where it has no products, they fit, and it pays.
 
     What is written of the plan must go with it.  Every iteration waits at the barriers of its few
-    operators, longer than is estimated.
+    operators, longer than is estimated; warp groups that multiply a chain have no such barriers.
     """
     whole = choice.partition.with_loop(1)
     shape = shape_under(space, whole)
@@ -402,6 +420,7 @@ def in_one_iteration(
     if (
         choice.split > 1
         or shape.loop.products
+        or shape_under(space, choice.partition).is_chain_of_groups(target)
         or time is None
         or time > WORTH_FILLING * choice.time
         or not can_have(space, whole, shape, written, target)

@@ -161,7 +161,7 @@ def _with_room(
     Of blocks that all run at once results may take the place of rings: of those that go on to
     other work tiles rings stay.
     """
-    for fewer in range(max(wanted)):
+    for fewer in range(max(wanted, default=0)):
         set_stages(moving, tuple(max(count - fewer, 1) for count in wanted))
         if proposal.packed_bytes(schedule) <= share:
             return schedule

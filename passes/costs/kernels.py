@@ -135,22 +135,13 @@ def _share_of(resident: int, target: Target) -> int:
 def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Target) -> float:
     """Nanoseconds of a kernel whose threads load their parts of tiles, compute and store them.
 
-    Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.  What
-    the last of them does once its rows are there nothing hides.  What all blocks load, such as
-    weights, a multiprocessor has in its own cache: a layer norm of 4096 x 512 took 4.2 us on an
-    H200 in blocks of eight rows, and 3.6 in blocks of a warp and a row.
+    Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.
     """
     clock = target.clock_ghz
     _, loaded, tensor_bytes, *_ = shape.loading
     # Beside the tiles a thread has a vector of results in f32 (``schedule/analysis/registers.py``).
     registers += ROW_VECTOR
-    launched = packed_blocks(shape.blocks, shape.threads, target)
-    resident = launched * target.resident_blocks(
-        math.ceil(shape.blocks / launched),
-        launched * shape.threads,
-        launched * held.staged_bytes,
-        registers,
-    )
+    resident = target.resident_blocks(shape.blocks, shape.threads, held.staged_bytes, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     rate = HELD_BYTES_A_CYCLE * clock
@@ -166,18 +157,15 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     work = issued / min(shape.threads * together, HELD_LANES) + special
     alone = issued / min(shape.threads, HELD_LANES) + special
     block = moved / rate + (alone + meeting) / clock
-    # What is reduced is there as a whole before anything is stored.
-    whole = any(count * length >= held.largest for count, length in rows)
-    waits = (rounds - 1) * target.memory_latency_ns + (rounds - whole) * block
+    waits = (rounds - 1) * target.memory_latency_ns + rounds * block
     long = bool(rows) and all(count == 1 and length >= LONG_ROW for count, length in rows)
     if resident == 1 and rounds > 1 and not long:
         waits *= ALONE
     shared = SHARED_ARITHMETIC if together > 1 else 1.0
-    again = shape.loading.whole_bytes
-    cached = shape.blocks * (moved - again) + min(shape.blocks, target.multiprocessors) * again
+    launched = packed_blocks(shape.blocks, shape.threads, target)
     bound = side_by_side(
         device_ns(tensor_bytes + shape.blocks * shape.stored_bytes, target),
-        device_ns(cached, target) / CACHE_FACTOR,
+        device_ns(shape.blocks * moved, target) / CACHE_FACTOR,
         busiest * moved / rate,
         waits,
         busiest * (shared * work / clock + BLOCK_NS / launched),
@@ -185,8 +173,7 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     )
     if held.largest > SEVERAL_VALUES * shape.threads and any(count > 1 for count, _ in rows):
         bound *= SEVERAL_ROWS
-    drain = whole * (shape.stored_bytes / rate + (alone + meeting) / clock)
-    return LAUNCH_NS + target.memory_latency_ns + bound + drain
+    return LAUNCH_NS + target.memory_latency_ns + bound
 
 
 class Ring(NamedTuple):

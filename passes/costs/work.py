@@ -188,8 +188,6 @@ class Loading(NamedTuple):
     first_bytes: int
     """Of what is loaded once."""
     tensor_bytes: int
-    whole_bytes: int
-    """Of tensors of which each block loads all."""
     cycles: tuple[tuple[bool, float, float], ...]
     """Of each: whether it is in the loop, and how long copies of threads and bulk copies take."""
     row_cycles: float
@@ -214,7 +212,6 @@ def loading_of(loads: tuple[Load, ...]) -> Loading:
         sum(load.bytes for load in loads if load.looped and not load.beside_products),
         sum(load.bytes for load in loads if not load.looped),
         sum(load.tensor_bytes for load in loads),
-        sum(load.bytes for load in loads if load.bytes >= load.tensor_bytes),
         tuple(
             (
                 load.looped,

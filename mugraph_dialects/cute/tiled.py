@@ -155,12 +155,6 @@ class TiledMma(Shown):
         keep = Layout((self.threads, 1), (1, 0))
         return composition(keep, right_inverse(whole))
 
-    def call(self, *tensors: Tensor) -> None:
-        """One instruction: ``call(A, B, C)`` or ``call(D, A, B, C)``, on a thread's values each."""
-        from mugraph.dialects.cute.algorithms import call_mma
-
-        call_mma(cast("Any", self), *tensors)
-
     def get_slice(self, thread: Any) -> ThrMma:
         """One thread's view, or that of each of an array of threads.
 

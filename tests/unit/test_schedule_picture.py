@@ -81,7 +81,7 @@ def test_roles_are_lanes_and_wait_for_each_other(roles: ScheduleChart) -> None:
     assert source.details == ("publish ring", "tile 0, stage 0")
     assert (arrow.label, arrow.distance) == ("ring 0", 0)
     ((source, arrow),) = arrows_to(roles, "consume ring", 3)
-    assert (source.lane, source.column, arrow.label, arrow.distance) == (2, 3, "ring 0", 5)
+    assert (source.lane, source.column, arrow.label, arrow.distance) == (2, 3, "ring 0", 9)
     # Consumers release a tile an iteration later, so the producer waits for the one after its own.
     ((source, arrow),) = arrows_to(roles, "acquire ring", 3)
     assert (source.lane, source.label, source.details) == (
@@ -111,7 +111,7 @@ def test_what_waits_in_a_column_stands_behind_what_it_waits_for(roles: ScheduleC
 
 def test_a_stage_holds_one_tile_at_a_time(roles: ScheduleChart) -> None:
     ring, _, once = roles.rings
-    assert (ring.label, ring.stages, once.stages) == ("ring", 5, 1)
+    assert (ring.label, ring.stages, once.stages) == ("ring", 9, 1)
     steady = [fill for fill in ring.fills if fill.column == 3]
     by_stage = {stage: [f.label for f in steady if f.stage == stage] for stage in range(5)}
     assert by_stage == {0: ["k"], 1: ["k+1"], 2: ["k+2"], 3: ["k+3"], 4: ["k-1", "k+4"]}

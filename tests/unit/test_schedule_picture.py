@@ -87,7 +87,7 @@ def test_roles_are_lanes_and_wait_for_each_other(roles: ScheduleChart) -> None:
     assert (source.lane, source.label, source.details) == (
         1,
         "release ring",
-        ("tile k-1, stage 4",),
+        ("tile k-1, stage 8",),
     )
     assert (arrow.label, arrow.distance) == ("ring 0", -1)
     # The producer has done all its copies before the last iteration.
@@ -113,9 +113,10 @@ def test_a_stage_holds_one_tile_at_a_time(roles: ScheduleChart) -> None:
     ring, _, once = roles.rings
     assert (ring.label, ring.stages, once.stages) == ("ring", 9, 1)
     steady = [fill for fill in ring.fills if fill.column == 3]
-    by_stage = {stage: [f.label for f in steady if f.stage == stage] for stage in range(5)}
-    assert by_stage == {0: ["k"], 1: ["k+1"], 2: ["k+2"], 3: ["k+3"], 4: ["k-1", "k+4"]}
-    out, into = (fill for fill in steady if fill.stage == 4)
+    by_stage = {stage: [f.label for f in steady if f.stage == stage] for stage in range(9)}
+    ahead = {stage: [f"k+{stage}"] for stage in range(1, 8)}
+    assert by_stage == {0: ["k"], **ahead, 8: ["k-1", "k+8"]}
+    out, into = (fill for fill in steady if fill.stage == 8)
     assert out.last is not None and into.first is not None and out.last < into.first
     # What is loaded once stays.
     assert [fill.label for fill in once.fills] == ["0"] * 5

@@ -201,7 +201,7 @@ def _compile_part(
 
 def _explained(module: ModuleOp, device: str) -> Compiled:
     """What is said of a program, whose kernels are searched for once; torch runs it on a CPU."""
-    fused = _at_largest(module.clone())
+    fused = _at_largest(module).clone()
     if device == "cpu":
         return Compiled(None, fuse_and_explain(fused, DEFAULT_TARGET))
     architecture = device_architecture()
@@ -217,12 +217,12 @@ def _explained(module: ModuleOp, device: str) -> Compiled:
 
 
 def _at_largest(module: ModuleOp) -> ModuleOp:
-    """The program at the largest values of its named extents."""
+    """The program at the largest values of its named extents; itself where it has none."""
     function = only_function(module)
-    if is_open(function):
-        *_, largest = bucket_extents(function)
-        module = ModuleOp([largest])
-    return module
+    if not is_open(function):
+        return module
+    *_, largest = bucket_extents(function.clone())
+    return ModuleOp([largest])
 
 
 def _keep_call(island: Island, program: Any, given: tuple[Any, ...]) -> None:
@@ -260,8 +260,8 @@ def require_room(interface: CInterface, memory: int) -> None:
 def _interpreted(module: ModuleOp) -> Kernel:
     """The program on a CPU: all its layouts are written, so that no kernel need be planned."""
     module.verify()
-    largest = _at_largest(module.clone())  # the interface is that of these extents
-    return CpuKernel(module, interface_as_written(only_function(largest)))
+    # The interface is that of the largest extents.
+    return CpuKernel(module, interface_as_written(only_function(_at_largest(module))))
 
 
 MAKERS: dict[str, Callable[[ModuleOp], Kernel]] = {"cpu": _interpreted, "cuda": _compiled}

@@ -39,8 +39,8 @@ func.func @fuzzed(%positive: tensor<{x}>, %signed: tensor<{w}>) -> tensor<{tight
 PROGRAMS = {
     product(20, 67, 45, "f16"): ("tb::CopyShifted<", "tb::StoreShifted<"),
     product(1, 67, 45, "bf16"): ("tb::CopyShifted<",),
-    product(70, 67, 89, "f16", copied=True): ("tb::StoreShifted<",),
-    product(9, 30, 19, "f32", copied=True): ("tb::CopyAsync<",),
+    product(70, 67, 89, "f16", copied=True): ("kn::Copy<", "tb::StoreShifted<"),
+    product(9, 30, 19, "f32", copied=True): ("kn::Copy<",),
 }
 """And copies that they must have."""
 

@@ -39,6 +39,22 @@ def in_the_loop(kernel: sched.KernelOp, kind: type[Operation], which: int = 0) -
     return [op for op in loop.body.block.ops if isinstance(op, kind)][which]
 
 
+def weaken(kernel: sched.KernelOp, which: int, pending: int) -> None:
+    """Lets so many products be unfinished behind one of the loop's waits."""
+    wait = in_the_loop(kernel, sched.WarpgroupWaitOp, which)
+    assert isinstance(wait, sched.WarpgroupWaitOp)
+    wait.pending = IntegerAttr(pending, i64)
+
+
+def require_found(
+    kernel: sched.KernelOp, break_it: Callable[[sched.KernelOp], None], says: str
+) -> None:
+    """Breaks a kernel; what it may not do is found."""
+    break_it(kernel)
+    found = [one.message for one in find_hazards(kernel)]
+    assert any(says in message for message in found), found
+
+
 def without_the_first_wait(kernel: sched.KernelOp) -> None:
     in_the_loop(kernel, sched.WarpgroupWaitOp, 0).detach()
 
@@ -48,9 +64,7 @@ def without_the_second_wait(kernel: sched.KernelOp) -> None:
 
 
 def a_weaker_wait(kernel: sched.KernelOp) -> None:
-    wait = in_the_loop(kernel, sched.WarpgroupWaitOp, 1)
-    assert isinstance(wait, sched.WarpgroupWaitOp)
-    wait.pending = IntegerAttr(1, i64)
+    weaken(kernel, 1, 1)
 
 
 def weights_before_the_wait(kernel: sched.KernelOp) -> None:
@@ -94,9 +108,7 @@ def test_what_is_touched_too_early_is_found(
     attention: ModuleOp, break_it: Callable[[sched.KernelOp], None], says: str
 ) -> None:
     kernel = kernel_in(attention)
-    break_it(kernel)
-    found = find_hazards(kernel)
-    assert any(says in one.message for one in found), found
+    require_found(kernel, break_it, says)
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +123,7 @@ def unrolled() -> ModuleOp:
 
 def sums_before_they_are_there(kernel: sched.KernelOp) -> None:
     """One product more may be unfinished where its sums are read."""
-    wait = in_the_loop(kernel, sched.WarpgroupWaitOp, 2)
-    assert isinstance(wait, sched.WarpgroupWaitOp)
-    wait.pending = IntegerAttr(2, i64)
+    weaken(kernel, 2, 2)
 
 
 def a_stage_that_a_product_reads_released(kernel: sched.KernelOp) -> None:
@@ -135,6 +145,4 @@ def test_products_of_one_body_are_told_apart(
 ) -> None:
     kernel = kernel_in(unrolled)
     assert find_hazards(kernel) == []
-    break_it(kernel)
-    found = find_hazards(kernel)
-    assert any(says in one.message for one in found), [one.message for one in found]
+    require_found(kernel, break_it, says)

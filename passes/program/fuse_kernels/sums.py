@@ -80,6 +80,8 @@ def can_share(op: Operation) -> bool:
     """Whether an operator may share a kernel with others at all; tiles compute no integers."""
     if isinstance(op, kn.ElementwiseOp) and not isinstance(op, kn.CastOp) and op.computes_integers:
         return False
+    if isinstance(op, kn.CopyOp) and op.place is None:
+        return False  # it is asked for: what reads it takes other addresses
     return form_of.dispatch(type(op)) is not form_of.dispatch(object)
 
 

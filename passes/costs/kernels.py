@@ -97,6 +97,10 @@ HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 
 takes each, what a block takes from its launch to its first load, and how little all of that is in
 each other's way, as :data:`IN_A_KERNEL`.  With :data:`WARP_CYCLES` for each meeting of warps they
 were fitted to 114 kernels of rows of 512 to 32,000 columns on an H200; no script is kept."""
+HELD_CACHE_FACTOR = 2.0
+"""What all multiprocessors load and store together in that fit, in parts of what device memory
+delivers.  With :data:`~mugraph.passes.costs.memory.CACHE_FACTOR`, that of bulk copies, norms of
+4096 x 1280 would have one warp a row, and no such plan was timed."""
 ACCESS_CYCLES = 10.0
 """What an access of fewer bytes than a whole vector takes of a thread: a softmax of 4096 x 50,257
 took 406 us on an H200 in two kernels that moved elements, about 200 more than its bytes take."""
@@ -165,7 +169,7 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     launched = packed_blocks(shape.blocks, shape.threads, target)
     bound = side_by_side(
         device_ns(tensor_bytes + shape.blocks * shape.stored_bytes, target),
-        device_ns(shape.blocks * moved, target) / CACHE_FACTOR,
+        device_ns(shape.blocks * moved, target) / HELD_CACHE_FACTOR,
         busiest * moved / rate,
         waits,
         busiest * (shared * work / clock + BLOCK_NS / launched),

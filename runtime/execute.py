@@ -24,6 +24,7 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.named_extents import NamedExtent, Names, sized, sizes_of_call
 from mugraph.dialects.tensor_types import strides_of
 from mugraph.errors import UserError
+from mugraph.runtime.batch import MEMBER_VARIABLE
 from mugraph.runtime.interpreter.arithmetic import convert
 from mugraph.runtime.strided import strided_view
 
@@ -187,14 +188,17 @@ _ARGUMENT_TYPES: dict[str, list[Any]] = {
 class _Launcher:
     """The functions of ``launcher.cu`` in one shared object; errors become ``DeviceError``."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, member: int | None = None):
         self._library = ctypes.CDLL(str(path))
+        self._member = member
         self._library.mugraph_last_error.restype = ctypes.c_char_p
         for name, types in _ARGUMENT_TYPES.items():
             getattr(self._library, f"mugraph_{name}").argtypes = types
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call ``mugraph_<name>``; raises ``DeviceError`` with its message if it fails."""
+        if self._member is not None:
+            ctypes.c_int.in_dll(self._library, MEMBER_VARIABLE).value = self._member
         if getattr(self._library, f"mugraph_{name}")(*arguments) != 0:
             message = cast(bytes, self._library.mugraph_last_error())
             raise DeviceError(f"{message.decode(errors='replace')}.")
@@ -259,15 +263,37 @@ class _DeviceMemory:
             self._launcher.call("free", self._pointers.pop())
 
 
+@dataclass(frozen=True)
+class TimedCalls:
+    """Tensors of calls on the GPU, so many that none is in the L2 cache when it is used again."""
+
+    signature: Signature
+    sources: Sequence[int]
+    """Addresses of inputs, of one call behind the other; then those of what a call says besides."""
+    targets: Sequence[int]
+    copies: int
+    numbers: ctypes.Array[ctypes.c_int64]
+    """What a call says besides."""
+    memory: _DeviceMemory
+
+    def suit(self, signature: Signature) -> bool:
+        """Whether a µGraph with this signature takes and gives such tensors."""
+        own = self.signature
+        return (own.inputs, own.outputs) == (signature.inputs, signature.outputs)
+
+
 class CudaModule:
     """A compiled µGraph, loaded into this process.
 
+    ``member`` is the number of one in a batch (:func:`mugraph.runtime.batch.batch_source`).
     Raises ``DeviceError`` where there is no usable GPU.
     """
 
-    def __init__(self, path: Path, signature: Signature, device: int = 0):
+    def __init__(
+        self, path: Path, signature: Signature, device: int = 0, member: int | None = None
+    ):
         self.signature = signature
-        self._launcher = _Launcher(path)
+        self._launcher = _Launcher(path, member)
         self._launcher.call("initialize", device)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -334,13 +360,21 @@ class CudaModule:
         A CUDA graph of at least 16 calls goes round copies of all inputs and outputs that add up
         to ``TIMED_BYTES`` (or ``MOST_COPIES`` of them, if the tensors are small).
         """
+        calls = self.timed_calls(inputs)
+        try:
+            return self.time_calls(calls, sample_count)
+        finally:
+            calls.memory.free()
+
+    def timed_calls(self, inputs: Sequence[Array]) -> TimedCalls:
+        """What :meth:`time_calls` takes; its memory stays until it is freed."""
         signature = self.signature.of_call(inputs)
         arrays = _physical_inputs(signature, inputs)
         numbers = (ctypes.c_int64 * len(signature.values))(*signature.values)
         size = sum(spec.physical_bytes for spec in (*signature.inputs, *signature.outputs))
         copies = max(1, min(MOST_COPIES, math.ceil(TIMED_BYTES / max(size, 1))))
-        calls = math.ceil(FEWEST_CALLS / copies) * copies
-        with self._memory() as memory:
+        memory = _DeviceMemory(self._launcher)
+        try:
             first = _placed(signature, memory, arrays)
             sources = [*first, *_places(numbers)]
             for _ in range(copies - 1):
@@ -354,15 +388,25 @@ class CudaModule:
                 for _ in range(copies)
                 for spec in signature.outputs
             ]
-            workspace = memory.poisoned(signature.workspace_bytes)
+        except DeviceError:
+            memory.free()
+            raise
+        return TimedCalls(signature, sources, targets, copies, numbers, memory)
+
+    def time_calls(self, timed: TimedCalls, sample_count: int = 41) -> Timing:
+        """Time one call with tensors that a µGraph of such a signature was given."""
+        signature, numbers = timed.signature, timed.numbers
+        calls = math.ceil(FEWEST_CALLS / timed.copies) * timed.copies
+        with self._memory() as memory:
+            workspace = memory.poisoned(self.signature.workspace_bytes)
 
             def sample(replays: int, count: int) -> list[float]:
                 microseconds = (ctypes.c_float * count)()
                 self._launcher.call(
                     "time",
-                    *(_pointers(sources), len(signature.inputs) + len(numbers)),
-                    *(_pointers(targets), len(signature.outputs)),
-                    *(copies, workspace, calls, replays, count, microseconds),
+                    *(_pointers(timed.sources), len(signature.inputs) + len(numbers)),
+                    *(_pointers(timed.targets), len(signature.outputs)),
+                    *(timed.copies, workspace, calls, replays, count, microseconds),
                 )
                 return list(microseconds)
 

@@ -6,22 +6,21 @@ one program (``checked_later``).
 
 from __future__ import annotations
 
-import ctypes
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cases.build import CASE_VARIABLE, batch_source, compile_emulated
+from cases.build import compile_emulated
 from checked_later import CheckedLater
 
 import mugraph.build as mi
 from mugraph.reading import make_context
+from mugraph.runtime.batch import batch_source
 from mugraph.runtime.cuda import CudaProgram, generate_cuda
-from mugraph.runtime.execute import CudaModule, Signature
+from mugraph.runtime.execute import CudaModule
 from mugraph.runtime.interpreter import run_function
 
 Array = Any
@@ -54,20 +53,6 @@ def interpreted(program: Callable[..., Any], *inputs: Array) -> list[Array]:
     return run_function(graph_of(program, *inputs).module(), None, inputs)
 
 
-class EmulatedKernels(CudaModule):
-    """One of the µGraphs of a program for the emulator, which runs the one that a number names."""
-
-    def __init__(self, path: Path, signature: Signature, number: int) -> None:
-        super().__init__(path, signature)
-        self._number = number
-        self._chosen = ctypes.c_int.in_dll(ctypes.CDLL(str(path)), CASE_VARIABLE)
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """As for a program of one µGraph."""
-        self._chosen.value = self._number
-        return super().run(inputs)
-
-
 @dataclass(frozen=True)
 class Said:
     """Generated CUDA, and what a test says of its kernels."""
@@ -83,7 +68,7 @@ def _check(said: Sequence[Said]) -> list[Exception | None]:
     for each in said:
         try:
             number = sources.index(each.made.source)
-            each.check(EmulatedKernels(library, each.made.signature, number))
+            each.check(CudaModule(library, each.made.signature, member=number))
             failures.append(None)
         except Exception as error:
             failures.append(error)

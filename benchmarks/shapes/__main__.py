@@ -5,9 +5,11 @@
     python -m benchmarks.shapes run --seed 1 --count 40 --output benchmarks/results/shapes_h200
     python -m benchmarks.shapes tune --seed 1 --count 8 --plans plans.jsonl
     python -m benchmarks.shapes regret plans.jsonl.records --output benchmarks/results/regret_h200
+    python -m benchmarks.shapes picture benchmarks/results/layers_h200.json
     python -m benchmarks.shapes merge part1.json part2.json --output benchmarks/results/shapes_h200
 
-Odd seeds are for development, even ones for the record.  ``run`` needs the GPU, ``check`` does
+Odd seeds are for development, even ones for the record; seed 0 is three layers over rows, which
+``picture`` draws.  ``run`` needs the GPU, ``check`` does
 not: it makes CUDA text of each shape and interprets the same function at a small size.  ``run``
 goes on where it was ended: what OUTPUT.json has of this commit and GPU is not measured again.
 """
@@ -29,20 +31,27 @@ from benchmarks.shapes.check import check
 from benchmarks.shapes.draw import Shape, shapes
 from benchmarks.shapes.measure import Options, run, write
 from benchmarks.shapes.regret import regrets_of, write_regrets
+from benchmarks.shapes.report import worst_first
 from benchmarks.shapes.tuned import Settings, tune
 from mugraph.errors import UserError
 from mugraph.tune.records import read_records
 
 
 def chosen(arguments: argparse.Namespace) -> list[Shape]:
-    """The shapes of a command: a part of them, or those whose name has a word in it."""
+    """The shapes of a command: a part of them, or those whose name has a word in it.
+
+    With records of a run those on which a peer is ahead the most come first.
+    """
     if arguments.count < 1 or arguments.first < 0:
         raise UserError("--count must be at least 1, and --first at least 0.")
     place, parts = part_of(arguments.shard)
     found = shapes(arguments.seed, arguments.first + arguments.count)[arguments.first :]
-    return [
+    found = [
         shape for shape in found if shape.index % parts == place and arguments.only in shape.name
     ]
+    if arguments.records is not None:
+        found = worst_first(found, results.read(arguments.records))
+    return found[: arguments.most]
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -83,7 +92,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _tune(arguments: argparse.Namespace) -> int:
     settings = Settings(
-        chosen(arguments), arguments.arch, arguments.jobs, arguments.limit, arguments.seconds
+        chosen(arguments),
+        arguments.arch,
+        arguments.jobs,
+        arguments.limit,
+        arguments.seconds,
+        arguments.candidates,
     )
     return 0 if tune(settings, arguments.plans) else 1
 
@@ -93,6 +107,20 @@ def _regret(arguments: argparse.Namespace) -> int:
     if not found:
         raise UserError("no kernel of a drawn shape is in these records; tune writes some.")
     write_regrets(found, arguments.output)
+    return 0
+
+
+def _picture(arguments: argparse.Namespace) -> int:
+    from benchmarks.shapes.picture import page, panels_of, picture
+
+    records = results.read(arguments.records)
+    panels = panels_of(records)
+    if not panels:
+        raise UserError("these records have no layer over rows; run --seed 0 --count 24 has some.")
+    image = arguments.records.with_suffix(".svg")
+    image.write_text(picture(panels), encoding="utf-8")
+    lines = "\n".join(page(records, image.name))
+    arguments.records.with_suffix(".md").write_text(f"{lines}\n", encoding="utf-8")
     return 0
 
 
@@ -121,6 +149,8 @@ def _arguments() -> argparse.ArgumentParser:
         added.add_argument("--first", type=int, default=0, help="the number to begin with")
         added.add_argument("--shard", default="1/1", help="a part of them: 2/3 is every third")
         added.add_argument("--only", default="", help="a word of their names: prefill, bf16")
+        added.add_argument("--records", type=Path, help="of run: its worst shapes come first")
+        added.add_argument("--most", type=int, help="so many of them, at most")
         added.add_argument("--arch", default="sm_90a")
         added.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="builds")
         if command is _run:
@@ -135,10 +165,14 @@ def _arguments() -> argparse.ArgumentParser:
         if command is _tune:
             added.add_argument("--plans", type=Path, required=True, help="the plan database")
             added.add_argument("--seconds", type=float, default=40.0, help="for a kernel, about")
+            added.add_argument("--candidates", type=int, default=16, help="plans to begin with")
     regrets = commands.add_parser("regret", help="what the estimate's plans lose, by layers")
     regrets.add_argument("records", type=Path, nargs="+", help="what tune wrote beside its plans")
     regrets.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
     regrets.set_defaults(command=_regret)
+    pictures = commands.add_parser("picture", help="peers beside ours over rows, of seed 0")
+    pictures.add_argument("records", type=Path, help="OUTPUT.json of run; .svg and .md go beside")
+    pictures.set_defaults(command=_picture)
     merges = commands.add_parser("merge", help="put results of several runs together")
     merges.add_argument("parts", type=Path, nargs="+")
     merges.add_argument("--output", type=Path, required=True)

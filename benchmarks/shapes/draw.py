@@ -1,4 +1,7 @@
-"""From a seed to shapes: the n-th is the same however many are drawn."""
+"""From a seed to shapes: the n-th is the same however many are drawn.
+
+Seed 0 draws nothing: its shapes are three layers of one model over rows (:data:`LAYERS`).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import mugraph.build as mi
 from benchmarks.programs.families import several
-from benchmarks.shapes.kinds import KINDS, Drawn, Kind, Operand
+from benchmarks.shapes.kinds import AS_TORCH, KINDS, Drawn, Kind, Operand
+from benchmarks.shapes.models import MODELS
 from mugraph.errors import UserError
 
 Array = npt.NDArray[Any]
@@ -25,6 +29,16 @@ MOST_FLOP = 2 * 10**12
 MOST_ELEMENTS = 2**30
 """Of all inputs and the largest result together: in float64, in which references are, 8 GiB."""
 ELEMENT_TYPES = {"f16": mi.float16, "bf16": mi.bfloat16}
+
+LAYERS_SEED = 0
+LAYERS = (
+    ("linear", "attention output", ("residual",)),
+    ("norm + linear", "qkv", ("rms norm",)),
+    ("gated MLP", "up", ("silu",)),
+)
+"""Kind, layer and options of what seed 0 has, of the first model in bf16."""
+LAYER_ROWS = (1, 4, 16, 64, 128, 512, 2048, 8192)
+"""Of each of them."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +122,23 @@ class Shape:
         ]
 
 
+def layer_over_rows(index: int) -> Shape:
+    """The shape of this number of seed 0; ``UserError`` where there are not so many."""
+    layer, place = divmod(index, len(LAYER_ROWS))
+    if layer >= len(LAYERS):
+        raise UserError(f"seed {LAYERS_SEED} has {len(LAYERS) * len(LAYER_ROWS)} shapes.")
+    kind, name, further = LAYERS[layer]
+    model = MODELS[0]
+    k, n = model.linear_layers()[name]
+    options = (name, AS_TORCH, *further)
+    drawn = Drawn(model.name, {"m": LAYER_ROWS[place], "n": n, "k": k}, options)
+    return Shape(LAYERS_SEED, index, KINDS[kind], drawn, "bf16")
+
+
 def shape_of(seed: int, index: int) -> Shape:
     """The shape of this number."""
+    if seed == LAYERS_SEED:
+        return layer_over_rows(index)
     random = Random(f"{seed} {index}")
     kinds = [*KINDS.values()]
     kind = random.choices(kinds, [kind.weight for kind in kinds])[0]

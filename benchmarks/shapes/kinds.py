@@ -157,11 +157,11 @@ class Linear(Products):
         x, w, *rest = inputs
         y = x @ oriented(library, options, w)
         if "bias" in options:
-            y = y + rest.pop(0)
+            y = y + rest[0]
         for name in self.ACTIVATIONS:
             if name in options:
                 y = getattr(library, name)(y)
-        return y + rest.pop(0) if "residual" in options else y
+        return y + rest[-1] if "residual" in options else y
 
 
 class NormLinear(Products):

@@ -55,7 +55,7 @@ def regrets_of(records: Iterable[Record]) -> list[Regret]:
 
 
 def regret_of(kernel: str, records: Sequence[Record]) -> Regret | None:
-    """The regret of a kernel; ``None`` where its estimate's plan was not measured."""
+    """The regret of a kernel; ``None`` where its estimate's plan and another were not measured."""
     match = re.fullmatch(r"(s\d+_\d+_\w+)_custom\d+", kernel)
     times: dict[str, list[float]] = defaultdict(list)
     plans: dict[str, str] = {}
@@ -73,6 +73,8 @@ def regret_of(kernel: str, records: Sequence[Record]) -> Regret | None:
     }
     best = min(medians, key=lambda code: (medians[code], code != own))
     measured = sum(bool(taken) for taken in times.values())
+    if measured < 2:
+        return None
     first = records[0]
     return Regret(
         *(kernel, shape_named(match[1]).group, first.gpu, first.version),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from benchmarks import pages
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.records import Record, Records
 from benchmarks.h200.report import number
+from benchmarks.shapes.draw import Shape
 from benchmarks.shapes.peers import COPY
 
 TUNED = "mugraph tuned"
@@ -33,6 +35,20 @@ def gain(record: Record, time: float | None) -> float | None:
     if time is None or peer is None or peer.microseconds is None:
         return None
     return peer.microseconds / time
+
+
+def worst_first(shapes: Sequence[Shape], records: Records) -> list[Shape]:
+    """Shapes by what was measured of them: first those on which a peer is the fastest.
+
+    Those that were not measured are last.
+    """
+
+    def measured(shape: Shape) -> float:
+        record = records.get(shape.name)
+        found = None if record is None else gain(record, record.ours)
+        return math.inf if found is None else found
+
+    return sorted(shapes, key=measured)
 
 
 def tuned_time(record: Record) -> float | None:

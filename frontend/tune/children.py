@@ -84,10 +84,14 @@ class Child:
 
 
 class Children:
-    """Several children, each of which has one call at a time; a context manager that ends them."""
+    """Several children, each of which has one call at a time; a context manager that ends them.
 
-    def __init__(self, count: int) -> None:
+    ``users`` is how many share them.
+    """
+
+    def __init__(self, count: int, users: int = 1) -> None:
         self.count = count
+        self.share = max(count // users, 1)
         self._all = [Child() for _ in range(count)]
         self._idle: SimpleQueue[Child] = SimpleQueue()
         for child in self._all:

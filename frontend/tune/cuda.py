@@ -2,18 +2,20 @@
 
 A kernel may hang, or leave CUDA in an error that only a new process gets rid of.  So one process
 measures; when a step takes too long or fails it is ended, and another is started for the next
-kernel.
+kernel.  Several searches may go on at a time: their processes measure one after another.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from threading import Lock
 from typing import Any, Generic
 
 import numpy as np
@@ -27,6 +29,7 @@ from mugraph.codegen.cuda import CudaTarget
 from mugraph.dialects.functions import argument_types
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.errors import UserError
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.mugraph.known_plans import UsePlansPass
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
@@ -34,13 +37,14 @@ from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import architecture_named
 from mugraph.passes.transpile import LEVEL_ENDS, transpile_pipeline
 from mugraph.reading import make_context, parse_text
+from mugraph.runtime.batch import MOST_TOGETHER, batch_source
 from mugraph.runtime.compare import relative_distance, tolerance_for
 from mugraph.runtime.compile import compile_kernel
 from mugraph.runtime.cuda import only_function, signature_of
-from mugraph.runtime.execute import CudaModule, Signature
+from mugraph.runtime.execute import CudaModule, Signature, TimedCalls
 from mugraph.runtime.interpreter.arithmetic import is_whole, storage_dtype
 from mugraph.runtime.interpreter.run import naming_rows, random_elements
-from mugraph.tune.children import Child, ChildError, Children
+from mugraph.tune.children import Answer, Child, ChildError, Children
 from mugraph.tune.kernels import TunedKernel
 from mugraph.tune.search import DUEL_SAMPLES, DUELS
 from mugraph.tune.workbench import AnyPlan, Built, MeasureError, is_default
@@ -55,16 +59,32 @@ INPUT_SECONDS, STEP_SECONDS = 120.0, 20.0
 
 
 @dataclass(frozen=True)
+class Generated:
+    """CUDA text of a kernel or a program, and what it takes."""
+
+    source: str
+    signature: Signature
+    arch: str
+
+    @property
+    def code(self) -> str:
+        """What tells it from other text."""
+        return hashlib.sha256(self.source.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
 class Compiled:
     """A shared object, what it takes, and what tells its code from another's."""
 
     library: Path
     signature: Signature
     code: str
+    member: int | None = None
+    """Its number in the shared object, where that has several."""
 
 
-def compile_plan(text: str, plan: Plan, *, target: str) -> Compiled:
-    """Compiles the one kernel of a module under a plan; raises what passes and nvcc raise.
+def generate_plan(text: str, plan: Plan, *, target: str) -> Generated:
+    """The text of the one kernel of a module under a plan; raises what passes raise.
 
     All of ``--transpile`` runs, the proof that no threads race included.
     """
@@ -72,7 +92,7 @@ def compile_plan(text: str, plan: Plan, *, target: str) -> Compiled:
     module = parse_text(context, text, "<kernel>")
     for graph in custom_kernels(module):
         graph.decided = graph.decided.over(plan)
-    return compiled(module, context, transpile_pipeline(target), target)
+    return generated(module, context, transpile_pipeline(target), target)
 
 
 def compile_program(text: str, target: str, fuse: bool, known: UsePlansPass | None) -> Compiled:
@@ -80,20 +100,39 @@ def compile_program(text: str, target: str, fuse: bool, known: UsePlansPass | No
     context = make_context()
     module = parse_text(context, text, "<program>")
     steps = compile_pipeline(target, fuse=fuse, known_plans=known)
-    return compiled(module, context, steps, target)
+    return compiled(generated(module, context, steps, target))
 
 
-def compiled(
+def generated(
     module: ModuleOp, context: Context, steps: Sequence[ModulePass], target: str
-) -> Compiled:
-    """Runs passes on a module, and compiles what they make of it."""
+) -> Generated:
+    """The text of what passes make of a module."""
     verifying(steps, LEVEL_ENDS).apply(context, module)
     source = StringIO()
     CudaTarget().emit(context, module, source)
-    arch = architecture_named(target)
-    code = hashlib.sha256(source.getvalue().encode()).hexdigest()[:16]
-    library = compile_kernel(source.getvalue(), arch)
-    return Compiled(library, signature_of(only_function(module)), code)
+    signature = signature_of(only_function(module))
+    return Generated(source.getvalue(), signature, architecture_named(target))
+
+
+def compiled(text: Generated) -> Compiled:
+    """Compiles a text; raises what nvcc raises."""
+    return Compiled(compile_kernel(text.source, text.arch), text.signature, text.code)
+
+
+def compile_together(texts: Sequence[Generated]) -> list[Compiled | str]:
+    """Compiles texts of one architecture, of each that nvcc refuses a sentence that says so."""
+    try:
+        if len(texts) == 1:
+            return [compiled(texts[0])]
+        source = batch_source([text.source for text in texts])
+        library = compile_kernel(source, texts[0].arch)
+    except UserError as error:
+        if len(texts) > 1:
+            return [each for text in texts for each in compile_together([text])]
+        return [str(error).strip().splitlines()[0]]
+    return [
+        Compiled(library, text.signature, text.code, member) for member, text in enumerate(texts)
+    ]
 
 
 def inputs_of(function: FuncOp) -> list[Array]:
@@ -135,12 +174,23 @@ class _Gpu:
         self.inputs = inputs_of(only_function(parse_text(make_context(), text, "<kernel>")))
         self.expected: list[Array] | None = None
         self._loaded: dict[str, CudaModule] = {}
+        self._calls: TimedCalls | None = None
 
     def module(self, compiled: Compiled) -> CudaModule:
         """A kernel, loaded."""
         if compiled.code not in self._loaded:
-            self._loaded[compiled.code] = CudaModule(compiled.library, compiled.signature)
+            self._loaded[compiled.code] = CudaModule(
+                compiled.library, compiled.signature, member=compiled.member
+            )
         return self._loaded[compiled.code]
+
+    def calls_of(self, module: CudaModule) -> TimedCalls:
+        """Tensors to time a kernel with, the same for all that take and give such."""
+        if self._calls is None or not self._calls.suit(module.signature):
+            if self._calls is not None:
+                self._calls.memory.free()
+            self._calls = module.timed_calls(self.inputs)
+        return self._calls
 
 
 _gpus: list[_Gpu] = []
@@ -164,83 +214,145 @@ def check(compiled: Compiled) -> str:
 def times(compiled: Compiled, samples: int) -> list[float]:
     """Microseconds of a call, so many times."""
     (gpu,) = _gpus
-    return list(gpu.module(compiled).time(gpu.inputs, samples).samples)
+    module = gpu.module(compiled)
+    return list(module.time_calls(gpu.calls_of(module), samples).samples)
+
+
+_ON_THE_GPU = Lock()
+"""Held while a kernel runs: of several searches one measures."""
+
+
+def call_on_gpu(child: Child, function: Callable[..., Answer], *arguments: Any) -> Answer:
+    """A step of a measuring process, beside which no other one measures."""
+    with _ON_THE_GPU:
+        return child.call(function, *arguments, seconds=STEP_SECONDS)
 
 
 class CudaWorkbench(Generic[AnyPlan]):
     """Builds and measures a kernel on this machine's GPU; a context manager.
 
-    ``text`` is a module with the kernel's function, whose inputs are drawn.  ``compile_plan`` is
+    ``text`` is a module with the kernel's function, whose inputs are drawn.  ``generate`` is
     called in processes of its own.
     """
 
     def __init__(
-        self, text: str, compile_plan: Callable[[AnyPlan], Compiled], builders: Children
+        self, text: str, generate: Callable[[AnyPlan], Generated], builders: Children
     ) -> None:
         self._text = text
-        self._compile_plan = compile_plan
+        self._generate = generate
         self._builders = builders
         self._pool = ThreadPoolExecutor(builders.count)
         self._gpu = Child()
+        self._beginning: Future[None] | None = None
         self._compiled: dict[AnyPlan, Compiled] = {}
+        self._known: dict[str, Compiled] = {}
+        """By code."""
+        self._measured: set[str] = set()
         self._right: set[str] = set()
 
     def __enter__(self) -> CudaWorkbench[AnyPlan]:
+        # Inputs are made while kernels are built.
+        self._beginning = self._pool.submit(self._make_inputs)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._gpu.end()
 
-    def _compile(self, plan: AnyPlan) -> Compiled:
-        return self._builders.call(self._compile_plan, plan)
+    def _make_inputs(self) -> None:
+        self._gpu.call(begin, self._text, seconds=INPUT_SECONDS)
 
     def build(self, plans: Sequence[AnyPlan]) -> Iterator[Built[AnyPlan]]:
         """Each plan's kernel, in the order in which nvcc is done."""
-        futures = {self._pool.submit(self._compile, plan): plan for plan in plans}
+        texts = {
+            self._pool.submit(self._builders.call, self._generate, plan): plan for plan in plans
+        }
+        libraries: dict[Future[list[Compiled | str]], list[str]] = {}
         try:
-            for future in as_completed(futures):
-                plan = futures[future]
+            found: dict[str, Generated] = {}
+            wanted: dict[str, list[AnyPlan]] = {}
+            for future in as_completed(texts):
+                plan = texts[future]
                 try:
-                    compiled = self._compiled[plan] = future.result()
+                    text = future.result()
                 except ChildError as error:  # a plan that this kernel cannot have
                     yield Built(plan, problem=str(error))
-                else:
-                    yield Built(plan, compiled.code)
+                    continue
+                if text.code in self._known:
+                    self._compiled[plan] = self._known[text.code]
+                    yield Built(plan, text.code)
+                    continue
+                found[text.code] = text
+                wanted.setdefault(text.code, []).append(plan)
+            # The default is among the first that are done: all others are compared with it.
+            ordered = sorted(found, key=lambda code: not any(map(is_default, wanted[code])))
+            for codes in evenly(ordered, self._builders.share):
+                call = partial(compile_together, [found[code] for code in codes])
+                libraries[self._pool.submit(self._builders.call, call)] = codes
+            for future in as_completed(libraries):
+                codes = libraries[future]
+                try:
+                    done = future.result()
+                except ChildError as error:
+                    done = [str(error)] * len(codes)
+                for code, library in zip(codes, done, strict=True):
+                    for plan in wanted[code]:
+                        if isinstance(library, str):
+                            yield Built(plan, problem=library)
+                        else:
+                            self._known[code] = self._compiled[plan] = library
+                            yield Built(plan, code)
         finally:
-            for future in futures:
+            for future in (*texts, *libraries):
                 future.cancel()
 
     def times(self, built: Built[AnyPlan], samples: int) -> list[float]:
-        """Microseconds of a call; a kernel is checked before it is measured."""
+        """Microseconds of a call; a kernel is checked before it is measured again."""
         try:
             if built.plan not in self._compiled:
-                self._compiled[built.plan] = self._compile(built.plan)
-            compiled = self._compiled[built.plan]
-            if not self._gpu.is_alive:
-                self._begin()
-            if compiled.code not in self._right:
-                problem = self._gpu.call(check, compiled, seconds=STEP_SECONDS)
+                text = self._builders.call(self._generate, built.plan)
+                (library,) = self._builders.call(compile_together, [text])
+                if isinstance(library, str):
+                    raise MeasureError(library)
+                self._compiled[built.plan] = library
+            kernel = self._compiled[built.plan]
+            self._begin()
+            if kernel.code in self._measured and kernel.code not in self._right:
+                problem = call_on_gpu(self._gpu, check, kernel)
                 if problem:
                     raise MeasureError(problem)
-                self._right.add(compiled.code)
-            return self._gpu.call(times, compiled, samples, seconds=STEP_SECONDS)
+                self._right.add(kernel.code)
+            found = call_on_gpu(self._gpu, times, kernel, samples)
+            self._measured.add(kernel.code)
+            return found
         except ChildError as error:
             self._gpu.end()  # a kernel may have left an error that stays
             raise MeasureError(str(error)) from error
 
     def _begin(self) -> None:
-        """Starts a measuring process, which knows what results are to be."""
-        self._gpu.call(begin, self._text, seconds=INPUT_SECONDS)
+        """Has a measuring process, which knows what results are to be."""
+        if self._beginning is not None:
+            beginning, self._beginning = self._beginning, None
+            beginning.result()
+        elif self._gpu.is_alive:
+            return
+        else:
+            self._make_inputs()
         for plan, default in self._compiled.items():
             if is_default(plan):  # others must agree with it
-                self._gpu.call(check, default, seconds=STEP_SECONDS)
+                call_on_gpu(self._gpu, check, default)
+
+
+def evenly(codes: Sequence[str], share: int) -> list[list[str]]:
+    """Parts of what is to be compiled, for so many processes at a time."""
+    parts = max(min(len(codes), share), math.ceil(len(codes) / MOST_TOGETHER))
+    return [[*codes[part::parts]] for part in range(parts)]
 
 
 def bench_of(kernel: TunedKernel, builders: Children) -> CudaWorkbench[Plan]:
     """Where the plans of a kernel are built and measured."""
     text = str(kernel.module)
-    return CudaWorkbench(text, partial(compile_plan, text, target=kernel.target), builders)
+    return CudaWorkbench(text, partial(generate_plan, text, target=kernel.target), builders)
 
 
 def time_programs(
@@ -259,14 +371,14 @@ def time_programs(
         with ThreadPoolExecutor(len(builders)) as pool:
             before, after = pool.map(built, builders, (None, known))
         gpu.call(begin, text, seconds=INPUT_SECONDS)
-        gpu.call(check, before, seconds=STEP_SECONDS)
-        problem = gpu.call(check, after, seconds=STEP_SECONDS)
+        call_on_gpu(gpu, check, before)
+        problem = call_on_gpu(gpu, check, after)
         if problem:
             raise MeasureError(problem)
         found: dict[str, list[float]] = {before.code: [], after.code: []}
         for turn in range(DUELS):
             for one in (before, after) if turn % 2 else (after, before):
-                found[one.code] += gpu.call(times, one, DUEL_SAMPLES, seconds=STEP_SECONDS)
+                found[one.code] += call_on_gpu(gpu, times, one, DUEL_SAMPLES)
         return found[before.code], found[after.code]
     except ChildError as error:
         raise MeasureError(str(error)) from error

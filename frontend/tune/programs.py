@@ -10,14 +10,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase, UsePlansPass, measured_plans
-from mugraph.passes.mugraph.known_plans.structure import family_of
-from mugraph.passes.mugraph.known_plans.tiles import in_tiles
 from mugraph.passes.targets import gpu_named
 from mugraph.runtime.toolchain import cache_directory, device_name
 from mugraph.tune.children import Children
@@ -121,12 +120,12 @@ def tune_kernels(
         except MeasureError as error:
             say(f"{head} is not tuned: {error}")
             continue
+        if not (outcome.built or outcome.complete):
+            say(f"{head} is not tuned: there was no time to build another plan")
+            continue
         entry = entry_of(kernel, outcome, options.gpu)
         say(f"{head}: {said(outcome)}")
-        # Read again: another process may have written meanwhile.
-        database = PlanDatabase.read(options.database)
-        database.replace(entry)
-        database.write(options.database)
+        keep([entry], options.database)
         entries.append(entry)
     return entries
 
@@ -168,20 +167,27 @@ def tune_program(
     if after <= before:
         return entries
     say(f"the plans of {len(new)} kernels are taken back: the program is slower with them")
-    database = PlanDatabase.read(options.database)
     kept = [
-        replace(one, plan=Plan(), tiled=Plan(), microseconds=one.before) if one in new else one
-        for one in entries
+        replace(one, plan=Plan(), microseconds=one.before) if one in new else one for one in entries
     ]
-    for entry in kept:
-        database.replace(entry)
-    database.write(options.database)
+    keep(kept, options.database)
     return kept
+
+
+_WRITING = Lock()
+
+
+def keep(entries: Sequence[Entry], path: Path) -> None:
+    """Writes entries into a database in the place of others for the same kernels."""
+    with _WRITING:
+        database = PlanDatabase.read(path)  # others may have written meanwhile
+        for entry in entries:
+            database.replace(entry)
+        database.write(path)
 
 
 def entry_of(kernel: TunedKernel, outcome: Outcome[Plan], gpu: str) -> Entry:
     """What a database keeps of a search."""
-    family, extents = family_of(kernel.graph)
     return Entry(
         kernel.structure,
         gpu,
@@ -190,9 +196,6 @@ def entry_of(kernel: TunedKernel, outcome: Outcome[Plan], gpu: str) -> Entry:
         round(outcome.before, 3),
         kernel.name,
         datetime.now(UTC).date().isoformat(),
-        family=family,
-        extents=extents,
-        tiled=in_tiles(kernel.graph, outcome.plan),
     )
 
 

@@ -75,8 +75,8 @@ class Search(Generic[AnyPlan]):
     def run(self, candidates: Sequence[AnyPlan], variants: Variants[AnyPlan]) -> Outcome[AnyPlan]:
         """The fastest of some plans and of variants of the best of them.
 
-        Raises :class:`MeasureError` where the kernel that ``--plan`` makes cannot be measured, or
-        the one that is found to be the fastest fails after all.
+        What is wrong shows when it is measured again: then the next fastest is compared.
+        Raises :class:`MeasureError` where the kernel that ``--plan`` makes cannot be measured.
         """
         start = self.clock()
         self._end = start + ROUNDS * self.seconds
@@ -89,7 +89,12 @@ class Search(Generic[AnyPlan]):
         further = self._ready(varied, start + VARIANTS * self.seconds)
         if further:
             fastest = self._halved([*fastest, *_others(further, estimate)], estimate)
-        return self._compared(fastest[0], estimate)
+        while (best := fastest.pop(0)) is not estimate:
+            try:
+                return self._compared(best, estimate)
+            except MeasureError as error:
+                self.records.add(Built(best.plan, best.code, str(error)))
+        return self._compared(estimate, estimate)
 
     def _ready(self, plans: Sequence[AnyPlan], end: float) -> list[Built[AnyPlan]]:
         """The kernels of plans that can be built, each code once; the estimate's in any case.

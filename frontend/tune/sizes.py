@@ -20,7 +20,7 @@ from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.texpr import read_texpr
 from mugraph.tune.children import Children
-from mugraph.tune.cuda import Compiled, CudaWorkbench, compiled
+from mugraph.tune.cuda import CudaWorkbench, Generated, generated
 from mugraph.tune.kernels import compiler_version
 from mugraph.tune.programs import Options, said, say_on_stderr
 from mugraph.tune.records import Records
@@ -47,8 +47,8 @@ class SizedProgram:
         """The program at some sizes; raises what reading it raises."""
         return read_texpr(self.text, self.name, {**dict(self.given), **dict(sizes.values)})
 
-    def compile(self, sizes: Sizes) -> Compiled:
-        """Compiles the program at some sizes; raises what passes and nvcc raise.
+    def generate(self, sizes: Sizes) -> Generated:
+        """The text of the program at some sizes; raises what passes raise.
 
         The function must take and give what it does at the sizes that the text has.
         """
@@ -57,7 +57,7 @@ class SizedProgram:
         before = only_function(self.module(Sizes())).function_type
         if function.function_type != before:
             raise UserError(f"at {sizes} the function takes other buffers: {before} was expected.")
-        return compiled(module, context, steps_to_kernels(function, self.target), self.target)
+        return generated(module, context, steps_to_kernels(function, self.target), self.target)
 
     def candidates(self, count: int) -> list[Sizes]:
         """All combinations of the values that are tried; of many as many, drawn."""
@@ -93,7 +93,7 @@ OpenBench: TypeAlias = Callable[[SizedProgram, Children], AbstractContextManager
 def bench_of_sizes(program: SizedProgram, builders: Children) -> CudaWorkbench[Sizes]:
     """Where a program is built at many sizes, and measured."""
     return CudaWorkbench(
-        str(program.module(Sizes())), partial(SizedProgram.compile, program), builders
+        str(program.module(Sizes())), partial(SizedProgram.generate, program), builders
     )
 
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cases import report
-from cases.build import BATCH, Built, Settings, build, load_built
+from cases.build import Built, Settings, build, load_built
 from cases.case import Case, Level
 from cases.catalogue import select
 from cases.device import launch_case, run_all
@@ -22,6 +22,7 @@ from cases.sanitize import TOOLS, Finding, find_sanitizer, run_tool
 from mugraph.codegen.architecture import choose_architecture
 from mugraph.errors import UserError
 from mugraph.passes.targets import default_targets
+from mugraph.runtime.batch import MOST_TOGETHER
 from mugraph.runtime.toolchain import device_architecture
 
 
@@ -34,7 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folder", type=Path, default=Path("build/cases"))
     parser.add_argument("--arch", help="default: this GPU's, or sm_90a where there is none")
     parser.add_argument("--jobs", type=int, help="processes that build (default: all cores)")
-    parser.add_argument("--batch", type=int, default=BATCH, help="kernels a translation unit")
+    parser.add_argument(
+        "--batch", type=int, default=MOST_TOGETHER, help="kernels a translation unit"
+    )
     parser.add_argument("--small", action="store_true", help="leave out the largest cases")
     parser.add_argument("--emulate", action="store_true", help="run on the CPU's emulator")
     parser.add_argument("--dry-run", action="store_true", help="build, and run nothing")

@@ -1,8 +1,7 @@
 """From cases to shared objects: in parallel, several kernels a translation unit.
 
 CuTe's headers take nvcc longer than a kernel does, so cases are compiled in batches.  A batch looks
-like one generated file to ``runtime/launcher.cu``; the variable ``mugraph_case`` says which of its
-µGraphs runs.  Cases with the same generated text share one.
+like one generated file to ``runtime/launcher.cu``.  Cases with the same generated text share one.
 """
 
 from __future__ import annotations
@@ -34,16 +33,12 @@ from cases.catalogue import all_cases
 from cases.check import MANY_ELEMENTS, derived, inputs_of, parse, quantizes, transpile
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.reading import make_context
+from mugraph.runtime.batch import MOST_TOGETHER, batch_source
 from mugraph.runtime.compile import CompileError, calls_cublas, compile_kernel
 from mugraph.runtime.cuda import only_function, signature_of
 from mugraph.runtime.execute import Signature
 from mugraph.runtime.toolchain import find_toolchain, runtime_include_paths
 from mugraph.tools.diagnostics import describe_error
-
-BATCH = 8
-"""Kernels a translation unit."""
-
-CASE_VARIABLE = "mugraph_case"
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ class Settings:
     """Where inputs, references, budgets and what was built are kept."""
     arch: str = "sm_90a"
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
-    batch: int = BATCH
+    batch: int = MOST_TOGETHER
     emulate: bool = False
     """For the emulator on the CPU, in place of a GPU."""
 
@@ -173,41 +168,6 @@ def write_source(task: tuple[str, Settings]) -> Built:
 
 def _case(id_: str) -> Case:
     return next(case for case in all_cases() if case.id == id_)
-
-
-def batch_source(sources: Sequence[str]) -> str:
-    """One generated file of several: each in a namespace of its own, chosen by a variable."""
-    heads: dict[str, None] = {}
-    bodies: list[str] = []
-    for number, source in enumerate(sources):
-        body: list[str] = []
-        for line in source.splitlines():
-            if line.startswith(("#define", "#include", "using namespace")):
-                heads[line] = None
-            else:
-                body.append(line)
-        bodies += [f"namespace case_{number} {{", *body, f"}}  // namespace case_{number}", ""]
-    numbers = range(len(sources))
-    calls = [
-        f"    case {number}: return case_{number}::_execute_mugraph(inputs, outputs, buf, stream);"
-        for number in numbers
-    ]
-    lines = [
-        *heads,
-        *bodies,
-        f'extern "C" {{ int {CASE_VARIABLE} = 0; }}',
-        # A file that is compiled without the launcher does not call them.
-        "[[maybe_unused]] static void _init() {",
-        *(f"  case_{number}::_init();" for number in numbers),
-        "}",
-        "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> inputs, "
-        "std::vector<void*> outputs, void* buf, cudaStream_t stream) {",
-        f"  switch ({CASE_VARIABLE}) {{",
-        *calls,
-        "  }",
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def compile_emulated(source: str) -> Path:

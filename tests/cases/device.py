@@ -6,7 +6,6 @@ that case fails, and a new process goes on with the next.
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cases.build import CASE_VARIABLE, Built, inputs_and_budgets
+from cases.build import Built, inputs_and_budgets
 from cases.catalogue import all_cases
 from cases.check import judge
 from mugraph.runtime.execute import CudaModule, DeviceError
@@ -43,12 +42,9 @@ class Outcome:
 
 
 def load(built: Built) -> CudaModule:
-    """The case, chosen among those of its library, ready to run until another is loaded."""
+    """The case, of those of its library, ready to run."""
     assert built.library is not None and built.signature is not None
-    module = CudaModule(built.library, built.signature)
-    library = ctypes.CDLL(str(built.library))
-    ctypes.c_int.in_dll(library, CASE_VARIABLE).value = built.number
-    return module
+    return CudaModule(built.library, built.signature, member=built.number)
 
 
 def run_case(built: Built, folder: Path) -> Outcome:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cases.build import Built, Settings, batch_source, build, load_built
+from cases.build import Built, Settings, build, load_built
 from cases.case import Case, coverage
 from cases.catalogue import select
 from cases.device import Outcome, run_all
 from cases.report import covered, failures, write
 from cases.sanitize import command_of, summarize
+from mugraph.runtime.batch import batch_source
 
 EMULATED = (
     "elemwise/2d-column-odd",
@@ -66,8 +67,8 @@ def test_kernels_of_a_batch_have_names_of_their_own() -> None:
     source = '#include "runtime.h"\nusing namespace cute;\nint f();\nstatic void _init() {}\n'
     text = batch_source([source, source])
     assert text.count('#include "runtime.h"') == 1
-    assert "namespace case_0 {\nint f();" in text and "namespace case_1 {\nint f();" in text
-    assert "case 1: return case_1::_execute_mugraph(" in text
+    assert "namespace member_0 {\nint f();" in text and "namespace member_1 {\nint f();" in text
+    assert "case 1: return member_1::_execute_mugraph(" in text
 
 
 def test_coverage_names_operators_with_their_types() -> None:

@@ -20,13 +20,24 @@ from benchmarks.programs.families import several
 from benchmarks.shapes import measure
 from benchmarks.shapes.__main__ import main
 from benchmarks.shapes.check import check, interpreted
-from benchmarks.shapes.draw import MOST_FLOP, Array, Shape, elements_of, shape_named, shapes
+from benchmarks.shapes.draw import (
+    LAYER_ROWS,
+    LAYERS,
+    LAYERS_SEED,
+    MOST_FLOP,
+    Array,
+    Shape,
+    elements_of,
+    shape_named,
+    shapes,
+)
 from benchmarks.shapes.kinds import KINDS, MOST_COLUMNS, Attention
 from benchmarks.shapes.measure import is_measured, tasks_of, write
 from benchmarks.shapes.models import MODELS
 from benchmarks.shapes.peers import CUBLASLT, peers_of
+from benchmarks.shapes.picture import LINES, panels_of
 from benchmarks.shapes.regret import regrets_of, write_regrets
-from benchmarks.shapes.report import PLANS, TUNED, page
+from benchmarks.shapes.report import PLANS, TUNED, page, worst_first
 from mugraph.errors import UserError
 from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase
 from mugraph.reading import make_context
@@ -188,6 +199,15 @@ def test_tuned_kernels_have_means_of_their_own() -> None:
     assert "| linear, M <= 64 | 2 | 2 | 2.00 | 2.00 | 2.00 | 0 | 2 | 2.83 | 2.00 |" in text
 
 
+def test_shapes_behind_their_peers_come_first() -> None:
+    found, times = DRAWN[:3], {EAGER: 4.0}
+    records = {
+        found[1].name: record_of(found[1], times | {OURS: 2.0}),
+        found[2].name: record_of(found[2], times | {OURS: 8.0}),
+    }
+    assert worst_first(found, records) == [found[2], found[1], found[0]]
+
+
 def tuning_record(kernel: str, code: str, times: tuple[float, ...], role: str = "") -> TuningRecord:
     return TuningRecord("structure", "h200", kernel, f"plan of {code}", code, "", times, role, "1")
 
@@ -236,3 +256,27 @@ def test_shards_are_all_shapes_once(
     assert sorted(listed) == sorted(shape.name for shape in DRAWN[:20])
     assert command(monkeypatch, "list", "--shard", "4/3") == 1
     assert "error: --shard is '4/3'" in capsys.readouterr().err
+
+
+def test_a_picture_has_a_panel_for_each_layer_over_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = shapes(LAYERS_SEED, len(LAYERS) * len(LAYER_ROWS))
+    assert all(shape_named(shape.name) == shape for shape in layers)
+    with pytest.raises(UserError, match="seed 0 has 24 shapes"):
+        shapes(LAYERS_SEED, len(layers) + 1)
+    times = {OURS: 10.0, EAGER: 16.0, CUBLASLT: 15.0, COMPILED: 20.0}
+    records = {shape.name: record_of(shape, times) for shape in layers}
+    path = tmp_path / "layers.json"
+    path.write_text(results.to_json(records), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["shapes", "picture", str(path)])
+    assert main() == 0
+    first, *others = panels_of(records)
+    assert len(others) == len(LAYERS) - 1
+    library, compiled = LINES
+    assert first.points[compiled] == [(rows, 2.0) for rows in LAYER_ROWS]
+    assert first.points[library] == [(rows, 1.5) for rows in LAYER_ROWS]
+    drawn = path.with_suffix(".svg").read_text(encoding="utf-8")
+    assert drawn.count("<circle") == 2 * len(layers) and first.title in drawn
+    text = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert "| 8192 | 10.00 | 15.00 | 20.00 | 1.50 |" in text

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 import mugraph
 import mugraph.build as mi
-from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.errors import UserError
 from mugraph.passes.compile import before_planning
@@ -31,10 +28,8 @@ from mugraph.passes.mugraph.known_plans import (
 )
 from mugraph.passes.mugraph.known_plans.database import entry_of, plan_of_text, plan_text
 from mugraph.passes.mugraph.known_plans.structure import (
-    family_of,
     structure_of,
 )
-from mugraph.passes.mugraph.known_plans.tiles import in_tiles
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.targets import gpu_named
 from mugraph.reading import make_context
@@ -232,71 +227,6 @@ def test_reading_a_good_file_warns_of_nothing(planless: ModuleOp, tmp_path: Path
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(PlanDatabase.read(tmp_path / "plans")) == 1
-
-
-def kernel_of(rows: int, columns: int = 1024) -> CustomizedOp:
-    """The kernel of rms_norm(X) · W with so many rows, before it is planned."""
-    graph = mi.new_kernel_graph("norm_linear")
-    x, w = graph.new_input((rows, 512)), graph.new_input((512, columns))
-    graph.mark_output(mi.rms_norm(x) @ w)
-    module = graph.module()
-    PassPipeline(before_planning(ARCH)).apply(make_context(), module)
-    (kernel,) = custom_kernels(module)
-    return kernel
-
-
-def measured(kernel: CustomizedOp, plan: Plan) -> Entry:
-    family, extents = family_of(kernel)
-    tiled = in_tiles(kernel, plan)
-    return Entry(
-        structure_of(kernel), GPU, plan, 4.0, 5.0, "k", "today", "0.1.0", family, extents, tiled
-    )
-
-
-def module_of(kernel: CustomizedOp) -> ModuleOp:
-    module = kernel.get_toplevel_object()
-    assert isinstance(module, ModuleOp)
-    return module
-
-
-def factors(numbers: Sequence[int], others: Sequence[int]) -> set[Fraction]:
-    """How many times as large the others are where they differ."""
-    pairs = zip(numbers, others, strict=True)
-    return {Fraction(other, one) for one, other in pairs if one != other}
-
-
-def test_a_family_is_the_same_for_all_rows() -> None:
-    """Also where the search has cut the kernels into other blocks."""
-    kernels = [kernel_of(rows) for rows in (16, 500, 2048)]
-    assert len({structure_of(kernel) for kernel in kernels}) == 3
-    assert len({family_of(kernel)[0] for kernel in kernels}) == 1
-    few, many, others = (family_of(kernel)[1] for kernel in (*kernels[:2], kernel_of(32, 4096)))
-    assert factors(few, many) == {Fraction(500, 16)}
-    assert factors(few, others) == {2, 4}
-
-
-def test_tiles_say_the_same_cut() -> None:
-    plan = Plan(grid=(16, 4, 1), along=(1, 0, -1), forloop=8)
-    tiled = in_tiles(kernel_of(256), plan)
-    assert tiled is not None
-    assert (tiled.tile, tiled.loop_tile, tiled.grid, tiled.forloop) == ((64, 64), 64, None, None)
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns", "found"),
-    [
-        (256, 1024, True),
-        (512, 1024, False),
-        (256, 2048, False),
-    ],
-)
-def test_a_kernel_gets_its_neighbours_plan(rows: int, columns: int, found: bool) -> None:
-    """Of the same extents: plans of other ones were slower than the estimate's."""
-    plan = Plan(grid=(8, 4, 1), along=(1, 0, -1), forloop=8, loads="tma", stages=(3,))
-    known = replace(measured(kernel_of(256), plan), structure="cut otherwise")
-    database = PlanDatabase([known])
-    kernel = kernel_of(rows, columns)
-    assert bool(use_plans(module_of(kernel), database, GPU)) == found
 
 
 @pytest.mark.parametrize("gpu", ["h200", "h100"])

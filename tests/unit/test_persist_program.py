@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cases.build import CASE_VARIABLE, batch_source, compile_emulated
+from cases.build import compile_emulated
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.ir import Operation
 from xdsl.passes import PassPipeline
@@ -29,6 +28,7 @@ from mugraph.passes.program import persist_program
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
 from mugraph.reading import make_context, parse_text
+from mugraph.runtime.batch import batch_source
 from mugraph.runtime.cuda import only_function, signature_of
 from mugraph.runtime.execute import CudaModule
 
@@ -91,15 +91,14 @@ def test_tasks_compute_the_bits_of_the_launches() -> None:
     # The emulator does not know here which tensors are constant, and may be loaded early.
     launched = print_module(alone).replace("mugraph::overlapping(stream)", "stream")
     library = compile_emulated(batch_source([launched, source, hasty]))
-    module = CudaModule(library, signature_of(only_function(together)))
+    signature = signature_of(only_function(together))
     rng = np.random.default_rng(5)
     shapes = [(ROWS, WIDTH)] * 2 + [(HIDDEN, WIDTH), (HIDDEN, WIDTH), (WIDTH, HIDDEN)] * 2
     given = [(rng.standard_normal(s) / 8).astype(ml_dtypes.bfloat16) for s in shapes]
     given.insert(1, np.array([2], np.int64))
 
     def run(number: int) -> bytes:
-        ctypes.c_int.in_dll(ctypes.CDLL(str(library)), CASE_VARIABLE).value = number
-        (result,) = module.run(given)
+        (result,) = CudaModule(library, signature, member=number).run(given)
         return result.tobytes()
 
     right = run(0)

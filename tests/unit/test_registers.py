@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.build import batch_source
 from hypothesis import given
 from hypothesis import strategies as st
 from schedules import passes_as_written
@@ -41,6 +40,7 @@ from mugraph.passes.schedule.lower_threadblock.registers import (
 from mugraph.passes.schedule.set_register_budgets import RegisterBudgets, choose_budgets
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, parse_text
+from mugraph.runtime.batch import batch_source
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
@@ -103,7 +103,7 @@ def test_ptxas_needs_no_more(tmp_path: Path) -> None:
     command += [*Architecture("sm_90a").compiler_flags(), "-Xptxas", "-v", str(source)]
     command += ["-o", str(tmp_path / "kernels.cubin")]
     report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    entry = r"entry function '\w+case_(\d)\w+'.*?(\d+) bytes spill stores.*?Used (\d+) registers"
+    entry = r"entry function '\w+member_(\d)\w+'.*?(\d+) bytes spill stores.*?Used (\d+) registers"
     found = {int(number): spilt for number, *spilt in re.findall(entry, report, re.S)}
     for number, kernel in enumerate(kernels):
         spill, used = map(int, found.pop(number))

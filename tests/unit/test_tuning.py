@@ -9,8 +9,10 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +26,13 @@ from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.mugraph.plan.candidates import variants
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.reading import make_context
+from mugraph.runtime.compile import CompileError
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.tools import mg_tune
 from mugraph.tune import Options, TunedKernel, cuda, tunable_kernels, tune_kernels, tune_program
-from mugraph.tune.children import Child, ChildError, Children
-from mugraph.tune.cuda import differing, inputs_of
+from mugraph.tune.children import Answer, Child, ChildError, Children
+from mugraph.tune.cuda import bench_of, differing, evenly, inputs_of
 from mugraph.tune.records import ESTIMATE, Records, read_records
 from mugraph.tune.search import Search
 from mugraph.tune.workbench import Built, MeasureError
@@ -320,6 +323,22 @@ def test_what_is_tuned_is_kept_and_not_tuned_again(kernel: TunedKernel, tmp_path
     assert PlanDatabase.read(path).find(kernel.structure, ARCH) == other
 
 
+def test_what_there_was_no_time_for_is_tuned_another_time(
+    kernel: TunedKernel, tmp_path: Path
+) -> None:
+    path, lines = tmp_path / "plans.jsonl", list[str]()
+    hasty = replace(options(path), seconds=0.0)
+    assert tune_kernels([kernel], hasty, Children(1), lines.append, lambda _, __: Alone()) == []
+    assert "no time to build another plan" in lines[-1] and not path.exists()
+
+
+class Alone(MadeUpBench):
+    """Only the estimate's plan is built."""
+
+    def build(self, plans: Sequence[Plan]) -> Iterator[Built[Plan]]:
+        return super().build(plans[:1])
+
+
 def two_kernels() -> mi.KernelGraph:
     """Two norms and linear layers of other sizes."""
     graph = mi.new_kernel_graph("two_kernels")
@@ -406,6 +425,80 @@ def test_a_child_answers_raises_and_is_replaced() -> None:
     with pytest.raises(ChildError, match=r"not done after 1 s"):
         child.call(os.read, 0, 1, seconds=0.6)
     child.end()
+
+
+class Here(Children):
+    """Calls in this process."""
+
+    def call(self, function: Callable[..., Answer], *arguments: Any) -> Answer:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise ChildError(str(error).splitlines()[0]) from error
+
+
+def test_plans_are_compiled_together_each_code_once(
+    kernel: TunedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources: list[str] = []
+
+    def keep(source: str, arch: str) -> Path:
+        sources.append(source)
+        if "namespace member_0" in source and "dim3(32, 1, 1)" in source:
+            raise CompileError("nvcc has no room for one of them")
+        if "dim3(32, 1, 1)" in source:
+            raise CompileError("nvcc has no room")
+        return Path(f"{len(sources)}.so")
+
+    monkeypatch.setattr(cuda, "compile_kernel", keep)
+    bench = bench_of(kernel, Here(1))
+    written = [
+        Plan(),
+        Plan(grid=(16, 1, 1)),
+        Plan(loads="cp_async", swap_ab=True),
+        Plan(grid=(16, 1, 1), pdl="end"),
+    ]
+    built = {one.plan: one for one in bench.build(written)}
+    assert "need a producer" in built[written[2]].problem
+    others = {one.code for one in built.values() if not one.problem}
+    assert len(sources) == 1 and sources[0].count("namespace member_") == 2 * len(others)
+    assert sources[0].index("namespace member_0") < sources[0].index("dim3(16, 1, 1)")
+    (again,) = bench.build([Plan(grid=(16, 1, 1))])
+    assert again.code == built[written[1]].code and len(sources) == 1
+    # What nvcc refuses is compiled alone, so that it is known which of them it is.
+    refused = {
+        one.plan.grid: one.problem
+        for one in bench.build([Plan(grid=(32, 1, 1)), Plan(grid=(64, 1, 1))])
+    }
+    assert refused == {(32, 1, 1): "nvcc has no room", (64, 1, 1): ""} and len(sources) == 4
+
+
+def test_shares_of_what_is_compiled_are_even() -> None:
+    codes = [*map(str, range(20))]
+    assert [len(part) for part in evenly(codes, 16)] == [2, 2, 2, 2, *[1] * 12]
+    assert [len(part) for part in evenly(codes, 1)] == [7, 7, 6]
+    assert evenly([], 4) == []
+    assert sorted(code for part in evenly(codes, 3) for code in part) == sorted(codes)
+    assert Children(16, 8).share == 2 and Children(2, 8).share == 1
+
+
+def test_the_next_fastest_is_compared_where_the_fastest_is_wrong(kernel: TunedKernel) -> None:
+    wrong = min(kernel.candidates(8), key=cost)
+
+    class Wrong(MadeUpBench):
+        """One plan's results are wrong, which shows when it is measured again."""
+
+        def times(self, built: Built[Plan], samples: int) -> list[float]:
+            if built.plan == wrong and wrong in self.samples:
+                raise MeasureError("result 0 is 1.0e+00 away")
+            found = super().times(built, samples)
+            return [1.0] * samples if built.plan == wrong else found
+
+    records, plans = records_of(kernel), [*kernel.candidates(2), wrong]
+    outcome = Search(Wrong(), records, quiet).run(plans, lambda _: [])
+    assert outcome.plan not in (wrong, Plan()) and outcome.microseconds < outcome.before
+    known = records.known(plan_text(wrong))
+    assert known is not None and "away" in known.problem
 
 
 def tool(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

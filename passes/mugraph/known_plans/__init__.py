@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from xdsl.context import Context
@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.plan import TILE_PARTS, Plan
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import op_label
 from mugraph.errors import UserError
 from mugraph.passes.mugraph.known_plans.database import (
@@ -21,7 +21,7 @@ from mugraph.passes.mugraph.known_plans.database import (
     PlanDatabaseWarning,
     measured_plans,
 )
-from mugraph.passes.mugraph.known_plans.structure import family_of, structure_of
+from mugraph.passes.mugraph.known_plans.structure import structure_of
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.choose import require_cuttable, trial_of
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -31,18 +31,12 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 def use_plans(module: ModuleOp, database: PlanDatabase, gpu: str) -> list[CustomizedOp]:
     """Writes measured plans into the kernels that a database knows; returns those that got one.
 
-    A kernel that it does not know gets the plan of one that computes the same and is cut otherwise,
-    where it can be cut by that.  A plan of its own that it cannot be cut by is left out, with a
-    warning.
+    A plan that a kernel cannot be cut by is left out, with a warning.
     """
     changed: list[CustomizedOp] = []
     for graph in custom_kernels(module):
         entry = database.find(structure_of(graph), gpu)
-        if entry is None:
-            if _use_plan_of_alike(graph, database, gpu):
-                changed.append(graph)
-            continue
-        if entry.plan == Plan():
+        if entry is None or entry.plan == Plan():
             continue
         plan = graph.decided.over(entry.plan)
         problem = problem_with(graph, plan)
@@ -56,22 +50,6 @@ def use_plans(module: ModuleOp, database: PlanDatabase, gpu: str) -> list[Custom
         graph.decided = plan
         changed.append(graph)
     return changed
-
-
-def _use_plan_of_alike(graph: CustomizedOp, database: PlanDatabase, gpu: str) -> bool:
-    """Gives a kernel the plan of one that computes the same; whether it has that plan now.
-
-    The kernel may do without parts that say nothing of tiles, such as as many stages.
-    """
-    entry = database.find_alike(*family_of(graph), gpu)
-    if entry is None or entry.plan == Plan() or entry.tiled is None:
-        return False
-    others = tuple(name for name in entry.tiled.parts() if name not in TILE_PARTS)
-    plan = graph.decided.over(replace(entry.tiled, preferred=others))
-    if problem_with(graph, plan) is not None:
-        return False
-    graph.decided = plan
-    return True
 
 
 def problem_with(graph: CustomizedOp, plan: Plan) -> str | None:
@@ -90,9 +68,8 @@ class UsePlansPass(ModulePass):
 
     ``database`` is a file that ``mg-tune`` wrote; what comes with mugraph counts, too, where the
     file says nothing.  A kernel gets the plan that stands there for the same operators, extents and
-    element types on the same GPU: ``gpu``, by default the target of ``arch``.  If there is none, it
-    gets the plan of a kernel that computes the same and was cut otherwise before.
-    Parts that are written in its plan stay.  Other kernels are left to ``--plan``.  Entries of
+    element types on the same GPU: ``gpu``, by default the target of ``arch``.  Parts
+    that are written in its plan stay.  Other kernels are left to ``--plan``.  Entries of
     another version of mugraph, entries that were edited, and plans that a kernel cannot be cut by
     are ignored, with a warning.
 

@@ -4,9 +4,6 @@ A file has a line for each kernel on each GPU, a JSON object.  Lines are of thei
 merged by putting them one after another, in any order, and of several lines for one kernel the one
 that gained most counts.  A line that another version of mugraph wrote is *stale*, one whose
 contents are not those of its check is *edited*; both are ignored, with a warning.
-
-A kernel that no line is for gets the plan of one that computes the same and was cut otherwise
-before it was planned.  That plan says the extents of tiles, not how many there are.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -58,12 +55,6 @@ class Entry:
     date: str = ""
     version: str = field(default=__version__)
     """Of mugraph."""
-    family: str = ""
-    """What the kernel is but for its extents, by
-    :func:`~mugraph.passes.mugraph.known_plans.structure.family_of`."""
-    extents: tuple[int, ...] = ()
-    tiled: Plan | None = None
-    """The plan by the extents of tiles; ``None`` where it cannot be said so."""
 
     @property
     def gain(self) -> float:
@@ -72,8 +63,7 @@ class Entry:
 
     def line(self) -> str:
         """Its line, without the break."""
-        tiled = None if self.tiled is None else plan_text(self.tiled)
-        fields = asdict(self) | {"plan": plan_text(self.plan), "tiled": tiled}
+        fields = asdict(self) | {"plan": plan_text(self.plan)}
         return json.dumps(fields | {CHECK: _check_of(fields)}, ensure_ascii=False)
 
 
@@ -118,9 +108,6 @@ def entry_of(line: str) -> Entry:
         raise ValueError(f"is stale: mugraph {version} measured it, and this is {__version__}")
     try:
         fields["plan"] = plan_of_text(fields["plan"])
-        tiled = fields.get("tiled")
-        fields["tiled"] = None if tiled is None else plan_of_text(tiled)
-        fields["extents"] = tuple(fields.get("extents", ()))
         return Entry(**fields)
     except (KeyError, TypeError) as error:
         raise ValueError("has not the fields of an entry") from error
@@ -151,20 +138,6 @@ class PlanDatabase:
     def find(self, structure: str, gpu: str) -> Entry | None:
         """What is known of a kernel on a GPU."""
         return self._entries.get((structure, gpu))
-
-    def find_alike(self, family: str, extents: Sequence[int], gpu: str) -> Entry | None:
-        """What is known of a kernel of the same family and extents on a GPU, however it was cut.
-
-        Of other extents it is not taken: a gated MLP of 130 rows took 24.8 us on an H200 under the
-        plan that was fastest with 256 rows, and 19.4 under the estimate's.
-        """
-        wanted = family, tuple(extents), gpu
-        found = [
-            entry
-            for entry in self._entries.values()
-            if (entry.family, entry.extents, entry.gpu) == wanted and entry.tiled is not None
-        ]
-        return min(found, key=lambda entry: entry.structure, default=None)
 
     def over(self, other: PlanDatabase) -> PlanDatabase:
         """These entries, and those of another one for kernels that this one does not know."""

@@ -154,8 +154,9 @@ def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
         last = range(len(shape))[-2:] if op.loads_matrix else ragged
         exist = "".join(f", {ragged.get(dim, shape[dim])}" for dim in last if ragged)
         parts = f", {op.stride_of_parts()}" if op.parts > 1 else ""
+        load = "load_lines" if op.loads_lines() else "load"
         writer.line(
-            f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source{parts}>("
+            f"{held_by(op.destination)}::{load}<{epilogue_type(epilogue_of(op))}, Source{parts}>("
             f"{destination}, {source}, thread{exist});"
         )
     else:

@@ -22,6 +22,7 @@ from mugraph.dialects.sched.accesses import (
     stage_reference,
 )
 from mugraph.dialects.sched.mappings import (
+    MATRICES,
     MappingError,
     ReduceSum,
     Stream,
@@ -286,21 +287,34 @@ def mma_accesses(
             if not matrices
         ]
         accesses += [
-            ThreadAccess(
-                op,
-                operand,
-                AccessKind.READ,
-                f"ldmatrix.x{matrices}{'.trans' if transposes else ''}",
-                stage,
-                stream.width,
-                stream.offsets,
-                stream.significant,
-                warp_collective=True,
-            )
+            line_access(op, operand, stage, stream, matrices, transposes=transposes)
             for matrices, stream in streams
             if matrices
         ]
     return accesses
+
+
+def line_access(
+    op: Operation,
+    operand: int,
+    stage: StageReference,
+    lines: Stream,
+    matrices: int = MATRICES,
+    *,
+    transposes: bool = False,
+) -> ThreadAccess:
+    """The lines of an operand whose addresses lanes give to ``ldmatrix``."""
+    return ThreadAccess(
+        op,
+        operand,
+        AccessKind.READ,
+        f"ldmatrix.x{matrices}{'.trans' if transposes else ''}",
+        stage,
+        lines.width,
+        lines.offsets,
+        lines.significant,
+        warp_collective=True,
+    )
 
 
 def store_accesses(

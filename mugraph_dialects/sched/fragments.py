@@ -44,14 +44,17 @@ from mugraph.dialects.sched.accesses import (
     predicate_of,
     stage_reference,
 )
-from mugraph.dialects.sched.compute_accesses import mma_accesses
+from mugraph.dialects.sched.compute_accesses import line_access, mma_accesses
 from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mappings import (
     IntArray,
+    Stream,
     for_block,
     fragment_stream,
     iteration_layout,
+    line_stream,
     matrix_layout,
+    reads_lines,
 )
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import enclosing_loop
@@ -62,6 +65,7 @@ from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     dims,
+    element_bytes_of,
     element_type_of,
     op_label,
     resolved_layout_of,
@@ -86,7 +90,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     - A number for each column of a product, for all threads with values of it, through an epilogue.
       The buffer is one matrix of one column (or row) with as many numbers.
     - A matrix of a product's extents, as threads hold the product, or a number for each row of it,
-      through an epilogue.  A buffer of one element is the number of every row.
+      through an epilogue.  A buffer of one element is the number of every row.  ``ldmatrix`` loads
+      a matrix of 16 bits in shared memory whose lines of 16 bytes are whole.
 
     Of a product by warps along k, each of which has a matrix of its own, the buffer has as many
     matrices, or as many rows of numbers of columns.
@@ -148,6 +153,25 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     def loads_matrix(self) -> bool:
         """Whether it loads a matrix of a product's extents, as threads hold the product."""
         return not self.loads_operand and _fragment(self.destination).sliced_axis is None
+
+    def loads_lines(self) -> bool:
+        """Whether ``ldmatrix`` loads a matrix of a product's extents: its lines are whole."""
+        if not self.loads_matrix or not isinstance(self.source.type, SharedType):
+            return False
+        mma = _fragment(self.destination).tiled_mma
+        if mma is None or mma.thr_layout[1:] != (1, 1) or element_bytes_of(self.source.type) != 2:
+            return False
+        return reads_lines(self._pairs(), self.matrix())
+
+    def _pairs(self) -> Stream:
+        """What threads read value by value, or pairs of values."""
+        read = self.matrix()
+        if self.parts > 1:
+            shape = shape_of(self.source.type)
+            whole = resolved_layout_of(self.source)
+            read = iteration_layout(whole, shape, shape, range(len(shape)))
+        held, block = _fragment(self.destination).thread_values(), enclosing_threads(self)
+        return fragment_stream(held, read, block=block, every_holder=True)
 
     @property
     def loads_one_number(self) -> bool:
@@ -277,15 +301,11 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         if self.loads_operand:
             mma = destination.tiled_mma
             return mma_accesses(self, mma, [self.matrix()], [self.uses_ldmatrix])
-        held, block, read = destination.thread_values(), enclosing_threads(self), self.matrix()
-        if self.parts > 1:
-            shape = shape_of(self.source.type)
-            whole = resolved_layout_of(self.source)
-            read = iteration_layout(whole, shape, shape, range(len(shape)))
-        stream = fragment_stream(held, read, block=block, every_holder=True)
-        access = plain_access(
-            self, 0, AccessKind.READ, stage_reference(self, self.ahead_of), stream
-        )
+        stage, stream = stage_reference(self, self.ahead_of), self._pairs()
+        if self.loads_lines():
+            return [line_access(self, 0, stage, line_stream(stream))]
+        access = plain_access(self, 0, AccessKind.READ, stage, stream)
+        held, block = destination.thread_values(), enclosing_threads(self)
         return [replace(access, predicate=self._predicate(held, stream.width, block))]
 
     def ragged(self) -> list[RaggedDim]:

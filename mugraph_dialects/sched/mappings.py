@@ -26,6 +26,7 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.swizzle import Swizzle
 from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.partition import VECTOR_BYTES
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -34,6 +35,9 @@ IDLE = -1
 """The offset of a thread that takes no part in an instruction."""
 ATOM_M, ATOM_N = 16, 8
 """The extents of a tensor-core instruction of a warp along m and n."""
+ROWS, MATRICES = 8, 4
+"""Lines of one matrix of ``ldmatrix``, and elements of 16 bits in each; matrices that it loads at
+once, at most."""
 
 _CACHED = 512
 _NO_GRANULE = 1 << 20
@@ -428,6 +432,31 @@ def stores_pairs(held: ThreadValues, layout: AnyLayout) -> bool:
     *others, (first, *rest) = [modes_of(mode) or ((1, 0),) for mode in plain]
     beside = (*rest, *(mode for modes in others for mode in modes))
     return first[1] == 1 and first[0] % 2 == 0 and keeps_vectors(layout, 2, beside)
+
+
+def reads_lines(pairs: Stream, layout: AnyLayout) -> bool:
+    """Whether lines of a matrix that ``ldmatrix`` deals out give lanes the pairs that they read.
+
+    Four pairs of a lane after each other are those of 16 rows and 16 columns.  Rows are one below
+    the other, and columns side by side in lines of 8 that a swizzle keeps whole.
+    """
+    if pairs.width != 2 or len(pairs.offsets) % MATRICES or (pairs.offsets == IDLE).any():
+        return False
+    rows, (first, *rest) = (modes_of(mode) or ((1, 0),) for mode in base_layout(layout))
+    if len(rows) > 1 or first[1] != 1 or first[0] % (2 * ROWS):
+        return False
+    if not keeps_vectors(layout, ROWS, (*rows, *rest)):
+        return False
+    by_lines = pairs.offsets.reshape(len(pairs.offsets), -1, ROWS // 2)
+    return bool((by_lines == by_lines[:, :, :1] + 2 * np.arange(ROWS // 2)).all())
+
+
+def line_stream(pairs: Stream) -> Stream:
+    """The lines whose addresses lanes give to ``ldmatrix`` for the pairs that they read."""
+    lane = np.arange(pairs.offsets.shape[1], dtype=np.int64)
+    matrix, line = lane % WARP // ROWS, lane % ROWS
+    first = pairs.offsets.reshape(-1, MATRICES, len(lane))
+    return Stream(ROWS, first[:, matrix, lane - lane % WARP + ROWS // 2 * line])
 
 
 def matrix_offsets(

@@ -19,6 +19,7 @@ from mugraph.dialects.sched.mappings import (
     ATOM_M,
     ATOM_N,
     IDLE,
+    ROWS,
     IntArray,
     MappingError,
     Stream,
@@ -28,9 +29,6 @@ from mugraph.dialects.sched.mappings import (
     modes_of,
 )
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
-
-ROWS = 8
-"""Lines of one matrix of ``ldmatrix``."""
 
 
 class MatmulOperand(NamedTuple):

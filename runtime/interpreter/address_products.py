@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.sched.mappings import MATRICES, ROWS
 from mugraph.dialects.tb import epilogue_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import ComputePlan
@@ -121,10 +122,13 @@ class ProductFunctions(InterpreterFunctions):
         args[1][:, :, threads.start : threads.start + values.shape[2]] = values
 
     def _load_numbers(self, op: sched.LoadOp, args: PythonValues) -> None:
-        """The number of each column, to all threads with values of it."""
+        """Values of a matrix, or the number of a column or row to all threads with values of it."""
         (plan,) = self.functions.plans.of(op, ComputePlan.build).sources
         threads = self.functions.frame.threads
-        values = apply_chain(epilogue_of(op).functions, self.functions.load(plan, args[0]))
+        values = self.functions.load(plan, args[0])
+        if op.loads_lines():
+            values = deal_out_lines(values)
+        values = apply_chain(epilogue_of(op).functions, values)
         keep(op.destination, args[1][:, :, threads], values)
 
     def _add_scalar_product(self, plan: ScalarMatmulPlan, args: PythonValues) -> None:
@@ -145,6 +149,12 @@ class ProductFunctions(InterpreterFunctions):
         values = product.reshape(blocks, count, -1).swapaxes(1, 2)
         sums = args[2][:, :, threads]
         sums += values.astype(sums.dtype, copy=False)
+
+
+def deal_out_lines(lines: Array) -> Array:
+    """What lanes get by ``ldmatrix`` of the lines that they address: [blocks, values, threads]."""
+    shape = (lines.shape[0], -1, ROWS // 2, 2, lines.shape[2] // WARP, MATRICES, ROWS)
+    return lines.reshape(shape).transpose(0, 1, 5, 3, 4, 6, 2).reshape(lines.shape)
 
 
 def keep(value: SSAValue, registers: Array, numbers: Array) -> None:

@@ -60,6 +60,7 @@ class Attention:
     """What the rings of keys and of values are asked to have."""
     added: str = ""
     """What is added to the scores: a ``matrix``, or numbers of its ``rows`` or ``columns``."""
+    added_element: str = "f32"
     denominator: bool = False
     """Whether numerator and denominator are results, and not their quotient."""
 
@@ -94,14 +95,15 @@ class Attention:
         keys, weights = f"!tb.stensor<1x{d}x{s}x{e}>", f"!tb.stensor<1x{m}x{s}x{e}>"
         values, out = f"!tb.stensor<1x{s}x{d}x{e}>", f"!tb.stensor<{q}>"
         extents = (1 if self.added == "columns" else m, 1 if self.added == "rows" else s)
-        tensor = f"tensor<1x{extents[0]}x{extents[1] if extents[1] == 1 else whole}xf32>"
+        a = self.added_element
+        tensor = f"tensor<1x{extents[0]}x{extents[1] if extents[1] == 1 else whole}x{a}>"
         argument, inner, operand, type_, tile = "", "", "", "", ""
         if self.added:
             argument, inner = f", %b: {tensor}", f", %db: {tensor}"
             operand, type_ = ", %b", f", {tensor}"
             loop_dim, kind = (
                 "" if extents[1] == 1 else " fordim 2",
-                f"1x{extents[0]}x{extents[1]}xf32",
+                f"1x{extents[0]}x{extents[1]}x{a}",
             )
             tile = f"""
             %sb = tb.input %db imap [-1, -1, -1]{loop_dim} : {tensor} -> !tb.stensor<{kind}>
@@ -171,6 +173,10 @@ ATTENTIONS = {
     "added-rows-past-the-end": Attention(added="matrix", queries=56, online=True),
     "warp-groups-added-rows": Attention(**GROUPS, added="rows", online=True, loop=4),
     "warp-groups-added-matrix": Attention(**GROUPS, added="matrix", online=True, loop=4),
+    "warp-groups-added-halves": Attention(
+        **GROUPS, added="matrix", added_element="f16", online=True, loop=4
+    ),
+    "added-halves": Attention(added="matrix", added_element="f16", online=True),
     "warps-left-over": Attention(queries=32, threads=96, width=16, keys=16),
 }
 if not THOROUGH:
@@ -269,6 +275,12 @@ def test_attention_is_in_registers(compiled: dict[str, Compiled]) -> None:
         if case.norm and case.norm_values and not case.outlined
     }
     assert loading == scaled | {name for name, case in ATTENTIONS.items() if case.added}
+    by_lines = {
+        name
+        for name, one in compiled.items()
+        if any(isinstance(op, sched.LoadOp) and op.loads_lines() for op in one.module.walk())
+    }
+    assert by_lines == {name for name in ATTENTIONS if "halves" in name}
 
 
 @pytest.mark.usefixtures("needs_emulator")

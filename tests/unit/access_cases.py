@@ -126,6 +126,10 @@ def store(name: str, threads: int, fragment: str, destination: str, then: str = 
     return Case(f"store_{name}", threads, text, [fragment, destination])
 
 
+def load(name: str, threads: int, source: str, fragment: str) -> Case:
+    return Case(f"load_{name}", threads, "sched.load %a to %b : {a} to {b}", [source, fragment])
+
+
 def sum_parts(
     name: str, threads: int, by: str, source: str, destination: str, then: str = ""
 ) -> Case:
@@ -143,6 +147,24 @@ SWIZZLED_16X64 = "S<3,3,3> o (16,64):(64,1)"
 COLUMNS_16X64 = "(16,64):(1,16)"
 
 CASES = [
+    load(
+        "lines_in_two_boxes",
+        64,
+        shared("64x128xf16", "S<3,3,3> o (64,(64,2)):(64,(1,4096))"),
+        tensor_core("64x128xf16", "2, 1, 1"),
+    ),
+    load(
+        "lines_of_warps",
+        64,
+        shared("32x32xf16", "S<2,3,3> o (32,32):(32,1)"),
+        tensor_core("32x32xf16", "2, 1, 1"),
+    ),
+    load(
+        "pairs",
+        64,
+        shared("32x24xf16", "(32,24):(26,1)"),
+        tensor_core("32x24xf16", "2, 1, 1"),
+    ),
     copy(
         "async_16",
         64,

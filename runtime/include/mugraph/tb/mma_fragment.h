@@ -8,6 +8,7 @@
 // With kWarpsK there are so many such tiles: warps kWarpsM * kWarpsN * p onwards hold part p, a sum over some of k.
 #pragma once
 
+#include "../arch/tensor_core.h"
 #include "../atoms.h"
 #include "../ops.h"
 #include "../vector_access.h"
@@ -112,15 +113,41 @@ struct MmaFragment {
           Words<S, kStep> words = {};
           const bool exists = has_row(thread, i, c, rows) && has_column(thread, j, c, columns);
           if (exists) words.load(src + offsets(i, j, c));
-          if constexpr (cute::is_same<T, S>::value && cute::is_same<Epilogue, ops::Chain<>>::value) {
+          set_values<Epilogue>(target, words);
+        }
+      }
+    }
+  }
+
+  // The same of a whole matrix of 16-bit elements in shared memory, by ldmatrix: a thread has the values of 16 columns
+  // after each other, and lines of 16 bytes are whole.
+  template <class Epilogue, class Layout, class T, class S>
+  static __device__ __forceinline__ void load_lines(T (&values)[kValues], S const* src, int thread) {
+    using Parts = LayoutParts<Layout>;
+    using Rows = Mode<decltype(cute::layout<0>(typename Parts::Linear{}))>;
+    using Columns = Mode<decltype(cute::layout<1>(typename Parts::Linear{}))>;
+    static_assert(sizeof(S) == 2 && Atom::kHasPairs && kWarpsN == 1 && kWarpsK == 1 && kTilesN * Atom::kValues % 8 == 0,
+                  "threads hold pairs of 16-bit elements, of 16 columns after each other");
+    static_assert(kM % kRowsOfStep == 0 && kN % (kTilesN * Atom::kN) == 0 && Rows::kRank <= 1, "tiles are whole");
+    static_assert(Columns::kFirstStride == 1 && Columns::kFirstExtent % 16 == 0 && Parts::kGranule % 8 == 0 &&
+                      Columns::kModes.strides_divisible_by(8, 1) && Rows::kModes.strides_divisible_by(8, 0) && Parts::kOffset % 8 == 0,
+                  "lines of 16 bytes are whole");
+    const int lane = thread % 32;
+    const int row = row_of(thread - lane, 0, 0) + lane % 16;
+    const uint32_t start = Parts::kOffset + Rows::at(row) + lane / 16 * 8;
+#pragma unroll kUnrollM
+    for (int i = 0; i < kTilesM; ++i) {
 #pragma unroll
-            for (int e = 0; e < kStep; ++e) target[e] = words.element(e);
-          } else {
-            float numbers[kStep];
-            words.to_numbers(numbers);
+      for (int c = 0; c < kTilesN * Atom::kValues; c += 8) {
+        const uint32_t moved = Rows::at(i * kRowsOfStep) + Columns::at(2 * c);
+        const uint32_t inside = moved % Parts::kPeriod;
+        uint32_t registers[4];
+        ldmatrix_x4<false>(registers, src + SplitOffset{Parts::swizzle(start + inside), moved - inside});
 #pragma unroll
-            for (int e = 0; e < kStep; ++e) target[e] = from_number<T>(Epilogue::apply(numbers[e]));
-          }
+        for (int q = 0; q < 4; ++q) {
+          Words<S, 2> words;
+          words.words[0] = registers[q];
+          set_values<Epilogue>(&values[i * kTilesN * Atom::kValues + c + 2 * q], words);
         }
       }
     }
@@ -176,6 +203,20 @@ struct MmaFragment {
  private:
   template <int, int, int, int, class, int>
   friend struct MmaFragment;
+
+  // target = Epilogue(words)
+  template <class Epilogue, class T, class S, int kCount>
+  static __device__ __forceinline__ void set_values(T* target, Words<S, kCount> const& words) {
+    if constexpr (cute::is_same<T, S>::value && cute::is_same<Epilogue, ops::Chain<>>::value) {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) target[e] = words.element(e);
+    } else {
+      float numbers[kCount];
+      words.to_numbers(numbers);
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) target[e] = from_number<T>(Epilogue::apply(numbers[e]));
+    }
+  }
 
   // The compiler moves no access to shared memory past this; all lanes of a warp get here.
   static __device__ __forceinline__ void keep_order() { __syncwarp(); }
